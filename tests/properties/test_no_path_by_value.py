@@ -24,7 +24,7 @@ from paths import computed, path_of
 N = 600
 NAMES = ["a", "b", "c"]
 PLAIN = {"_plain_statistics", "_plain_labels", "_plain_sums", "_plain_grid"}
-COMPILED = {"_feature_statistics", "_row_statistics", "_feature_labels", "_row_labels", "_compiled_sums", "_compiled_grid"}
+COMPILED = {"_feature_statistics", "_near_statistics", "_feature_labels", "_near_labels", "_compiled_sums", "_compiled_grid"}
 
 
 def grids(domain: Domain) -> dict[str, GridArray]:

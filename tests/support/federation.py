@@ -31,6 +31,7 @@ from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.mechanism import Clustering, Evidence, Mechanism
 from fastlloyd.mechanisms.moment_lloyd import start
 from fastlloyd.mechanisms.moment_lloyd.rounds import MomentAlgorithm
+from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
 from fastlloyd.mechanisms.settings import AnyAlgorithm
@@ -97,6 +98,7 @@ def make_plan(
     estimate_loss: bool = False,
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     masks: Masks = Masks.GROUP,
+    persons: Persons | None = None,
 ) -> Plan:
     names = [f"c{i}" for i in range(n_clients)] if names is None else names
     return design_plan(
@@ -120,6 +122,7 @@ def make_plan(
         estimate_loss=estimate_loss,
         neighboring_relation=neighboring_relation,
         masks=masks,
+        persons=persons,
     )
 
 

@@ -263,7 +263,7 @@ class Attacks(Parts):
         """A client that has ended confirms for all: it has the group key, and so the HMAC of everybody, but not their keys."""
         match self._client(b)._phase:
             case ClientRounds(state=ClientState.CONFIRMING) as rounds:
-                agreed, ending = rounds._keys.key_set, rounds._ending(rounds._clustering())
+                agreed, ending = rounds._keys.key_set, rounds._ending(rounds._found())
                 macs = [(name, ending.confirmation(name)) for name in agreed.names]
                 forged = [(name, mac, rounds._keys.own.sign(agreed.confirmation(name, mac))) for name, mac in macs]
                 self._sneak(a, Confirmations(tuple(forged)))

@@ -39,7 +39,8 @@ from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.loss import planned_share
-from fastlloyd.mechanisms.mechanism import MAX_LOSS_CAP, MAX_RECORDS, Mechanism
+from fastlloyd.mechanisms.mechanism import MAX_LOSS_CAP, Mechanism
+from fastlloyd.mechanisms.private_run import MAX_RECORDS
 from fastlloyd.mechanisms.rounds import LossRound, draw
 from fastlloyd.mechanisms.uncertainty import loss_estimate
 from fastlloyd.testing import SeededNoise

@@ -139,7 +139,7 @@ def guarantee(result: Result) -> str:
     n_rounds = len(m.rounds)
     what = "iterations" if n_rounds == m.n_iterations else f"rounds ({m.n_iterations} of them move the centroids)"
     loss = " and the loss" if m.loss else ""
-    whole = "" if m.persons is None else f" {whole_person(m.persons)}."
+    whole = "" if m.persons is None else f" {whole_person(m.persons, federated=result.plan is not None)}."
     hides = "would hide" if result.leaks else "hides"
     said = (
         f"{NOT_PRIVATE}: settings were taken from the data (see the warnings). If they were public, the guarantee would be "

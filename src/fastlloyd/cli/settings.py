@@ -26,10 +26,10 @@ from fastlloyd.federation.positions import Positions
 from fastlloyd.mechanisms.answering import check_cap
 from fastlloyd.mechanisms.catalogue import algorithm, preset
 from fastlloyd.mechanisms.lloyd.algorithm import VARIED
-from fastlloyd.mechanisms.mechanism import MAX_RECORDS
 from fastlloyd.mechanisms.persons import Persons, Unit, unit
+from fastlloyd.mechanisms.private_run import MAX_RECORDS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
-from fastlloyd.records import Missing, RecordFile, Table, open_records, table_or_file
+from fastlloyd.records import Missing, RecordFile, Table, open_records, read_table, table_or_file
 from fastlloyd.records.bounds import TEMPLATE_HEADING, data_bounds, parse_bounds
 
 FROM_DATA = "from-data"
@@ -76,10 +76,13 @@ def check_options(options: MechanismOptions, missing: str, outside: str, persons
     given_settings(options, unknown_yet, given_cap(options) or MAX_RECORDS, persons)
 
 
-def read_records(data: str, columns: str | None, missing: str, *, in_passes: bool = False) -> Records:
-    """The records of a source, all columns or those chosen; very many are read in passes, or however many there are."""
-    read = open_records if in_passes else table_or_file
-    return read(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"))
+def read_records(data: str, columns: str | None, missing: str, *, in_passes: bool = False, unit: str | None = None) -> Records:
+    """The records of a source, all columns or those chosen; very many are read in passes, or however many there are.
+
+    unit : the column that says whose they are; such records are held in memory.
+    """
+    read = read_table if unit is not None else open_records if in_passes else table_or_file
+    return read(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"), unit=unit)
 
 
 def _chosen_columns(columns: str | None) -> list[str] | None:
@@ -102,7 +105,7 @@ def public_numbers(options: MechanismOptions, records: Records, missing: str, pe
         domain = given_domain(options.bounds, records.columns, options.scaling, records.others)
     n_records = given_cap(options)
     if n_records is None:
-        n_records = sum(np.shape(block)[0] for block in records.blocks())
+        n_records = _number(records)
         is_fixed = persons is None and relation(options) is NeighboringRelation.REPLACE_ONE
         if not is_fixed or choose(Missing, missing, "missing") is Missing.DROP:
             leaks.append(N_RECORDS_LEAK.format(many=many, delta=", also through delta" if options.delta is None else ""))
@@ -111,6 +114,13 @@ def public_numbers(options: MechanismOptions, records: Records, missing: str, pe
     elif isinstance(records, Table) and persons is None:
         check_cap(len(records.values), n_records)
     return PublicNumbers(domain, n_records, tuple(leaks))
+
+
+def _number(records: Records) -> int:
+    """How many records there are, or persons where their ids were asked for."""
+    if isinstance(records, Table) and records.ids is not None:
+        return len(set(records.ids.texts()))
+    return sum(np.shape(block)[0] for block in records.blocks())
 
 
 def given_cap(options: MechanismOptions) -> int | None:

@@ -9,8 +9,8 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.errors import DataError
-from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.persons import RECORD, Unit
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import MAX_BLOCK_RECORDS, Query
 
 
@@ -119,7 +119,7 @@ class CappedRecords:
 
     __slots__ = ("_check_cap", "_n", "_records", "_unit")
 
-    def __init__(self, records: Records, mechanism: Mechanism, check_cap: Callable[[int], None]) -> None:
+    def __init__(self, records: Records, mechanism: AnyRun, check_cap: Callable[[int], None]) -> None:
         if records.domain != mechanism.domain:
             raise DataError("the records are grid points of another domain than that of the mechanism")
         if records.share_bits != mechanism.share_bits:

@@ -15,8 +15,9 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, PlanError
-from fastlloyd.mechanisms.mechanism import MAX_ROUNDS, check_grid, check_numbers, usable_delta
+from fastlloyd.mechanisms.mechanism import check_clusters
 from fastlloyd.mechanisms.persons import Persons, max_clients, share_bits, unit
+from fastlloyd.mechanisms.private_run import MAX_ROUNDS, check_grid, check_numbers, usable_delta
 
 
 class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +108,8 @@ class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
             if (number := getattr(self, name)) is not None:
                 # NumPy's integers would wrap around in the planner's exact arithmetic, which then never ends
                 msgspec.structs.force_setattr(self, name, operator.index(number))
-        check_numbers(self.n_clusters, self.n_records, self.epsilon, self.algorithm.noise)
+        check_numbers(self.n_records, self.epsilon, self.algorithm.noise)
+        check_clusters(self.n_clusters, self.n_records)
         self.algorithm.check()
         self.algorithm.check_use({"n_iterations": self.n_iterations, "min_count": self.min_count})
         check_grid(self.expected, self.count_bits)

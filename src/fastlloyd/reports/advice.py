@@ -35,9 +35,10 @@ from fastlloyd.federation.plan.design import chosen_masks, design_plan
 from fastlloyd.federation.plan.plan import MAX_CLIENTS, Client, Masks, Plan, TrustMode, noise_deviation_of_run, ring_load
 from fastlloyd.federation.traffic import Traffic, traffic
 from fastlloyd.mechanisms.catalogue import design
-from fastlloyd.mechanisms.mechanism import MAX_RECORDS, Mechanism
+from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.persons import Persons, Unit, unit
+from fastlloyd.mechanisms.private_run import MAX_RECORDS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.mechanisms.uncertainty import FINE, NoiseDeviation, Verdict, noise_deviation
 from fastlloyd.reports.explain import noise_factor

@@ -14,8 +14,8 @@ from fastlloyd.errors import BudgetError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.plan.quorum import Masks
 from fastlloyd.federation.plan.shares import TrustMode, aliasing_slack
-from fastlloyd.mechanisms.mechanism import usable_delta
 from fastlloyd.mechanisms.persons import max_clients
+from fastlloyd.mechanisms.private_run import usable_delta
 
 Row = tuple[str, float | None]
 

@@ -33,7 +33,7 @@ from fastlloyd.federation.secagg.sealing import TAG_BYTES
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.reports.coalitions import clients, coalition, coalitions, holds_against, person_epsilon
-from fastlloyd.reports.statement import NOT_PROTECTED_FEDERATED, not_protected, plan_cautions, totals, whole_person
+from fastlloyd.reports.statement import not_protected, plan_cautions, totals, whole_person
 
 _BITS = 200  # of precision, for certainties
 
@@ -51,7 +51,7 @@ def explain(plan: Plan) -> str:
         _choices(plan.mechanism, noise_factor(plan)),
         _transport(plan),
         _parties(plan),
-        "What is NOT protected:\n" + "\n".join(f"- {line}" for line in not_protected(plan.mechanism) + NOT_PROTECTED_FEDERATED),
+        "What is NOT protected:\n" + "\n".join(f"- {line}" for line in not_protected(plan.mechanism, federated=True)),
     ]
     return "\n\n".join(filter(None, said))
 

@@ -13,8 +13,8 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.plan.quorum import Masks
 from fastlloyd.federation.plan.shares import TrustMode
-from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.coalitions import coalitions, holds_against, one_share_epsilon
 
 STATEMENT_VERSION = 1
@@ -22,10 +22,6 @@ STATEMENT_VERSION = 1
 LARGE_EPSILON = 10.0
 ENOUGH_FOR_TWO = 5  # clients, of whom two may pool what they see for a little more noise
 
-PROTECTED = [
-    "every noisy answer of the run, the centroids and noisy counts of every iteration, and what is computed from them later",
-    "one record (one row): the guarantee compares data sets that differ in one record",
-]
 OF_PERSONS = "a person who has several records as well as one who has one: the more records, the weaker the protection"
 NOT_COVERED = (
     "NOT PRIVATE: settings were taken from the data (taken_from_the_data in the privacy statement says which); epsilon and "
@@ -40,6 +36,7 @@ NOT_PROTECTED = [
     "that records were refused: too many, a bad cell, a value outside the bounds; a refusal, or a warning of many, can be seen",
     "the time a computation takes",
 ]
+UNPROTECTED = "everything: this run added no noise. NOT PRIVATE"
 NOT_PROTECTED_FEDERATED = [
     "against parties that do not follow the protocol: one that leaves its noise out, invents sums, or withholds answers",
     "the names of the clients and which of them took part in which round",
@@ -47,32 +44,36 @@ NOT_PROTECTED_FEDERATED = [
 ]
 
 
-def whole_person(persons: Persons) -> str:
+def whole_person(persons: Persons, *, federated: bool = True) -> str:
     """Which rows are one person's, and how often a person counts."""
     one, c = persons.name, persons.max_clients
+    if not federated:
+        return f"One {one}: all rows under one id; each {one} counts once, whatever the number of rows"
     return (
         f"One {one}: all rows under one id, at up to {c} organisation{'s' if c > 1 else ''}; each {one} counts once at each "
         "organisation, whatever the number of rows"
     )
 
 
-def protected(m: Mechanism) -> list[str]:
+def protected(m: AnyRun, *, federated: bool) -> list[str]:
     """What the guarantee covers, and what it compares."""
-    unit = [] if m.persons is None else [f"{whole_person(m.persons)}; the guarantee compares data sets that differ in one"]
-    return [PROTECTED[0], *(unit or PROTECTED[1:]), *([PROTECTED_LOSS] if m.loss else [])]
-
-
-def not_protected(m: Mechanism) -> list[str]:
-    """What the guarantee does not cover."""
-    if m.persons is None:
-        return NOT_PROTECTED
-    a, c = m.unit.a, m.persons.max_clients
-    at = NOT_PROTECTED.index(OF_PERSONS)
-    of_persons = [
-        f"{a} at more than {c} organisation{'s' if c > 1 else ''}: one at c' of them is protected with mu c' / {c}",
-        f"{a} whose rows stand under several ids: each is protected as if it were another's, and nobody can find that out",
+    unit = "one record (one row)" if m.persons is None else whole_person(m.persons, federated=federated)
+    return [
+        f"every noisy answer of the run, {m.revealed}, and what is computed from them later",
+        f"{unit}{':' if m.persons is None else ';'} the guarantee compares data sets that differ in one {m.unit.one}",
+        *([PROTECTED_LOSS] if m.n_rounds > len(m.rounds) else []),
     ]
-    return NOT_PROTECTED[:at] + of_persons + NOT_PROTECTED[at + 1 :]
+
+
+def not_protected(m: AnyRun, *, federated: bool) -> list[str]:
+    """What the guarantee does not cover."""
+    said = NOT_PROTECTED
+    if m.persons is not None:
+        a, c, at = m.unit.a, m.persons.max_clients, said.index(OF_PERSONS)
+        ids = f"{a} whose rows stand under several ids: each is protected as if it were another's, and nobody can find that out"
+        more = f"{a} at more than {c} organisation{'s' if c > 1 else ''}: one at c' of them is protected with mu c' / {c}"
+        said = [*said[:at], ids, *([more] if federated else []), *said[at + 1 :]]
+    return said + NOT_PROTECTED_FEDERATED if federated else said
 
 
 def profile_deviation(plan: Plan) -> float:
@@ -104,7 +105,7 @@ def totals(plan: Plan) -> str:
     return f"if all organisations but one pool what they see, they have what the last one's records add up to: {known}"
 
 
-def cautions(m: Mechanism) -> list[str]:
+def cautions(m: AnyRun) -> list[str]:
     """Sentences about a guarantee that is true but weak, for the screen and the statement."""
     said = []
     if LARGE_EPSILON < m.epsilon < math.inf:
@@ -180,8 +181,8 @@ class PrivacyStatement(dict[str, Any]):
         return f"<{type(self).__name__} {shown}; {len(self)} entries>"
 
 
-def mechanism_statement(m: Mechanism) -> dict[str, Any]:
-    """The machine-readable privacy statement of the central model (`privacy.json`, `privacy_spent_`)."""
+def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]:
+    """The machine-readable privacy statement of the central model (`privacy.json`, `privacy_spent_`), or federated."""
     private = m.noise is not Noise.NONE
     accountant = m.accountant()
     gaussian = m.noise is Noise.GAUSSIAN
@@ -201,23 +202,20 @@ def mechanism_statement(m: Mechanism) -> dict[str, Any]:
         # by the second route, integration
         "delta_accounted": accountant.get_delta(m.epsilon) + m.delta_slack if private else None,
         "neighboring_relation": m.neighboring_relation.value,
-        "unit_of_protection": "one record (row)" if m.persons is None else whole_person(m.persons),
+        "unit_of_protection": "one record (row)" if m.persons is None else whole_person(m.persons, federated=federated),
         **({} if m.persons is None else {"persons": msgspec.structs.asdict(m.persons)}),
-        "n_iterations": m.n_iterations,
         "n_rounds": len(m.rounds),
-        "iterations_and_rounds": "a round is one noisy answer; an iteration is a round that moves the centroids",
-        "n_clusters": m.n_clusters,
         "n_records_cap": m.n_records,
         "features": list(m.domain.features),
         "rounds": [{"round": number} | round.statement(m) for number, round in enumerate(m.rounds, 1)],
-        "loss_estimate": m.loss.statement(m) if m.loss else None,
+        **m.facts(),
         "units": {
             "sum": m.sum_unit if m.persons is None else f"{m.sum_unit}; {m.unit.a} has {m.persons.shares} shares",
             "count": f"2**-{m.number_bits} {m.unit.many}",
             "noise_scale": "standard deviation" if gaussian else "scale b of P(x) proportional to exp(-|x|/b)",
         },
-        "protected": protected(m) if private else [],
-        "not_protected": not_protected(m) if private else ["everything: this run added no noise. NOT PRIVATE"],
+        "protected": protected(m, federated=federated) if private else [],
+        "not_protected": not_protected(m, federated=federated) if private else [UNPROTECTED],
         "cautions": cautions(m),
         "mechanism_digest": m.digest.hex(),
     }
@@ -251,8 +249,7 @@ def plan_statement(plan: Plan, n_included: int | None = None) -> dict[str, Any]:
     """
     n = plan.n_clients if n_included is None else n_included
     shared, rounds = plan.trust is TrustMode.CLIENT_NOISE, plan.mechanism.all_rounds
-    statement = mechanism_statement(plan.mechanism)
-    statement["not_protected"] = statement["not_protected"] + NOT_PROTECTED_FEDERATED
+    statement = mechanism_statement(plan.mechanism, federated=True)
     statement["cautions"] = plan_cautions(plan)
     statement["federated"] = {
         "trust": plan.trust.value,

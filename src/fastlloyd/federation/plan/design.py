@@ -13,7 +13,7 @@ from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Client, Plan, Serve
 from fastlloyd.federation.plan.quorum import Masks
 from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION, TrustMode, aliasing_slack
 from fastlloyd.mechanisms.catalogue import design
-from fastlloyd.mechanisms.mechanism import MAX_COUNT_BITS
+from fastlloyd.mechanisms.private_run import MAX_COUNT_BITS
 from fastlloyd.mechanisms.rounds import SCALE_UNITS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 

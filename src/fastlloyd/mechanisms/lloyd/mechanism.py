@@ -16,7 +16,8 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, RadiusSchedule
-from fastlloyd.mechanisms.mechanism import Choices, Clustering, ExpectedError, Mechanism, check_guarantee, check_sizes
+from fastlloyd.mechanisms.mechanism import Clustering, ExpectedError, Mechanism, check_sizes
+from fastlloyd.mechanisms.private_run import Choices, check_guarantee
 from fastlloyd.mechanisms.queries.query import Query, ask
 from fastlloyd.mechanisms.queries.relative import Moments, centroids_digest
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
@@ -152,7 +153,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         answer = np.zeros((self.n_clusters, self.n_features + 1), dtype=np.int64)
         return Clustering(centroids, centroids, answer, np.zeros(self.n_clusters, dtype=np.bool_), unit=2.0**-self.share_bits)
 
-    def clustering(self, state: Clustering) -> Clustering:
+    def result(self, state: Clustering) -> Clustering:
         """The last state, which is a clustering."""
         return state
 

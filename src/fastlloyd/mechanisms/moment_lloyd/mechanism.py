@@ -12,7 +12,7 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.mechanism import Choices, Clustering, ExpectedError, check_guarantee, check_sizes
+from fastlloyd.mechanisms.mechanism import Clustering, ExpectedError, check_sizes
 from fastlloyd.mechanisms.moment_lloyd.evidence import evidence
 from fastlloyd.mechanisms.moment_lloyd.expected import expected_error
 from fastlloyd.mechanisms.moment_lloyd.rounds import (
@@ -27,6 +27,7 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import (
     VotesRound,
 )
 from fastlloyd.mechanisms.moment_lloyd.state import MomentFields, State, decode, encode, n_bytes
+from fastlloyd.mechanisms.private_run import Choices, check_guarantee
 from fastlloyd.mechanisms.queries.spaces import Subspace
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
@@ -79,7 +80,7 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, forbid_unknown_fi
         """The state in which no answer is known."""
         return State.start(self)
 
-    def clustering(self, state: State) -> Clustering:
+    def result(self, state: State) -> Clustering:
         """The centroids after the last step, and what all answers show of how far they may be off."""
         last, before, answer = self.rounds[-1], state.seen.asked_in, state.seen.answer
         if before is None or answer is None:
