@@ -6,6 +6,7 @@ import numpy as np
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.grouping import grouped
 from fastlloyd.errors import DataError
 from fastlloyd.mechanisms.answering import Asked, LocalRecords
 from fastlloyd.mechanisms.private_run import AnyRun
@@ -29,10 +30,7 @@ class SharedRecords:
         """shares : uint16 (n,), of the rows in their order; rows without any may be left out before."""
         self.domain, self.share_bits = domain, share_bits
         self.n: int | None = n_persons
-        order = np.argsort(shares, kind="stable")
-        values, starts = np.unique(shares[order], return_index=True)
-        pieces = np.split(order, starts)[1:]  # none of no rows
-        self._groups = [(int(w), LocalRecords(domain, X[rows])) for w, rows in zip(values, pieces, strict=True) if w]
+        self._groups = [(w, LocalRecords(domain, rows)) for w, rows in grouped(X, shares) if w]
 
     @classmethod
     def of_persons(cls, mechanism: AnyRun, X: GridArray, ids: Sequence[bytes]) -> "SharedRecords":
