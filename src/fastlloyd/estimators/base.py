@@ -12,7 +12,7 @@ import numbers
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
@@ -45,7 +45,7 @@ from fastlloyd.mechanisms.engines.collections import collection_records, is_coll
 from fastlloyd.mechanisms.engines.records import EngineRecords
 from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, RadiusSchedule
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import Rounds
 from fastlloyd.mechanisms.rounds import LossRound
@@ -78,6 +78,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RandomState = int | np.random.RandomState
+
+
+class _InMemory(LocalRecords):
+    """Records in memory, of which so many have a value outside the bounds."""
+
+    __slots__ = ("n_outside",)
+
+    def __init__(self, domain: Domain, X: GridArray, n_outside: int) -> None:
+        super().__init__(domain, X)
+        self.n_outside = n_outside
 
 
 class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -175,14 +185,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._refuse("fit", unknown)
         check_numbers(vars(self))
         leaks: list[str] = []
-        far = self._on_cluster(X) if is_collection(X) else None
-        if far is None:
-            values = validate_records(self, X, reset=True, ensure_all_finite=self.bounds is None)
-            domain = self._domain(values.shape[1], values, leaks)
-            grid, outside = _on_grid(domain, values)
-        else:
-            domain = far.domain
-        mechanism = self._mechanism(domain, len(values) if far is None else far.n or 0, leaks)
+        records, grid = self._records(X, leaks)
+        mechanism = self._mechanism(records.domain, records.n or 0, leaks)
         if leaks and mechanism.noise is not Noise.NONE:
             warnings.warn(
                 f"{'; '.join(leaks)}. The guarantee does not hold, and privacy_spent_ says that the result is not private: "
@@ -192,27 +196,29 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             )
         for caution in cautions(mechanism):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
-        if far is None:
-            _warn_if_clipped(int(np.count_nonzero(outside)), len(values))
-            clustering = central.cluster(mechanism, LocalRecords(domain, grid), SystemNoise())
-            self.labels_ = kernels.assign(grid, clustering.centroids, limits=domain.half_widths).astype(np.int32)
-        else:
-            clustering = central.cluster(mechanism, far, SystemNoise())
-            self.__dict__.pop("labels_", None)  # of an earlier fit
-            _warn_if_clipped(far.n_outside, far.n or 0)
-        self.mechanism_ = mechanism
-        self.cluster_centers_ = domain.from_grid(clustering.centroids)
+        clustering = central.cluster(mechanism, records, SystemNoise())
+        _warn_if_clipped(records.n_outside, records.n or 0)
+        for name in ("labels_", "noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
+            self.__dict__.pop(name, None)
+        if grid is not None:
+            self.labels_ = kernels.assign(grid, clustering.centroids, limits=mechanism.domain.half_widths).astype(np.int32)
+        for sentence in self._found(mechanism, clustering, leaks):
+            warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
+        return self
+
+    def _found(self, mechanism: Mechanism, clustering: Clustering, leaks: Sequence[str]) -> list[str]:
+        """Set the attributes that a fit leaves, and return what the noise makes doubtful in them."""
         noise = noise_deviation(mechanism)
         found = uncertainty.assess(mechanism, clustering, noise)
+        self.mechanism_ = mechanism
+        self.cluster_centers_ = mechanism.domain.from_grid(clustering.centroids)
         self.cluster_centers_std_ = found.errors
         self.cluster_status_ = np.array([status.value for status in found.status])
         self.noisy_counts_ = clustering.noisy_counts(mechanism.count_bits)
         self.noisy_counts_std_ = noise.counts
-        for name in ("noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
-            self.__dict__.pop(name, None)
         self.privacy_spent_ = PrivacyStatement(with_leaks(mechanism_statement(mechanism), leaks))
         if mechanism.loss is not None and clustering.loss is not None:
-            self.noisy_loss_ = clustering.loss * mechanism.loss.unit(domain.fraction_bits)
+            self.noisy_loss_ = clustering.loss * mechanism.loss.unit(mechanism.domain.fraction_bits)
             self.noisy_loss_std_ = mechanism.loss_deviation
             self.privacy_spent_["loss_estimate"]["standard_error"] = self.noisy_loss_std_
         self.n_iter_ = mechanism.n_iterations
@@ -220,9 +226,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._n_features_out = mechanism.n_clusters
         typical = uncertainty.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
         dominates = [NOISE_DOMINATES] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
-        for sentence in [*uncertainty.cautions(found.status, noise.counts), *dominates]:
-            warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
-        return self
+        return [*uncertainty.cautions(found.status, noise.counts), *dominates]
 
     def fit_predict(self, X: ArrayLike, y: object = None, **unknown: object) -> IntArray:
         """Cluster the records as `fit` does, and return `labels_`. NOT PRIVATE. Raises DataError for X of Dask."""
@@ -269,6 +273,15 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     def _fraction_bits(self) -> int:
         """The bits of the grid where the user names none."""
         return 16
+
+    def _records(self, X: Any, leaks: list[str]) -> tuple[_InMemory | EngineRecords, GridArray | None]:
+        """The records of X on the grid, as answer queries and, where they are in memory, as they are. Raises as `fit`."""
+        if is_collection(X):
+            return self._on_cluster(X), None
+        values = validate_records(self, X, reset=True, ensure_all_finite=self.bounds is None)
+        domain = self._domain(values.shape[1], values, leaks)
+        grid, outside = _on_grid(domain, values)
+        return _InMemory(domain, grid, int(np.count_nonzero(outside))), grid
 
     def _on_cluster(self, X: Any) -> EngineRecords:
         """The records of a Dask collection. Raises PlanError where something public is missing."""
