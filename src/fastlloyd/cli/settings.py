@@ -28,8 +28,9 @@ from fastlloyd.mechanisms.catalogue import algorithm, preset
 from fastlloyd.mechanisms.lloyd.algorithm import VARIED
 from fastlloyd.mechanisms.mechanism import MAX_RECORDS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
-from fastlloyd.records import Missing, RecordFile, Table, open_records, table_or_file
-from fastlloyd.records.bounds import TEMPLATE_HEADING, data_bounds, parse_bounds
+from fastlloyd.records import Missing, RecordFile, Table, open_records
+from fastlloyd.records.bounds import TEMPLATE_HEADING, check_names_of_bounds, data_bounds, parse_bounds
+from fastlloyd.records.reading import at_once_if_few
 
 FROM_DATA = "from-data"
 BOUNDS_LEAK = (
@@ -75,10 +76,17 @@ def check_options(options: MechanismOptions, missing: str, outside: str) -> None
     given_settings(options, unknown_yet, given_cap(options) or MAX_RECORDS)
 
 
-def read_records(data: str, columns: str | None, missing: str, *, in_passes: bool = False) -> Records:
-    """The records of a source, all columns or those chosen; very many are read in passes, or however many there are."""
-    read = open_records if in_passes else table_or_file
-    return read(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"))
+def read_records(
+    options: MechanismOptions, data: str, columns: str | None, missing: str, *, in_passes: bool = False
+) -> Records:
+    """The records of a source, all columns or those chosen; very many are read in passes, or however many there are.
+
+    Bounds that are stated for what is no column are refused before any record is read.
+    """
+    file = open_records(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"))
+    if options.bounds not in (None, FROM_DATA):
+        check_names_of_bounds(options.bounds, file.columns, file.others)
+    return file if in_passes else at_once_if_few(file)
 
 
 def _chosen_columns(columns: str | None) -> list[str] | None:

@@ -36,7 +36,7 @@ def fit(
         results.check_comparison(mechanism)
     check_options(mechanism, missing, outside)
     with engines.named(engine) as workers:
-        records = read_records(data, columns, missing, in_passes=workers is not None)
+        records = read_records(mechanism, data, columns, missing, in_passes=workers is not None)
         domain, n_records, leaks = public_numbers(mechanism, records, missing)
         with terminal.placing(mechanism.n_clusters):
             m = design(given_settings(mechanism, domain, n_records))
