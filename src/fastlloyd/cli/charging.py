@@ -4,19 +4,21 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 from fastlloyd.base.precision import rounded_up
 from fastlloyd.cli import screen
 from fastlloyd.cli.options import LedgerOptions
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.private_run import AnyRun
 
 if TYPE_CHECKING:
     from fastlloyd.federation.admission import DataSet
     from fastlloyd.federation.ledger import Account
+    from fastlloyd.federation.plan.plan import Plan
+    from fastlloyd.mechanisms.settings import RunSettings
 
 NOBODY = "Nobody adds this up with other runs: no data set is named (--dataset NAME)."
 
@@ -57,35 +59,47 @@ def named_data_set(name: str, options: LedgerOptions) -> "DataSet":
     return DataSet(name=name, rows_are=options.rows_are, is_new=options.new_dataset, is_new_unit=options.new_unit)
 
 
-@contextmanager
-def charged(
-    dataset: "DataSet | None",
-    options: LedgerOptions,
-    mechanism: Mechanism,
-    leaks: Sequence[str],
-    *,
-    by: str,
-    digest: bytes,
-    distance: Fraction | None = None,
-) -> Iterator[Charging]:
-    """Charge the run inside to the data set, durably and before its first noise is drawn.
+@dataclass(frozen=True, slots=True)
+class Till:
+    """Where a command pays for what it spends: the ledger in the file, None for the holder's own, or nobody's.
 
-    leaks : settings that were taken from the data. by : the command. digest : of its settings. distance : of the plan of a
-    federated run. Raises BudgetError and StateError; nothing is spent then.
+    by : the command.
     """
-    if dataset is None:
-        yield Charging(said=[NOBODY] if mechanism.noise is not Noise.NONE else [])
-        return
-    from fastlloyd.federation.admission import check_leaks
-    from fastlloyd.federation.holder import HoldersLedger, place
-    from fastlloyd.federation.ledger import run_cost
 
-    check_leaks(dataset.name, leaks)
-    tau, is_federated = distance or Fraction(0), distance is not None
-    cost = run_cost(mechanism, tau, is_federated=is_federated, rows_are=dataset.rows_are)
-    ledger = HoldersLedger(place(options.ledger), screen.on_stderr)
-    with ledger.charged(dataset, cost, by=by, digest=digest) as charge:
-        yield Charging(charge.drawing, [f"Data set {one.dataset!r}: {spent(one)}." for one in charge.sums])
+    dataset: "DataSet | None"
+    file: Path | None
+    by: str
+
+    @classmethod
+    def of(cls, options: LedgerOptions, *, by: str) -> Self:
+        """As the options say. Raises BudgetError, before anything is read."""
+        return cls(data_set(options), options.ledger, by)
+
+    @contextmanager
+    def charged(
+        self, mechanism: AnyRun, leaks: Sequence[str], *, plan: "Plan | None" = None, then: "RunSettings | None" = None
+    ) -> Iterator[Charging]:
+        """Charge the run inside to the data set, durably and before its first noise is drawn.
+
+        leaks : settings that were taken from the data. plan : of a federated run. then : of what is to follow from the same
+        budget, for which there must be room too. Raises BudgetError and StateError; nothing is spent then.
+        """
+        if self.dataset is None:
+            yield Charging(said=[NOBODY] if mechanism.noise is not Noise.NONE else [])
+            return
+        from fastlloyd.federation.admission import check_leaks
+        from fastlloyd.federation.holder import HoldersLedger, place
+        from fastlloyd.federation.ledger import plan_cost, run_cost
+        from fastlloyd.mechanisms.catalogue import design
+
+        check_leaks(self.dataset.name, leaks)
+        rows_are = self.dataset.rows_are
+        cost = run_cost(mechanism, rows_are=rows_are) if plan is None else plan_cost(plan, rows_are)
+        digest = mechanism.digest if plan is None else plan.digest
+        ahead = [] if then is None else [run_cost(design(then), rows_are=rows_are)]
+        ledger = HoldersLedger(place(self.file), screen.on_stderr)
+        with ledger.charged(self.dataset, cost, *ahead, by=self.by, digest=digest) as charge:
+            yield Charging(charge.drawing, [f"Data set {one.dataset!r}: {spent(one)}." for one in charge.sums])
 
 
 def spent(one: "Account") -> str:

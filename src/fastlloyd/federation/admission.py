@@ -70,29 +70,29 @@ def _units_of(history: History, dataset: str) -> set[str]:
     return limited | {cost.unit for cost in costs if isinstance(cost, PersonRunCost)}
 
 
-def check(history: History, dataset: str, cost: PlannedCost) -> None:
-    """Raise BudgetError if a run of this cost would bring the data set above a limit, as all earlier ones count now."""
-    everything = [*counted_of(runs_on(history, dataset), {}), whole(cost)]
+def check(history: History, dataset: str, *costs: PlannedCost) -> None:
+    """Raise BudgetError if runs of these costs would bring the data set above a limit, as all earlier ones count now."""
+    everything = [*counted_of(runs_on(history, dataset), {}), *map(whole, costs)]
     for speaks_of in history.limits_on(dataset):
         before = account(history, dataset, speaks_of=speaks_of)
         after = _together(everything, speaks_of)
         for limit in map(finite, (before.limit, before.first_limit)):
             if limit is not None and not after.fits(limit.epsilon, limit.delta, first_of(everything, speaks_of)):
-                raise BudgetError(_refusal(before, limit, after, cost))
+                raise BudgetError(_refusal(before, limit, after, costs))
 
 
 def _together(runs: list[Counted], speaks_of: Neighbours | None) -> Spending:
     return Spending.of(runs, speaks_of or records_of(runs))
 
 
-def _refusal(before: Account, limit: Limit, after: Spending, cost: PlannedCost) -> str:
+def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[PlannedCost]) -> str:
     """Why a run is refused, and what may be done about it."""
     speaks_of = limit.speaks_of
     whom = "" if speaks_of is None else f" for {speaks_of}"
     told = f"data set {before.dataset!r} has the limit epsilon {limit.epsilon:g} at delta {limit.delta:g}{whom}"
     asked = speaks_of or before.asked
     if after.n_unknown and asked.unit:
-        if None not in cost.under(asked):
+        if not any(None in cost.under(asked) for cost in costs):
             return (
                 f"{told}, and a run before did not protect every {asked.unit} as a whole: what it cost one has no bound, so "
                 "the limit holds no further run; lift it with fastlloyd ledger limit --epsilon inf"
@@ -107,7 +107,7 @@ def _refusal(before: Account, limit: Limit, after: Spending, cost: PlannedCost) 
             "it costs where a record is added is not in the store; plan runs for replace_one, or lift the limit with "
             "fastlloyd ledger limit"
         )
-    alone = _together([whole(cost)], speaks_of or (before.asked if before.runs else None))
+    alone = _together([*map(whole, costs)], speaks_of or (before.asked if before.runs else None))
     spent, needed, together = (rounded_up(each.epsilon(limit.delta)) for each in (before.spent, alone, after))
     said = (
         f"{told}, of which {spent} is spent or reserved; this run needs {needed}, which together makes {together}: plan a run "

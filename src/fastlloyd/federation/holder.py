@@ -100,18 +100,18 @@ class HoldersLedger:
         return contents.history
 
     @contextmanager
-    def charged(self, dataset: DataSet, cost: PlannedCost, *, by: str, digest: bytes) -> Iterator[Charge]:
+    def charged(self, dataset: DataSet, cost: PlannedCost, *ahead: PlannedCost, by: str, digest: bytes) -> Iterator[Charge]:
         """Charge a whole run to a data set, durably; whatever is drawn inside is counted then.
 
-        If what is inside fails, rounds that it never told the charge of are handed back. by : what runs it, a word. digest : of
-        its settings. Raises BudgetError if a limit does not hold it, StateError if it cannot be made durable; nothing is spent
-        then.
+        ahead : what is to follow, and must fit too; it is charged later. by : what runs it, a word. digest : of its settings. If
+        what is inside fails, rounds that it never told the charge of are handed back. Raises BudgetError if a limit does not
+        hold it, StateError if it cannot be made durable; nothing is spent then.
         """
         name, run_id = dataset.name, os.urandom(16)
         check_dataset(name)
         with self.opened() as store:
             check_names(dataset, cost, store.history)
-            check(store.history, name, cost)
+            check(store.history, name, cost, *ahead)
             whole = reservation_of(cost, run_id=run_id, digest=digest, client=by, dataset=name, fingerprint=_NO_FINGERPRINT)
             store.append([whole, RunCharged(run_id=run_id)])
             charge = Charge([account(store.history, name, speaks_of=each) for each in sums_on(store.history, name)])
