@@ -46,9 +46,9 @@ class OwnRecords:
         self._seen = SeenRecords(records)
         self._grid = GridRecords(self._seen, domain, treatment, source=records.source)
         self._far = self._passed_over_by(workers, domain, treatment)
-        self.answers: AllRecords = LocalRecords(domain, self) if self._far is None else self._far
+        self.domain, self._of = domain, of
+        self.answers: AllRecords = self._answering()
         self.seconds = 0.0
-        self._of = of
         self._how_far, self._since, self._is_stopped = "", 0.0, False
 
     def look(self, key: bytes, rehearsed: Sequence[Query] = ()) -> Fingerprint:

@@ -1,17 +1,20 @@
 """From options to whose rows are protected together, and from a column of ids to who answers."""
 
 import enum
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from fastlloyd.base.names import choose
 from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.cli import terminal
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.simulation import deal_persons
-from fastlloyd.mechanisms.answering import Records, check_cap
+from fastlloyd.federation.simulation import deal_persons, split_persons
+from fastlloyd.mechanisms.answering import AllRecords, Records, check_cap
 from fastlloyd.mechanisms.mechanism import Mechanism
-from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.passes.records import PersonsInPasses
+from fastlloyd.mechanisms.persons import Persons, max_clients
 from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.records import RecordFile, Table
 
@@ -56,7 +59,7 @@ def _persons(name: str | None, max_clients: int) -> Persons:
 def check_alone(column: str | None, engine: str | None) -> None:
     """Refuse to have workers pass over the records of persons, whose shares are worked out in this process."""
     if column is not None and engine is not None:
-        raise PlanError("--unit-column has the records in the memory of this process; leave --engine out")
+        raise PlanError("--unit-column has this process work out the shares of persons; leave --engine out")
 
 
 def check_agreed(plan: Plan, column: str | None) -> None:
@@ -78,27 +81,33 @@ def split(plan: Plan, records: Table | RecordFile, X: GridRecords) -> list[Recor
 
     Raises DataError where the clients have more persons together, each counted once at each, than the plan allows.
     """
-    m, ids = plan.mechanism, ids_of(records)
-    if ids is None or m.persons is None:
-        raise AssertionError("ids were asked for")
-    (grid,) = X
-    dealt = deal_persons(ids, plan.n_clients, m.persons.max_clients, PublicSeed.from_hex(m.public_seed))
-    parts = [SharedRecords.of_persons(m, grid[rows], [ids[row] for row in rows]) for rows in dealt]
-    check_cap(sum(part.count() for part in parts), m.n_records, m.unit)
-    return [*parts]
+    m = plan.mechanism
+    if isinstance(records, RecordFile):
+        parts = split_persons(X, plan, records.source)
+    else:
+        (grid,), ids = X, ids_of(records)
+        dealt = deal_persons(ids, plan.n_clients, max_clients(m.persons), PublicSeed.from_hex(m.public_seed))
+        parts = [SharedRecords.of_persons(m, grid[rows], [ids[row] for row in rows]) for rows in dealt]
+    check_cap(sum(part.n or 0 for part in parts), m.n_records, m.unit)
+    return parts
 
 
-def ids_of(records: Table | RecordFile) -> list[bytes] | None:
-    """Whose the records are, None where that was not asked for."""
-    return records.ids.texts() if isinstance(records, Table) and records.ids is not None else None
+def has_ids(records: Table | RecordFile) -> bool:
+    """Whether it was asked whose the records are."""
+    return (records.ids if isinstance(records, Table) else records.unit) is not None
 
 
-def answering(
-    mechanism: Mechanism, records: Table | RecordFile, X: GridRecords
-) -> AbstractContextManager[SharedRecords] | None:
-    """Who answers for persons: the records, all in one block of X, with their shares; None where none are protected."""
-    ids = ids_of(records)
-    if ids is None:
-        return None
-    (grid,) = X
-    return nullcontext(SharedRecords.of_persons(mechanism, grid, ids))
+def ids_of(records: Table) -> list[bytes]:
+    """Whose the records are, which was asked for."""
+    return [] if records.ids is None else records.ids.texts()
+
+
+@contextmanager
+def answering(mechanism: Mechanism, records: Table | RecordFile, X: GridRecords) -> Iterator[AllRecords]:
+    """Yield who answers for persons: X, the records on the grid, with shares, in one block or read in passes behind a bar."""
+    if isinstance(records, Table):
+        (grid,) = X
+        yield SharedRecords.of_persons(mechanism, grid, ids_of(records))
+        return
+    with terminal.passes(mechanism, X) as watched:
+        yield PersonsInPasses(watched, mechanism, source=records.source)

@@ -79,9 +79,9 @@ def check_options(options: MechanismOptions, missing: str, outside: str, persons
 def read_records(data: str, columns: str | None, missing: str, *, in_passes: bool = False, unit: str | None = None) -> Records:
     """The records of a source, all columns or those chosen; very many are read in passes, or however many there are.
 
-    unit : the column that says whose they are; such records are held in memory.
+    unit : the column that says whose they are.
     """
-    read = read_table if unit is not None else open_records if in_passes else table_or_file
+    read = open_records if in_passes else table_or_file
     return read(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"), unit=unit)
 
 
@@ -120,6 +120,8 @@ def _number(records: Records) -> int:
     """How many records there are, or persons where their ids were asked for."""
     if isinstance(records, Table) and records.ids is not None:
         return len(set(records.ids.texts()))
+    if isinstance(records, RecordFile) and records.unit is not None:
+        return count_persons(block.ids for block in records.column_blocks() if isinstance(block, ColumnBlock))
     return sum(np.shape(block)[0] for block in records.blocks())
 
 

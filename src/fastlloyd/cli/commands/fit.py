@@ -47,8 +47,13 @@ def fit(
         with terminal.placing(mechanism.n_clusters):
             m = design(given_settings(mechanism, domain, n_records, of))
         X = on_grid(records, domain, outside)
-        with persons.answering(m, records, X) or engines.answering(records, X, outside, workers, behind_bar_of=m) as answering:
-            clustering = cluster(m, answering, SystemNoise())
+        answering = (
+            engines.answering(records, X, outside, workers, behind_bar_of=m)
+            if of is None
+            else persons.answering(m, records, X)
+        )
+        with answering as mine:
+            clustering = cluster(m, mine, SystemNoise())
     result = Result.of(
         m, clustering, uncertainty.noise_deviation(m), leaks=leaks, loss=uncertainty.loss_estimate(m, clustering)
     )
