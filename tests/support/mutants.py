@@ -144,7 +144,7 @@ def seeded_by_the_round() -> Iterator[None]:
     def mutated(genuine: Callable[..., IntArray]) -> Callable[..., IntArray]:
         def draw(plan: Plan, round: LloydRound, given: Any, *n_present: int) -> IntArray:
             number = next(i for i, other in enumerate(plan.mechanism.rounds) if other is round)
-            source[:] = [SeededNoise(int(plan.mechanism.public_seed, 16) * number)]
+            source[:] = [SeededNoise(int(plan.clustering.public_seed, 16) * number)]
             return genuine(plan, round, given, *n_present)
 
         return draw
@@ -275,8 +275,8 @@ def law_power(wrong_cdf: Callable[[float], checks.Cdf], n: int) -> float:
 def loss_law_power(n: int) -> float:
     """The same for the noise on the loss, which is drawn with half the scale where the whole budget is four times its share."""
     plan = Experiment.of(Setting(trust=TrustMode.SERVER_NOISE, epsilon=EPSILON, loss_share=checks.LOSS_SHARE)).plan
-    assert plan.mechanism.loss is not None
-    scale = float(plan.mechanism.loss.scale)
+    assert plan.clustering.loss is not None
+    scale = float(plan.clustering.loss.scale)
     return checks.law_power(_halved_cdf(scale), scale, n, checks.LOSS_ALPHA / 2)
 
 

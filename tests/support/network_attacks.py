@@ -230,7 +230,7 @@ class Attacks(Parts):
         liar, victim = self._client(b), self._client(b + 1).name
         match liar._phase:
             case ClientRounds(_awaiting=(answer, noise)) as rounds:
-                m: Mechanism = self.plan.mechanism
+                m: Mechanism = self.plan.clustering
                 data = m.write_state(rounds.number - 2, m.advance(rounds.number - 2, rounds._state, answer, noise))
                 box = seal_parameters(rounds._keys.group_key, rounds._context(), victim, bytes(16), data)
                 signature = rounds._keys.own.sign(rounds._keys.key_set.proposal(victim, rounds.number, bytes(16), box))

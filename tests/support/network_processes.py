@@ -30,7 +30,8 @@ from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.settings import AnyAlgorithm
-from fastlloyd.reports.result import EXACT, PLAN, Result
+from fastlloyd.reports.result import Result
+from fastlloyd.reports.run_result import EXACT, PLAN
 from federation import Federation
 from known_noise import KnownNoise
 

@@ -111,6 +111,7 @@ def test_the_ring_is_loaded_with_shares_the_loss_included(algorithm: AnyAlgorith
     trust = TrustMode.SERVER_NOISE if algorithm.noise is Noise.LAPLACE else TrustMode.CLIENT_NOISE
     plan = make_plan(algorithm=algorithm, trust=trust, estimate_loss=True, persons=Persons())
     load, m = ring_load(plan), plan.mechanism
+    assert isinstance(m, Mechanism)
     assert m.loss is not None
     assert load.loss.bound == 1024 * m.loss.cap
     bounds = {part.bound for round in m.rounds for part in m.parts(round)}

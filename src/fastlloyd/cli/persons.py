@@ -2,10 +2,9 @@
 
 import enum
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from fastlloyd.base.names import choose
-from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.cli import terminal
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.errors import PlanError
@@ -15,6 +14,7 @@ from fastlloyd.mechanisms.answering import AllRecords, Records, check_cap
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.passes.records import PersonsInPasses
 from fastlloyd.mechanisms.persons import Persons, max_clients
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.records import RecordFile, Table
 
@@ -81,15 +81,20 @@ def split(plan: Plan, records: Table | RecordFile, X: GridRecords) -> list[Recor
 
     Raises DataError where the clients have more persons together, each counted once at each, than the plan allows.
     """
-    m = plan.mechanism
-    if isinstance(records, RecordFile):
+    m, ids = plan.mechanism, ids_of(records)
+    if ids is None:
         parts = split_persons(X, plan, records.source)
     else:
-        (grid,), ids = X, ids_of(records)
-        dealt = deal_persons(ids, plan.n_clients, max_clients(m.persons), PublicSeed.from_hex(m.public_seed))
+        (grid,) = X
+        dealt = deal_persons(ids, plan.n_clients, max_clients(m.persons), m.seed)
         parts = [SharedRecords.of_persons(m, grid[rows], [ids[row] for row in rows]) for rows in dealt]
     check_cap(sum(part.n or 0 for part in parts), m.n_records, m.unit)
     return parts
+
+
+def ids_of(records: Table | RecordFile) -> list[bytes] | None:
+    """Whose the records are, None where that was not asked for, or they are read in passes."""
+    return records.ids.texts() if isinstance(records, Table) and records.ids is not None else None
 
 
 def has_ids(records: Table | RecordFile) -> bool:
@@ -97,17 +102,20 @@ def has_ids(records: Table | RecordFile) -> bool:
     return (records.ids if isinstance(records, Table) else records.unit) is not None
 
 
-def ids_of(records: Table) -> list[bytes]:
-    """Whose the records are, which was asked for."""
-    return [] if records.ids is None else records.ids.texts()
+def answering(
+    run: AnyRun, records: Table | RecordFile, X: GridRecords, *, behind_bar_of: Mechanism | None = None
+) -> AbstractContextManager[AllRecords] | None:
+    """Who answers for persons: X, the records on the grid, with shares, in one block or read in passes; None without ids.
+
+    behind_bar_of : whose rounds a bar shows, where there are passes.
+    """
+    if (ids := ids_of(records)) is not None:
+        (grid,) = X
+        return nullcontext(SharedRecords.of_persons(run, grid, ids))
+    return _in_passes(run, X, records.source, behind_bar_of) if has_ids(records) else None
 
 
 @contextmanager
-def answering(mechanism: Mechanism, records: Table | RecordFile, X: GridRecords) -> Iterator[AllRecords]:
-    """Yield who answers for persons: X, the records on the grid, with shares, in one block or read in passes behind a bar."""
-    if isinstance(records, Table):
-        (grid,) = X
-        yield SharedRecords.of_persons(mechanism, grid, ids_of(records))
-        return
-    with terminal.passes(mechanism, X) as watched:
-        yield PersonsInPasses(watched, mechanism, source=records.source)
+def _in_passes(run: AnyRun, X: GridRecords, source: str, behind_bar_of: Mechanism | None) -> Iterator[AllRecords]:
+    with nullcontext(X) if behind_bar_of is None else terminal.passes(behind_bar_of, X) as watched:
+        yield PersonsInPasses(watched, run, source=source)

@@ -4,7 +4,7 @@ No number is broken or cut in a table; columns that do not fit beside the others
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
 
     from fastlloyd.clustering.domain import GridArray
+    from fastlloyd.clustering.grid_records import GridRecords
     from fastlloyd.mechanisms.mechanism import Mechanism
+    from fastlloyd.records.ids import Ids
 
 MANY_CLUSTERS = 150  # placing so many takes about a second, and longer with more features
 LARGE_WORK = 10**8  # coordinates of records compared with coordinates of centroids: about a second where nothing is compiled

@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.evaluation import metrics
@@ -58,7 +57,7 @@ def lloyd(m: Mechanism, X: Iterable[GridArray]) -> Result:
         n_clusters=m.n_clusters,
         n_records=m.n_records if m.persons is None else max(sum(map(len, X)), m.n_clusters),  # a cap on rows is not known
         epsilon=m.epsilon,
-        public_seed=PublicSeed.from_hex(m.public_seed),
+        public_seed=m.seed,
         initialization=m.initialization,
     )
     plain = design(settings)

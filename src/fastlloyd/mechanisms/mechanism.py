@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, squared_radius
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
@@ -96,8 +97,8 @@ class ExpectedError(NamedTuple):
 class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A private clustering, fully determined but for the records and the noise. Made by `catalogue.design`.
 
-    n_expected : to plan the iterations. public_seed : of all public randomness, 64 hex digits. loss : the round that estimates
-    the loss in the end; None without it. For the other fields see `PrivateRun`.
+    n_expected : to plan the iterations. loss : the round that estimates the loss in the end; None without it. For the other
+    fields see `PrivateRun`.
     """
 
     domain: Domain
@@ -174,6 +175,42 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
     def all_rounds(self) -> tuple[Round, ...]:
         """The rounds of the clustering and, if it is estimated, the loss."""
         return (*self.rounds, *([] if self.loss is None else [self.loss]))
+
+    @property
+    def told_by_totals(self) -> str:
+        """What sums and counts tell."""
+        return "their means, and how many of them are in each cluster"
+
+    def afterwards(self, noise_factor: float) -> list[str]:
+        """The loss, if it is estimated."""
+        if self.loss is None:
+            return []
+        deviation, cap = noise_factor * self.loss_deviation, self.loss.cap * self.loss.unit(self.domain.fraction_bits)
+        each = "" if self.persons is None else f"The rows of {self.unit.a} count as one record. "
+        line = (
+            "Loss: one more exchange after the last round releases the sum of squared distances to the nearest centroid, with "
+            f"{float(self.loss_share):.3g} of the budget. {each}Records farther than {math.sqrt(cap):.4g} half widths count "
+            f"as {cap:.4g}. Noise: {deviation:.4g} squared half widths, {deviation / self.n_expected:.4g} per expected "
+            f"{self.unit.one}."
+        )
+        return [line]
+
+    def agreed(self) -> list[str]:
+        """Whether the loss is estimated."""
+        return ["The loss of the result is " + ("estimated too, within that budget." if self.loss else "not estimated.")]
+
+    def shown(self) -> dict[str, str]:
+        """Clusters, rounds and loss."""
+        return {
+            "clusters": str(self.n_clusters),
+            "rounds": f"{len(self.rounds)}, of which {self.n_iterations} move the centroids",
+            "loss": f"estimated, with {float(self.loss_share):.3g} of the budget" if self.loss else "not estimated",
+        }
+
+    @property
+    def seed(self) -> PublicSeed:
+        """`public_seed`."""
+        return PublicSeed.from_hex(self.public_seed)
 
     def facts(self) -> dict[str, Any]:
         """Numbers of iterations and clusters."""

@@ -17,6 +17,7 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 import msgspec
 
 from fastlloyd.base.arrays import IntArray
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.base.sealed_toml import digest, from_toml, to_toml
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.accountant import Accountant
@@ -102,6 +103,11 @@ class PrivateRun(
         raise NotImplementedError
 
     @property
+    def public_seed(self) -> str:
+        """The seed of all public randomness, 64 hex digits."""
+        raise NotImplementedError
+
+    @property
     def count_bits(self) -> int:
         """Counts travel in units of 2**-count_bits records, or shares of a person."""
         raise NotImplementedError
@@ -124,6 +130,11 @@ class PrivateRun(
     @property
     def revealed(self) -> str:
         """What is computed from its noisy answers, in words."""
+        raise NotImplementedError
+
+    @property
+    def told_by_totals(self) -> str:
+        """What its exact sums over many records tell of these, beside their number, in words."""
         raise NotImplementedError
 
     @property
@@ -179,12 +190,24 @@ class PrivateRun(
         """
         raise NotImplementedError
 
-    def check_noise(self, noise_factor: float) -> None:
-        """Raise PlanError if noise so many times larger than the guarantee needs would hide all that the run looks for."""
+    def check_noise(self, totals: Sequence[tuple[Fraction, ...]]) -> None:
+        """Raise PlanError if noise of these scales, round by round and part by part, would hide all that the run looks for."""
 
     def choices(self, noise_factor: float) -> Choices:
         """How this run was planned, in sentences; noise_factor : how many times larger the noise is than what is needed."""
         raise NotImplementedError
+
+    def afterwards(self, noise_factor: float) -> list[str]:  # noqa: ARG002 - most runs end with their rounds
+        """What is asked after the last of its rounds, in sentences."""
+        return []
+
+    def agreed(self) -> list[str]:
+        """What people agree on of this kind of run alone, in sentences."""
+        return []
+
+    def shown(self) -> dict[str, str]:
+        """What a table of its settings says of this kind of run alone."""
+        return {"rounds": str(len(self.rounds))}
 
     def facts(self) -> dict[str, Any]:
         """What the privacy statement says of this kind of run alone."""
@@ -204,6 +227,11 @@ class PrivateRun(
     def bears_server_noise(self) -> bool:
         """Whether the server may add the noise, if it never sees a result."""
         return True
+
+    @property
+    def seed(self) -> PublicSeed:
+        """Of all public randomness."""
+        raise NotImplementedError
 
     @property
     def n_features(self) -> int:

@@ -6,7 +6,7 @@ and those in `moment_lloyd/rounds.py`.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -68,6 +68,10 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     def advance(self, m: Any, state: State, answer: Answer, noise: AnswerNoise) -> State:
         """The state after its noisy answer."""
         raise NotImplementedError
+
+    def information_on_number(self, m: Any, scales: Sequence[Fraction]) -> Fraction:
+        """How well the answer tells the number of records, with noise of these scales: one over a variance, in its units."""
+        return 1 / (m.shape(self)[0] * scales[-1] ** 2) if self.counts_records else Fraction(0)
 
     def statement(self, m: Any) -> dict[str, Any]:
         """Its sensitivity and its noise, for the privacy statement."""

@@ -73,62 +73,53 @@ PRESETS = {
 }
 
 
-class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
-    """What `catalogue.design` makes a mechanism of. Raises BudgetError or PlanError naming the setting.
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What every private run is designed from. Raises BudgetError or PlanError naming the setting.
 
-    epsilon, delta : the guarantee; delta None: the preset's, without Gaussian noise 0. persons : whose rows are protected
-    together, if not each row alone. n_records : public cap on the number of records, or of persons; n_expected : public guess
-    of it, None: n_records. public_seed : of where centroids start. n_iterations None: the algorithm's rule.
-    initialization, min_count None: the preset's. min_count : centroids with a smaller noisy count stay. estimate_loss :
-    spend loss_share of the budget (of mu^2, with Laplace noise of epsilon; None: `loss.planned_share`) on the loss in the end.
-    count_bits, delta_slack : of a federated run, which its planner chooses. Without noise epsilon has no effect.
+    epsilon, delta : the guarantee; delta None: the default. persons : whose rows are protected together, if not each row alone.
+    n_records : public cap on the number of records, or of persons; n_expected : public guess of it, None: n_records.
+    public_seed : of all public randomness, such as where centroids start. count_bits, delta_slack : of a federated run, which
+    its planner chooses. Without noise epsilon has no effect.
     """
 
-    algorithm: A_co
     domain: Domain
-    n_clusters: int
     n_records: int
     epsilon: float
     public_seed: PublicSeed
     delta: float | None = None
     n_expected: int | None = None
-    n_iterations: int | None = None
-    preset: Preset = PRESETS["default"]
-    initialization: RadiusSearch | None = None
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    min_count: Fraction | None = None
-    estimate_loss: bool = False
-    loss_share: float | Fraction | None = None
     count_bits: int = 0
     delta_slack: float = 0.0
     persons: Persons | None = None
 
     def __post_init__(self) -> None:
-        for name in ("n_clusters", "n_records", "n_expected", "n_iterations", "count_bits"):
-            if (number := getattr(self, name)) is not None:
-                # NumPy's integers would wrap around in the planner's exact arithmetic, which then never ends
-                msgspec.structs.force_setattr(self, name, operator.index(number))
-        check_numbers(self.n_records, self.epsilon, self.algorithm.noise)
-        check_clusters(self.n_clusters, self.n_records)
-        self.algorithm.check()
-        self.algorithm.check_use({"n_iterations": self.n_iterations, "min_count": self.min_count})
+        self._become_ints("n_records", "n_expected", "count_bits")
+        check_numbers(self.n_records, self.epsilon, self.noise)
         check_grid(self.expected, self.count_bits)
-        if self.n_iterations is not None and not 1 <= self.n_iterations <= MAX_ROUNDS:
-            raise PlanError(
-                f"n_iterations is {self.n_iterations}; expected 1 to {MAX_ROUNDS}, or nothing for the planner's choice"
-            )
-        if self.algorithm.noise is Noise.GAUSSIAN:
+        if self.noise is Noise.GAUSSIAN:
             usable_delta(self.whole_delta, self.delta_slack)
-        if self.loss_share is None:
-            return
-        if not self.estimate_loss:
-            raise PlanError(
-                "loss_share is for a private estimate of the loss; ask for the estimate too, or leave loss_share out"
-            )
-        if not 0 < self.loss_share < 1:  # NaN included
-            raise BudgetError(
-                f"loss_share is {self.loss_share}; expected a share of the budget, above 0 and below 1, such as 0.05"
-            )
+
+    def _become_ints(self, *names: str) -> None:
+        """Make Python's integers of NumPy's, which would wrap around in the planner's exact arithmetic, and it never ends."""
+        for name in names:
+            if (number := getattr(self, name)) is not None:
+                msgspec.structs.force_setattr(self, name, operator.index(number))
+
+    @property
+    def designed_as(self) -> type:
+        """What decides which design they are for (`catalogue.design`)."""
+        return type(self)
+
+    @property
+    def noise(self) -> Noise:
+        """The law of the noise."""
+        raise NotImplementedError
+
+    @property
+    def default_delta(self) -> float:
+        """The delta of Gaussian noise where none is named."""
+        return 1 / (100 * self.n_records)
 
     @property
     def number_bits(self) -> int:
@@ -143,14 +134,14 @@ class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
     @property
     def whole_delta(self) -> float:
         """The delta of the guarantee."""
-        if self.algorithm.noise is not Noise.GAUSSIAN:
+        if self.noise is not Noise.GAUSSIAN:
             return 0.0
-        return self.preset.delta(self.n_records) if self.delta is None else self.delta
+        return self.default_delta if self.delta is None else self.delta
 
     @property
     def mu(self) -> float | None:
         """The Gaussian budget; None without Gaussian noise."""
-        if self.algorithm.noise is not Noise.GAUSSIAN:
+        if self.noise is not Noise.GAUSSIAN:
             return None
         return gdp_mu(self.epsilon, usable_delta(self.whole_delta, self.delta_slack))
 
@@ -167,17 +158,16 @@ class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
     @property
     def budget(self) -> Fraction:
         """What may be spent, exactly: epsilon with Laplace noise, squared mu with Gaussian noise, 0 without noise."""
-        return Fraction(self.epsilon) if self.algorithm.noise is Noise.LAPLACE else Fraction(self.mu or 0) ** 2
+        return Fraction(self.epsilon) if self.noise is Noise.LAPLACE else Fraction(self.mu or 0) ** 2
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of a `Mechanism` that do not depend on its algorithm."""
+        """The fields that every `PrivateRun` has."""
         return {
             "domain": self.domain,
-            "n_clusters": self.n_clusters,
             "n_records": self.n_records,
             "n_expected": self.expected,
-            "epsilon": math.inf if self.algorithm.noise is Noise.NONE else float(self.epsilon),
+            "epsilon": math.inf if self.noise is Noise.NONE else float(self.epsilon),
             "delta": float(self.whole_delta),
             "delta_slack": float(self.delta_slack),
             "neighboring_relation": self.neighboring_relation,
@@ -185,6 +175,65 @@ class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
             "count_bits": self.count_bits,
             "persons": self.persons,
         }
+
+
+class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
+    """What `catalogue.design` makes a clustering of. Raises BudgetError or PlanError naming the setting.
+
+    delta None: the preset's, without Gaussian noise 0. n_iterations None: the algorithm's rule. initialization, min_count None:
+    the preset's. min_count : centroids with a smaller noisy count stay. estimate_loss : spend loss_share of the budget (of
+    mu^2, with Laplace noise of epsilon; None: `loss.planned_share`) on the loss in the end. For the others see `RunSettings`.
+    """
+
+    algorithm: A_co
+    n_clusters: int
+    n_iterations: int | None = None
+    preset: Preset = PRESETS["default"]
+    initialization: RadiusSearch | None = None
+    min_count: Fraction | None = None
+    estimate_loss: bool = False
+    loss_share: float | Fraction | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._become_ints("n_clusters", "n_iterations")
+        check_clusters(self.n_clusters, self.n_records)
+        self.algorithm.check()
+        self.algorithm.check_use({"n_iterations": self.n_iterations, "min_count": self.min_count})
+        if self.n_iterations is not None and not 1 <= self.n_iterations <= MAX_ROUNDS:
+            raise PlanError(
+                f"n_iterations is {self.n_iterations}; expected 1 to {MAX_ROUNDS}, or nothing for the planner's choice"
+            )
+        if self.loss_share is None:
+            return
+        if not self.estimate_loss:
+            raise PlanError(
+                "loss_share is for a private estimate of the loss; ask for the estimate too, or leave loss_share out"
+            )
+        if not 0 < self.loss_share < 1:  # NaN included
+            raise BudgetError(
+                f"loss_share is {self.loss_share}; expected a share of the budget, above 0 and below 1, such as 0.05"
+            )
+
+    @property
+    def designed_as(self) -> type[AnyAlgorithm]:
+        """The kind of algorithm."""
+        return type(self.algorithm)
+
+    @property
+    def noise(self) -> Noise:
+        """That of the algorithm."""
+        return self.algorithm.noise
+
+    @property
+    def default_delta(self) -> float:
+        """That of the preset."""
+        return self.preset.delta(self.n_records)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of a `Mechanism` that do not depend on its algorithm."""
+        return super().fields | {"n_clusters": self.n_clusters}
 
 
 def check_expected(n_expected: int | None, n_records: int, persons: Persons | None = None) -> None:

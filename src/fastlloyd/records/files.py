@@ -80,8 +80,6 @@ def _check_once(found: Mapping[str, os.stat_result]) -> None:
             raise DataError(f"{path}: this is not a regular file; take it out of the folder, or name it alone")
         if (first := seen.setdefault((of.st_dev, of.st_ino), path)) != path:
             stores.refuse_twice(first, path)
-    folders = {folder for path in found for folder in Path(path).parents}
-    stores.check_table(f"{folder}/{log}/" for folder in sorted(folders) for log in stores.LOGS if (folder / log).is_dir())
 
 
 def state(path: str) -> FileState | None:

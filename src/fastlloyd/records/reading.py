@@ -10,7 +10,7 @@ from functools import partial
 
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
-from fastlloyd.records import files, stores
+from fastlloyd.records import files, lakes, stores
 from fastlloyd.records.columns import NUMERIC, Columns
 from fastlloyd.records.delimited import DelimitedFile
 from fastlloyd.records.pieces import Piece, folders_of, opener
@@ -44,6 +44,8 @@ def open_records(
     if source == STANDARD_INPUT:
         return RecordFile(DelimitedFile("/dev/stdin", columns, missing, unit), "/dev/stdin", missing, unit=unit)
     states = files.find(source)
+    if set(states) != {source}:  # who names a file means it
+        lakes.check(states)
     _check_formats(source, states)
     first, *others = _pieces(source, states, columns, missing, unit)
     if first.state is None:

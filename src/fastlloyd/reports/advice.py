@@ -202,7 +202,7 @@ def outlook(question: Question, epsilon: float) -> Outlook:
         return _outlook(m, noise_deviation(m), 1.0)
     plan = _plan(question, question.federation, epsilon)
     return msgspec.structs.replace(
-        _outlook(plan.mechanism, noise_deviation_of_run(plan, plan.n_clients), noise_factor(plan)),
+        _outlook(plan.clustering, noise_deviation_of_run(plan, plan.n_clients), noise_factor(plan)),
         ring_bits=plan.ring_bits,
         required_bits=ring_load(plan).required_bits,
         client=traffic(plan, plan.names[-1]),

@@ -30,8 +30,8 @@ from fastlloyd.federation.plan.quorum import Masks
 from fastlloyd.federation.plan.shares import TrustMode
 from fastlloyd.federation.secagg.ring import Ring
 from fastlloyd.federation.secagg.sealing import TAG_BYTES
-from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.coalitions import clients, coalition, coalitions, holds_against, person_epsilon
 from fastlloyd.reports.statement import not_protected, plan_cautions, totals, whole_person
 
@@ -72,7 +72,7 @@ def _title(plan: Plan) -> str:
     return (
         f"Plan {plan.digest.hex()}\n"
         f"{plan.n_clients} clients ({', '.join(plan.names)}) run {m.name} together: "
-        f"{m.n_clusters} clusters of records with {m.n_features} features ({', '.join(map(repr, m.domain.features))})."
+        f"{m.aim} of records with {m.n_features} features ({', '.join(map(repr, m.domain.features))})."
     )
 
 
@@ -82,7 +82,7 @@ def study(plan: Plan) -> list[str]:
     return [] if plan.study is None else [f"{labels[what]}: {text}" for what, text in plan.study.texts.items()]
 
 
-def bounds(m: Mechanism, most: int | None = None) -> str:
+def bounds(m: AnyRun, most: int | None = None) -> str:
     """Every feature with its public bounds; most : how many are named, None for all."""
     d = m.domain
     named = [f"{name!r} from {low:g} to {high:g}" for name, low, high in zip(d.features, d.lower, d.upper, strict=True)]
@@ -90,13 +90,13 @@ def bounds(m: Mechanism, most: int | None = None) -> str:
     return "; ".join([*named[:most], *more])
 
 
-def most_in_all(m: Mechanism) -> str:
+def most_in_all(m: AnyRun) -> str:
     """The cap on records or persons of all clients together, a sentence without its point."""
     once = "" if m.persons is None else f", each counted once at each organisation where the {m.unit.one} is"
     return f"At most {m.n_records} {m.unit.many} in all{once}"
 
 
-def _bounds(m: Mechanism) -> str:
+def _bounds(m: AnyRun) -> str:
     return f"Public bounds, to which values are clipped: {bounds(m, 20)}. {most_in_all(m)}."
 
 
@@ -109,7 +109,7 @@ def protection(plan: Plan) -> str:
         (
             f"What is protected: every single {one}. What anyone learns from the run hardly depends on one {one} being in the "
             f"data: epsilon = {m.epsilon:g}{delta}, neighbouring relation: {relation}, over all {len(m.rounds)} rounds"
-            f"{' and the estimate of the loss' if m.loss else ''}."
+            f"{' and the estimate of the loss' if m.n_rounds > len(m.rounds) else ''}."
         ),
         *(f"WARNING: {caution}." for caution in plan_cautions(plan)),
         "No party sees another's records: clients upload sums and counts masked, and the server adds up masked numbers.",
@@ -266,7 +266,7 @@ def coalition_table(plan: Plan) -> str:
     return "\n".join(rows)
 
 
-def certainty(m: Mechanism, before: float) -> float:
+def certainty(m: AnyRun, before: float) -> float:
     """How certain of a record anyone becomes at most, who was so certain `before`, but for a probability of at most delta."""
     with working_precision(_BITS) as mp:
         p = exact(mp, before)
@@ -274,7 +274,7 @@ def certainty(m: Mechanism, before: float) -> float:
         return min(1.0, float(odds / (1 + odds)) * (1 + 2**-40))
 
 
-def right_guesses(m: Mechanism) -> float:
+def right_guesses(m: AnyRun) -> float:
     """How often anyone guesses right whether a record is there, who had no idea before: at most, of all that may come out."""
     with working_precision(_BITS) as mp:
         if m.noise is Noise.LAPLACE:
@@ -282,7 +282,7 @@ def right_guesses(m: Mechanism) -> float:
         return float(mp.ncdf(exact(mp, mu_from_squared(m.accountant().mu_squared)) / 2)) * (1 + 2**-40)
 
 
-def _ratio(mp: Any, m: Mechanism) -> Any:
+def _ratio(mp: Any, m: AnyRun) -> Any:
     """r, by which odds grow at most."""
     if m.noise is Noise.LAPLACE:
         return mp.exp(m.epsilon)
@@ -292,7 +292,7 @@ def _ratio(mp: Any, m: Mechanism) -> Any:
     return k / mp.ncdf(quantile - mu)
 
 
-def certainty_table(m: Mechanism) -> str:
+def certainty_table(m: AnyRun) -> str:
     """How certain of one record anyone can become."""
     replaced = m.neighboring_relation is NeighboringRelation.REPLACE_ONE
     (one, many), has = m.unit, "values a record has" if m.persons is None else f"sets of rows {m.unit.a} has"
@@ -341,23 +341,9 @@ def _percent(share: float) -> str:
     return f"{math.ceil(share * 1000) / 10:g} %"
 
 
-def _choices(m: Mechanism, factor: float) -> str:
+def _choices(m: AnyRun, factor: float) -> str:
     by, of_rounds, of_result = m.choices(factor)
-    return "\n- ".join([f"How it was chosen, from {by}:", *of_rounds, *_loss(m, factor), *of_result])
-
-
-def _loss(m: Mechanism, factor: float) -> list[str]:
-    if m.loss is None:
-        return []
-    unit = m.loss.unit(m.domain.fraction_bits)
-    each = "" if m.persons is None else f"The rows of {m.unit.a} count as one record. "
-    deviation, cap = factor * m.loss_deviation, m.loss.cap * unit
-    line = (
-        "Loss: one more exchange after the last round releases the sum of squared distances to the nearest centroid, with "
-        f"{float(m.loss_share):.3g} of the budget. {each}Records farther than {math.sqrt(cap):.4g} half widths count as "
-        f"{cap:.4g}. Noise: {deviation:.4g} squared half widths, {deviation / m.n_expected:.4g} per expected {m.unit.one}."
-    )
-    return [line]
+    return "\n- ".join([f"How it was chosen, from {by}:", *of_rounds, *m.afterwards(factor), *of_result])
 
 
 def _transport(plan: Plan) -> str:
@@ -370,5 +356,5 @@ def _transport(plan: Plan) -> str:
         said = f"{least} to {most} from each client and as many back, {sum(payloads)} in all {len(payloads)} rounds"
     if boxes := [n + TAG_BYTES for number in range(m.n_rounds) if (n := m.travelling_bytes(number))]:
         said += f"; between rounds the sealed parameters of the next, up to {max(boxes)}"
-    end = ", less for the loss." if m.loss else "."
+    end = ", less for the loss." if m.n_rounds > len(m.rounds) else "."
     return f"Bytes per round: {said}, plus at most 128 and 8 per named client{end}"

@@ -72,11 +72,21 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     counted: Unit = RECORD
 
     @classmethod
-    def of(cls, m: Mechanism, *, private: bool, records: FloatArray | None = None, **numbers: Any) -> Self:
-        """Make a picture of a mechanism's result. private : no setting was taken from the data; numbers : noisy fields."""
+    def of(
+        cls, m: Mechanism, *, private: bool, epsilon: float | None = None, records: FloatArray | None = None, **numbers: Any
+    ) -> Self:
+        """Make a picture of a mechanism's result.
+
+        private : no setting was taken from the data; epsilon : where more was spent than the mechanism's; numbers : noisy
+        fields.
+        """
         clusters = f"{m.n_clusters} cluster{'s' if m.n_clusters > 1 else ''}"
         has_noise = m.noise is not Noise.NONE
-        guarantee = (f"ε = {m.epsilon:.4g}" + (f", δ = {m.delta:.2g}" if m.delta else "")) if has_noise else "no privacy"
+        guarantee = (
+            (f"ε = {m.epsilon if epsilon is None else epsilon:.4g}" + (f", δ = {m.delta:.2g}" if m.delta else ""))
+            if has_noise
+            else "no privacy"
+        )
         return cls(
             features=m.domain.features,
             centre=m.domain.centre,

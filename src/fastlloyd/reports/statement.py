@@ -85,11 +85,9 @@ def profile_deviation(plan: Plan) -> float:
     m = plan.mechanism
     weights = Fraction(0)
     for round in m.rounds:
-        if round.counts_records:
-            scales = (
-                plan.share_scales(round, plan.n_clients) if plan.trust is TrustMode.CLIENT_NOISE else plan.total_scales(round)
-            )
-            weights += 1 / (m.shape(round)[0] * scales[-1] ** 2)
+        shared = plan.trust is TrustMode.CLIENT_NOISE
+        scales = plan.share_scales(round, plan.n_clients) if shared else plan.total_scales(round)
+        weights += round.information_on_number(m, scales)
     return m.noise.spread / math.sqrt(weights) / float(2**m.number_bits)
 
 
@@ -97,21 +95,21 @@ def totals(plan: Plan) -> str:
     """Say what organisations learn of another's records as a whole when they subtract their own from the noisy sums."""
     many = plan.mechanism.unit.many
     known = (
-        f"its number of {many}, with a standard error of {profile_deviation(plan):.2g}, their means, and how many of them are "
-        f"in each cluster. The noise hides single {many}, not what all {many} of an organisation add up to"
+        f"its number of {many}, with a standard error of {profile_deviation(plan):.2g}, {plan.mechanism.told_by_totals}. The "
+        f"noise hides single {many}, not what all {many} of an organisation add up to"
     )
     if plan.n_clients == 2:
         return f"with two organisations each takes its own numbers away from the noisy sums and has the other's: {known}"
     return f"if all organisations but one pool what they see, they have what the last one's records add up to: {known}"
 
 
-def cautions(m: AnyRun) -> list[str]:
-    """Sentences about a guarantee that is true but weak, for the screen and the statement."""
-    said = []
-    if LARGE_EPSILON < m.epsilon < math.inf:
+def cautions(m: AnyRun, epsilon: float | None = None) -> list[str]:
+    """Sentences about a guarantee that is true but weak, for the screen and the statement; epsilon : if it is of more."""
+    said, epsilon = [], m.epsilon if epsilon is None else epsilon
+    if LARGE_EPSILON < epsilon < math.inf:
         said.append(
-            f"epsilon is {m.epsilon:g}: one {m.unit.one} may change the probability of an outcome by a factor of "
-            f"e^{m.epsilon:g}, which protects hardly anything; values around 1 are common"
+            f"epsilon is {epsilon:g}: one {m.unit.one} may change the probability of an outcome by a factor of "
+            f"e^{epsilon:g}, which protects hardly anything; values around 1 are common"
         )
     if m.delta * 100 * m.n_records <= 1 + 1e-9:
         return said
@@ -182,7 +180,7 @@ class PrivacyStatement(dict[str, Any]):
 
 
 def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]:
-    """The machine-readable privacy statement of the central model (`privacy.json`, `privacy_spent_`), or federated."""
+    """The machine-readable privacy statement (`privacy.json`, `privacy_spent_`) of the central model, or of a run."""
     private = m.noise is not Noise.NONE
     accountant = m.accountant()
     gaussian = m.noise is Noise.GAUSSIAN

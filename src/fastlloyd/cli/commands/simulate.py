@@ -96,7 +96,7 @@ def simulate(
                 masks=masks,
             )
         with (
-            terminal.at_work(f"{clients} clients at work", plan.mechanism),
+            terminal.at_work(f"{clients} clients at work", plan.clustering),
             engines.answering(records, X, outside, workers) as whole,
         ):
             if of is None:

@@ -15,11 +15,11 @@ from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION, TrustMode, ali
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.private_run import MAX_COUNT_BITS
 from fastlloyd.mechanisms.rounds import SCALE_UNITS
-from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
+from fastlloyd.mechanisms.settings import RunSettings
 
 
 def design_plan(
-    settings: Settings[AnyAlgorithm],
+    settings: RunSettings,
     *,
     clients: tuple[Client, ...],
     run_id: bytes,
@@ -49,14 +49,14 @@ def design_plan(
         )
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding
     mechanism = design(settings)
-    if trust is TrustMode.CLIENT_NOISE and settings.algorithm.noise is Noise.GAUSSIAN:
+    if trust is TrustMode.CLIENT_NOISE and settings.noise is Noise.GAUSSIAN:
         M = len(clients)
         h = max(1, kind.quorum(M, M, max_dropouts, max_colluding).shares)
         slack = aliasing_slack(settings.epsilon, mechanism.n_released, h)
         settings = msgspec.structs.replace(settings, delta_slack=slack)
         count_bits = _count_bits(design(settings).count_scales, h)
         mechanism = design(msgspec.structs.replace(settings, count_bits=count_bits))
-    return Plan(
+    plan = Plan(
         protocol_version=PROTOCOL_VERSION,
         run_id=run_id.hex(),
         trust=trust,
@@ -72,6 +72,8 @@ def design_plan(
         masks=kind,
         host=host,
     )
+    mechanism.check_noise([plan.total_scales(round) for round in mechanism.rounds])
+    return plan
 
 
 def chosen_masks(masks: Masks | None, max_dropouts: int) -> Masks:

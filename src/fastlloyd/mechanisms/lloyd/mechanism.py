@@ -8,7 +8,6 @@ import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.names import NAME
-from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import update
 from fastlloyd.clustering.packing import RadiusSearch, initial_centroids
 from fastlloyd.clustering.update import Postprocessing
@@ -214,8 +213,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
 
     def initial_centroids(self) -> IntArray:
         """Where every run of this mechanism starts, int64 (n_clusters, n_features), grid units; no data involved."""
-        seed = PublicSeed.from_hex(self.public_seed)
-        return initial_centroids(self.domain, self.n_clusters, seed, self.initialization)
+        return initial_centroids(self.domain, self.n_clusters, self.seed, self.initialization)
 
     @property
     def sum_unit(self) -> str:

@@ -6,15 +6,14 @@ from functools import partial
 import numpy as np
 
 from fastlloyd.base.arrays import IntArray
-from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.grid_records import Rows
 from fastlloyd.clustering.grouping import grouped
-from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.passes.numbers import Collected
 from fastlloyd.mechanisms.passes.records import in_shares
 from fastlloyd.mechanisms.passes.rows import SealedRows
 from fastlloyd.mechanisms.passes.scratch import Scratch, Words
 from fastlloyd.mechanisms.passes.spread import PERSON, ROW, Part, Spreading, waiting
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.spread import Deal, spread_key
 
@@ -26,10 +25,10 @@ class DealtPersons:
     `answering.Records`. Raises what reading the rows raises, and DataError.
     """
 
-    def __init__(self, rows: Rows, mechanism: Mechanism, deal: Deal, *, source: str) -> None:
-        self.domain, self.share_bits = rows.domain, mechanism.share_bits
+    def __init__(self, rows: Rows, run: AnyRun, deal: Deal, *, source: str) -> None:
+        self.domain, self.share_bits = rows.domain, run.share_bits
         self._rows = SealedRows(rows, source)
-        key = spread_key(PublicSeed.from_hex(mechanism.public_seed))
+        key = spread_key(run.seed)
         scratch = Scratch()
         try:
             n_rows, parts = waiting(scratch, self._rows.first(), key)

@@ -3,15 +3,14 @@
 import numpy as np
 
 from fastlloyd.base.arrays import IntArray
-from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.clustering.grid_records import Rows
 from fastlloyd.clustering.grouping import grouped
 from fastlloyd.mechanisms.answering import Asked
-from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.passes.numbers import NumbersOnDisk
 from fastlloyd.mechanisms.passes.rows import SealedRows
 from fastlloyd.mechanisms.passes.spread import spread_in_passes
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.spread import Shares, spread_key
 
@@ -23,9 +22,9 @@ class PersonsInPasses:
     of the first. A pass raises what reading the rows raises, and DataError. source : of the rows, for messages.
     """
 
-    def __init__(self, rows: Rows, mechanism: Mechanism, *, source: str) -> None:
-        self.domain, self.share_bits = rows.domain, mechanism.share_bits
-        self._rows, self._key = SealedRows(rows, source), spread_key(PublicSeed.from_hex(mechanism.public_seed))
+    def __init__(self, rows: Rows, run: AnyRun, *, source: str) -> None:
+        self.domain, self.share_bits = rows.domain, run.share_bits
+        self._rows, self._key = SealedRows(rows, source), spread_key(run.seed)
         self._spread: tuple[NumbersOnDisk, int] | None = None
 
     @property

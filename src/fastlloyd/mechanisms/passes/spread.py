@@ -6,6 +6,7 @@ No byte of the person divides the rows of one person: they are sorted into parts
 are kept than could have a share more than the others.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -48,6 +49,11 @@ def spread_in_passes(rows: Iterable[tuple[GridArray, Ids]], key: bytes, weight_b
     finally:
         scratch.close()
     return spreading.shares.on_disk(), spreading.n_persons
+
+
+def count_persons(ids: Iterable[Ids]) -> int:
+    """How many persons there are, by one pass over the ids of all rows. Raises as `spread_in_passes`."""
+    return spread_in_passes(((np.empty((len(each), 0), dtype=np.int64), each) for each in ids), os.urandom(32), 1)[1]
 
 
 def waiting(scratch: Scratch, rows: Iterable[tuple[GridArray, Ids]], key: bytes) -> tuple[int, Iterator[Part]]:
