@@ -13,7 +13,7 @@ from command_line import FIT, FROM_DATA, HANG, PUBLIC, Command, refused, started
 from fastlloyd.clustering import grid_records
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.records import RecordFile, reading
-from fastlloyd.reports.result import COMPARISON
+from fastlloyd.reports.run_result import COMPARISON
 
 
 def test_a_constant_column_gets_bounds_half_a_unit_away(fastlloyd: Command, here: Path) -> None:

@@ -103,7 +103,7 @@ def _part(d: int) -> tuple[int, int]:
 
 @cache
 def _float32_is_whole(k: int, d: int, rows: int, by_feature: bool) -> bool:
-    """Whether products (k, d) (d, rows) round no factor to fewer than 24 bits, as libraries can be told to, for some shapes.
+    """Whether products (k, d) (d, rows) round no factor to fewer than 24 bits, as some libraries may, for some shapes.
 
     Products of odd numbers of 24 bits with one another, all else being 0, must be those of single numbers.
     """

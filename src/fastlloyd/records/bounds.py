@@ -3,7 +3,7 @@
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -66,8 +66,19 @@ def check_names_of_bounds(text: str, columns: Sequence[str], others: Sequence[st
 
 def bounds_template(columns: Sequence[str]) -> str:
     """A TOML file for `parse_bounds` with a line to fill in for each column: names, and nothing that records tell."""
-    keys = (tomli_w.dumps({name: 0}).rpartition(" = ")[0] for name in columns)
-    return TEMPLATE_HEADING + _ADVICE + "".join(f"{key} = {json.dumps(_BLANKS)}\n" for key in keys)
+    return TEMPLATE_HEADING + _ADVICE + "".join(f"{key} = {json.dumps(_BLANKS)}\n" for key in _keys(columns))
+
+
+def bounds_file(columns: Sequence[str], lower: npt.ArrayLike, upper: npt.ArrayLike, remarks: Sequence[str]) -> str:
+    """A TOML file for `parse_bounds` with bounds that were found, float64 (n_features,); remarks : sentences, a line each."""
+    ends = np.array([lower, upper], dtype=np.float64).T.tolist()
+    lines = (f"{key} = [{low!r}, {high!r}]\n" for key, (low, high) in zip(_keys(columns), ends, strict=True))
+    return "".join(f"# {remark}\n" for remark in remarks) + "\n[bounds]\n" + "".join(lines)
+
+
+def _keys(columns: Iterable[str]) -> Iterator[str]:
+    """Names as TOML has them on the left."""
+    return (tomli_w.dumps({name: 0}).rpartition(" = ")[0] for name in columns)
 
 
 def given_bounds(
