@@ -83,18 +83,18 @@ def check_passes(missing: str, outside: str) -> None:
 
 
 def read_records(
+    bounds: str | None,
     data: str,
     columns: str | None,
     missing: str,
     *,
     in_passes: bool = False,
     unit: str | None = None,
-    bounds: str | None = None,
 ) -> Records:
     """The records of a source, all columns or those chosen; very many are read in passes, or however many there are.
 
-    unit : the column that says whose they are; such records are held in memory. bounds : what is stated of them; names that no
-    column has are refused before any record is read.
+    Bounds that are stated for what is no column are refused before any record is read. unit : the column that says whose they
+    are; such records are held in memory.
     """
     file = open_records(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"), unit=unit)
     if bounds not in (None, FROM_DATA, PRIVATE):

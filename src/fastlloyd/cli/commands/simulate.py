@@ -71,7 +71,7 @@ def simulate(
     dropped = [simulation.parse_drop(text, names) for text in drop or ()]
     terms = _terms(mechanism, federation, dropped)
     with engines.named(engine) as workers:
-        records = read_records(data, columns, missing, in_passes=workers is not None, unit=unit_column, bounds=mechanism.bounds)
+        records = read_records(mechanism.bounds, data, columns, missing, in_passes=workers is not None, unit=unit_column)
         domain, n_records, leaks = public_numbers(mechanism, records, missing, of)
         X = on_grid(records, domain, outside)
         roster, identities = simulation.roster(names, n_records)
