@@ -13,13 +13,12 @@ from typing import Any, ClassVar
 
 from fastlloyd.base.names import choose, fraction
 from fastlloyd.clustering.packing import RadiusSearch
-from fastlloyd.estimators.base import Estimator, RandomState, plain
+from fastlloyd.estimators.base import Estimator, Limits, RandomState, plain
 from fastlloyd.mechanisms.catalogue import preset
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, VARIED, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MomentAlgorithm
-from fastlloyd.records.bounds import Bounds
 
 
 class FastLloyd(Estimator):
@@ -36,10 +35,11 @@ class FastLloyd(Estimator):
         Above 0: the privacy budget of one `fit`, all iterations together. Every further `fit` spends it again.
     delta : float, default=None
         In (0, 1), well below one over the number of records. None: 1 / (100 n_records); preset="paper": 1 / (N ln N).
-    bounds : tuple (lower, upper) or dict {column name: (lower, upper)}, default=None
+    bounds : tuple (lower, upper) or dict {column name: (lower, upper)} or "private", default=None
         What each feature can be, in the units of X, known without looking at X; values outside are clipped. lower and upper
         are numbers or array-likes (n_features,); a dict has a pair for every column of a data frame. None takes the bounds
-        from X, which leaks its extreme values (PrivacyLeakWarning): the result is then not private.
+        from X, which leaks its extreme values (PrivacyLeakWarning): the result is then not private. "private" finds them in
+        value_range with a part of the budget (docs/how-to/when-bounds-are-unknown.md).
     n_records : int, default=None
         Public upper bound on the number of records. None takes their number, which leaks it (PrivacyLeakWarning): the result is
         then not private, but for neighboring_relation="replace_one".
@@ -81,6 +81,8 @@ class FastLloyd(Estimator):
     unit : {"record", "person"}, default=None
         What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`; n_records is then a cap on
         persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups.
+    value_range : as bounds, default=None
+        With bounds="private": a public range that surely holds all values, in which bounds are found; it may be far too wide.
 
     Attributes
     ----------
@@ -132,7 +134,7 @@ class FastLloyd(Estimator):
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
-        bounds: Bounds | None = None,
+        bounds: Limits = None,
         n_records: int | None = None,
         random_state: RandomState | None = None,
         n_expected: int | None = None,
@@ -151,6 +153,7 @@ class FastLloyd(Estimator):
         noise: str | None = None,
         fraction_bits: int | None = None,
         unit: str | None = None,
+        value_range: Limits = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -174,6 +177,7 @@ class FastLloyd(Estimator):
         self.noise = noise
         self.fraction_bits = fraction_bits
         self.unit = unit
+        self.value_range = value_range
 
     def _own_settings(self) -> dict[str, Any]:
         search, floor = self.initialization, self.min_count
@@ -244,10 +248,11 @@ class MomentLloyd(Estimator):
         Above 0: the privacy budget of one `fit`, all iterations together. Every further `fit` spends it again.
     delta : float, default=None
         In (0, 1), well below one over the number of records. None: 1 / (100 n_records).
-    bounds : tuple (lower, upper) or dict {column name: (lower, upper)}, default=None
+    bounds : tuple (lower, upper) or dict {column name: (lower, upper)} or "private", default=None
         What each feature can be, in the units of X, known without looking at X; values outside are clipped. lower and upper
         are numbers or array-likes (n_features,); a dict has a pair for every column of a data frame. None takes the bounds
-        from X, which leaks its extreme values (PrivacyLeakWarning): the result is then not private.
+        from X, which leaks its extreme values (PrivacyLeakWarning): the result is then not private. "private" finds them in
+        value_range with a part of the budget (docs/how-to/when-bounds-are-unknown.md).
     n_records : int, default=None
         Public upper bound on the number of records. None takes their number, which leaks it (PrivacyLeakWarning): the result is
         then not private, but for neighboring_relation="replace_one".
@@ -271,6 +276,8 @@ class MomentLloyd(Estimator):
     unit : {"record", "person"}, default=None
         What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`; n_records is then a cap on
         persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups.
+    value_range : as bounds, default=None
+        With bounds="private": a public range that surely holds all values, in which bounds are found; it may be far too wide.
 
     Attributes
     ----------
@@ -327,7 +334,7 @@ class MomentLloyd(Estimator):
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
-        bounds: Bounds | None = None,
+        bounds: Limits = None,
         n_records: int | None = None,
         random_state: RandomState | None = None,
         n_expected: int | None = None,
@@ -337,6 +344,7 @@ class MomentLloyd(Estimator):
         loss_share: float | None = None,
         fraction_bits: int | None = None,
         unit: str | None = None,
+        value_range: Limits = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -351,3 +359,4 @@ class MomentLloyd(Estimator):
         self.loss_share = loss_share
         self.fraction_bits = fraction_bits
         self.unit = unit
+        self.value_range = value_range

@@ -7,6 +7,7 @@ import numpy as np
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grouping import grouped
+from fastlloyd.errors import DataError
 from fastlloyd.mechanisms.answering import Asked, LocalRecords
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
@@ -33,7 +34,12 @@ class SharedRecords:
 
     @classmethod
     def of_persons(cls, mechanism: AnyRun, X: GridArray, ids: Sequence[bytes]) -> "SharedRecords":
-        """All rows of persons who are told apart by ids, as of `spread.person_hashes`, with the shares of the mechanism."""
+        """All rows of persons who are told apart by ids, as of `spread.person_hashes`, with the shares of the mechanism.
+
+        Raises DataError for a mechanism that protects single records: ids would give some of them none.
+        """
+        if mechanism.persons is None:
+            raise DataError("the mechanism protects single records, not persons; leave the ids out, or design it for persons")
         key, bits = spread_key(mechanism.seed), mechanism.share_bits
         shares, n_persons = shares_of(ids, X, key, bits)
         return cls(mechanism.domain, X, shares, n_persons=n_persons, share_bits=bits)

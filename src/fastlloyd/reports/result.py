@@ -3,7 +3,7 @@
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,11 +19,12 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError
 from fastlloyd.federation.plan.plan import Plan, loss_estimate_of_run, noise_deviation_of_run
 from fastlloyd.federation.protocol.actions import ClientResult
+from fastlloyd.mechanisms.bounds.mechanism import FoundBounds
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.uncertainty import Accuracy, LossEstimate, NoiseDeviation, Status, assess, settled
 from fastlloyd.records.files import opened
-from fastlloyd.reports.bounds_result import FirstStage
+from fastlloyd.reports.bounds_result import BoundsResult, FirstStage
 from fastlloyd.reports.pictures import Picture
 from fastlloyd.reports.run_result import BOUNDS, CENTROIDS, EXACT, MECHANISM, PLAN, RunResult, finite_or_none
 
@@ -175,6 +176,17 @@ class Result(RunResult, frozen=True, kw_only=True):
             settled=settled(self.accuracy.status),
             noisy_counts=self.noisy_counts,
         )
+
+
+_OF_RUNS: dict[type, Callable[[Plan, ClientResult], RunResult]] = {
+    Clustering: Result.of_run,
+    FoundBounds: BoundsResult.of_run,
+}
+
+
+def result_of_run(plan: Plan, run: ClientResult) -> RunResult:
+    """Make the result of a client of a federated run, whatever it found."""
+    return _OF_RUNS[type(run.found)](plan, run)
 
 
 def centroids_csv(result: Result) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fastlloyd.federation.store.events import LimitSet
     from fastlloyd.mechanisms.engines.engine import Engine as Workers
     from fastlloyd.mechanisms.queries.query import Query
-    from fastlloyd.reports.result import Result
+    from fastlloyd.reports.run_result import RunResult
 
 T = TypeVar("T")
 PlanFile = Annotated[Path, typer.Argument(help="The plan that was agreed on.", metavar="PLAN")]
@@ -82,6 +82,7 @@ def join(
     from fastlloyd.federation.identity.parties import check_address
     from fastlloyd.federation.ledger import check_dataset, check_slip
     from fastlloyd.federation.store import Role
+    from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
 
     agreed = network.networked_plan(plan)
     network.check_digest(agreed, digest, plan)
@@ -89,6 +90,8 @@ def join(
     persons.check_agreed(agreed, unit_column)
     persons.check_alone(unit_column, engine)
     check_dataset(dataset)
+    if output.plot_data and isinstance(agreed.mechanism, BoundsMechanism):
+        raise OutputError("--plot-data draws records and centroids, and a plan of bounds finds none; leave it out")
     check_address(agreed.server.address if server is None else server)
     if server is not None and host.serve is not None:
         raise PlanError("--server says where the server is, and --serve runs it here; pass one of them")
@@ -156,7 +159,7 @@ def _run(
     """Take part to the end, and write and show the result; return what to raise in the end if there is none."""
     from fastlloyd.cli import network, results
     from fastlloyd.federation.protocol.actions import Ended
-    from fastlloyd.reports.result import Result
+    from fastlloyd.reports.result import result_of_run
 
     if network.has_finished(kept.history, client.plan):
         _say_again(client.plan, output)
@@ -167,7 +170,7 @@ def _run(
     outcome = _take_part(party, client, mine)
     if isinstance(outcome, Ended):
         return _keep_unfinished(party, client.plan, outcome, output, place)
-    result = Result.of_run(client.plan, outcome)
+    result = result_of_run(client.plan, outcome)
     paths = _write(result, output, place, mine, kept)
     party.conclude()
     results.for_machines(result, output, paths)
@@ -312,7 +315,7 @@ def _keep_unfinished(
     return raised
 
 
-def _write(result: "Result", output: OutputOptions, place: "Destination", mine: "OwnRecords", store: "Store") -> list[Path]:
+def _write(result: "RunResult", output: OutputOptions, place: "Destination", mine: "OwnRecords", store: "Store") -> list[Path]:
     """Return the files of the result; writes them unless a process that was killed already did. Raises OutputError."""
     from fastlloyd.cli import results
 
