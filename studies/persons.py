@@ -35,9 +35,10 @@ from fastlloyd.testing import SeededNoise, repeatable_noise
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "persons.md"
 N_PERSONS, MOST_ROWS, D, K, EPSILON, DELTA = 1000, 20, 4, 5, 1.0, 1e-5
-RUNS = 60
+RUNS = 40
 DOMAIN = Domain(features=tuple("abcd"), lower=(-1.0,) * D, upper=(1.0,) * D)
-SPREAD = 0.15  # of a group, in half widths of the bounds
+SPREADS = {"compact": 0.08, "wide": 0.15}  # deviation of a group in each feature, in half widths of the bounds
+APART = 0.6  # of the centres of groups, at least
 
 
 @dataclass(frozen=True)
@@ -54,15 +55,15 @@ class People:
 
 
 def groups(rng: np.random.Generator) -> FloatArray:
-    """The centres of K groups, at least four deviations apart."""
+    """The centres of K groups, at least `APART`."""
     while True:
         centres: FloatArray = rng.uniform(-0.75, 0.75, (K, D))
         apart = np.linalg.norm(centres[:, None] - centres[None], axis=2) + 10 * np.eye(K)
-        if apart.min() > 4 * SPREAD:
+        if apart.min() > APART:
             return centres
 
 
-Kind = Callable[[np.random.Generator], People]
+Kind = Callable[[np.random.Generator, float], People]
 
 
 def people(rng: np.random.Generator, sizes: IntArray, of_rows: Callable[[IntArray, FloatArray], FloatArray]) -> People:
@@ -75,35 +76,35 @@ def uniform(rng: np.random.Generator) -> IntArray:
     return rng.integers(1, MOST_ROWS + 1, N_PERSONS)
 
 
-def faithful(rng: np.random.Generator) -> People:
+def faithful(rng: np.random.Generator, spread: float) -> People:
     home = rng.integers(0, K, N_PERSONS)
-    return people(rng, uniform(rng), lambda i, C: C[home[i]] + rng.normal(0, SPREAD, (len(i), D)))
+    return people(rng, uniform(rng), lambda i, C: C[home[i]] + rng.normal(0, spread, (len(i), D)))
 
 
-def themselves(rng: np.random.Generator) -> People:
-    home, own = rng.integers(0, K, N_PERSONS), rng.normal(0, SPREAD, (N_PERSONS, D))
-    return people(rng, uniform(rng), lambda i, C: C[home[i]] + own[i] + rng.normal(0, SPREAD / 8, (len(i), D)))
+def themselves(rng: np.random.Generator, spread: float) -> People:
+    home, own = rng.integers(0, K, N_PERSONS), rng.normal(0, spread, (N_PERSONS, D))
+    return people(rng, uniform(rng), lambda i, C: C[home[i]] + own[i] + rng.normal(0, spread / 8, (len(i), D)))
 
 
-def everywhere(rng: np.random.Generator) -> People:
-    return people(rng, uniform(rng), lambda i, C: C[rng.integers(0, K, len(i))] + rng.normal(0, SPREAD, (len(i), D)))
+def everywhere(rng: np.random.Generator, spread: float) -> People:
+    return people(rng, uniform(rng), lambda i, C: C[rng.integers(0, K, len(i))] + rng.normal(0, spread, (len(i), D)))
 
 
-def between_two(rng: np.random.Generator) -> People:
+def between_two(rng: np.random.Generator, spread: float) -> People:
     homes = np.array([rng.permutation(K)[:2] for _ in range(N_PERSONS)])
-    return people(rng, uniform(rng), lambda i, C: C[homes[i, rng.integers(0, 2, len(i))]] + rng.normal(0, SPREAD, (len(i), D)))
+    return people(rng, uniform(rng), lambda i, C: C[homes[i, rng.integers(0, 2, len(i))]] + rng.normal(0, spread, (len(i), D)))
 
 
-def few_with_many(rng: np.random.Generator) -> People:
+def few_with_many(rng: np.random.Generator, spread: float) -> People:
     sizes = np.where(rng.random(N_PERSONS) < 0.9, rng.integers(1, 4, N_PERSONS), MOST_ROWS)
     home = rng.integers(0, K, N_PERSONS)
-    return people(rng, sizes, lambda i, C: C[home[i]] + rng.normal(0, SPREAD, (len(i), D)))
+    return people(rng, sizes, lambda i, C: C[home[i]] + rng.normal(0, spread, (len(i), D)))
 
 
-def more_in_one_group(rng: np.random.Generator) -> People:
+def more_in_one_group(rng: np.random.Generator, spread: float) -> People:
     home = rng.integers(0, K, N_PERSONS)
     sizes = np.where(home == 0, rng.integers(15, MOST_ROWS + 1, N_PERSONS), rng.integers(1, 8, N_PERSONS))
-    return people(rng, sizes, lambda i, C: C[home[i]] + rng.normal(0, SPREAD, (len(i), D)))
+    return people(rng, sizes, lambda i, C: C[home[i]] + rng.normal(0, spread, (len(i), D)))
 
 
 KINDS: dict[str, tuple[str, Kind]] = {
@@ -173,9 +174,9 @@ def loss(X: FloatArray, weights: FloatArray, centroids: FloatArray) -> float:
     return float(weights @ ((X[:, None] - centroids[None]) ** 2).sum(axis=2).min(axis=1))
 
 
-def ratios(kind: str, number: int) -> dict[str, tuple[float, float]]:
+def ratios(spread: str, kind: str, number: int) -> dict[str, tuple[float, float]]:
     """Of each method the loss over that of k-means without noise on the same table: by rows, and with persons alike."""
-    of = KINDS[kind][1](np.random.default_rng([number, list(KINDS).index(kind)]))
+    of = KINDS[kind][1](np.random.default_rng([number, list(KINDS).index(kind), list(SPREADS).index(spread)]), SPREADS[spread])
     found = {name: fit(of, number) for name, fit in METHODS.items()}
     least = []
     for weights in (np.ones(len(of.X)), of.weights):
@@ -184,8 +185,26 @@ def ratios(kind: str, number: int) -> dict[str, tuple[float, float]]:
     return {name: tuple(loss(of.X, w, C) / best for w, best in least) for name, C in found.items()}  # type: ignore[misc]  # two
 
 
-def geometric(values: list[float]) -> float:
-    return math.exp(float(np.mean(np.log(values))))
+Found = dict[tuple[str, str, int], dict[str, tuple[float, float]]]  # by spread, kind and number of a table
+
+
+def logarithms(found: Found, spread: str, kind: str, name: str, way: int = 0) -> FloatArray:
+    """Of the ratios of one method, (n_tables,)."""
+    return np.log([of[name][way] for (s, k, _), of in found.items() if (s, k) == (spread, kind)])
+
+
+def table(found: Found, spread: str) -> str:
+    """A line for each method: over all kinds, over shares on the same tables with one standard error, and by kind."""
+    lines = []
+    for name in METHODS:
+        each = [[float(np.exp(logarithms(found, spread, kind, name, way).mean())) for way in (0, 1)] for kind in KINDS]
+        whole = [math.exp(float(np.mean(np.log([of[way] for of in each])))) for way in (0, 1)]
+        pairs = [logarithms(found, spread, kind, name) - logarithms(found, spread, kind, "shares") for kind in KINDS]
+        over = math.exp(float(np.mean([pair.mean() for pair in pairs])))
+        error = over * math.sqrt(sum(float(pair.var(ddof=1)) / len(pair) for pair in pairs)) / len(pairs)
+        beside = "" if name == "shares" else f"{over:.3f} ± {error:.3f}"
+        lines.append([name, f"{whole[0]:.3f} / {whole[1]:.3f}", beside, *(f"{a:.2f} / {b:.2f}" for a, b in each)])
+    return as_table(["", "all kinds", "over shares", *KINDS], "l" + "r" * (2 + len(KINDS)), lines)
 
 
 TEXT = """\
@@ -197,9 +216,9 @@ epsilon {epsilon:g}, delta = 1e-5, one organisation. All methods give a person t
 (`make study-persons`).
 
 Each figure is the loss over that of k-means without noise on the same table, 1 being none lost, geometric mean: first every row
-counts alike, then every person. ± is one standard error of the first figure, as a share of it.
+counts alike, then every person. *Over shares*: by rows, on the same tables, with one standard error.
 
-{table}
+{tables}
 
 - **Shares** is what fastlloyd does: every person has 1,024 shares, spread over the rows ([proof](../proofs/persons.md)).
 - *At most s rows, noise x s*: s rows of each person, drawn at random, in a plan of records that holds for s records together.
@@ -207,7 +226,7 @@ counts alike, then every person. ± is one standard error of the first figure, a
 {kinds}
 
 Not shown: clipping the sum of a person's rows together, which needs other queries; persons at several organisations, where
-noise grows with their number; other epsilons."""
+noise grows with their number; other epsilons, numbers of persons, and people."""
 
 
 def main() -> int:
@@ -215,38 +234,18 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=RUNS, help="tables of each kind")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     options = parser.parse_args()
-    cells = [(kind, number) for kind in KINDS for number in range(options.runs)]
+    cells = [(spread, kind, number) for spread in SPREADS for kind in KINDS for number in range(options.runs)]
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        found = dict(zip(cells, pool.map(ratios, *zip(*cells, strict=True), chunksize=4), strict=True))
-
-    def logs(kind: str, name: str) -> list[float]:
-        return [math.log(found[kind, n][name][0]) for n in range(options.runs)]
-
-    rows = []
-    for name in METHODS:
-        each = [[geometric([found[kind, n][name][way] for n in range(options.runs)]) for way in (0, 1)] for kind in KINDS]
-        whole = [geometric([of[way] for of in each]) for way in (0, 1)]
-        error = math.sqrt(sum(np.var(logs(kind, name), ddof=1) / options.runs for kind in KINDS)) / len(KINDS)
-        rows.append([name, *(f"{by_rows:.3f} / {alike:.3f}" for by_rows, alike in [whole]), f"{error:.3f}"])
-        rows[-1] += [f"{by_rows:.2f} / {alike:.2f}" for by_rows, alike in each]
-    table = as_table(["", "all kinds", "±", *KINDS], "l" + "r" * (2 + len(KINDS)), rows)
-    sys.stdout.write(f"{table}\n")
+        found: Found = dict(zip(cells, pool.map(ratios, *zip(*cells, strict=True), chunksize=4), strict=True))
+    tables = "\n\n".join(
+        f"Groups of deviation {deviation:g} half widths, their centres at least {APART:g} apart:\n\n{table(found, name)}"
+        for name, deviation in SPREADS.items()
+    )
+    sys.stdout.write(f"{tables}\n")
     if options.write:
         kinds = "\n".join(f"- *{name}*: {what}." for name, (what, _) in KINDS.items())
-        PAGE.write_text(
-            TEXT.format(
-                version=__version__,
-                n=N_PERSONS,
-                most=MOST_ROWS,
-                d=D,
-                k=K,
-                epsilon=EPSILON,
-                runs=options.runs,
-                table=table,
-                kinds=kinds,
-            ).strip()
-            + "\n"
-        )
+        numbers = {"n": N_PERSONS, "most": MOST_ROWS, "d": D, "k": K, "epsilon": EPSILON, "runs": options.runs}
+        PAGE.write_text(TEXT.format(version=__version__, tables=tables, kinds=kinds, **numbers).strip() + "\n")
     return 0
 
 
