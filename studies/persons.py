@@ -231,7 +231,7 @@ epsilon {epsilon:g}, delta = 1e-5, one organisation. All methods give a person t
 
 Each figure is the loss over that of k-means without noise on the same table, 1 being none lost, geometric mean: first every row
 counts alike, then every person. *Over shares*: by rows, on the same tables, with one standard error. Both
-spreads of groups that were tried are shown. Most of what is lost, and what differs by chance, is starts that miss a group.
+spreads of groups that were tried are shown.
 
 {tables}
 
