@@ -11,7 +11,7 @@ EXECUTIONS ?= 1000000
 PERSONS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compatibility lint audit campaign bench bench-rivals bench-stream bench-engine bench-network bench-overhead study-groups study-coverage paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test compatibility lint audit campaign bench bench-rivals bench-stream bench-engine bench-network bench-overhead study-groups study-coverage study-persons paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -121,6 +121,9 @@ study-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, t
 
 study-coverage: $(READY)  ## do two standard errors cover what they say? 100 fits of each of 70 kinds of groups; rewrites docs/results/coverage.md (S1 needs FASTLLOYD_DATA)
 	$(BIN)/python -m studies.coverage --write
+
+study-persons: $(READY)  ## shares beside what else would protect a person of several rows; rewrites docs/results/persons.md
+	$(BIN)/python -m studies.persons --write
 
 notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
 	$(BIN)/python examples/execute.py
