@@ -34,11 +34,9 @@ def mixed(z: int) -> int:
 
 
 def row_hash(person: bytes, row: Sequence[int], key: bytes) -> int:
-    digest = hashlib.blake2b(person, digest_size=16, key=key).digest()
-    state = int.from_bytes(digest[:8], "little")
-    for word in (int.from_bytes(digest[8:], "little"), *row):
-        state = mixed(state ^ word & WORD)
-    return state
+    content = hashlib.blake2b(person, digest_size=16, key=key).digest()
+    content += b"".join(number.to_bytes(8, "little", signed=True) for number in row)
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 
 
 def expected_shares(ids: Sequence[bytes], X: IntArray, key: bytes, weight_bits: int) -> list[int]:

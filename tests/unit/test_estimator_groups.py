@@ -4,7 +4,6 @@ import pickle
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from sklearn.base import clone
 
@@ -13,10 +12,10 @@ from fastlloyd.errors import DataError, FastLloydError, PlanError
 from fastlloyd.estimators.groups import person_ids
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.testing import SeededNoise
+from record_files import pa
 
-pa: Any = pytest.importorskip("pyarrow")
 pd: Any = pytest.importorskip("pandas")
-
+pl: Any = pytest.importorskip("polars")
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
 RNG = np.random.default_rng(0)

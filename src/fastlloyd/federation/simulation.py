@@ -63,8 +63,10 @@ def split_evenly(X: GridArray, n_clients: int, seed: PublicSeed) -> list[GridArr
 def split(records: AllRecords, n_clients: int, seed: PublicSeed) -> list[Records]:
     """The parts of `split_evenly`, one a client, of records that are never held at once: a pass answers for all clients.
 
-    Raises what reading the records raises.
+    Raises DataError for records of persons, whose rows it would part, and what reading the records raises.
     """
+    if records.share_bits:
+        raise DataError("these are records of persons, and one by one they would be parted from the others of their person")
     n = records.count() if records.n is None else records.n
     passes = _SharedPasses(records, _Owners.of(n, n_clients, seed))
     return [_Part(passes, client) for client in range(n_clients)]

@@ -6,6 +6,8 @@ import numpy as np
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.grouping import grouped
+from fastlloyd.errors import DataError
 from fastlloyd.mechanisms.answering import Asked, LocalRecords
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
@@ -28,14 +30,16 @@ class SharedRecords:
         """shares : uint16 (n,), of the rows in their order; rows without any may be left out before."""
         self.domain, self.share_bits = domain, share_bits
         self.n: int | None = n_persons
-        order = np.argsort(shares, kind="stable")
-        values, starts = np.unique(shares[order], return_index=True)
-        pieces = np.split(order, starts)[1:]  # none of no rows
-        self._groups = [(int(w), LocalRecords(domain, X[rows])) for w, rows in zip(values, pieces, strict=True) if w]
+        self._groups = [(w, LocalRecords(domain, rows)) for w, rows in grouped(X, shares) if w]
 
     @classmethod
     def of_persons(cls, mechanism: AnyRun, X: GridArray, ids: Sequence[bytes]) -> "SharedRecords":
-        """All rows of persons who are told apart by ids, as of `spread.person_hashes`, with the shares of the mechanism."""
+        """All rows of persons who are told apart by ids, as of `spread.person_hashes`, with the shares of the mechanism.
+
+        Raises DataError for a mechanism that protects single records: ids would give some of them none.
+        """
+        if mechanism.persons is None:
+            raise DataError("the mechanism protects single records, not persons; leave the ids out, or design it for persons")
         key, bits = spread_key(mechanism.seed), mechanism.share_bits
         shares, n_persons = shares_of(ids, X, key, bits)
         return cls(mechanism.domain, X, shares, n_persons=n_persons, share_bits=bits)

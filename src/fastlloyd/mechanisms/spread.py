@@ -5,10 +5,10 @@ each to the first W rows). *First* is by a hash of the person, the row and the r
 function of the multiset of the person's own rows, whatever the order of the file and whoever else is in it. Among values that
 are equal for everybody none comes first for everybody.
 
-Privacy needs the even spread alone, not the quality of the hash (docs/proofs/persons.md): that one row less takes no share
-from another row, and that the shares of a person add up to W. Of the hash it needs that persons are told apart, which 128 bits
-of BLAKE2b do. The order takes 64 bits, mixed as in SplitMix64 (Steele, Lea and Flood 2014): plain arithmetic on whole arrays.
-Different rows of one person with equal hashes, of which there is one in 2**64 pairs, are taken for equal rows.
+Privacy needs of the hash (docs/proofs/persons.md) that persons are told apart, which 128 bits of BLAKE2b do, and that nobody
+makes many rows of one hash: they are taken for equal, and by the number of such a row the others would trade shares when it is
+taken away. Its key is public, so plain arithmetic will not do; 64 bits of BLAKE2b do. Two of one hash move no more than others.
+Equal rows are numbered by plain arithmetic on whole arrays, as in SplitMix64 (Steele, Lea and Flood 2014).
 """
 
 import hashlib
@@ -26,8 +26,8 @@ Words = NDArray[np.uint64]
 Shares = NDArray[np.uint16]
 
 _LABEL = b"fastlloyd/v1/persons/spread"
-_PERSON_BYTES = 16
-_SPAN = 1 << 14  # rows hashed together, which stay in a core's cache
+_PERSON_BYTES, _ROW_BYTES = 16, 8
+_SPAN = 1 << 14  # rows that are held as bytes at a time
 # of mix13 (Stafford), the finaliser of SplitMix64, and the step of its state: the odd number nearest to 2**64 / golden ratio
 _FIRST, _SECOND, _STEP = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15)
 
@@ -48,14 +48,13 @@ def row_hashes(persons: Words, X: GridArray) -> Words:
 
     persons : uint64 (n, 2), the `person_hashes` of each row; X : grid points (n, n_features), features in the plan's order.
     """
-    hashes = np.empty(len(X), dtype=np.uint64)
+    hashes, n_bytes = np.empty(len(X), dtype=np.uint64), 8 * (2 + X.shape[1])
     for start in range(0, len(X), _SPAN):
         span = slice(start, start + _SPAN)
-        state = persons[span, 0].copy()
-        for words in (persons[span, 1], *X[span].T.astype(np.int64).view(np.uint64)):
-            state ^= words
-            _mix(state)
-        hashes[span] = state
+        rows = np.column_stack([persons[span], X[span].astype(np.int64).view(np.uint64)]).astype("<u8").tobytes()
+        each = (rows[at : at + n_bytes] for at in range(0, len(rows), n_bytes))
+        digests = b"".join([hashlib.blake2b(row, digest_size=_ROW_BYTES).digest() for row in each])
+        hashes[span] = np.frombuffer(digests, dtype="<u8")
     return hashes
 
 

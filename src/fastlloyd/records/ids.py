@@ -15,12 +15,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from fastlloyd.errors import DataError
 from fastlloyd.records.cells import WORDS, is_missing
 
 MISSING = "the id is missing, and nobody knows whose record it is; fill it in or take the record out"
 FLOATS = "ids are integers or text: of numbers with a decimal point nobody can tell which are the same person"
 _LONGEST_WORD = max(map(len, WORDS))
 _INITIALS = np.frombuffer("".join({letter for word in WORDS for letter in word[:1] + word[:1].upper()}).encode(), np.uint8)
+_MOST_SIGNED = (1 << 63) - 1
 _SPACE = ord(" ")  # what ASCII has below is space too, or nothing to see
 
 
@@ -98,8 +100,13 @@ class IntegerIds(Ids):
 
     @classmethod
     def joined(cls, parts: Sequence[IntegerIds]) -> IntegerIds:
-        """See `Ids`."""
+        """See `Ids`. Raises DataError where neither int64 nor uint64 holds all of them."""
         numbers = [part.cells()[0] for part in parts]
+        if len({each.dtype for each in numbers}) > 1:  # NumPy makes floats of both, which take several persons for one
+            signed = any((each < 0).any() for each in numbers)
+            if signed and any((each > _MOST_SIGNED).any() for each in numbers):
+                raise DataError(f"some ids are negative and some are above {_MOST_SIGNED}; write all ids as text")
+            numbers = [each.astype(np.int64 if signed else np.uint64) for each in numbers]
         return cls(np.concatenate(numbers), np.concatenate([part.missing() for part in parts]))
 
 

@@ -54,7 +54,7 @@ class Scratch:
         hidden = np.empty(n_bytes, dtype=np.uint8)
         with _on_disk():
             self._file.seek(sheet.start + first)
-            left = memoryview(hidden.data)
+            left = hidden.data
             while left:
                 n = self._file.readinto(left)
                 if not n:

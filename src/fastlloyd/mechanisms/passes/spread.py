@@ -1,4 +1,4 @@
-"""The shares of rows that are read in passes: those of `mechanisms.spread`, bit for bit, in memory that does not grow.
+"""Shares of rows that are read in passes: those of `mechanisms.spread`, bit for bit, in memory that does not grow with them.
 
 A row waits on disk as four words: the 128 bits of its person, its 64-bit hash, its number. Rows are sorted into parts by the
 first byte of the person, and a part that is still too large by the next byte, until the rows of whole persons fit into memory.
