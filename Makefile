@@ -9,6 +9,7 @@ KILLS ?= 500
 DAMAGES ?= 4000
 EXECUTIONS ?= 1000000
 PERSONS ?= 1000000
+RECORDS ?= 1000000
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test compatibility lint audit campaign bench bench-rivals bench-stream bench-engine bench-network bench-overhead study-groups study-coverage paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
@@ -62,6 +63,7 @@ campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed p
 	$(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/fault_campaign.py
 	EXECUTIONS=$(EXECUTIONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/fuzz_campaign.py
 	PERSONS=$(PERSONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/persons_campaign.py
+	RECORDS=$(RECORDS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/bounds_campaign.py
 
 bench: bench-rivals  ## bench-rivals, then noise, masks, rounds, start-up and growth; rewrites docs/results/performance.md
 	$(BIN)/python -m benchmarks
