@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import json
 import sys
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -139,7 +140,9 @@ def table(results: dict[tuple[str, float], list[Row]]) -> str:
     lines, refused = [], []
     for (name, epsilon), found in results.items():
         if "refused" in found[0]:
-            refused.append(f"- {name}, epsilon {epsilon:g}: {found[0]['refused']}.")
+            refused.append(
+                f"{name} at epsilon {epsilon:g} ({found[0]['refused'].partition('that takes ')[2].partition(':')[0]})"
+            )
             continue
         of = ratios(found)
         cells = [f"{of[FOUND, 1][0]:.2f}"]
@@ -151,7 +154,8 @@ def table(results: dict[tuple[str, float], list[Row]]) -> str:
         kept = sum(row.get("missing", 0) for row in found if row["times"] > 1)
         lines.append([name, f"{epsilon:g}", f"{share:.3g}", *cells, f"{units:.2f}", str(kept)])
     headings = ["records", "epsilon", "share", "tight", *(f"{times} times" for times in TIMES[1:]), "without noise", "kept"]
-    return as_table(headings, "lrrrrrrrr", lines) + "\n\nRefused, before anything is spent:\n\n" + "\n".join(refused)
+    said = f"Refused before anything is spent, for that many records would be needed: {', '.join(refused)}."
+    return "\n\n".join([as_table(headings, "lrrrrrrrr", lines), textwrap.fill(said, 140)])
 
 
 def main() -> None:
