@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def write(path: Path, n: int) -> None:
 
 def passes(path: Path, n: int, name: str) -> dict[str, list[Spent]]:
     """Seconds of the first pass over persons, and of later ones over persons and over records in turn."""
-    common = {"n_clusters": CLUSTERS, "n_records": n, "epsilon": 1.0, "public_seed": PublicSeed.from_int(0)}
+    common: dict[str, Any] = {"n_clusters": CLUSTERS, "n_records": n, "epsilon": 1.0, "public_seed": PublicSeed.from_int(0)}
     algorithm = ALGORITHMS[name]
     m = design(Settings(algorithm=algorithm, domain=DOMAIN, persons=Persons(), **common))
     of_records = design(Settings(algorithm=algorithm, domain=DOMAIN, **common))

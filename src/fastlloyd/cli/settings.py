@@ -29,8 +29,9 @@ from fastlloyd.mechanisms.lloyd.algorithm import VARIED
 from fastlloyd.mechanisms.persons import Persons, Unit, unit
 from fastlloyd.mechanisms.private_run import MAX_RECORDS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
-from fastlloyd.records import Missing, RecordFile, Table, open_records, read_table, table_or_file
-from fastlloyd.records.bounds import TEMPLATE_HEADING, data_bounds, parse_bounds
+from fastlloyd.records import Missing, RecordFile, Table, open_records
+from fastlloyd.records.bounds import TEMPLATE_HEADING, check_names_of_bounds, data_bounds, parse_bounds
+from fastlloyd.records.reading import at_once_if_few
 
 FROM_DATA, PRIVATE = "from-data", "private"
 BOUNDS_LEAK = (
@@ -81,13 +82,26 @@ def check_passes(missing: str, outside: str) -> None:
     choose(Outside, outside, "outside")
 
 
-def read_records(data: str, columns: str | None, missing: str, *, in_passes: bool = False, unit: str | None = None) -> Records:
+def read_records(
+    bounds: str | None,
+    data: str,
+    columns: str | None,
+    missing: str,
+    *,
+    in_passes: bool = False,
+    unit: str | None = None,
+) -> Records:
     """The records of a source, all columns or those chosen; very many are read in passes, or however many there are.
 
-    unit : the column that says whose they are; such records are held in memory.
+    Bounds that are stated for what is no column are refused before any record is read. unit : the column that says whose they
+    are; such records are held in memory.
     """
-    read = read_table if unit is not None else open_records if in_passes else table_or_file
-    return read(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"), unit=unit)
+    file = open_records(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"), unit=unit)
+    if bounds not in (None, FROM_DATA, PRIVATE):
+        check_names_of_bounds(bounds, file.columns, file.others)
+    if unit is not None:
+        return file.table()
+    return file if in_passes else at_once_if_few(file)
 
 
 def _chosen_columns(columns: str | None) -> list[str] | None:
