@@ -9,9 +9,10 @@ KILLS ?= 500
 DAMAGES ?= 4000
 EXECUTIONS ?= 1000000
 PERSONS ?= 1000000
+RECORDS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compatibility lint audit campaign bench bench-rivals bench-stream bench-engine bench-network bench-overhead study-groups study-coverage study-persons paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test compatibility lint audit campaign bench bench-rivals bench-stream bench-engine bench-network bench-overhead study-groups study-coverage study-persons study-bounds paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -62,6 +63,7 @@ campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed p
 	$(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/fault_campaign.py
 	EXECUTIONS=$(EXECUTIONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/fuzz_campaign.py
 	PERSONS=$(PERSONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/persons_campaign.py
+	RECORDS=$(RECORDS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/bounds_campaign.py
 
 bench: bench-rivals  ## bench-rivals, then noise, masks, rounds, start-up and growth; rewrites docs/results/performance.md
 	$(BIN)/python -m benchmarks
@@ -124,6 +126,9 @@ study-coverage: $(READY)  ## do two standard errors cover what they say? 100 fit
 
 study-persons: $(READY)  ## shares beside what else would protect a person of several rows; rewrites docs/results/persons.md
 	$(BIN)/python -m studies.persons --write
+
+study-bounds: $(READY)  ## what bounds cost that are found privately, to results/private-bounds; rewrites docs/results/private-bounds.md (needs FASTLLOYD_DATA)
+	$(BIN)/python -m studies.private_bounds results/private-bounds
 
 notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
 	$(BIN)/python examples/execute.py
