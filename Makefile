@@ -51,6 +51,7 @@ lint: $(READY)  ## style, types, layers
 audit: $(READY)  ## the long statistical campaigns; rewrites docs/results/audit*.md
 	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/audit_campaign.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/moment_audit_campaign.py tests/statistical/test_moment_audit.py tests/statistical/test_person_audit.py
+	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/test_loss_audit.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/coalition_campaign.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/unit/dp/test_quantiles.py
 
