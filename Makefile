@@ -12,7 +12,7 @@ PERSONS ?= 1000000
 RECORDS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compatibility lint audit campaign bench bench-rivals bench-stream bench-engine bench-network bench-overhead study-groups study-coverage study-bounds paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test compatibility lint audit campaign bench bench-rivals bench-stream bench-engine bench-network bench-overhead study-groups study-coverage study-persons study-bounds paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -51,6 +51,7 @@ lint: $(READY)  ## style, types, layers
 audit: $(READY)  ## the long statistical campaigns; rewrites docs/results/audit*.md
 	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/audit_campaign.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/moment_audit_campaign.py tests/statistical/test_moment_audit.py tests/statistical/test_person_audit.py
+	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/test_loss_audit.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/coalition_campaign.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/unit/dp/test_quantiles.py
 
@@ -123,6 +124,9 @@ study-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, t
 
 study-coverage: $(READY)  ## do two standard errors cover what they say? 100 fits of each of 70 kinds of groups; rewrites docs/results/coverage.md (S1 needs FASTLLOYD_DATA)
 	$(BIN)/python -m studies.coverage --write
+
+study-persons: $(READY)  ## shares beside what else would protect a person of several rows; rewrites docs/results/persons.md
+	$(BIN)/python -m studies.persons --write
 
 study-bounds: $(READY)  ## what bounds cost that are found privately, to results/private-bounds; rewrites docs/results/private-bounds.md (needs FASTLLOYD_DATA)
 	$(BIN)/python -m studies.private_bounds results/private-bounds
