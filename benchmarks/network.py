@@ -181,7 +181,7 @@ def large_rounds() -> list[Figure]:
 
 def _large_parts(plan: Plan) -> float:
     """Seconds of one client's evaluation, noise, own mask and the masks of all, times the clients; median of five."""
-    m: Mechanism = plan.mechanism
+    m: Mechanism = plan.clustering
     query, X, noise = m.query(0, m.start()), records_of(plan), SystemNoise()
     round = plan.mechanism.all_rounds[0]
     context = MaskContext(

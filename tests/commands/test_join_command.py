@@ -16,7 +16,7 @@ from fastlloyd.federation.store import files as layout
 from fastlloyd.federation.store import read
 from fastlloyd.federation.store.events import RunEnded
 from fastlloyd.federation.transport.grpc.tls import load_grpc
-from fastlloyd.reports.result import PLAN
+from fastlloyd.reports.run_result import PLAN
 from network_processes import DATASET, HANG, SERVER, Site
 from network_site import FAST, REFUSED, STOPPED, TURNED_AWAY, events, here, other_site, refused
 from stores import copy_store

@@ -14,7 +14,7 @@ from fastlloyd.base.files import write_file
 from fastlloyd.cli.commands.join import join as join_command
 from fastlloyd.cli.commands.serve import serve as serve_command
 from fastlloyd.federation.identity import identity
-from fastlloyd.reports.result import PLAN
+from fastlloyd.reports.run_result import PLAN
 from network_processes import SERVER, Site
 from network_site import other_site, refused
 

@@ -6,12 +6,15 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from fastlloyd.base.names import choose
+from fastlloyd.cli.persons import ids_of
 from fastlloyd.cli.settings import Records
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.federation.fingerprint import Fingerprint, RecordsHash, sorted_fingerprint
 from fastlloyd.mechanisms.answering import NOTHING, AllRecords, Asked, LocalRecords
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
+from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.records import Table
 from fastlloyd.records.seen import SeenRecords
 
@@ -29,11 +32,15 @@ class Stopped(Exception):  # noqa: N818 - nothing is wrong: the owner wants it
 class OwnRecords:
     """A client's records, kept on the grid where they are few, else read anew in every pass, here or by an engine's workers.
 
-    answers : the `Records` of the session. n_outside, dropped : numbers of records, after the first pass: private.
+    answers : the `Records` of the session; where persons are protected, their records with shares after the first pass.
+    n_outside, dropped : numbers of records, after the first pass: private.
     seconds : that the first pass took.
     """
 
-    def __init__(self, records: Records, domain: Domain, outside: str, workers: "Engine | None" = None) -> None:
+    def __init__(
+        self, records: Records, domain: Domain, outside: str, workers: "Engine | None" = None, *, of: AnyRun | None = None
+    ) -> None:
+        """of : the mechanism that says how shares are spread, where `records` has the ids of persons."""
         treatment = choose(Outside, outside, "outside")
         self.records = records
         self._seen = SeenRecords(records)
@@ -41,6 +48,7 @@ class OwnRecords:
         self._far = self._passed_over_by(workers, domain, treatment)
         self.answers: AllRecords = LocalRecords(domain, self) if self._far is None else self._far
         self.seconds = 0.0
+        self._of = of
         self._how_far, self._since, self._is_stopped = "", 0.0, False
 
     def look(self, key: bytes, rehearsed: Sequence[Query] = ()) -> Fingerprint:
@@ -53,6 +61,9 @@ class OwnRecords:
         known = RecordsHash(key, self.records.columns)
         begun = time.monotonic()
         self._first_pass(known, asked)
+        if self._of is not None and (ids := ids_of(self.records)) is not None:
+            (grid,) = self
+            self.answers = SharedRecords.of_persons(self._of, grid, ids)
         self.seconds = time.monotonic() - begun
         table = self.records
         if not isinstance(table, Table):

@@ -16,12 +16,13 @@ is the same for all, but for one exact decision of that record, and what the pro
 """
 
 import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import GridArray, is_by_feature
-from fastlloyd.clustering.filter import Labels, Nearest, is_certain
+from fastlloyd.clustering.filter import Labels, Nearest
 from fastlloyd.clustering.layout import feature_major, row_major
 from fastlloyd.clustering.parallel import NUMPY_STEPS, is_compiled, over_spans, sum_over_spans
 from fastlloyd.clustering.sums import ClusterSums
@@ -53,13 +54,13 @@ def cluster_statistics(
     """
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
     radius = np.inf if squared_radius is None else float(squared_radius)
-    if not _is_compiled(X, centroids):
-        totals = _plain_statistics(X, centroids, radius, block_rows)
-    elif X.shape[1] <= KEYED_FEATURES:
+    compiled = _is_compiled(X, centroids)
+    if compiled and X.shape[1] <= KEYED_FEATURES:
         totals = _feature_statistics(X, centroids, _group_size(centroids, limits), radius, block_rows)
-    else:
-        near = Nearest(centroids, radius, by_feature=is_by_feature(X), block_rows=block_rows)
+    elif compiled and (near := _nearest(X, centroids, radius, block_rows)).is_certain:
         totals = _near_statistics(X, near, limits)
+    else:
+        totals = _plain_statistics(X, centroids, radius, block_rows)
     sums, counts = totals[:, :-1], totals[:, -1].copy()
     return sums - counts[:, None] * centroids, counts
 
@@ -72,12 +73,14 @@ def assign(X: GridArray, centroids: IntArray, *, limits: IntArray | None = None,
         return labels
     if axes := _axes(centroids):
         _grid_labels(X, axes, labels)
-    elif not _is_compiled(X, centroids):
-        _plain_labels(X, centroids, block_rows, labels)
-    elif X.shape[1] <= KEYED_FEATURES:
+        return labels
+    compiled = _is_compiled(X, centroids)
+    if compiled and X.shape[1] <= KEYED_FEATURES:
         _feature_labels(X, centroids, _group_size(centroids, limits), block_rows, labels)
+    elif compiled and (near := _nearest(X, centroids, np.inf, block_rows)).is_certain:
+        _near_labels(X, near, labels)
     else:
-        _near_labels(X, Nearest(centroids, np.inf, by_feature=is_by_feature(X), block_rows=block_rows), labels)
+        _plain_labels(X, centroids, block_rows, labels)
     return labels
 
 
@@ -238,9 +241,11 @@ def _near_labels(X: GridArray, near: Nearest, labels: Labels) -> None:
 
 
 def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
-    if X.dtype.kind != "i" or not is_compiled(X.size * len(centroids)):  # it would cut off the digits of what is no integer
-        return False
-    return X.shape[1] <= KEYED_FEATURES or is_certain(X.shape[1])
+    return X.dtype.kind == "i" and is_compiled(X.size * len(centroids))  # it would cut off the digits of what is no integer
+
+
+def _nearest(X: GridArray, centroids: IntArray, squared_radius: float, block_rows: int | None) -> Nearest:
+    return Nearest(centroids, squared_radius, by_feature=is_by_feature(X), block_rows=block_rows)
 
 
 def _group_size(centroids: IntArray, limits: IntArray | None) -> float:

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import msgspec
 
-from fastlloyd.base.names import unknown_name
+from fastlloyd.base.names import NAME, unknown_name
 from fastlloyd.base.precision import rounded_up
 from fastlloyd.dp.accountant import Accountant, GaussianRelease
 from fastlloyd.dp.gdp import pure_mu_squared
@@ -26,7 +26,7 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store.events import AnyRunCost, Cost, EarlierRunReserved, ExchangeCost, LimitSet, RunCost, RunReserved
 from fastlloyd.federation.store.history import History, Run
-from fastlloyd.mechanisms.mechanism import NAME, Mechanism
+from fastlloyd.mechanisms.private_run import AnyRun
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 
@@ -96,7 +96,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         return limit is None or self.spent.fits(limit.epsilon, limit.delta, self.first_run)
 
 
-def run_cost(mechanism: Mechanism, distance: Fraction = Fraction(0)) -> RunCost:
+def run_cost(mechanism: AnyRun, distance: Fraction = Fraction(0)) -> RunCost:
     """What every exchange of a mechanism costs, exactly; together no more than what it states.
 
     distance : `Plan.distance`. Raises BudgetError for a mechanism without noise.

@@ -63,11 +63,31 @@ def split_evenly(X: GridArray, n_clients: int, seed: PublicSeed) -> list[GridArr
 def split(records: AllRecords, n_clients: int, seed: PublicSeed) -> list[Records]:
     """The parts of `split_evenly`, one a client, of records that are never held at once: a pass answers for all clients.
 
-    Raises what reading the records raises.
+    Raises DataError for records of persons, whose rows it would part, and what reading the records raises.
     """
+    if records.share_bits:
+        raise DataError("these are records of persons, and one by one they would be parted from the others of their person")
     n = records.count() if records.n is None else records.n
     passes = _SharedPasses(records, _Owners.of(n, n_clients, seed))
     return [_Part(passes, client) for client in range(n_clients)]
+
+
+def deal_persons(ids: Sequence[bytes], n_clients: int, max_clients: int, seed: PublicSeed) -> list[NDArray[np.intp]]:
+    """The numbers of each client's rows, from 0, if a person's are dealt out to at most `max_clients` clients.
+
+    Persons are shuffled by a public seed and dealt in turn, so that with one client each the numbers of persons differ by at
+    most one, the larger first; further rows of a person go to the clients that follow. ids : of each row.
+    """
+    numbers: dict[bytes, int] = {}
+    persons = np.fromiter((numbers.setdefault(each, len(numbers)) for each in ids), dtype=np.intp, count=len(ids))
+    turns = np.empty(len(numbers), dtype=np.intp)
+    turns[np.argsort(PublicStream(seed, _SPLIT).words(len(numbers)), kind="stable")] = np.arange(len(numbers))
+    rows = np.argsort(persons, kind="stable")
+    sizes = np.bincount(persons, minlength=len(numbers))
+    ranks = np.empty_like(persons)  # of a row among those of its person
+    ranks[rows] = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    owners = (turns[persons] + ranks % max_clients) % n_clients
+    return [np.flatnonzero(owners == client) for client in range(n_clients)]
 
 
 def _parts(n: int, n_clients: int, seed: PublicSeed) -> list[NDArray[np.intp]]:
@@ -152,6 +172,8 @@ class _SharedPasses:
 
 class _Part:
     """`Records` of one client of a simulation."""
+
+    share_bits = 0
 
     def __init__(self, passes: _SharedPasses, client: int) -> None:
         self.domain, self.n = passes.domain, passes.owners.sizes[client]

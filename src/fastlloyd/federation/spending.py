@@ -24,7 +24,7 @@ from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, gdp_mu, mu_from_squared, pu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.store.events import AnyRunCost, Cost
-from fastlloyd.mechanisms.mechanism import usable_delta
+from fastlloyd.mechanisms.private_run import usable_delta
 
 _BITS = 170
 _LARGE = 1000  # an epsilon at which no distance is small enough

@@ -58,7 +58,7 @@ def durable_server(noise: NoiseSource, folder: Path) -> DurableServer:
 
 
 DOORS: dict[str, Callable[[NoiseSource, Path], Any]] = {
-    "cluster": lambda noise, _: central.cluster(PLAN.mechanism, RECORDS["c0"], noise),
+    "cluster": lambda noise, _: central.cluster(PLAN.clustering, RECORDS["c0"], noise),
     "client": lambda noise, _: client(noise),
     "server": lambda noise, _: ServerSession(PLAN, noise),
     "durable client": durable_client,

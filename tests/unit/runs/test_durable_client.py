@@ -274,6 +274,8 @@ def test_an_error_of_this_machine_ends_the_process_and_not_the_run(either_world:
 class Gauge:
     """Records that count how often they are passed over."""
 
+    share_bits = 0
+
     def __init__(self, name: str, world: World) -> None:
         self.domain = world.plan.mechanism.domain
         self._records, self.n_passes = LocalRecords(self.domain, world.X[name]), 0

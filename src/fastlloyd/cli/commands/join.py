@@ -14,7 +14,7 @@ import typer
 
 from fastlloyd.base.names import choose
 from fastlloyd.cli import terminal
-from fastlloyd.cli.options import Engine, HostOptions, MissingCells, OutputOptions, OutsideBounds, PassphraseFile
+from fastlloyd.cli.options import Engine, HostOptions, MissingCells, OutputOptions, OutsideBounds, PassphraseFile, UnitColumn
 from fastlloyd.errors import DataError, EngineError, NetworkError, OutputError, PlanError, StateError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fastlloyd.federation.store.events import LimitSet
     from fastlloyd.mechanisms.engines.engine import Engine as Workers
     from fastlloyd.mechanisms.queries.query import Query
-    from fastlloyd.reports.result import Result
+    from fastlloyd.reports.run_result import RunResult
 
 T = TypeVar("T")
 PlanFile = Annotated[Path, typer.Argument(help="The plan that was agreed on.", metavar="PLAN")]
@@ -73,19 +73,25 @@ def join(
     missing: MissingCells = "drop",
     outside: OutsideBounds = "clip",
     engine: Engine = None,
+    unit_column: UnitColumn = None,
     new_dataset: NewDataset = False,
     dry_run: DryRun = False,
 ) -> None:
     """Take part in a run with your records, which stay here. It can be stopped and started at any time."""
-    from fastlloyd.cli import engines, hosting, network, results
+    from fastlloyd.cli import engines, hosting, network, persons, results
     from fastlloyd.federation.identity.parties import check_address
     from fastlloyd.federation.ledger import check_dataset, check_slip
     from fastlloyd.federation.store import Role
+    from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
 
     agreed = network.networked_plan(plan)
     network.check_digest(agreed, digest, plan)
     network.warn_of(agreed, as_json=output.json)
+    persons.check_agreed(agreed, unit_column)
+    persons.check_alone(unit_column, engine)
     check_dataset(dataset)
+    if output.plot_data and isinstance(agreed.mechanism, BoundsMechanism):
+        raise OutputError("--plot-data draws records and centroids, and a plan of bounds finds none; leave it out")
     check_address(agreed.server.address if server is None else server)
     if server is not None and host.serve is not None:
         raise PlanError("--server says where the server is, and --serve runs it here; pass one of them")
@@ -102,7 +108,7 @@ def join(
     ):
         planned = agreed.server.address if server is None else server
         client = _Client(plan=agreed, identity=identity, planned=planned, beside=beside, as_json=output.json)
-        mine = _records(agreed, data, missing, outside, workers)
+        mine = _records(agreed, data, unit_column, missing, outside, workers)
         where = network.place_of_store(identity.name, key, store)
         network.check_kept(agreed, identity.name, where)
         if dry_run:
@@ -153,7 +159,7 @@ def _run(
     """Take part to the end, and write and show the result; return what to raise in the end if there is none."""
     from fastlloyd.cli import network, results
     from fastlloyd.federation.protocol.actions import Ended
-    from fastlloyd.reports.result import Result
+    from fastlloyd.reports.result import result_of_run
 
     if network.has_finished(kept.history, client.plan):
         _say_again(client.plan, output)
@@ -164,7 +170,7 @@ def _run(
     outcome = _take_part(party, client, mine)
     if isinstance(outcome, Ended):
         return _keep_unfinished(party, client.plan, outcome, output, place)
-    result = Result.of_run(client.plan, outcome)
+    result = result_of_run(client.plan, outcome)
     paths = _write(result, output, place, mine, kept)
     party.conclude()
     results.for_machines(result, output, paths)
@@ -174,16 +180,18 @@ def _run(
     return None
 
 
-def _records(plan: "Plan", data: str, missing: str, outside: str, workers: "Workers | None") -> "OwnRecords":
+def _records(plan: "Plan", data: str, unit: str | None, missing: str, outside: str, workers: "Workers | None") -> "OwnRecords":
     """Open the records, or read them if they are few: the plan's features."""
     from fastlloyd.cli.own_records import OwnRecords
     from fastlloyd.clustering.grid_records import Outside
-    from fastlloyd.records import Missing, open_records, table_or_file
+    from fastlloyd.records import Missing, open_records, read_table, table_or_file
 
-    treatment, read = choose(Missing, missing, "missing"), table_or_file if workers is None else open_records
+    treatment = choose(Missing, missing, "missing")
     choose(Outside, outside, "outside")  # before any record is read
-    domain = plan.mechanism.domain
-    return OwnRecords(read(data, list(domain.features), missing=treatment), domain, outside, workers)
+    read = read_table if unit is not None else table_or_file if workers is None else open_records
+    m = plan.mechanism
+    records = read(data, list(m.domain.features), missing=treatment, unit=unit)
+    return OwnRecords(records, m.domain, outside, workers, of=m)
 
 
 def _look(client: _Client, mine: "OwnRecords", key: bytes, rehearsed: "Sequence[Query]" = ()) -> "Fingerprint":
@@ -193,7 +201,7 @@ def _look(client: _Client, mine: "OwnRecords", key: bytes, rehearsed: "Sequence[
     found = _drive(mine, lambda: asyncio.to_thread(mine.look, key, rehearsed), mine.stop, lambda: "before the run")
     if found is None:
         raise network.stopped(as_json=client.as_json)
-    client.plan.client(client.identity.name).check_cap(mine.answers.n or 0)
+    client.plan.client(client.identity.name).check_cap(mine.answers.n or 0, client.plan.mechanism.unit)
     say = partial(network.say, as_json=client.as_json)
     if not rehearsed and (to_ask_for := _pass_to_ask_for(client.plan, mine.seconds)) is not None:
         say(f"Warning: {_of_passes(client.plan, mine.seconds, to_ask_for)}")
@@ -307,7 +315,7 @@ def _keep_unfinished(
     return raised
 
 
-def _write(result: "Result", output: OutputOptions, place: "Destination", mine: "OwnRecords", store: "Store") -> list[Path]:
+def _write(result: "RunResult", output: OutputOptions, place: "Destination", mine: "OwnRecords", store: "Store") -> list[Path]:
     """Return the files of the result; writes them unless a process that was killed already did. Raises OutputError."""
     from fastlloyd.cli import results
 

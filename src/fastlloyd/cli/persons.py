@@ -1,0 +1,101 @@
+"""From options to whose rows are protected together, and from a column of ids to who answers."""
+
+import enum
+from contextlib import AbstractContextManager, nullcontext
+
+from fastlloyd.base.names import choose
+from fastlloyd.clustering.grid_records import GridRecords
+from fastlloyd.errors import PlanError
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.simulation import deal_persons
+from fastlloyd.mechanisms.answering import Records, check_cap
+from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.private_run import AnyRun
+from fastlloyd.mechanisms.shared_records import SharedRecords
+from fastlloyd.records import RecordFile, Table
+
+
+class UnitKind(enum.Enum):
+    """What is protected and counted."""
+
+    RECORD = "record"
+    PERSON = "person"
+
+
+def given_persons(unit: str, name: str | None, max_clients: int | None) -> Persons | None:
+    """Whose rows are protected together, by `--unit record` nobody's. Raises PlanError for an option without effect."""
+    if choose(UnitKind, unit, "unit") is UnitKind.PERSON:
+        if max_clients is None:
+            raise PlanError(
+                "--max-clients-per-person is missing: say at how many clients the rows of a person may be, 1 if everyone is at "
+                "one only; the noise grows with it (`fastlloyd advise` says what that costs)"
+            )
+        return _persons(name, max_clients)
+    for option, value in (("--unit-name", name), ("--max-clients-per-person", max_clients)):
+        if value is not None:
+            raise PlanError(f"{option} has no effect where single records are protected; say --unit person, or leave it out")
+    return None
+
+
+def persons_in(column: str | None, name: str | None, max_clients: int | None = None) -> Persons | None:
+    """Whose rows are protected together where a column of the records says whose they are. Raises PlanError.
+
+    max_clients None: each person is at one client.
+    """
+    for option, value in (("--unit-name", name), ("--max-clients-per-person", max_clients)):
+        if column is None and value is not None:
+            raise PlanError(f"{option} has no effect where single records are protected; name the column of ids, --unit-column")
+    return None if column is None else _persons(name, 1 if max_clients is None else max_clients)
+
+
+def _persons(name: str | None, max_clients: int) -> Persons:
+    return Persons(name=Persons().name if name is None else name, max_clients=max_clients)
+
+
+def check_alone(column: str | None, engine: str | None) -> None:
+    """Refuse to have workers pass over the records of persons, whose shares are worked out in this process."""
+    if column is not None and engine is not None:
+        raise PlanError("--unit-column has the records in the memory of this process; leave --engine out")
+
+
+def check_agreed(plan: Plan, column: str | None) -> None:
+    """Refuse a column of ids where a plan protects single records, and none where it protects persons."""
+    m = plan.mechanism
+    if m.persons is not None and column is None:
+        raise PlanError(
+            f"the plan protects {m.unit.many} with all their rows; name the column of your records that says whose each row "
+            "is, with --unit-column"
+        )
+    if m.persons is None and column is not None:
+        raise PlanError(
+            "the plan protects single records, not persons; leave --unit-column out, or agree on a plan made with --unit person"
+        )
+
+
+def split(plan: Plan, records: Table | RecordFile, X: GridRecords) -> list[Records]:
+    """The records of each client of a simulation: persons are dealt out, and each is at as many clients as the plan says.
+
+    Raises DataError where the clients have more persons together, each counted once at each, than the plan allows.
+    """
+    m, ids = plan.mechanism, ids_of(records)
+    if ids is None or m.persons is None:
+        raise AssertionError("ids were asked for")
+    (grid,) = X
+    dealt = deal_persons(ids, plan.n_clients, m.persons.max_clients, m.seed)
+    parts = [SharedRecords.of_persons(m, grid[rows], [ids[row] for row in rows]) for rows in dealt]
+    check_cap(sum(part.count() for part in parts), m.n_records, m.unit)
+    return [*parts]
+
+
+def ids_of(records: Table | RecordFile) -> list[bytes] | None:
+    """Whose the records are, None where that was not asked for."""
+    return records.ids.texts() if isinstance(records, Table) and records.ids is not None else None
+
+
+def answering(mechanism: AnyRun, records: Table | RecordFile, X: GridRecords) -> AbstractContextManager[SharedRecords] | None:
+    """Who answers for persons: the records, all in one block of X, with their shares; None where none are protected."""
+    ids = ids_of(records)
+    if ids is None:
+        return None
+    (grid,) = X
+    return nullcontext(SharedRecords.of_persons(mechanism, grid, ids))
