@@ -158,7 +158,7 @@ def _near_statistics(X: GridArray, near: Nearest, limits: IntArray | None) -> In
     largest = (1 << 27) + np.abs(near.C).max() if limits is None else limits.max()  # |x - c|^2 < 2**53
 
     def of_span(start: int, stop: int) -> IntArray:
-        sums = ClusterSums(*near.C.shape, int(largest), by_feature=near.by_feature)
+        sums = ClusterSums((len(near.C), X.shape[1]), int(largest), by_feature=near.by_feature)
         for Z, span, _ in records(X, start, stop):
             for place, labels, _ in near.labels(Z, *span):
                 sums.add(Z, place, labels)

@@ -11,12 +11,13 @@ MASKED_CLUSTERS = 16  # up to here each vector is added to all sums, to those of
 class ClusterSums:
     """Sums and counts (k, d + 1) of vectors with coordinates up to `largest`, in int32 as long as they fit.
 
-    by_feature : how the vectors lie in memory.
+    shape : k and d. by_feature : how the vectors lie in memory.
     """
 
-    def __init__(self, k: int, d: int, largest: int, *, by_feature: bool) -> None:
+    def __init__(self, shape: tuple[int, int], largest: int, *, by_feature: bool) -> None:
         from fastlloyd.clustering.compiled import sums
 
+        k, d = shape
         self._by_label = (sums.add_masked if k <= MASKED_CLUSTERS else sums.add_features) if by_feature else sums.add_rows
         self._totals, self._part = np.zeros((k + 1, d + 1), dtype=np.int64), np.zeros((k + 1, d + 1), dtype=np.int32)
         self._room = self._left = max(1, ((1 << 31) - 1) // max(largest, 1))

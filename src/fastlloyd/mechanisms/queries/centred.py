@@ -1,6 +1,5 @@
 """How the records spread around a centre: sums of functions of x - g, clipped."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -10,7 +9,7 @@ import numpy as np
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.parallel import NUMPY_STEPS, sum_over_spans
-from fastlloyd.mechanisms.queries.clipping import centred, check_units, clipped, clipped_lengths
+from fastlloyd.mechanisms.queries.clipping import centred, check_units, clip, clipped_lengths
 from fastlloyd.mechanisms.queries.inequalities import Inequality, Term, parts_of_records
 from fastlloyd.mechanisms.queries.parameters import Parameter
 from fastlloyd.mechanisms.queries.query import Question
@@ -38,7 +37,7 @@ class _Centred(Question):
 
         def of_span(start: int, stop: int) -> IntArray:
             total = np.zeros(self._room, dtype=np.int64)
-            for Z in self._vectors(X[start:stop], centre, radius):
+            for Z in centred(X[start:stop], centre):
                 total += self._of_block(Z, radius).astype(np.int64)
             return total
 
@@ -49,12 +48,8 @@ class _Centred(Question):
         """The shape of what is added up."""
         return self.shape
 
-    def _vectors(self, X: GridArray, centre: IntArray, radius: int) -> Iterator[FloatArray]:
-        """z of all records, block by block, float64 (n_i, d)."""
-        return clipped(X, centre, radius, self.units)
-
     def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:
-        """What some z (n, d) add: integers."""
+        """What some records x - g (n, d), which may be overwritten, add: integers."""
         raise NotImplementedError
 
     def _columns(self, total: IntArray) -> IntArray:
@@ -76,9 +71,6 @@ class ClippedLengths(_Centred):
         """See the class."""
         squared = ((self.units**2,),)
         return Sensitivity(entries=(self.units,), added=squared, replaced=squared)
-
-    def _vectors(self, X: GridArray, centre: IntArray, radius: int) -> Iterator[FloatArray]:  # noqa: ARG002 - not clipped yet
-        return centred(X, centre)
 
     def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:
         return np.array([clipped_lengths(Z, radius, self.units).sum()])
@@ -107,8 +99,9 @@ class ClippedSquares(_Centred):
         U, ways = self.units, min(2, self.domain.n_features)
         return Sensitivity(entries=(U**2,), added=((U**4,),), replaced=((ways * U**4,),))
 
-    def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:  # noqa: ARG002 - clipped already
-        squares: FloatArray = np.einsum("ij,ij->j", Z, Z)
+    def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:
+        z = clip(Z, radius, self.units)
+        squares: FloatArray = np.einsum("ij,ij->j", z, z)
         return squares
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
@@ -142,8 +135,9 @@ class SecondMoment(_Centred):
         d = self.domain.n_features
         return d, d
 
-    def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:  # noqa: ARG002 - clipped already
-        return Z.T @ Z
+    def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:
+        z = clip(Z, radius, self.units)
+        return z.T @ z
 
     def _columns(self, total: IntArray) -> IntArray:
         return np.concatenate([total.diagonal(), total[np.triu_indices(len(total), 1)]])[np.newaxis]

@@ -1,6 +1,6 @@
 """Vectors clipped to a radius and normalised to integers: where a record's length is bounded.
 
-The same integers come out of compiled code, `clustering/compiled/clipping.py`, and nowhere else.
+The same operations stand, compiled, in `clustering/compiled/sums.py`, and nowhere else.
 
     clip(z) = z units / max(radius, |z|), rounded towards zero coordinate by coordinate, with |z| rounded up to an integer.
 
@@ -17,17 +17,11 @@ Proofs: docs/momentlloyd.md.
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.clustering.kernels import blocks
-from fastlloyd.clustering.layout import feature_major
-from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import PlanError
-
-CLIPPED_CELLS = 1 << 16  # of vectors that are clipped together: 256 KB
-LEAST_ROWS = 256
 
 MAX_UNITS = 1 << 16  # its square times 2**18 records of a block is exact in float64, times 2**30 records in int64
 
@@ -39,38 +33,6 @@ def centred(X: GridArray, centre: IntArray) -> Iterator[FloatArray]:
         Z = X[start:stop].astype(np.float64)
         Z -= g
         yield Z
-
-
-def clipped(X: GridArray, centre: IntArray, radius: int, units: int) -> Iterator[FloatArray]:
-    """clip(x - centre) of all records of X (n, d), block by block, float64 (n_i, d)."""
-    if X.dtype.kind == "i" and is_compiled(X.size):
-        owners = np.zeros(len(X), dtype=np.int32)
-        for _, Z in clipped_offsets(X, 0, len(X), owners, centre[np.newaxis], radius, units):
-            yield Z.T.astype(np.float64)
-    else:
-        for offsets in centred(X, centre):
-            yield clip(offsets, radius, units)
-
-
-def clipped_offsets(
-    X: GridArray, start: int, stop: int, owners: NDArray[np.int32], C: IntArray, radius: int, units: int
-) -> Iterator[tuple[int, NDArray[np.int32]]]:
-    """clip(x - c) of the records X[start:stop] and the points C (k, d) that own them, by compiled code.
-
-    owners : (n,) of all records. Yields, block by block, the place of the first record and an int32 array (d, n_i), which the
-    next block overwrites.
-    """
-    from fastlloyd.clustering.compiled.clipping import clip_offsets
-
-    CT = np.ascontiguousarray(C.T, dtype=np.int32)
-    rows = max(LEAST_ROWS, CLIPPED_CELLS // len(CT))
-    Z = np.empty(min(rows, stop - start) * len(CT), dtype=np.int32)
-    for XT, (first, last), place in feature_major(X, start, stop):
-        for a in range(first, last, rows):
-            m, here = min(rows, last - a), place + a - first
-            some = Z[: m * len(CT)].reshape(len(CT), m)
-            check_largest(clip_offsets(XT, a, owners[here : here + m], CT, float(radius), float(units), some), units)
-            yield here, some
 
 
 def clip(Z: FloatArray, radius: int, units: int) -> FloatArray:
