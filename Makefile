@@ -10,6 +10,7 @@ DAMAGES ?= 4000
 EXECUTIONS ?= 1000000
 PERSONS ?= 1000000
 RECORDS ?= 1000000
+VECTORS ?= 30000000
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test compatibility lint audit campaign bench bench-rivals bench-stream bench-engine bench-network bench-overhead study-groups study-coverage study-persons study-bounds paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
@@ -55,7 +56,7 @@ audit: $(READY)  ## the long statistical campaigns; rewrites docs/results/audit*
 	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/coalition_campaign.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/unit/dp/test_quantiles.py
 
-campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers, persons; rewrites docs/results/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999 PERSONS=9999` only prints
+campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers, persons, bounds, clipping; rewrites docs/results/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999 PERSONS=9999 RECORDS=9999 VECTORS=9999` only prints
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-fuzz.lock \
 		|| echo "Atheris was not installed (pip says why; it has wheels for few platforms): no parser will be fuzzed"
 	SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/protocol_campaign.py
@@ -65,6 +66,7 @@ campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed p
 	EXECUTIONS=$(EXECUTIONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/fuzz_campaign.py
 	PERSONS=$(PERSONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/persons_campaign.py
 	RECORDS=$(RECORDS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/bounds_campaign.py
+	VECTORS=$(VECTORS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/clipping_campaign.py
 
 bench: bench-rivals  ## bench-rivals, then noise, masks, rounds, start-up and growth; rewrites docs/results/performance.md
 	$(BIN)/python -m benchmarks
