@@ -47,6 +47,23 @@ def test_a_value_outside_the_bounds_is_refused_by_its_line_or_by_its_number_in_t
         refused(fastlloyd("fit", file, *fit), f"{file}, {place}, column 'age': the value lies outside the bounds")
 
 
+def test_a_misspelt_name_of_bounds_is_told_before_what_is_wrong_with_a_record(fastlloyd: Command, here: Path) -> None:
+    (here / "gap.csv").write_text("age,sex\n20,\n")
+    for bounds in ("agee=0:100", "agee=0:100,sex=0:1"):
+        refused(fastlloyd("fit", "gap.csv", "--bounds", bounds, "--n-records", "9", "-k", "2"), "did you mean 'age'?")
+    for bounds in ("age=0:100", "age=0:100,sex=0:1"):
+        refused(
+            fastlloyd("fit", "gap.csv", "--bounds", bounds, "--n-records", "9", "-k", "2"), "column 'sex': the cell is missing"
+        )
+
+
+@pytest.mark.parametrize("source", ["", "s3://"])
+def test_an_empty_name_is_refused_in_words(fastlloyd: Command, source: str) -> None:
+    refused(
+        fastlloyd("fit", source, *PUBLIC), "s3://: an address names a bucket" if source else "the name of the file is empty"
+    )
+
+
 def test_a_stray_quotation_mark_in_an_unused_column_is_refused_at_every_door(fastlloyd: Command, here: Path) -> None:
     records = (here / "data.csv").read_text().splitlines()
     lines = [records[0] + ",note", *(f"{record},text" for record in records[1:])]

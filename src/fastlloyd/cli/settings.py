@@ -30,8 +30,9 @@ from fastlloyd.mechanisms.passes.spread import count_persons
 from fastlloyd.mechanisms.persons import Persons, Unit, unit
 from fastlloyd.mechanisms.private_run import MAX_RECORDS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
-from fastlloyd.records import Missing, RecordFile, Table, open_records, table_or_file
-from fastlloyd.records.bounds import TEMPLATE_HEADING, data_bounds, parse_bounds
+from fastlloyd.records import Missing, RecordFile, Table, open_records
+from fastlloyd.records.bounds import TEMPLATE_HEADING, check_names_of_bounds, data_bounds, parse_bounds
+from fastlloyd.records.reading import at_once_if_few
 from fastlloyd.records.table import ids_of
 
 FROM_DATA, PRIVATE = "from-data", "private"
@@ -83,13 +84,24 @@ def check_passes(missing: str, outside: str) -> None:
     choose(Outside, outside, "outside")
 
 
-def read_records(data: str, columns: str | None, missing: str, *, in_passes: bool = False, unit: str | None = None) -> Records:
+def read_records(
+    bounds: str | None,
+    data: str,
+    columns: str | None,
+    missing: str,
+    *,
+    in_passes: bool = False,
+    unit: str | None = None,
+) -> Records:
     """The records of a source, all columns or those chosen; very many are read in passes, or however many there are.
 
-    unit : the column that says whose they are.
+    Bounds that are stated for what is no column are refused before any record is read. unit : the column that says whose they
+    are.
     """
-    read = open_records if in_passes else table_or_file
-    return read(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"), unit=unit)
+    file = open_records(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"), unit=unit)
+    if bounds not in (None, FROM_DATA, PRIVATE):
+        check_names_of_bounds(bounds, file.columns, file.others)
+    return file if in_passes else at_once_if_few(file)
 
 
 def _chosen_columns(columns: str | None) -> list[str] | None:

@@ -39,6 +39,8 @@ def find(source: str) -> States:
     Of a folder, all files in it and below, but none whose name begins with . or _, as engines call what holds no records,
     unless the pattern asks for it. Raises DataError where there is none, and where records would count twice.
     """
+    if not source:
+        raise DataError("the name of the file is empty; say which records to read")
     if stores.is_address(source):
         found = {path: FileState(*state) for path, state in stores.find(source).items()}
     elif Path(source).is_dir() or is_pattern(source):

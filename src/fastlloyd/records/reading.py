@@ -123,7 +123,11 @@ def table_or_file(
     path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE, unit: str | None = None
 ) -> Table | RecordFile:
     """All records at once if they are few, otherwise the file, to be read in passes. Errors as of `read_table`."""
-    file = open_records(path, columns, missing=missing, unit=unit)
+    return at_once_if_few(open_records(path, columns, missing=missing, unit=unit))
+
+
+def at_once_if_few(file: RecordFile) -> Table | RecordFile:
+    """All records if they are few, otherwise the file. Errors as of `RecordFile.table`."""
     return file if _is_large(file) else file.table()
 
 

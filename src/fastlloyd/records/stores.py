@@ -33,6 +33,8 @@ def is_address(source: str) -> bool:
 
 def find(address: str) -> Mapping[str, tuple[int, str]]:
     """The objects that an address means, by their own addresses: sizes and versions. As `files.find`. Raises DataError."""
+    if re.fullmatch(r"[^/]*://+", address):
+        raise DataError(f"{address}: an address names a bucket, and what is read there, such as s3://bucket/visits/")
     address = address.rstrip("/")
     fs, root = _store(address)
     with _answering(address):

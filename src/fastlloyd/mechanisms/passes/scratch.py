@@ -31,7 +31,7 @@ class Scratch:
     """A file without a name in the folder for temporary files (TMPDIR), which only this process can read, and by its key.
 
     Each sheet is encrypted by ChaCha20 (RFC 8439) under a key that nothing but this object holds, with its number as the nonce.
-    `close` gives the room on the disk back, as the end of the object does. Raises DataError where the disk is full, or cannot be
+    `close` gives the room on the disk back, as the end of the object does. Raises DataError where the disk is full or not to be
     used.
     """
 
