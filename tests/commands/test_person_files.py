@@ -20,7 +20,8 @@ from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.records import RecordFile, open_records, read_table, reading
 
-VISITS = ("--bounds", "age=0:100,dose=0:5", "-k", "3", "--public-seed", "8", "--n-records", "150", "--unit-column", "patient")
+PUBLIC = ("--bounds", "age=0:100,dose=0:5", "-k", "3", "--public-seed", "8", "--unit-column", "patient")
+VISITS = (*PUBLIC, "--n-records", "150")
 WITHOUT_NOISE = ("--algorithm", "lloyd", "--json", "--no-out")
 
 
@@ -43,29 +44,34 @@ def in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid_records.GridRecords.__init__, "__kwdefaults__", {"kept_cells": 0})
 
 
-@pytest.mark.parametrize(
-    "command", [("fit",), ("simulate", "--clients", "4"), ("simulate", "--clients", "4", "--max-clients-per-person", "2")]
-)
 def test_without_noise_the_result_in_passes_is_that_in_memory(
-    fastlloyd: Command, visits: Path, request: pytest.FixtureRequest, command: tuple[str, ...]
+    fastlloyd: Command, visits: Path, request: pytest.FixtureRequest
 ) -> None:
-    more = ("--n-records", "250") if "2" in command else ()
-    question = (command[0], visits.name, *command[1:], *VISITS, *more, *WITHOUT_NOISE)
+    question = ("fit", visits.name, *VISITS, *WITHOUT_NOISE)
     of_memory = strict(fastlloyd(*question).out)
     request.getfixturevalue("in_passes")
     assert strict(fastlloyd(*question).out)["clusters"] == of_memory["clusters"]
 
 
 @pytest.mark.usefixtures("in_passes")
+@pytest.mark.parametrize("spread", [(), ("--max-clients-per-person", "2")])
+def test_patients_of_a_file_in_passes_are_dealt_out_to_clients(
+    fastlloyd: Command, visits: Path, spread: tuple[str, ...]
+) -> None:
+    outcome = fastlloyd("simulate", visits.name, "--clients", "4", *PUBLIC, "--n-records", "250", *spread, "--json", "--no-out")
+    assert len(strict(outcome.out)["clusters"]) == 3
+
+
+@pytest.mark.usefixtures("in_passes")
 def test_patients_are_counted_in_passes_where_their_number_is_taken_from_the_data(fastlloyd: Command, visits: Path) -> None:
-    found = strict(fastlloyd("fit", visits.name, *VISITS, "--n-records", "from-data", *WITHOUT_NOISE[2:]).out)
-    assert found["n_records"] == 100
+    found = strict(fastlloyd("fit", visits.name, *PUBLIC, "--n-records", "from-data", *WITHOUT_NOISE[2:]).out)
+    assert found["privacy"]["n_records_cap"] == 100
 
 
 @pytest.mark.usefixtures("in_passes")
 def test_more_patients_than_the_cap_are_refused_in_passes(fastlloyd: Command, visits: Path) -> None:
     for command in (("fit",), ("simulate", "--clients", "3")):
-        outcome = fastlloyd(command[0], visits.name, *command[1:], *VISITS, "--n-records", "99", "--no-out")
+        outcome = fastlloyd(command[0], visits.name, *command[1:], *PUBLIC, "--n-records", "99", "--no-out")
         refused(outcome, "there are more persons than the cap of 99")
 
 
