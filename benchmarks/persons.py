@@ -14,9 +14,9 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from benchmarks.report import as_table, machine, write_section
 from benchmarks.stream import NAMES
@@ -50,11 +50,12 @@ def write(path: Path, n: int) -> None:
 
 def passes(path: Path, n: int, name: str) -> dict[str, list[Spent]]:
     """Seconds of the first pass over persons, and of later ones over persons and over records in turn."""
-    common: dict[str, Any] = {"n_clusters": CLUSTERS, "n_records": n, "epsilon": 1.0, "public_seed": PublicSeed.from_int(0)}
-    algorithm = ALGORITHMS[name]
-    m = design(Settings(algorithm=algorithm, domain=DOMAIN, persons=Persons(), **common))
-    of_records = design(Settings(algorithm=algorithm, domain=DOMAIN, **common))
-    query, other = m.query(0, m.start()), of_records.query(0, of_records.start())
+    of_records = Settings(
+        algorithm=ALGORITHMS[name], domain=DOMAIN, n_clusters=CLUSTERS, n_records=n, epsilon=1.0,
+        public_seed=PublicSeed.from_int(0),
+    )  # fmt: skip
+    m, plain = design(replace(of_records, persons=Persons())), design(of_records)
+    query, other = m.query(0, m.start()), plain.query(0, plain.start())
     persons = PersonsInPasses(_on_grid(path, UNIT), m, source=str(path))
     records = LocalRecords(DOMAIN, _on_grid(path, None))
     found = {"the first pass over persons": [spent(persons.count, 1)], "persons": [], "records": []}

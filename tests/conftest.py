@@ -4,6 +4,7 @@ Whether the tests pass depends on the commit alone. So examples are derived from
 `--hypothesis-seed=N` or `--hypothesis-seed=random` looks for others.
 """
 
+import gc
 import importlib
 import os
 import pkgutil
@@ -28,7 +29,12 @@ from fastlloyd import testing
 
 sys.dont_write_bytecode = False  # or this process would rewrite the assertions of all tests anew
 
-pytest_plugins = ("command_line", "dask_cluster", "network_site")  # the fixtures `here`, `fastlloyd`, `address` and `site`
+pytest_plugins = (
+    "command_line",
+    "dask_cluster",
+    "network_site",
+    "sharing",
+)  # the fixtures `here`, `fastlloyd`, `address`, `site`
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder of its own in it
 # A shared machine makes examples slow at random; a hang is caught by the run's own limit.
@@ -51,6 +57,12 @@ def pytest_configure(config: pytest.Config) -> None:
         return  # this process only hands out the tests
     for module in pkgutil.walk_packages(fastlloyd.__path__, "fastlloyd."):
         importlib.import_module(module.name)
+
+
+def pytest_collection_finish() -> None:
+    """What there is now stays: looking for garbage in it, again and again, would only take time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -58,7 +58,8 @@ def queries(domain: Domain) -> list[Query]:
             elif parameter.column_square is not None:
                 values[parameter.name] = np.eye(*parameter.shape, dtype=np.int64) << 20
             else:
-                values[parameter.name] = np.rint(generator.uniform(-0.5, 0.5, parameter.shape) * B[0]).astype(np.int64)
+                anywhere = np.rint(generator.uniform(-0.5, 0.5, parameter.shape) * B[0]).astype(np.int64)
+                values[parameter.name] = np.clip(anywhere, parameter.least, parameter.most)
         asked.append(ask(question, **values))
     return asked
 

@@ -40,17 +40,17 @@ def test_in_server_noise_what_the_coalition_pools_is_the_exact_sum_over_the_hone
 
 
 # Audited as docs/results/audit-coalitions.md has it at full size: 480 trials per side, M = 10, D = 0, t = 1, epsilon 1; with
-# twice as many clusters, and so half as many runs. A sound path exceeds 1 five times in a row with a probability of 1e-10. What
-# one share protects is told from it with a power of 99.7 %: mu is three times as large.
+# three times as many clusters, and so a third of the runs. A sound path exceeds 1 five times in a row with a probability of
+# 1e-10. What one share protects is told from it with a power of 99.7 %: mu is three times as large.
 
 
 def test_with_pairwise_masks_no_audit_of_the_coalition_proves_more_than_the_plan_promises() -> None:
-    colluding = Coalition(masks=Masks.PAIRWISE, n_clients=10, n_clusters=2 * MANY_CLUSTERS)
+    colluding = Coalition(masks=Masks.PAIRWISE, n_clients=10, n_clusters=MANY_CLUSTERS)
     assert not refute(audits_until_one_holds(colluding, 480, observe=observe), colluding)
 
 
 def test_the_same_audit_refutes_group_masks_and_what_it_finds_fits_what_the_plan_says_of_one_share() -> None:
-    colluding = Coalition(masks=Masks.GROUP, n_clients=10, n_clusters=2 * MANY_CLUSTERS)
+    colluding = Coalition(masks=Masks.GROUP, n_clients=10, n_clusters=MANY_CLUSTERS)
     audits = audits_until_one_holds(colluding, 480, observe=observe)
     assert refute(audits, colluding)
     assert max(audit.epsilon for audit in audits) < gdp_epsilon(3 * gdp_mu(1.0, DELTA), DELTA) + 1.5

@@ -11,6 +11,7 @@ must be lucky at once); so a claim counts as refuted when five independent audit
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -76,11 +77,16 @@ def mu_bound(false_alarms: ArrayLike, misses: ArrayLike, n: int) -> FloatArray:
     return np.asarray(-ndtri(upper_bound(false_alarms, n)) - ndtri(upper_bound(misses, n)))
 
 
+@cache
+def _quantiles(n: int) -> FloatArray:
+    """What 0 to n errors bound mu by, each on its side: decreasing."""
+    return np.asarray(-ndtri(upper_bound(np.arange(n + 1), n)))
+
+
 def exceedance(mu: float, claimed: float, n: int) -> float:
     """Probability that one audit of a mu-GDP release, attacked to the full, bounds mu above `claimed`."""
-    errors = np.arange(n + 1)
-    quantiles = -ndtri(upper_bound(errors, n))  # decreasing in the number of errors
-    probabilities = binom.pmf(errors, n, ndtr(-mu / 2))
+    quantiles = _quantiles(n)
+    probabilities = binom.pmf(np.arange(n + 1), n, ndtr(-mu / 2))
     # for a misses, the largest number of false alarms that still exceeds
     n_allowed = np.searchsorted(-quantiles, quantiles - claimed, side="left")
     below = np.concatenate([[0.0], np.cumsum(probabilities)])

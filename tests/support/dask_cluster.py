@@ -1,4 +1,4 @@
-"""A Dask cluster for all tests that need one: starting it takes two seconds."""
+"""A Dask cluster for the tests of a module: starting it takes two seconds, and while it waits it goes on taking time."""
 
 import importlib
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """A Dask cluster of two processes."""
     distributed = importlib.import_module("distributed")

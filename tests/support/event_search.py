@@ -8,6 +8,7 @@ other half, with Clopper-Pearson bounds whose confidence is shared out over all 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations, pairwise, product
 
 import numpy as np
@@ -23,7 +24,7 @@ N_DIRECTIONS = 30
 Event = Callable[["Trials"], BoolArray]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trials:
     """What the attacker holds of each trial, turned so that a canary adds to the sums. exact : int64 (n, T, 2)."""
 
@@ -60,8 +61,12 @@ def search(observations: Observations, confidence: float = CONFIDENCE) -> Separa
     """The best of the picked events on the half they were not picked on, proven with `confidence` over all of them."""
     trials = Trials.of(observations)
     picking, testing = trials.half(0), trials.half(1)
-    proposed = [(name, event, is_swapped) for name, event in events(picking) for is_swapped in (False, True)]
-    promise = [epsilon_of(event(picking), picking, is_swapped, CONFIDENCE) for _, event, is_swapped in proposed]
+    proposed, promise = list[tuple[str, Event, bool]](), list[float]()
+    for name, event in events(picking):
+        occurred = event(picking)
+        for is_swapped in (False, True):
+            proposed.append((name, event, is_swapped))
+            promise.append(epsilon_of(occurred, picking, is_swapped, CONFIDENCE))
     picked = [proposed[i] for i in np.argsort(promise)[-N_PICKED:]]
     each = 1 - (1 - confidence) / (2 * N_PICKED)  # two bounds per event
     found = [Separation(name, epsilon_of(event(testing), testing, swapped, each)) for name, event, swapped in picked]
@@ -108,8 +113,11 @@ def halfspaces(trials: Trials) -> Iterator[tuple[str, Event]]:
     def score_above(threshold: float) -> Event:
         return lambda z: z.scores > threshold
 
-    def projection_above(direction: FloatArray, threshold: float) -> Event:
-        return lambda z: z.scaled @ direction > threshold
+    def projected_on(direction: FloatArray) -> Callable[[Trials], FloatArray]:
+        return cache(lambda z: np.asarray(z.scaled @ direction))
+
+    def projection_above(projected: Callable[[Trials], FloatArray], threshold: float) -> Event:
+        return lambda z: projected(z) > threshold
 
     def negation(event: Event) -> Event:
         return lambda z: ~event(z)
@@ -123,8 +131,9 @@ def halfspaces(trials: Trials) -> Iterator[tuple[str, Event]]:
     dimension = trials.scaled.shape[1]
     drawn = np.random.default_rng(30).standard_normal((N_DIRECTIONS, dimension))
     for number, direction in enumerate([*np.eye(dimension), *drawn], 1):
-        for threshold in np.quantile(trials.scaled @ direction, QUANTILES):
-            yield from both(f"projection {number} above {threshold:.2f}", projection_above(direction, threshold))
+        projected = projected_on(direction)
+        for threshold in np.quantile(projected(trials), QUANTILES):
+            yield from both(f"projection {number} above {threshold:.2f}", projection_above(projected, threshold))
 
 
 def bins(trials: Trials) -> Iterator[tuple[str, Event]]:

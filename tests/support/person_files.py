@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from fastlloyd.records import delimited as delimited_module
 from record_files import Matrix, pa, pq
 
 UNIT = "patient"
@@ -78,3 +80,13 @@ def written(folder: Path, kind: tuple[str, Writer], X: Matrix, ids: Ids, name: s
     path = folder / f"{name}{suffix}"
     write(path, X, ids)
     return path
+
+
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every format read a few records at a time."""
+    monkeypatch.setattr("fastlloyd.records.arrow.BLOCK_CELLS", 10)
+    monkeypatch.setattr("fastlloyd.records.numpy_files.BLOCK_CELLS", 10)
+    monkeypatch.setattr(delimited_module, "BLOCK_CELLS", 12)
+    monkeypatch.setattr(delimited_module, "FIRST_BYTES", 20)
+    monkeypatch.setattr(delimited_module, "CHUNK_BYTES", 30)
+    monkeypatch.setattr(delimited_module, "CHUNK_ROWS", 1)

@@ -1,15 +1,19 @@
 """From options to whose rows are protected together, and from a column of ids to who answers."""
 
 import enum
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from fastlloyd.base.names import choose
+from fastlloyd.cli import terminal
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.simulation import deal_persons
-from fastlloyd.mechanisms.answering import Records, check_cap
-from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.federation.simulation import deal_persons, split_persons
+from fastlloyd.mechanisms.answering import AllRecords, Records, check_cap
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.passes.records import PersonsInPasses
+from fastlloyd.mechanisms.persons import Persons, max_clients
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.records import RecordFile, Table
@@ -55,7 +59,7 @@ def _persons(name: str | None, max_clients: int) -> Persons:
 def check_alone(column: str | None, engine: str | None) -> None:
     """Refuse to have workers pass over the records of persons, whose shares are worked out in this process."""
     if column is not None and engine is not None:
-        raise PlanError("--unit-column has the records in the memory of this process; leave --engine out")
+        raise PlanError("--unit-column has this process work out the shares of persons; leave --engine out")
 
 
 def check_agreed(plan: Plan, column: str | None) -> None:
@@ -78,24 +82,40 @@ def split(plan: Plan, records: Table | RecordFile, X: GridRecords) -> list[Recor
     Raises DataError where the clients have more persons together, each counted once at each, than the plan allows.
     """
     m, ids = plan.mechanism, ids_of(records)
-    if ids is None or m.persons is None:
-        raise AssertionError("ids were asked for")
-    (grid,) = X
-    dealt = deal_persons(ids, plan.n_clients, m.persons.max_clients, m.seed)
-    parts = [SharedRecords.of_persons(m, grid[rows], [ids[row] for row in rows]) for rows in dealt]
-    check_cap(sum(part.count() for part in parts), m.n_records, m.unit)
-    return [*parts]
+    if ids is None:
+        parts = split_persons(X, plan, records.source)
+    else:
+        (grid,) = X
+        dealt = deal_persons(ids, plan.n_clients, max_clients(m.persons), m.seed)
+        parts = [SharedRecords.of_persons(m, grid[rows], [ids[row] for row in rows]) for rows in dealt]
+    check_cap(sum(part.n or 0 for part in parts), m.n_records, m.unit)
+    return parts
 
 
 def ids_of(records: Table | RecordFile) -> list[bytes] | None:
-    """Whose the records are, None where that was not asked for."""
+    """Whose the records are, None where that was not asked for, or they are read in passes."""
     return records.ids.texts() if isinstance(records, Table) and records.ids is not None else None
 
 
-def answering(mechanism: AnyRun, records: Table | RecordFile, X: GridRecords) -> AbstractContextManager[SharedRecords] | None:
-    """Who answers for persons: the records, all in one block of X, with their shares; None where none are protected."""
-    ids = ids_of(records)
-    if ids is None:
-        return None
-    (grid,) = X
-    return nullcontext(SharedRecords.of_persons(mechanism, grid, ids))
+def has_ids(records: Table | RecordFile) -> bool:
+    """Whether it was asked whose the records are."""
+    return (records.ids if isinstance(records, Table) else records.unit) is not None
+
+
+def answering(
+    run: AnyRun, records: Table | RecordFile, X: GridRecords, *, behind_bar_of: Mechanism | None = None
+) -> AbstractContextManager[AllRecords] | None:
+    """Who answers for persons: X, the records on the grid, with shares, in one block or read in passes; None without ids.
+
+    behind_bar_of : whose rounds a bar shows, where there are passes.
+    """
+    if (ids := ids_of(records)) is not None:
+        (grid,) = X
+        return nullcontext(SharedRecords.of_persons(run, grid, ids))
+    return _in_passes(run, X, records.source, behind_bar_of) if has_ids(records) else None
+
+
+@contextmanager
+def _in_passes(run: AnyRun, X: GridRecords, source: str, behind_bar_of: Mechanism | None) -> Iterator[AllRecords]:
+    with nullcontext(X) if behind_bar_of is None else terminal.passes(behind_bar_of, X) as watched:
+        yield PersonsInPasses(watched, run, source=source)

@@ -26,12 +26,14 @@ from fastlloyd.federation.positions import Positions
 from fastlloyd.mechanisms.answering import check_cap
 from fastlloyd.mechanisms.catalogue import algorithm, preset
 from fastlloyd.mechanisms.lloyd.algorithm import VARIED
+from fastlloyd.mechanisms.passes.spread import count_persons
 from fastlloyd.mechanisms.persons import Persons, Unit, unit
 from fastlloyd.mechanisms.private_run import MAX_RECORDS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
 from fastlloyd.records import Missing, RecordFile, Table, open_records
 from fastlloyd.records.bounds import TEMPLATE_HEADING, check_names_of_bounds, data_bounds, parse_bounds
 from fastlloyd.records.reading import at_once_if_few
+from fastlloyd.records.table import ids_of
 
 FROM_DATA, PRIVATE = "from-data", "private"
 BOUNDS_LEAK = (
@@ -94,13 +96,11 @@ def read_records(
     """The records of a source, all columns or those chosen; very many are read in passes, or however many there are.
 
     Bounds that are stated for what is no column are refused before any record is read. unit : the column that says whose they
-    are; such records are held in memory.
+    are.
     """
     file = open_records(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"), unit=unit)
     if bounds not in (None, FROM_DATA, PRIVATE):
         check_names_of_bounds(bounds, file.columns, file.others)
-    if unit is not None:
-        return file.table()
     return file if in_passes else at_once_if_few(file)
 
 
@@ -148,6 +148,8 @@ def _number(records: Records) -> int:
     """How many records there are, or persons where their ids were asked for."""
     if isinstance(records, Table) and records.ids is not None:
         return len(set(records.ids.texts()))
+    if isinstance(records, RecordFile) and records.unit is not None:
+        return count_persons(ids for block in records.column_blocks() if (ids := ids_of(block)) is not None)
     return sum(np.shape(block)[0] for block in records.blocks())
 
 

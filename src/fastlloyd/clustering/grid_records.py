@@ -49,6 +49,16 @@ class Blocks(Protocol):
     def place(self, record: int, /) -> str: ...  # noqa: D102
 
 
+class Rows(Protocol):
+    """Grid points, and whose they are, that are passed over again and again: `GridRecords`, or what shows how far they are."""
+
+    @property
+    def domain(self) -> Domain: ...  # noqa: D102 - see `GridRecords`
+    @property
+    def are_kept(self) -> bool: ...  # noqa: D102
+    def with_ids(self) -> Iterator[tuple[GridArray, Ids | None]]: ...  # noqa: D102
+
+
 class GridRecords:
     """Grid points of records under a `domain`, int32 blocks (n_i, n_features) within its box; iterate once per pass.
 

@@ -48,7 +48,7 @@ from fastlloyd.mechanisms.catalogue import design, read_mechanism
 from fastlloyd.mechanisms.engines.collections import is_collection
 from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, RadiusSchedule
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import Rounds
 from fastlloyd.mechanisms.persons import Persons, unit
@@ -212,27 +212,28 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         charge = partial(charged, self.dataset, leaks=leaks, by=type(self).__name__)
         if planned is not None:
             first, mechanism = _narrowed(planned, held, leaks, charge)
-        mine = held.on(mechanism)
-        if held.values is not None:
-            _warn_if_clipped(held)
         with charge(mechanism) as drawing:
-            clustering = central.cluster(mechanism, mine, SystemNoise(), drawing)
-        self.__dict__.pop("labels_", None)  # of an earlier fit
+            clustering = central.cluster(mechanism, held.on(mechanism), SystemNoise(), drawing)
+        _warn_if_clipped(held)
+        for name in ("labels_", "noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
+            self.__dict__.pop(name, None)
         if held.grid is not None:
             self.labels_ = kernels.assign(held.grid, clustering.centroids, limits=mechanism.domain.half_widths).astype(np.int32)
-        else:
-            _warn_if_clipped(held)
-        self.mechanism_ = mechanism
-        self.cluster_centers_ = mechanism.domain.from_grid(clustering.centroids)
+        self.privacy_spent_ = PrivacyStatement(_spent(mechanism, first, leaks) | {"data_set": self.dataset})
+        for sentence in self._found(mechanism, clustering):
+            warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
+        return self
+
+    def _found(self, mechanism: Mechanism, clustering: Clustering) -> list[str]:
+        """Set what a fit has found, and return what is doubtful in it because of the noise."""
         noise = noise_deviation(mechanism)
         found = uncertainty.assess(mechanism, clustering, noise)
+        self.mechanism_ = mechanism
+        self.cluster_centers_ = mechanism.domain.from_grid(clustering.centroids)
         self.cluster_centers_std_ = found.errors
         self.cluster_status_ = np.array([status.value for status in found.status])
         self.noisy_counts_ = clustering.noisy_counts(mechanism.number_bits)
         self.noisy_counts_std_ = noise.counts
-        for name in ("noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
-            self.__dict__.pop(name, None)
-        self.privacy_spent_ = PrivacyStatement(_spent(mechanism, first, leaks) | {"data_set": self.dataset})
         if mechanism.loss is not None and clustering.loss is not None:
             self.noisy_loss_ = clustering.loss * mechanism.loss_unit
             self.noisy_loss_std_ = mechanism.loss_deviation
@@ -242,9 +243,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._n_features_out = mechanism.n_clusters
         typical = uncertainty.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
         dominates = [noise_dominates(mechanism.unit)] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
-        for sentence in [*uncertainty.cautions(found.status, noise.counts), *dominates]:
-            warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
-        return self
+        return [*uncertainty.cautions(found.status, noise.counts), *dominates]
 
     def fit_predict(self, X: ArrayLike, y: object = None, **unknown: object) -> IntArray:
         """Cluster the records as `fit` does, and return `labels_`. NOT PRIVATE. Raises DataError for X of Dask."""

@@ -103,8 +103,8 @@ class HoldersLedger:
     def charged(self, dataset: DataSet, cost: PlannedCost, *ahead: PlannedCost, by: str, digest: bytes) -> Iterator[Charge]:
         """Charge a whole run to a data set, durably; whatever is drawn inside is counted then.
 
-        ahead : what is to follow, and must fit too; it is charged later. by : what runs it, a word. digest : of its settings. If
-        what is inside fails, rounds that it never told the charge of are handed back. Raises BudgetError if a limit does not
+        ahead : what is to follow, and must fit too; it is charged later. by : what runs it, a word. digest : of its settings.
+        If what is inside fails, rounds that it never told the charge of are handed back. Raises BudgetError if a limit does not
         hold it, StateError if it cannot be made durable; nothing is spent then.
         """
         name, run_id = dataset.name, os.urandom(16)

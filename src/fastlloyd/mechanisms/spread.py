@@ -13,7 +13,7 @@ Equal rows are numbered by plain arithmetic on whole arrays, as in SplitMix64 (S
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,21 +93,50 @@ def shares_of(ids: Sequence[bytes], X: GridArray, key: bytes, weight_bits: int) 
 def spread(persons: Words, hashes: Words, weight_bits: int) -> tuple[Shares, int]:
     """The shares of each row, uint16 (n,), and how many persons there are.
 
-    persons : uint64 (n, 2), the `person_hashes` of each row; hashes : uint64 (n,), its `row_hashes`.
+    persons : uint64 (n, 2), or further words that tell persons apart; hashes : uint64 (n,), the `row_hashes`.
     """
-    order = np.lexsort((hashes, *persons.T))
-    (low, high), hashes = persons[order].T, hashes[order]
-    whose = np.cumsum(_differs(low) | _differs(high))
+    order = np.lexsort((hashes, *persons.T[::-1]))
+    hashes, whose = hashes[order], numbered(persons[order])
     among_equals, _ = _ranks(_differs(whose) | _differs(hashes))
     again = np.lexsort((numbered_hashes(hashes, among_equals), whose))
     shares = np.empty(len(hashes), dtype=np.uint16)
     shares[order[again]] = spread_evenly(*_ranks(_differs(whose)), weight_bits)
-    return shares, int(whose[-1]) if len(whose) else 0
+    return shares, int(whose[-1]) + 1 if len(whose) else 0
 
 
-def ranks(values: Words) -> IntArray:
+def numbered(words: Words) -> IntArray:
+    """The number, from 0, of each row of words (n, m) among the different ones, int64 (n,); equal ones stand together."""
+    return np.cumsum(np.any([_differs(word) for word in words.T], axis=0), dtype=np.int64) - 1
+
+
+def ranks(values: NDArray[Any]) -> IntArray:
     """The position of each value among those equal to it, int64 (n,), where equal ones stand together."""
     return _ranks(_differs(values))[0]
+
+
+class Deal(NamedTuple):
+    """How persons are dealt out to clients, for a simulation: in turn, by the order of their hashes, which means nothing.
+
+    So with one client each the numbers of persons differ by at most one, the larger first; further rows of a person go to the
+    clients that follow, `max_clients` in all.
+    """
+
+    n_clients: int
+    max_clients: int
+
+    def clients(self, persons: Words, first: int = 0) -> tuple[IntArray, int]:
+        """The client of each row, from 0, int64 (n,), and how many persons there are; rows of a person in their order.
+
+        persons : uint64 (n, 2), the `person_hashes`; first : how many persons come before all of these.
+        """
+        order = np.lexsort(persons.T[::-1])
+        turns, found = numbered(persons[order]), np.empty(len(persons), dtype=np.int64)
+        found[order] = self.following(turns + first, ranks(turns))
+        return found, int(turns[-1]) + 1 if len(turns) else 0
+
+    def following(self, turns: IntArray | int, rows: IntArray) -> IntArray:
+        """The client of rows of these numbers among those of their person, whose turn it is."""
+        return np.asarray((turns + rows % self.max_clients) % self.n_clients)
 
 
 def _mix(state: Words) -> None:

@@ -118,9 +118,9 @@ class Table:
         """All records in one block, as often as asked."""
         yield self.values
 
-    def blocks_to_check(self) -> Iterator[tuple[int, npt.NDArray[np.float64]]]:
+    def blocks_to_check(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
         """All records in one block, with the number of the first."""
-        yield 1, self.values
+        yield 1, with_ids(self.values, self.ids)
 
     def check(self, _block: object, _first: int, /) -> None:
         """Do nothing: all cells are finite."""

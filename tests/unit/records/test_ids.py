@@ -16,7 +16,7 @@ from fastlloyd.records import Missing, open_records, read_table, table_from_fram
 from fastlloyd.records import delimited as delimited_module
 from fastlloyd.records.ids import Ids, IntegerIds, TextIds
 from fastlloyd.records.table import Table, ids_of
-from person_files import INTEGERS, TEXT, UNIT, text, written
+from person_files import INTEGERS, TEXT, UNIT, small_blocks, text, written
 from record_files import SECRET, pa, pq, refusal
 
 pd = importlib.import_module("pandas")
@@ -29,15 +29,6 @@ NUMBERS = [7, 7, 0, 12, 2**31 - 1, 3, 3, 3, 1, 2, 7, 12]
 def texts(records: Table) -> list[str]:
     assert records.ids is not None
     return [each.decode() for each in records.ids.texts()]
-
-
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastlloyd.records.arrow.BLOCK_CELLS", 10)
-    monkeypatch.setattr("fastlloyd.records.numpy_files.BLOCK_CELLS", 10)
-    monkeypatch.setattr(delimited_module, "BLOCK_CELLS", 12)
-    monkeypatch.setattr(delimited_module, "FIRST_BYTES", 20)
-    monkeypatch.setattr(delimited_module, "CHUNK_BYTES", 30)
-    monkeypatch.setattr(delimited_module, "CHUNK_ROWS", 1)
 
 
 @pytest.mark.parametrize("small", [False, True])

@@ -51,7 +51,7 @@ def fit(
     stated = replace(mechanism, bounds=value_range) if finds_bounds else mechanism
     check_options(stated, missing, outside, of)
     with engines.named(engine) as workers:
-        records = read_records(mechanism.bounds, data, columns, missing, in_passes=workers is not None, unit=unit_column)
+        records = read_records(stated.bounds, data, columns, missing, in_passes=workers is not None, unit=unit_column)
         first = None
         if finds_bounds:
             first, settings, leaks = private_bounds.narrow(stated, records, missing, outside, workers, of, till)
@@ -62,10 +62,11 @@ def fit(
         with terminal.placing(mechanism.n_clusters), private_bounds.after(first):
             m = design(settings)
         X = on_grid(records, m.domain, outside)
+        of_persons = persons.answering(m, records, X, behind_bar_of=m)
         with (
             private_bounds.after(first),
             till.charged(m, leaks) as run,
-            persons.answering(m, records, X) or engines.answering(records, X, outside, workers, behind_bar_of=m) as answering,
+            of_persons or engines.answering(records, X, outside, workers, behind_bar_of=m) as answering,
         ):
             clustering = cluster(m, answering, SystemNoise(), run.drawing)
     loss = uncertainty.loss_estimate(m, clustering)

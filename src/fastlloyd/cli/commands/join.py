@@ -217,11 +217,11 @@ def _records(plan: "Plan", data: str, unit: str | None, missing: str, outside: s
     """Open the records, or read them if they are few: the plan's features."""
     from fastlloyd.cli.own_records import OwnRecords
     from fastlloyd.clustering.grid_records import Outside
-    from fastlloyd.records import Missing, open_records, read_table, table_or_file
+    from fastlloyd.records import Missing, open_records, table_or_file
 
     treatment = choose(Missing, missing, "missing")
     choose(Outside, outside, "outside")  # before any record is read
-    read = read_table if unit is not None else table_or_file if workers is None else open_records
+    read = table_or_file if workers is None else open_records
     m = plan.mechanism
     records = read(data, list(m.domain.features), missing=treatment, unit=unit)
     return OwnRecords(records, m.domain, outside, workers, of=m)

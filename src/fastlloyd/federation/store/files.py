@@ -252,7 +252,7 @@ def _check_layout(connection: sqlite3.Connection, path: Path) -> None:
         raise _damaged(path, "SQLite's own check fails")
     for table, types in _TYPES:
         mistyped = " OR ".join(f"typeof ({column}) <> '{kind}'" for column, kind in types.items())
-        if connection.execute(f"SELECT 1 FROM {table} WHERE {mistyped}").fetchone():  # noqa: S608 - names of our own
+        if connection.execute(f"SELECT 1 FROM {table} WHERE {mistyped}").fetchone():  # noqa: S608  # nosec B608 - names of our own
             raise _damaged(path, "a table holds what it cannot")
     if connection.execute("PRAGMA foreign_key_check").fetchall():
         raise _damaged(path, "a message belongs to no event")

@@ -8,7 +8,7 @@ the same is tried with one level less, down to the eight nodes of the first.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Self
+from typing import Any, Self
 
 from fastlloyd.base.precision import exact, fifty_digits
 from fastlloyd.mechanisms.queries.histograms import BRANCHES
@@ -35,14 +35,15 @@ class Thresholds:
         Both rounded up, from 50 digits. Of a prefix of the leaves and a suffix, at most 7 nodes of each level are added up.
         """
         with fifty_digits() as mp:
-            sigma = exact(mp, deviation)
+            sigma, n_levels = exact(mp, deviation), n_leaves.bit_length() // (BRANCHES.bit_length() - 1)
+            node = sigma * mp.sqrt(2 * mp.log(2 * BY_CHANCE * n_features * n_leaves))
+            outside = (OUTSIDE * sigma * mp.sqrt(n + BRANCHES) for n in range(2 * (BRANCHES - 1) * n_levels + 1))
+            return cls(_up(mp, node), tuple(_up(mp, each) for each in outside))
 
-            def up(value: object) -> int:
-                return int(mp.ceil(value))
 
-            node = up(sigma * mp.sqrt(2 * mp.log(2 * BY_CHANCE * n_features * n_leaves)))
-            most = 2 * (BRANCHES - 1) * (n_leaves.bit_length() // (BRANCHES.bit_length() - 1))
-            return cls(node, tuple(up(OUTSIDE * sigma * mp.sqrt(n + BRANCHES)) for n in range(most + 1)))
+def _up(mp: Any, value: Any) -> int:
+    """The least integer that is not below a number of 50 digits."""
+    return int(mp.ceil(value))
 
 
 def interval(levels: Levels, thresholds: Thresholds, *, open_below: bool, open_above: bool) -> Interval | None:

@@ -3,6 +3,7 @@
 import errno
 import os
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
@@ -30,13 +31,15 @@ class Scratch:
     """A file without a name in the folder for temporary files (TMPDIR), which only this process can read, and by its key.
 
     Each sheet is encrypted by ChaCha20 (RFC 8439) under a key that nothing but this object holds, with its number as the nonce.
-    Raises DataError where the disk is full, or cannot be used.
+    `close` gives the room on the disk back, as the end of the object does. Raises DataError where the disk is full or not to be
+    used.
     """
 
     def __init__(self) -> None:
         self._key, self._end, self._sheets = os.urandom(_KEY_BYTES), 0, 0
         with _on_disk():
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - open as long as this object is there
+        self.close = weakref.finalize(self, self._file.close)
 
     def write(self, numbers: NDArray[np.unsignedinteger]) -> Sheet:
         """Write numbers behind all others."""
@@ -61,10 +64,6 @@ class Scratch:
                     raise OSError(errno.EIO, os.strerror(errno.EIO))
                 left = left[n:]
         return np.frombuffer(self._encrypted(sheet, first, hidden), dtype=np.uint8)
-
-    def close(self) -> None:
-        """Give the room on the disk back; nothing can be read any more."""
-        self._file.close()
 
     def _encrypted(self, sheet: Sheet, first: int, content: NDArray[np.uint8]) -> bytes:
         """Content that stands in a sheet from a byte on, encrypted, or decrypted."""

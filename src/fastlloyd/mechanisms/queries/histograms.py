@@ -53,7 +53,7 @@ class Histograms(Question):
         """`start` within the box, and `step`, of which the leaves need not reach farther than the box."""
         B, shape = self.domain.half_widths, (self.domain.n_features,)
         start = Parameter(name="start", shape=shape, least=-B, most=B.copy())
-        return start, Parameter(name="step", shape=shape, least=1, most=-(-2 * B // self.n_leaves))
+        return start, Parameter(name="step", shape=shape, least=np.ones_like(B), most=-(-2 * B // self.n_leaves))
 
     @property
     def n_rows(self) -> int:
