@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from fastlloyd.base.names import NAME, unknown_name
 from fastlloyd.base.precision import rounded_up
@@ -219,7 +220,7 @@ def reserve(
     cost = plan_cost(plan, rows_are)
     check_records(history, dataset, fingerprint)
     check(history, dataset, cost)
-    return reservation_of(
+    event = reservation_of(
         cost,
         run_id=bytes.fromhex(plan.run_id),
         digest=plan.digest,
@@ -227,3 +228,4 @@ def reserve(
         dataset=dataset,
         fingerprint=fingerprint.digest,
     )
+    return replace(event, persons=fingerprint.of_persons) if isinstance(event, PersonRunReserved) else event

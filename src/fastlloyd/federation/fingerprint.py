@@ -48,6 +48,12 @@ class Fingerprint:
             return hmac.compare_digest(reserved.fingerprint, self.digest)
         return None if self.earlier is None else hmac.compare_digest(reserved.fingerprint, self.earlier())
 
+    def goes_on_with(self, reserved: Reservation) -> bool | None:
+        """As `is_of`, and of the very same persons: their shares would move if an id was changed in mid run."""
+        if isinstance(reserved, PersonRunReserved) and (reserved.persons or b"") != (self.of_persons or b""):
+            return False
+        return self.is_of(reserved)
+
 
 class Lanes:
     """Sums of the lanes of records (see `RecordsHash`), by keys that tell nothing of the one they were drawn from."""

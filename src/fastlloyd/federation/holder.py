@@ -13,8 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from msgspec.structs import replace
-
 from fastlloyd.base.places import state_folder
 from fastlloyd.errors import StateError
 from fastlloyd.federation.admission import DataSet, check, check_dataset, check_names, reservation_of
@@ -134,7 +132,7 @@ class HoldersLedger:
             events = [*_news(store.history, client.history, client.identity)]
             after = store.history.followed_by(events)
             if reserved is not None:
-                reserved = replace(reserved, run_id=mine, fingerprint=_NO_FINGERPRINT)
+                reserved = reserved.under(mine)
             if mine in after.runs:
                 begun = after.open_run(mine).reserved  # or it was given up
                 if reserved is not None and begun != reserved:
@@ -200,7 +198,7 @@ def _news(ledger: History, client: History, identity: bytes) -> Iterator[Event]:
         mine = own_run_id(run_id, identity)
         known = ledger.runs.get(mine)
         if known is None and run.reserved is not None:
-            yield replace(run.reserved, run_id=mine, fingerprint=_NO_FINGERPRINT)
+            yield run.reserved.under(mine)
         if run.ended is not None and (known is None or known.ended is None):
             charged = () if known is None else known.charged
             yield from (ExchangeCharged(run_id=mine, number=number) for number in run.charged if number not in charged)

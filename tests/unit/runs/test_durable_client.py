@@ -86,7 +86,10 @@ def test_a_client_that_joined_takes_the_run_up_with_the_very_same_hello(world: W
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "records": ({"fingerprint": Fingerprint(bytes(31) + b"1")}, "was begun with other records; go on with the same file"),
+    "records": (
+        {"fingerprint": Fingerprint(bytes(31) + b"1")},
+        "was begun with other records or ids; go on with the same file",
+    ),
     "data set": ({"dataset": DataSet(name="others")}, "was begun with --dataset patients; go on with the same name"),
     "plan": ({"plan": make_plan(3)}, "was begun with another plan of the same run id"),
 }

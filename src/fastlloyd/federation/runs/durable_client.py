@@ -253,7 +253,7 @@ def reservation(
             fingerprint=fingerprint,
             rows_are=dataset.rows_are,
         )
-    is_same = fingerprint.is_of(begun)
+    is_same = fingerprint.goes_on_with(begun)
     if is_same is None:
         raise StateError(
             f"run {plan.run_id} was begun by an earlier version of fastlloyd, and whether this file, which is large, holds the "
@@ -261,6 +261,7 @@ def reservation(
         )
     if not is_same:
         raise StateError(
-            f"run {plan.run_id} was begun with other records; go on with the same file, columns and treatment of missing cells"
+            f"run {plan.run_id} was begun with other records or ids; go on with the same file, columns and treatment of "
+            "missing cells"
         )
     return None

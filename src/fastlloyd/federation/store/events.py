@@ -13,7 +13,7 @@ import re
 from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
 import msgspec
 from msgspec import Meta
@@ -74,6 +74,10 @@ class _Reserved(_Event, frozen=True):
     dataset: Name
     fingerprint: Digest
 
+    def under(self, run_id: bytes) -> Self:
+        """The same under another number and without fingerprints: for a ledger, whose key they are not made with."""
+        return msgspec.structs.replace(self, run_id=run_id, fingerprint=bytes(32))
+
 
 class RunReserved(_Reserved, frozen=True, tag=10):
     """A reservation; fingerprint : `fingerprint.RecordsHash`."""
@@ -94,9 +98,17 @@ class EarlierRunReserved(_Reserved, frozen=True, tag=1):
 
 
 class PersonRunReserved(_Reserved, frozen=True, tag=11):
-    """A reservation of a run that protects persons; fingerprint : `fingerprint.RecordsHash`."""
+    """A reservation of a run that protects persons; fingerprint : `fingerprint.RecordsHash`.
+
+    persons : `fingerprint.PersonsHash`; None in a ledger, and where each row is all there is of a person.
+    """
 
     cost: PersonRunCost
+    persons: Digest | None = None
+
+    def under(self, run_id: bytes) -> Self:
+        """See `_Reserved`."""
+        return msgspec.structs.replace(super().under(run_id), persons=None)
 
 
 class RunCharged(_Event, frozen=True, tag=12):
