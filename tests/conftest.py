@@ -10,6 +10,7 @@ import os
 import pkgutil
 import shutil
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,6 +69,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One process more than there are cores: while a test waits, for a process or a deadline, another is worked at."""
     del config
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture(autouse=True)
+def ledger_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """No test, nor a process that it starts, writes to the ledger of whoever runs it, or of another test; made where used."""
+    path = tmp_path_factory.getbasetemp() / "ledgers" / uuid.uuid4().hex / "ledger.store"
+    with pytest.MonkeyPatch.context() as environment:  # not the tests' own, which may end before other fixtures do
+        environment.setenv("FASTLLOYD_LEDGER", str(path))
+        yield path
 
 
 @pytest.fixture(scope="module")

@@ -98,6 +98,18 @@ def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Si
     refused(site, [part if part != PLAN else "next.toml" for part in arguments], f"used under the data set name '{DATASET}'")
 
 
+def test_a_limit_of_the_ledger_counts_what_fit_and_other_clients_spent(site: Site) -> None:
+    """Client b is of the same holder, who says that its records are of the same data set."""
+    limit = ["ledger", "limit", "--dataset", DATASET, "--delta", "1e-6", "--epsilon", "3", "--new"]
+    assert here(site, limit)[0] == 0
+    fit = ["fit", "a.csv", "--bounds", "0:100", "--n-records", "500", "-k", "2", "--no-out", "--dataset", DATASET]
+    assert here(site, [*fit, "--epsilon", "2.5", "--delta", "1e-6"])[0] == 0
+    said = f"data set '{DATASET}' has the limit epsilon 3 at delta 1e-06, of which"
+    refused(site, site.join("a", "--dry-run"), said)
+    refused(site, site.join("a"), said, new=("a",))
+    refused(site, site.join("a", "--dataset", DATASET[:-1]), f"did you mean '{DATASET}'")
+
+
 def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None:
     refused(site, site.join("a", "--dry-run", without=["--out"]), "are as they must be, but nobody listens at")
     server = site.start(SERVER, site.serve(), FAST)

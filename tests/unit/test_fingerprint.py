@@ -2,24 +2,27 @@
 
 import hmac
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from fastlloyd.base.arrays import FloatArray, RealArray
 from fastlloyd.base.randomness import keystream, length_prefixed
+from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError
+from fastlloyd.federation.admission import check_records
 from fastlloyd.federation.fingerprint import Fingerprint, PersonsHash, RecordsHash, sorted_fingerprint
-from fastlloyd.federation.ledger import check_records
 from fastlloyd.federation.store import History, Role
-from fastlloyd.federation.store.events import SortedRunReserved
+from fastlloyd.federation.store.costs import PersonRunCost
+from fastlloyd.federation.store.events import PersonRunReserved, SortedRunReserved
 from fastlloyd.records.ids import TextIds
 from fastlloyd.records.table import ColumnBlock
-from stores import reserved, run_id
+from stores import reserved, reserved_as, run_id
 
 KEY = b"k" * 32
 CELLS = st.floats(allow_nan=False, allow_infinity=False)
@@ -189,3 +192,26 @@ def test_another_id_of_a_row_makes_another_fingerprint_of_persons_alone(values: 
 def test_two_persons_who_swap_rows_make_another_fingerprint() -> None:
     values = np.array([[1.0], [2.0], [3.0]])
     assert of_persons(KEY, ["x"], values, [b"a", b"b", b"b"]) != of_persons(KEY, ["x"], values, [b"b", b"a", b"b"])
+
+
+def test_a_run_goes_on_with_the_same_persons_only_and_data_sets_are_told_apart_without_them() -> None:
+    person = PersonRunCost(
+        neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+        costs=reserved(run_id(1)).cost.costs,
+        epsilon=1.0,
+        delta=1e-6,
+        distance=Fraction(0),
+        unit="patient",
+        max_clients=1,
+        one_row_each=False,
+    )
+    mine, others = Fingerprint(bytes(32), of_persons=b"a" * 32), Fingerprint(bytes(32), of_persons=b"b" * 32)
+    made = reserved_as(person, run_id(1))
+    assert isinstance(made, PersonRunReserved)
+    begun = replace(made, persons=b"a" * 32)
+    assert mine.goes_on_with(begun)
+    assert not others.goes_on_with(begun)
+    assert not Fingerprint(bytes(32)).goes_on_with(begun)
+    assert others.is_of(begun)
+    assert Fingerprint(bytes(32)).goes_on_with(reserved(run_id(1)))
+    assert begun.under(run_id(2)).persons is None

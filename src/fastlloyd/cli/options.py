@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-CLUSTERING, PRIVACY, FEDERATION, NETWORK, HOST, OUTPUT = "Clustering", "Privacy", "Federation", "Network", "Host", "Output"
+CLUSTERING, PRIVACY, LEDGER, FEDERATION = "Clustering", "Privacy", "Ledger", "Federation"
+NETWORK, HOST, OUTPUT = "Network", "Host", "Output"
 
 
 def _panel(name: str) -> Callable[..., Any]:
@@ -22,7 +23,7 @@ def _panel(name: str) -> Callable[..., Any]:
 in_clustering, in_privacy, in_federation, in_network, in_host, in_output = map(
     _panel, (CLUSTERING, PRIVACY, FEDERATION, NETWORK, HOST, OUTPUT)
 )
-in_study, in_ablation = map(_panel, ("Study", "Ablation"))
+in_study, in_ablation, in_ledger = map(_panel, ("Study", "Ablation", LEDGER))
 _FOLDER = "Folder to make: centroids.csv (.json: every digit), privacy.json, the settings as TOML, clusters.png."
 
 Data = Annotated[
@@ -100,6 +101,27 @@ PassphraseFile = Annotated[
 ]
 
 
+LedgerFile = Annotated[
+    Path | None,
+    in_ledger(
+        "--ledger",
+        help="Your ledger, one file for all runs. Default: the file that the variable FASTLLOYD_LEDGER names, or one in your "
+        "state folder.",
+        metavar="FILE",
+    ),
+]
+NewDataset = Annotated[
+    bool, in_ledger("--new-dataset", help="The ledger knows other data sets, and these records are none of them.")
+]
+NewUnit = Annotated[bool, in_ledger("--new-unit", help="The data set knows other persons, and these are none of them.")]
+RowsAre = Annotated[
+    str | None,
+    in_ledger(
+        "--rows-are",
+        help="Every record is all there is of one person, such as patient: so a limit for patients can hold the run.",
+        metavar="UNIT",
+    ),
+]
 Epsilon = Annotated[float | None, in_privacy(help="Privacy budget of the whole run. Default: 1.", metavar="EPS")]
 Delta = Annotated[float | None, in_privacy(help="Default: 1 / (100 n-records).", metavar="DELTA")]
 NRecords = Annotated[
@@ -128,6 +150,23 @@ ValueRange = Annotated[
         metavar="RANGE",
     ),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerOptions:
+    """Which data set a run is charged to, in whose ledger."""
+
+    dataset: Annotated[
+        str | None,
+        in_ledger(
+            help="Name of the data set: your ledger adds up what is spent on it and keeps to its limits. Default: nobody does.",
+            metavar="NAME",
+        ),
+    ] = None
+    ledger: LedgerFile = None
+    new_dataset: NewDataset = False
+    new_unit: NewUnit = False
+    rows_are: RowsAre = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ import typer
 
 from fastlloyd.base.names import choose
 from fastlloyd.cli import engines, persons, screen, terminal
+from fastlloyd.cli.charging import Till
 from fastlloyd.cli.options import GuaranteeOptions, MechanismOptions, PlanOptions
 from fastlloyd.cli.settings import (
     FROM_DATA,
@@ -28,7 +29,7 @@ from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import FastLloydError, PlanError
 from fastlloyd.mechanisms.bounds.design import BoundsSettings, outer_range
 from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism, FoundBounds
-from fastlloyd.mechanisms.central import release
+from fastlloyd.mechanisms.central import Drawing, release
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import RunSettings, Settings, check_expected
 from fastlloyd.mechanisms.two_stages import TwoStages, placeholder
@@ -114,11 +115,11 @@ def planned(
     return given_settings(options, domain, n_records, of)
 
 
-def find(first: BoundsMechanism, records: Records, outside: str, workers: "Engine | None") -> FoundBounds:
+def find(first: BoundsMechanism, records: Records, outside: str, workers: "Engine | None", drawing: Drawing) -> FoundBounds:
     """Look for bounds in the records; values outside the outer range are clipped, or refused. Spends what it says."""
     X = on_grid(records, first.domain, outside)
     with persons.answering(first, records, X) or engines.answering(records, X, outside, workers) as answering:
-        return release(first, answering, SystemNoise())
+        return release(first, answering, SystemNoise(), drawing)
 
 
 class Narrowed(NamedTuple):
@@ -130,18 +131,25 @@ class Narrowed(NamedTuple):
 
 
 def narrow(
-    options: MechanismOptions, records: Records, missing: str, outside: str, workers: "Engine | None", of: Persons | None
+    options: MechanismOptions,
+    records: Records,
+    missing: str,
+    outside: str,
+    workers: "Engine | None",
+    of: Persons | None,
+    till: Till,
 ) -> Narrowed:
     """Find bounds with a part of the budget; options : with the outer range as bounds.
 
-    Raises PlanError or BudgetError, before anything is spent, where either stage cannot be planned.
+    till : where it is charged, where there must be room for both. Raises PlanError or BudgetError, before anything is spent,
+    where either stage cannot be planned.
     """
     outer = given_range(options.bounds or "", records.columns, records.others)
     _, n_records, leaks = public_numbers(replace(options, scaling=Scaling.PER_FEATURE.value), records, missing, of)
     box = placeholder(outer, scaling=choose(Scaling, options.scaling, "scaling"))
     stages = TwoStages.of(given_settings(options, box, n_records, of), outer)
-    with terminal.moving("looking for bounds"):
-        found = find(stages.first, records, outside, workers)
+    with till.charged(stages.first, leaks, then=stages.later) as run, terminal.moving("looking for bounds"):
+        found = find(stages.first, records, outside, workers, run.drawing)
     result = BoundsResult(mechanism=stages.first, bounds=found, leaks=leaks)
     for sentence in screen.of_bounds(result):
         typer.echo(f"Note: {sentence}", err=True)

@@ -99,9 +99,19 @@ def check_comparison(options: MechanismOptions) -> None:
 
 
 def end(
-    result: Result, output: ResultOptions, place: Destination, records: Records, X: GridRecords, *, with_comparison: bool
+    result: Result,
+    output: ResultOptions,
+    place: Destination,
+    records: Records,
+    X: GridRecords,
+    *,
+    with_comparison: bool,
+    remarks: Sequence[str] = (),
 ) -> None:
-    """Write the result of `fit` or `simulate` and show it. One that cannot be written is shown, then OutputError is raised."""
+    """Write the result of `fit` or `simulate` and show it, then the remarks.
+
+    One that cannot be written is shown, then OutputError is raised.
+    """
     taken = result.leaks if result.has_noise else ()
     screen.warn([*taken, *cautions(result.mechanism), *result.cautions])
     screen.left_out(records.dropped or 0)
@@ -120,6 +130,8 @@ def end(
     except OutputError as error:
         failure = error
     show(result, output)
+    for remark in remarks:
+        terminal.console(stderr=output.json).print(remark)
     if exact is not None:
         screen.show_comparison(terminal.console(stderr=output.json), exact)
     if failure is None:

@@ -12,8 +12,10 @@ import numbers
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
@@ -68,6 +70,7 @@ try:
     from sklearn.utils import Tags, check_random_state
     from sklearn.utils.validation import check_is_fitted
 
+    from fastlloyd.estimators.charging import charged
     from fastlloyd.estimators.groups import person_ids
     from fastlloyd.estimators.held import Held, InMemory, OnCluster, on_grid
     from fastlloyd.estimators.validation import (
@@ -84,6 +87,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RandomState = int | np.random.RandomState
+Charge = Callable[..., AbstractContextManager[Callable[[int], None]]]  # `charged`, of a data set
 PRIVATE = "private"  # in place of bounds that are to be found
 Limits = Bounds | str | None
 
@@ -92,8 +96,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     """What all estimators share; they differ in how they are designed."""
 
     _algorithm: ClassVar[AnyAlgorithm]
-    unit: str | None = None  # this and the next, of models that were pickled before there was a choice
+    unit: str | None = None  # this and the next two, of models that were pickled before there was a choice
     value_range: Limits = None
+    dataset: str | None = None
 
     @classmethod
     def from_result(cls, folder: str | os.PathLike[str]) -> Self:
@@ -184,7 +189,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         is above 1 / (100 n_records); ClippedRecordsWarning, which is for the owner of X only, where more than a tenth of the
         records lie outside the bounds; NoisyResultWarning, which the guarantee covers, where the noise dominates the
         centroids or some of them may be farther from their records than their standard errors say (`cluster_status_`).
-        Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and on any other keyword.
+        Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and on any other keyword. With
+        dataset BudgetError too if its limits do not hold the fit, and StateError if the ledger cannot be written.
         """
         self._refuse("fit", unknown)
         check_numbers(vars(self))
@@ -203,15 +209,17 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         mechanism: Mechanism = design(settings)
         for caution in cautions(mechanism):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
+        charge = partial(charged, self.dataset, leaks=leaks, by=type(self).__name__)
         if planned is not None:
-            first, mechanism = _narrowed(planned, held, leaks)
-        clustering = central.cluster(mechanism, held.on(mechanism), SystemNoise())
+            first, mechanism = _narrowed(planned, held, leaks, charge)
+        with charge(mechanism) as drawing:
+            clustering = central.cluster(mechanism, held.on(mechanism), SystemNoise(), drawing)
         _warn_if_clipped(held)
         for name in ("labels_", "noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
             self.__dict__.pop(name, None)
         if held.grid is not None:
             self.labels_ = kernels.assign(held.grid, clustering.centroids, limits=mechanism.domain.half_widths).astype(np.int32)
-        self.privacy_spent_ = PrivacyStatement(_spent(mechanism, first, leaks))
+        self.privacy_spent_ = PrivacyStatement(_spent(mechanism, first, leaks) | {"data_set": self.dataset})
         for sentence in self._found(mechanism, clustering):
             warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
         return self
@@ -418,9 +426,11 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         return [name for name in super().__dir__() if name != "labels_"]
 
 
-def _narrowed(planned: TwoStages, held: Held, leaks: list[str]) -> tuple[FirstStage, Mechanism]:
+def _narrowed(planned: TwoStages, held: Held, leaks: list[str], charge: Charge) -> tuple[FirstStage, Mechanism]:
     """Find bounds, which spends the first part of the budget, and design the clustering within them."""
-    found = central.release(planned.first, held.on(planned.first), SystemNoise())
+    mine = held.on(planned.first)
+    with charge(planned.first, then=planned.later) as drawing:
+        found = central.release(planned.first, mine, SystemNoise(), drawing)
     result = BoundsResult(mechanism=planned.first, bounds=found, leaks=tuple(leaks))
     first = FirstStage(result=result, epsilon=planned.epsilon)
     if result.not_found:

@@ -83,6 +83,9 @@ class FastLloyd(Estimator):
         persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups.
     value_range : as bounds, default=None
         With bounds="private": a public range that surely holds all values, in which bounds are found; it may be far too wide.
+    dataset : str, default=None
+        Name of the data set under which your ledger counts every `fit`, clones and grid searches too, and keeps to its limits:
+        docs/how-to/ledger.md. None: nobody adds them up.
 
     Attributes
     ----------
@@ -107,7 +110,8 @@ class FastLloyd(Estimator):
     privacy_spent_ : dict
         The machine-readable privacy statement of this fit; shown in one line, complete for programs. "private" is False where
         bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of
-        the clones that a grid search or a cross-validation fits, each of which spends epsilon too.
+        the clones that a grid search or a cross-validation fits, each of which spends epsilon too; "data_set" is the name
+        under which a ledger adds them up, None if nobody does.
     mechanism_ : Mechanism
         Every public setting of this fit.
     n_iter_ : int
@@ -154,6 +158,7 @@ class FastLloyd(Estimator):
         fraction_bits: int | None = None,
         unit: str | None = None,
         value_range: Limits = None,
+        dataset: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -178,6 +183,7 @@ class FastLloyd(Estimator):
         self.fraction_bits = fraction_bits
         self.unit = unit
         self.value_range = value_range
+        self.dataset = dataset
 
     def _own_settings(self) -> dict[str, Any]:
         search, floor = self.initialization, self.min_count
@@ -278,6 +284,9 @@ class MomentLloyd(Estimator):
         persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups.
     value_range : as bounds, default=None
         With bounds="private": a public range that surely holds all values, in which bounds are found; it may be far too wide.
+    dataset : str, default=None
+        Name of the data set under which your ledger counts every `fit`, clones and grid searches too, and keeps to its limits:
+        docs/how-to/ledger.md. None: nobody adds them up.
 
     Attributes
     ----------
@@ -302,7 +311,8 @@ class MomentLloyd(Estimator):
     privacy_spent_ : dict
         The machine-readable privacy statement of this fit; shown in one line, complete for programs. "private" is False where
         bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of
-        the clones that a grid search or a cross-validation fits, each of which spends epsilon too.
+        the clones that a grid search or a cross-validation fits, each of which spends epsilon too; "data_set" is the name
+        under which a ledger adds them up, None if nobody does.
     mechanism_ : Mechanism
         Every public setting of this fit.
     n_iter_ : int
@@ -345,6 +355,7 @@ class MomentLloyd(Estimator):
         fraction_bits: int | None = None,
         unit: str | None = None,
         value_range: Limits = None,
+        dataset: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -360,3 +371,4 @@ class MomentLloyd(Estimator):
         self.fraction_bits = fraction_bits
         self.unit = unit
         self.value_range = value_range
+        self.dataset = dataset

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.base.randomness import derive, keystream, length_prefixed
-from fastlloyd.federation.store.events import Reservation, RunReserved
+from fastlloyd.federation.store.events import PersonRunReserved, Reservation, RunReserved
 from fastlloyd.mechanisms.spread import person_hashes
 from fastlloyd.records.table import ColumnBlock, ids_of
 
@@ -44,9 +44,15 @@ class Fingerprint:
 
     def is_of(self, reserved: Reservation) -> bool | None:
         """Whether a run was joined with these very records; None where that cannot be told."""
-        if isinstance(reserved, RunReserved):
+        if isinstance(reserved, RunReserved | PersonRunReserved):
             return hmac.compare_digest(reserved.fingerprint, self.digest)
         return None if self.earlier is None else hmac.compare_digest(reserved.fingerprint, self.earlier())
+
+    def goes_on_with(self, reserved: Reservation) -> bool | None:
+        """As `is_of`, and of the very same persons: their shares would move if an id was changed in mid run."""
+        if isinstance(reserved, PersonRunReserved) and (reserved.persons or b"") != (self.of_persons or b""):
+            return False
+        return self.is_of(reserved)
 
 
 class Lanes:

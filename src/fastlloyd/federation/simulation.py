@@ -220,6 +220,14 @@ def roster(names: Iterable[str], n_records: int) -> tuple[tuple[Client, ...], di
     return clients, identities
 
 
+def check_drops(plan: Plan, drops: Iterable[Drop]) -> None:
+    """Raise PlanError for drops outside the run."""
+    T = plan.mechanism.n_rounds
+    for drop in drops:
+        if not 1 <= drop.round <= T:
+            raise PlanError(f"{drop.client} is to be dropped in round {drop.round}, but the run has rounds 1 to {T}")
+
+
 def simulate(
     plan: Plan,
     identities: Mapping[str, Identity],
@@ -233,10 +241,7 @@ def simulate(
     records : per client, in the order of the plan. noise None: the system's. Raises PlanError for drops outside the run,
     FastLloydError where the run ends without a result.
     """
-    T = plan.mechanism.n_rounds
-    for drop in drops:
-        if not 1 <= drop.round <= T:
-            raise PlanError(f"{drop.client} is to be dropped in round {drop.round}, but the run has rounds 1 to {T}")
+    check_drops(plan, drops)
     noise, shared = SystemNoise() if noise is None else noise, partial(_SharedMasks, {})
     sessions = [
         ClientSession(plan, name, mine, identity=identities[name], noise=noise, random_bytes=os.urandom, group_masks=shared)

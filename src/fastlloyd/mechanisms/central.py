@@ -16,6 +16,7 @@ from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
 T = TypeVar("T", bound=Found)
 Ask = Callable[[int, Query], tuple[Answer, AnswerNoise]]
+Drawing = Callable[[int], None]  # told the number of a round, from 0, before its noise is drawn
 
 
 def run(mechanism: PrivateRun[T], ask: Ask) -> T:
@@ -43,12 +44,12 @@ def rehearse(mechanism: AnyRun) -> list[Query]:
     return asked
 
 
-def cluster(mechanism: Mechanism, records: Records, noise: NoiseSource) -> Clustering:
+def cluster(mechanism: Mechanism, records: Records, noise: NoiseSource, drawing: Drawing = lambda _: None) -> Clustering:
     """Cluster records, as `release` runs any mechanism on them."""
-    return release(mechanism, records, noise)
+    return release(mechanism, records, noise, drawing)
 
 
-def release(mechanism: PrivateRun[T], records: Records, noise: NoiseSource) -> T:
+def release(mechanism: PrivateRun[T], records: Records, noise: NoiseSource, drawing: Drawing = lambda _: None) -> T:
     """Run the mechanism on records.
 
     What is found satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises LocalProtocolError for noise that is
@@ -60,6 +61,7 @@ def release(mechanism: PrivateRun[T], records: Records, noise: NoiseSource) -> T
 
     def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
         exact = capped.answer(query)
+        drawing(number)
         return exact + mechanism.draw_noise(mechanism.all_rounds[number], noise), mechanism.answer_noise(number)
 
     return run(mechanism, ask)

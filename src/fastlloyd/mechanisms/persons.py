@@ -9,12 +9,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fastlloyd.base.names import NAME
+from fastlloyd.dp.neighboring import MAX_CLIENTS
 from fastlloyd.errors import PlanError
 
 MIN_WEIGHT_BITS: Final = 1  # with 0 a person has one share, and taking a row away may move another row's
 MAX_WEIGHT_BITS: Final = 15
 WEIGHT_BITS: Final = 10
-MAX_CLIENTS: Final = 10_000
 
 
 class Unit(NamedTuple):

@@ -171,7 +171,7 @@ def _dropouts(at_most: int) -> str:
 class PrivacyStatement(dict[str, Any]):
     """A dict whose repr is one line; `json.dumps` and `dict` give all of it."""
 
-    SHOWN = ("mechanism", "private", "epsilon", "delta", "mu", "neighboring_relation")
+    SHOWN = ("mechanism", "private", "epsilon", "delta", "mu", "neighboring_relation", "data_set")
 
     def __repr__(self) -> str:
         """Show the most important entries and how many there are."""

@@ -14,6 +14,7 @@ from fastlloyd.cli.options import (
     Data,
     Engine,
     GuaranteeOptions,
+    LedgerOptions,
     MissingCells,
     OutsideBounds,
     UnitColumn,
@@ -73,6 +74,7 @@ def _reasons(data: str, columns: Iterable[str]) -> Iterator[str]:
 def estimate(
     data: Data,
     guarantee: GuaranteeOptions,
+    ledger: LedgerOptions,
     value_range: ValueRange = None,
     columns: Columns = None,
     missing: MissingCells = "refuse",
@@ -85,7 +87,7 @@ def estimate(
     json: Json = False,
 ) -> None:
     """Find bounds of the columns of DATA with differential privacy, for --bounds. `fit --range` does both within one budget."""
-    from fastlloyd.cli import engines, persons, private_bounds, screen
+    from fastlloyd.cli import charging, engines, persons, private_bounds, screen
     from fastlloyd.cli.settings import check_passes, public_cap, read_records, refuse_without
     from fastlloyd.mechanisms.catalogue import design
     from fastlloyd.mechanisms.persons import unit
@@ -94,6 +96,7 @@ def estimate(
 
     if value_range is None:
         raise PlanError(f"--range is missing: {private_bounds.NEEDED}")
+    till = charging.Till.of(ledger, by="bounds")
     of = persons.persons_in(unit_column, unit_name)
     persons.check_alone(unit_column, engine)
     check_passes(missing, outside)
@@ -104,13 +107,16 @@ def estimate(
         outer, leaks = private_bounds.given_range(value_range, records.columns, records.others), list[str]()
         n_records = public_cap(guarantee, records, missing, of, leaks)
         mechanism = design(private_bounds.bounds_settings(guarantee, outer, n_records, of))
-        found = private_bounds.find(mechanism, records, outside, workers)
+        with till.charged(mechanism, leaks) as run:
+            found = private_bounds.find(mechanism, records, outside, workers, run.drawing)
     result = BoundsResult(mechanism=mechanism, bounds=found, leaks=tuple(leaks))
     screen.warn([*leaks, *cautions(mechanism)])
     screen.left_out(records.dropped or 0)
     if out is not None:
         write_file(out, result.text(with_statement=True))
     screen.show(terminal.console(stderr=json), result)
+    for remark in run.said:
+        terminal.console(stderr=json).print(remark)
     if json:
         terminal.print_json(result.summary())
     if out is not None:

@@ -7,6 +7,7 @@ from fastlloyd.cli.options import (
     CompareNonPrivate,
     Data,
     Engine,
+    LedgerOptions,
     MechanismOptions,
     MissingCells,
     OutsideBounds,
@@ -20,6 +21,7 @@ from fastlloyd.cli.options import (
 def fit(
     data: Data,
     mechanism: MechanismOptions,
+    ledger: LedgerOptions,
     output: ResultOptions,
     value_range: ValueRange = None,
     columns: Columns = None,
@@ -31,7 +33,7 @@ def fit(
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
     """Cluster the records of one holder with differential privacy. A file larger than memory is read anew in each round."""
-    from fastlloyd.cli import engines, persons, private_bounds, results, terminal
+    from fastlloyd.cli import charging, engines, persons, private_bounds, results, terminal
     from fastlloyd.cli.settings import check_options, given_settings, on_grid, public_numbers, read_records
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.mechanisms import uncertainty
@@ -42,6 +44,7 @@ def fit(
     place = results.of_run(output, data, mechanism.n_clusters)
     if compare_non_private:
         results.check_comparison(mechanism)
+    till = charging.Till.of(ledger, by="fit")
     of = persons.persons_in(unit_column, unit_name)
     persons.check_alone(unit_column, engine)
     finds_bounds = private_bounds.are_wanted(mechanism, value_range)
@@ -51,7 +54,7 @@ def fit(
         records = read_records(stated.bounds, data, columns, missing, in_passes=workers is not None, unit=unit_column)
         first = None
         if finds_bounds:
-            first, settings, leaks = private_bounds.narrow(stated, records, missing, outside, workers, of)
+            first, settings, leaks = private_bounds.narrow(stated, records, missing, outside, workers, of, till)
             outside = "clip"
         else:
             domain, n_records, leaks = public_numbers(stated, records, missing, of)
@@ -60,8 +63,12 @@ def fit(
             m = design(settings)
         X = on_grid(records, m.domain, outside)
         of_persons = persons.answering(m, records, X, behind_bar_of=m)
-        with of_persons or engines.answering(records, X, outside, workers, behind_bar_of=m) as answering:
-            clustering = cluster(m, answering, SystemNoise())
+        with (
+            private_bounds.after(first),
+            till.charged(m, leaks) as run,
+            of_persons or engines.answering(records, X, outside, workers, behind_bar_of=m) as answering,
+        ):
+            clustering = cluster(m, answering, SystemNoise(), run.drawing)
     loss = uncertainty.loss_estimate(m, clustering)
     result = Result.of(m, clustering, uncertainty.noise_deviation(m), leaks=leaks, loss=loss, first=first)
-    results.end(result, output, place, records, X, with_comparison=compare_non_private)
+    results.end(result, output, place, records, X, with_comparison=compare_non_private, remarks=run.said)

@@ -263,7 +263,7 @@ def renew(
 def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str | None:
     """What the reader's own ledger says, in sentences; None if they did not ask."""
     from fastlloyd.errors import StateError
-    from fastlloyd.federation.ledger import check_dataset, outlook
+    from fastlloyd.federation.admission import check_dataset, outlook
     from fastlloyd.federation.store import Role, read, store_path
 
     if store is None and dataset is None:
@@ -272,7 +272,7 @@ def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str 
         raise StateError("--store and --dataset go together: whose ledger, and which of its data sets")
     check_dataset(dataset)
     contents, _ = read(store_path(store))
-    if contents.role is not Role.CLIENT:
+    if contents.role is Role.SERVER:
         raise StateError(f"{store_path(store)} is the store of a server; only clients have records, and a ledger")
     return outlook(contents.history, dataset, plan)
 

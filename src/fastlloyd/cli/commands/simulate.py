@@ -9,6 +9,7 @@ from fastlloyd.cli.options import (
     Data,
     Engine,
     FederationOptions,
+    LedgerOptions,
     MaxClientsPerPerson,
     MechanismOptions,
     MissingCells,
@@ -40,6 +41,7 @@ def simulate(
     clients: Clients,
     mechanism: MechanismOptions,
     federation: FederationOptions,
+    ledger: LedgerOptions,
     output: ResultOptions,
     columns: Columns = None,
     missing: MissingCells = "refuse",
@@ -54,7 +56,7 @@ def simulate(
     """Split records over clients and run them together in this process, message by message."""
     import os
 
-    from fastlloyd.cli import engines, persons, results, screen, terminal
+    from fastlloyd.cli import charging, engines, persons, results, screen, terminal
     from fastlloyd.cli.settings import check_options, given_settings, on_grid, public_numbers, read_records
     from fastlloyd.federation import simulation
     from fastlloyd.federation.plan.design import design_plan
@@ -64,6 +66,7 @@ def simulate(
     place = results.of_run(output, data, mechanism.n_clusters)
     if compare_non_private:
         results.check_comparison(mechanism)
+    till = charging.Till.of(ledger, by="simulate")
     of = persons.persons_in(unit_column, unit_name, max_clients_per_person)
     persons.check_alone(unit_column, engine)
     check_options(mechanism, missing, outside, of)
@@ -78,6 +81,7 @@ def simulate(
         settings = given_settings(mechanism, domain, n_records, of)
         with terminal.placing(mechanism.n_clusters):
             plan = design_plan(settings, clients=roster, run_id=os.urandom(16), **terms)
+        simulation.check_drops(plan, dropped)
         with (
             terminal.at_work(f"{clients} clients at work", plan.clustering),
             engines.answering(records, X, outside, workers) as whole,
@@ -87,9 +91,11 @@ def simulate(
                 parts = simulation.split(whole, clients, settings.public_seed)
             else:
                 parts = persons.split(plan, records, X)
-            run = simulation.simulate(plan, identities, parts, drops=dropped)
+            with till.charged(plan.mechanism, leaks, plan=plan) as charged:
+                charged.drawing(plan.mechanism.n_rounds - 1)  # sessions draw where they like
+                run = simulation.simulate(plan, identities, parts, drops=dropped)
     result = Result.of_run(plan, run, leaks=leaks, cautions=(screen.DROPPED,) if dropped else ())
-    results.end(result, output, place, records, X, with_comparison=compare_non_private)
+    results.end(result, output, place, records, X, with_comparison=compare_non_private, remarks=charged.said)
 
 
 def _terms(mechanism: MechanismOptions, federation: FederationOptions, dropped: "Sequence[Drop]") -> dict[str, Any]:
