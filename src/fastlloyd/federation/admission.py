@@ -168,7 +168,7 @@ def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> l
     return sorted(unknown)
 
 
-def check_dataset(dataset: str) -> None:
+def check_dataset(dataset: object) -> None:
     """Raise BudgetError unless this can be the name of a data set."""
     if not (isinstance(dataset, str) and NAME.fullmatch(dataset)):
         raise BudgetError(f"dataset is {dataset!r:.80}; expected letters, digits, dot, dash or underscore, at most 64")

@@ -34,7 +34,7 @@ from fastlloyd.federation.store.events import (
     RunReserved,
     TakenOver,
 )
-from fastlloyd.federation.store.files import SUFFIX, check_never_was, make_folder, sentences, store_path
+from fastlloyd.federation.store.files import SUFFIX, check_never_was, make_folder, store_path
 from fastlloyd.federation.store.history import History
 
 VARIABLE: Final = "FASTLLOYD_LEDGER"
@@ -87,9 +87,7 @@ class HoldersLedger:
                 make_folder(self.path.parent)
                 made = Store.create(self.path, role=Role.HOLDER, identity=os.urandom(32), patience=PATIENCE)
             except OSError as error:
-                raise StateError(
-                    f"the ledger {self.path} cannot be made ({error.strerror}); name another place with --ledger or {VARIABLE}"
-                ) from None
+                raise self._unusable(error) from None
             except StateError:
                 if not self.path.exists():  # else another process was first
                     raise
@@ -100,11 +98,17 @@ class HoldersLedger:
 
     def is_there(self) -> bool:
         """Whether there is a ledger. Raises StateError if its head file tells of one that is gone."""
-        with sentences(self.path):
+        try:
             if self.path.exists() or self.path.is_symlink():
                 return True
             check_never_was(self.path)
+        except OSError as error:
+            raise self._unusable(error) from None
         return False
+
+    def _unusable(self, error: OSError) -> StateError:
+        why = error.strerror or type(error).__name__
+        return StateError(f"the ledger {self.path} cannot be used ({why}); name another place with --ledger or {VARIABLE}")
 
     def history(self) -> History:
         """What the ledger holds now, nothing if there is none. Raises StateError."""
