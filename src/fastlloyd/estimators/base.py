@@ -12,7 +12,7 @@ import numbers
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -62,7 +62,7 @@ try:
     from sklearn.utils import Tags, check_random_state
     from sklearn.utils.validation import check_is_fitted
 
-    from fastlloyd.estimators.charging import charged
+    from fastlloyd.estimators.charging import till_of
     from fastlloyd.estimators.groups import person_ids
     from fastlloyd.estimators.held import Held, InMemory, OnCluster, on_grid
     from fastlloyd.estimators.validation import (
@@ -144,7 +144,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             "estimate_loss": m.loss is not None,
             "loss_share": None if m.loss is None or m.noise is Noise.NONE else plain(m.loss_share),
             "fraction_bits": m.domain.fraction_bits,
-            "unit": None if m.persons is None else "person",
+            "unit": None if m.persons is None else m.persons.name,
         }
 
     def plot(self, X: ArrayLike | None = None) -> Figure:
@@ -187,9 +187,10 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._refuse("fit", unknown)
         check_numbers(vars(self))
         leaks: list[str] = []
+        till = till_of(self.dataset)
         persons = self._persons(groups)
         held = self._held(X, groups)
-        settings, first = self._settings(held, persons, leaks), None
+        settings, first = self._settings(held, persons, leaks, is_charged=till is not None), None
         if leaks and settings.noise is not Noise.NONE:
             warnings.warn(
                 f"{'; '.join(leaks)}. The guarantee does not hold, and privacy_spent_ says that the result is not private: "
@@ -201,7 +202,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         mechanism: Mechanism = design(settings)
         for caution in cautions(mechanism):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
-        charge = partial(charged, self.dataset, leaks=leaks, by=type(self).__name__)
+        charge: Charge = partial(till.charged, leaks=leaks, by=type(self).__name__) if till else _nobodys
         if planned is not None:
             first, mechanism = _narrowed(planned, held, leaks, charge)
         with charge(mechanism) as drawing:
@@ -211,7 +212,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             self.__dict__.pop(name, None)
         if held.grid is not None:
             self.labels_ = kernels.assign(held.grid, clustering.centroids, limits=mechanism.domain.half_widths).astype(np.int32)
-        self.privacy_spent_ = PrivacyStatement(_spent(mechanism, first, leaks) | {"data_set": self.dataset})
+        self.privacy_spent_ = PrivacyStatement(
+            _spent(mechanism, first, leaks) | {"data_set": till.dataset.name if till else None}
+        )
         for sentence in self._found(mechanism, clustering):
             warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
         return self
@@ -342,16 +345,22 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     def _persons(self, groups: object) -> Persons | None:
         """Whether persons are protected. Raises PlanError where `unit` says otherwise."""
-        if self.unit not in (None, "record", "person"):
-            raise PlanError(f"unit is {self.unit!r:.40}; expected 'record' or 'person', or None for what groups say")
-        if self.unit == "person" and groups is None:
-            raise PlanError("unit is 'person', and fit was given no groups; pass groups, one id for each row of X")
+        named = self.unit not in (None, "record")
+        if named and groups is None:
+            raise PlanError(f"unit is {self.unit!r:.40}, and fit was given no groups; pass groups, one id for each row of X")
         if self.unit == "record" and groups is not None:
             raise PlanError("unit is 'record', and fit was given groups; leave groups out, or pass unit='person'")
-        return None if groups is None else Persons()
+        if named and not isinstance(self.unit, str):
+            raise PlanError(
+                f"unit is {self.unit!r:.40}; expected 'record', what a person is called, or None for what groups say"
+            )
+        return None if groups is None else Persons(name=self.unit or "person")
 
-    def _settings(self, held: Held, persons: Persons | None, leaks: list[str]) -> Settings[AnyAlgorithm]:
-        """What the mechanism is designed from; records on a cluster are counted only if n_records is not stated."""
+    def _settings(self, held: Held, persons: Persons | None, leaks: list[str], *, is_charged: bool) -> Settings[AnyAlgorithm]:
+        """What the mechanism is designed from; records on a cluster are counted only if n_records is not stated.
+
+        is_charged : to a data set, of whose records one may be added in another run.
+        """
         domain = self._domain(held.values, leaks)
         n_records, many = self.n_records, unit(persons).many
         n = held.count(domain) if held.values is not None or n_records is None else 0
@@ -362,7 +371,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             n_records = n
             taken = "n_records and delta, which depends on it, were" if self.delta is None else "n_records was"
             # replace_one takes the number of records as known; a person who is replaced may have no row any more
-            if persons is not None or relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+            if persons is not None or relation is NeighboringRelation.ADD_OR_REMOVE_ONE or is_charged:
                 leaks.append(f"{taken} taken from the data, so the number of {many} leaks")
         elif n_records < 1:
             raise PlanError(f"n_records is {n_records!r:.40}, the cap on the number of {many}; expected at least 1")
@@ -432,6 +441,12 @@ def _narrowed(planned: TwoStages, held: Held, leaks: list[str], charge: Charge) 
         return first, design(planned.second(found))
     except FastLloydError as error:
         raise type(error)(f"{error}; {first.stays_spent}") from None
+
+
+@contextmanager
+def _nobodys(_mechanism: Mechanism, **_: object) -> Iterator[Callable[[int], None]]:
+    """Where no data set is named, nobody adds up what fits spend."""
+    yield lambda _: None
 
 
 def _spent(mechanism: Mechanism, first: FirstStage | None, leaks: list[str]) -> dict[str, Any]:

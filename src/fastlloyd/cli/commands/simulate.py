@@ -66,7 +66,7 @@ def simulate(
     place = results.of_run(output, data, mechanism.n_clusters)
     if compare_non_private:
         results.check_comparison(mechanism)
-    till = charging.Till.of(ledger, by="simulate")
+    till = charging.Till.of(ledger, mechanism.n_records, by="simulate")
     of = persons.persons_in(unit_column, unit_name, max_clients_per_person)
     persons.check_alone(unit_column, engine)
     check_options(mechanism, missing, outside, of)
