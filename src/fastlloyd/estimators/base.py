@@ -174,14 +174,14 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         )
         return pictures.figure_of(picture, "the picture", pictures.ON_SCREEN)
 
-    def fit(self, X: ArrayLike, y: object = None, groups: Any = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def fit(self, X: ArrayLike, y: object = None, *, groups: Any = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Cluster the records privately.
 
         X : array or data frame (n_samples, n_features), finite real numbers; values outside the bounds are clipped. y is
         ignored. There is no sample_weight: a weight would multiply what one record can change.
         groups : whose rows these are, one id for each, text or integers (n_samples,). All rows of one id are then protected
         together, as one person; n_records, n_expected, delta and noisy_counts_ then speak of persons
-        (docs/how-to/several-rows.md).
+        (docs/how-to/several-rows.md). Set unit="person" too, so that a fit without them is refused.
         X of Dask (a data frame, or an array) stays on the cluster that this process is connected to, whose workers see records
         and exact sums. bounds must be stated, and n_records but for replace_one. There are no `labels_` then, which would take
         one more pass: `X.map_partitions(model.predict)` has them.

@@ -80,7 +80,9 @@ class FastLloyd(Estimator):
         preset is "paper".
     unit : {"record", "person"}, default=None
         What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`; n_records is then a cap on
-        persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups.
+        persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups. Say "person" if you pass
+        groups: where they do not reach `fit` (a grid search keeps them to itself), it is refused then; with None it would
+        protect single rows.
     value_range : as bounds, default=None
         With bounds="private": a public range that surely holds all values, in which bounds are found; it may be far too wide.
     dataset : str, default=None
@@ -281,7 +283,9 @@ class MomentLloyd(Estimator):
         width rounds to none is refused. None: 16.
     unit : {"record", "person"}, default=None
         What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`; n_records is then a cap on
-        persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups.
+        persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups. Say "person" if you pass
+        groups: where they do not reach `fit` (a grid search keeps them to itself), it is refused then; with None it would
+        protect single rows.
     value_range : as bounds, default=None
         With bounds="private": a public range that surely holds all values, in which bounds are found; it may be far too wide.
     dataset : str, default=None

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastlloyd.errors import DataError
 from fastlloyd.records import Missing, open_records, read_table, table_from_frame
 from fastlloyd.records import delimited as delimited_module
 from fastlloyd.records.ids import Ids, IntegerIds, TextIds
@@ -29,6 +30,17 @@ NUMBERS = [7, 7, 0, 12, 2**31 - 1, 3, 3, 3, 1, 2, 7, 12]
 def texts(records: Table) -> list[str]:
     assert records.ids is not None
     return [each.decode() for each in records.ids.texts()]
+
+
+def test_text_that_is_not_unicode_is_refused_without_showing_it(tmp_path: Path) -> None:
+    broken, f = [SECRET + "\ud800", "b"], [1.0, 2.0]
+    np.savez(tmp_path / "a.npz", **{UNIT: np.array(broken), "f": np.array(f)})
+    frame = pd.DataFrame({UNIT: pd.Series(broken, dtype=object), "f": f})
+    for read in (lambda: read_table(tmp_path / "a.npz", unit=UNIT), lambda: table_from_frame(frame, unit=UNIT)):
+        with pytest.raises(DataError, match="text that is not valid Unicode") as refused:
+            read()
+        assert SECRET not in str(refused.value)
+        assert "ud800" not in str(refused.value)
 
 
 @pytest.mark.parametrize("small", [False, True])
@@ -181,6 +193,8 @@ def test_frames_of_pandas_with_mixed_or_floating_ids_are_refused() -> None:
     f = [1.0, 2.0]
     assert "floating-point" in refusal(lambda: table_from_frame(pd.DataFrame({UNIT: [1, None], "f": f}), unit=UNIT))
     assert "several kinds" in refusal(lambda: table_from_frame(pd.DataFrame({UNIT: ["a", 7], "f": f}), unit=UNIT))
+    large = pd.DataFrame({UNIT: pd.Series([10**5000, 7], dtype=object), "f": f})
+    assert "integers of more than 64 bits" in refusal(lambda: table_from_frame(large, unit=UNIT))
     nullable = pd.DataFrame({UNIT: pd.array([SECRET, None]), "f": f})
     assert "record 2, column 'patient': the id is missing" in refusal(lambda: table_from_frame(nullable, unit=UNIT))
 
