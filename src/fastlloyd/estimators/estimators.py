@@ -109,6 +109,8 @@ class FastLloyd(Estimator):
         at which distance records are cut off. Private.
     noisy_loss_std_ : float, only with estimate_loss
         Standard deviation of the noise in noisy_loss_. Public.
+    suggested_n_clusters_ : None
+        For `MomentLloyd`, which asks for votes.
     privacy_spent_ : dict
         The machine-readable privacy statement of this fit; shown in one line, complete for programs. "private" is False where
         bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of
@@ -312,6 +314,9 @@ class MomentLloyd(Estimator):
         at which distance records are cut off. Private.
     noisy_loss_std_ : float, only with estimate_loss
         Standard deviation of the noise in noisy_loss_. Public.
+    suggested_n_clusters_ : int or None
+        The number of clusters, at most n_clusters, that the noisy votes of this fit suggest: advice from what is released
+        anyway (docs/how-to/choosing-parameters.md). None where they do not say. Private.
     privacy_spent_ : dict
         The machine-readable privacy statement of this fit; shown in one line, complete for programs. "private" is False where
         bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.errors import DataError
 from fastlloyd.records import Missing, open_records, read_table, table_from_frame
 from fastlloyd.records import delimited as delimited_module
 from fastlloyd.records.ids import Ids, IntegerIds, TextIds
@@ -34,13 +33,15 @@ def texts(records: Table) -> list[str]:
 
 def test_text_that_is_not_unicode_is_refused_without_showing_it(tmp_path: Path) -> None:
     broken, f = [SECRET + "\ud800", "b"], [1.0, 2.0]
-    np.savez(tmp_path / "a.npz", **{UNIT: np.array(broken), "f": np.array(f)})
+    np.savez(tmp_path / "a.npz", np.array(broken), np.array(f))
     frame = pd.DataFrame({UNIT: pd.Series(broken, dtype=object), "f": f})
-    for read in (lambda: read_table(tmp_path / "a.npz", unit=UNIT), lambda: table_from_frame(frame, unit=UNIT)):
-        with pytest.raises(DataError, match="text that is not valid Unicode") as refused:
-            read()
-        assert SECRET not in str(refused.value)
-        assert "ud800" not in str(refused.value)
+    for said in (
+        refusal(lambda: read_table(tmp_path / "a.npz", columns=["arr_1"], unit="arr_0")),
+        refusal(lambda: table_from_frame(frame, unit=UNIT)),
+    ):
+        assert "text that is not valid Unicode" in said
+        assert SECRET not in said
+        assert "ud800" not in said
 
 
 @pytest.mark.parametrize("small", [False, True])
