@@ -107,6 +107,19 @@ def test_a_fitted_model_has_what_its_votes_suggest_also_once_it_is_pickled_or_co
 
 
 @pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("persons", [False, True])
+def test_votes_along_directions_suggest_a_number_too_and_so_do_those_of_persons(persons: bool) -> None:
+    """Three groups in eight features, which lie along two directions."""
+    rng = np.random.default_rng(5)
+    owners = np.arange(6000) % 2000
+    rows = rng.choice([-0.5, 0.5], (3, 8))[owners % 3] + rng.normal(0, 0.1, (6000, 8))
+    public = PUBLIC | {"n_records": 2500 if persons else 7000}
+    model = MomentLloyd(8, **public).fit(rows, groups=owners if persons else None)
+    assert model.mechanism_.n_directions > 2
+    assert model.suggested_n_clusters_ == 3
+
+
+@pytest.mark.usefixtures("seeded")
 def test_what_the_votes_of_an_earlier_fit_suggested_is_forgotten() -> None:
     model = MomentLloyd(3, **PUBLIC).fit(X)
     assert model.suggested_n_clusters_ is None
