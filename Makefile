@@ -13,7 +13,7 @@ RECORDS ?= 1000000
 VECTORS ?= 30000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compatibility lint audit campaign bench bench-rivals bench-stream bench-engine bench-network bench-overhead study-groups study-coverage study-persons study-bounds study-suggestions paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test compatibility lint audit campaign bench bench-rivals bench-stream bench-engine bench-persons bench-growth bench-network bench-overhead study-groups study-coverage study-persons study-bounds study-suggestions paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -83,6 +83,12 @@ bench-stream: $(READY)  ## a Parquet file of 3.2 GB, written to the temporary fo
 
 bench-engine: $(READY)  ## a pass over a folder of Parquet, 1 GB: this process, other processes, a Dask cluster
 	$(BIN)/python -m benchmarks.engines
+
+bench-persons: $(READY)  ## a pass over twenty million rows of two million persons beside a pass over as many records
+	$(BIN)/python -m benchmarks.persons
+
+bench-growth: $(READY)  ## whole runs of a billion records, of thousands of clusters and of thousands of features
+	$(BIN)/python -m benchmarks.growth
 
 bench-network: $(READY)  ## rounds over gRPC, with and without durable state, a run of a hundred clients, and what pairwise masks cost
 	$(BIN)/python -m benchmarks.network

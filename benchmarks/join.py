@@ -52,10 +52,11 @@ def run(folder: Path, clients: Sequence[str], digest: str) -> tuple[dict[str, fl
     """Peak memory of each client's process, MiB, and the seconds of the run."""
     server = start(folder, "serve", "plan.toml", "--key", "server.identity.toml")
     begun, peaks = time.monotonic(), dict[str, float]()
-    options = ["--digest", digest, "--dataset", "records"]
+    common = ["join", "plan.toml", "--digest", digest, "--dataset", "records"]
+    own = {"--key": "identity.toml", "--data": "parquet", "--ledger": "ledger.store", "--out": "result"}
     names = {
-        start(folder, "join", "plan.toml", *options, "--key", f"{c}.identity.toml", "--data", f"{c}.parquet", "--out", c).pid: c
-        for c in clients
+        start(folder, *common, *(word for option, of in own.items() for word in (option, f"{client}.{of}"))).pid: client
+        for client in clients
     }
     for _ in names:
         pid, code, used = _ended(set(names))

@@ -72,11 +72,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 @pytest.fixture(autouse=True)
-def ledger_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ledger_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """No test, nor a process that it starts, writes to the ledger of whoever runs it, or of another test; made where used."""
     path = tmp_path_factory.getbasetemp() / "ledgers" / uuid.uuid4().hex / "ledger.store"
-    monkeypatch.setenv("FASTLLOYD_LEDGER", str(path))
-    return path
+    with pytest.MonkeyPatch.context() as environment:  # not the tests' own, which may end before other fixtures do
+        environment.setenv("FASTLLOYD_LEDGER", str(path))
+        yield path
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,9 @@ from fastlloyd.evaluation.metrics import nicv
 from fastlloyd.federation.plan.plan import Masks, Plan
 
 
-def test_the_demo_shows_both_clusterings_and_their_true_losses_with_a_server_or_without(fastlloyd: Command) -> None:
+def test_the_demo_shows_both_clusterings_and_their_true_losses_with_a_server_or_without(
+    fastlloyd: Command, ledger_of_its_own: Path
+) -> None:
     """Nobody picks the start, so no loss can be expected: the figures are computed again from what is shown.
 
     With a server in words, without one in JSON, its words on the other stream.
@@ -57,6 +59,7 @@ def test_the_demo_shows_both_clusterings_and_their_true_losses_with_a_server_or_
     assert "NOT PRIVATE" in shown["nicv"]["note"]
     assert start != plan.clustering.public_seed
     assert Path("result/centroids.csv").read_bytes() != first_table
+    assert not ledger_of_its_own.exists()  # what is only shown is charged to nobody who tries it
 
 
 def test_a_demo_in_which_a_process_fails_says_which_and_why_and_writes_nothing(

@@ -10,15 +10,13 @@ from __future__ import annotations  # signatures in short: help and ? show what 
 import json
 import numbers
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +27,6 @@ from fastlloyd.base.names import choose, listing
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray, Scaling
-from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise, SystemNoise
 from fastlloyd.errors import (
@@ -46,13 +43,8 @@ from fastlloyd.mechanisms.answering import check_cap
 from fastlloyd.mechanisms.bounds.design import outer_range
 from fastlloyd.mechanisms.catalogue import design, read_mechanism
 from fastlloyd.mechanisms.engines.collections import is_collection
-from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, RadiusSchedule
-from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
-from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.rounds import Rounds
 from fastlloyd.mechanisms.persons import Persons, unit
-from fastlloyd.mechanisms.rounds import LossRound
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
 from fastlloyd.mechanisms.suggestion import NoisyVotes, suggested_n_clusters
 from fastlloyd.mechanisms.two_stages import TwoStages, placeholder
@@ -496,23 +488,3 @@ def _public_seed(random_state: RandomState | None) -> PublicSeed:
     if isinstance(random_state, numbers.Integral):
         return PublicSeed.from_int(int(random_state))
     return PublicSeed(check_random_state(random_state).bytes(32))
-
-
-def let_old_pickles_be_read() -> None:
-    """Register the names that models pickled by earlier versions use: a pickle holds module and name of every class in it.
-
-    Models pickled today name no class but the estimator, so nothing is ever added here; what moves is corrected.
-    """
-    old_names: dict[str, list[type]] = {
-        "fastlloyd.algorithms": [Algorithm, Noise, RadiusSchedule],
-        "fastlloyd.clustering.initialization": [RadiusSearch],
-        "fastlloyd.exchanges": [LossRound],
-        "fastlloyd.guarantees": [PrivacyStatement],
-        "fastlloyd.lloyd_mechanism": [LloydMechanism],
-        "fastlloyd.momentlloyd.mechanism": [MomentMechanism],
-        "fastlloyd.momentlloyd.rounds": [*get_args(Rounds)],
-    }
-    for name, classes in old_names.items():
-        module = sys.modules[name] = ModuleType(name, "Classes that have moved, for models pickled by earlier versions.")
-        vars(module).update({kind.__name__: kind for kind in classes})
-    vars(sys.modules["fastlloyd.exchanges"])["Round"] = LloydRound

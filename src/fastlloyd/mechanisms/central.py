@@ -16,7 +16,7 @@ from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
 T = TypeVar("T", bound=Found)
 Ask = Callable[[int, Query], tuple[Answer, AnswerNoise]]
-Drawing = Callable[[int], None]
+Drawing = Callable[[int], None]  # told the number of a round, from 0, before its noise is drawn
 
 
 def run(mechanism: PrivateRun[T], ask: Ask) -> T:
@@ -52,10 +52,9 @@ def cluster(mechanism: Mechanism, records: Records, noise: NoiseSource, drawing:
 def release(mechanism: PrivateRun[T], records: Records, noise: NoiseSource, drawing: Drawing = lambda _: None) -> T:
     """Run the mechanism on records.
 
-    drawing : called with the number of a round, from 0, before its noise is drawn. What is found satisfies the mechanism's
-    guarantee if `noise` is `SystemNoise`. Raises LocalProtocolError for noise that is not private outside
-    `testing.repeatable_noise`; DataError when the records are not grid points of the mechanism's domain, when there are more,
-    or more persons, than the cap `mechanism.n_records`, or when their number changes between two rounds.
+    What is found satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises LocalProtocolError for noise that is
+    not private outside `testing.repeatable_noise`; DataError when the records are not grid points of the mechanism's domain,
+    when there are more, or more persons, than the cap `mechanism.n_records`, or when their number changes between two rounds.
     """
     check_private(noise)
     capped = CappedRecords(records, mechanism, partial(check_cap, cap=mechanism.n_records, unit=mechanism.unit))

@@ -193,7 +193,7 @@ def run_processes(folder: Path, plan: "Plan", parts: "Mapping[str, Table]", opti
         write_records(folder / f"{name}.csv", table.columns, table.values)
         commands[name] = [
             *("join", PLAN, "--digest", plan.digest.hex(), "--key", f"{name}.identity.toml"),
-            *("--data", f"{name}.csv", "--dataset", DATASET, "--out", name),
+            *("--data", f"{name}.csv", "--dataset", DATASET, "--ledger", f"{name}.ledger.store", "--out", name),
             *(options if name == first else ()),
             *(("--serve", key, *listen) if name == plan.host else ()),
         ]

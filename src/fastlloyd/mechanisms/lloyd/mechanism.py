@@ -169,15 +169,13 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         else:
             offset = np.full(self.n_features, math.sqrt(last.squared_radius) / 2 / math.sqrt(self.n_features))
         sums, counts = float(last.sum_scale / 2**self.share_bits), float(last.count_scale / 2**self.number_bits)
-        errors: FloatArray = (
-            self.noise.spread * noise_factor * np.sqrt(sums**2 + (counts * offset) ** 2) / size * self.domain.units
-        )
-        return errors
+        deviations = self.noise.spread * noise_factor * np.sqrt(sums**2 + (counts * offset) ** 2)
+        return np.asarray(deviations / size * self.domain.units)
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
         """The length of the expected standard errors, a closed form."""
-        errors = self.expected_standard_errors(noise_factor) / self.domain.units
-        error = float(np.linalg.norm(errors)) / max(self.planned_radius, 1.0)
+        length = float(np.linalg.norm(self.expected_standard_errors(noise_factor) / self.domain.units))
+        error = length / max(self.planned_radius, 1.0)
         return ExpectedError(typical=error, low=error, high=error)
 
     def choices(self, noise_factor: float) -> Choices:
