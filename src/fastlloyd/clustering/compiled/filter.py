@@ -54,18 +54,17 @@ def _load_four(XT: Points, start: int, target: Any, norms: Any) -> None:
 @kernel(types.void(RECORDS, INTEGER, INTEGER, _F3, _F))
 def load_rows(X: Points, start: int, m: int, block: Any, squares: Any) -> None:
     """Set block (parts, R, d) to the records X[start:start + m], and squares (parts R,) to their squared norms."""
-    parts, R, _ = block.shape
-    for i in range(parts * R):
-        row, square = block[i // R, i % R], np.float32(0)
-        if i < m:
-            record = X[start + i]
-            for j in range(len(row)):
-                x = np.float32(record[j])
-                row[j] = x
-                square += x * x
-        else:
-            row[:] = 0
+    d = block.shape[2]
+    rows = block.reshape(len(squares), d)
+    for i in range(m):
+        record, row, square = X[start + i], rows[i], np.float32(0)
+        for j in range(d):
+            x = np.float32(record[j])
+            row[j] = x
+            square += x * x
         squares[i] = square
+    rows[m:] = 0
+    squares[m:] = 0
 
 
 @kernel(types.void(RECORDS, INTEGER, INTEGER, _F3, _F))
