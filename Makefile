@@ -8,9 +8,12 @@ SCHEDULES ?= 100000
 KILLS ?= 500
 DAMAGES ?= 4000
 EXECUTIONS ?= 1000000
+PERSONS ?= 1000000
+RECORDS ?= 1000000
+VECTORS ?= 30000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compatibility lint audit campaign bench bench-rivals bench-stream bench-engine bench-network bench-overhead study-groups study-coverage paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test compatibility lint audit campaign bench bench-rivals bench-stream bench-engine bench-network bench-overhead study-groups study-coverage study-persons study-bounds paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -48,12 +51,12 @@ lint: $(READY)  ## style, types, layers
 
 audit: $(READY)  ## the long statistical campaigns; rewrites docs/results/audit*.md
 	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/audit_campaign.py
-	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/moment_audit_campaign.py tests/statistical/test_moment_audit.py
+	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/moment_audit_campaign.py tests/statistical/test_moment_audit.py tests/statistical/test_person_audit.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/statistical/test_loss_audit.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/coalition_campaign.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/unit/dp/test_quantiles.py
 
-campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers; rewrites docs/results/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999` only prints
+campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers, persons, bounds, clipping; rewrites docs/results/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999 PERSONS=9999 RECORDS=9999 VECTORS=9999` only prints
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-fuzz.lock \
 		|| echo "Atheris was not installed (pip says why; it has wheels for few platforms): no parser will be fuzzed"
 	SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/protocol_campaign.py
@@ -61,6 +64,9 @@ campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed p
 	DAMAGES=$(DAMAGES) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/damage_campaign.py
 	$(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/fault_campaign.py
 	EXECUTIONS=$(EXECUTIONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/fuzz_campaign.py
+	PERSONS=$(PERSONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/persons_campaign.py
+	RECORDS=$(RECORDS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/bounds_campaign.py
+	VECTORS=$(VECTORS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/clipping_campaign.py
 
 bench: bench-rivals  ## bench-rivals, then noise, masks, rounds, start-up and growth; rewrites docs/results/performance.md
 	$(BIN)/python -m benchmarks
@@ -120,6 +126,12 @@ study-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, t
 
 study-coverage: $(READY)  ## do two standard errors cover what they say? 100 fits of each of 70 kinds of groups; rewrites docs/results/coverage.md (S1 needs FASTLLOYD_DATA)
 	$(BIN)/python -m studies.coverage --write
+
+study-persons: $(READY)  ## shares beside what else would protect a person of several rows; rewrites docs/results/persons.md
+	$(BIN)/python -m studies.persons --write
+
+study-bounds: $(READY)  ## what bounds cost that are found privately, to results/private-bounds; rewrites docs/results/private-bounds.md (needs FASTLLOYD_DATA)
+	$(BIN)/python -m studies.private_bounds results/private-bounds
 
 notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
 	$(BIN)/python examples/execute.py

@@ -31,6 +31,7 @@ from benchmarks.network_parties import (
 from benchmarks.network_run import Setup, over_grpc
 from benchmarks.report import as_table, machine, write_section
 from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import SERVER, Send
@@ -181,7 +182,7 @@ def large_rounds() -> list[Figure]:
 
 def _large_parts(plan: Plan) -> float:
     """Seconds of one client's evaluation, noise, own mask and the masks of all, times the clients; median of five."""
-    m: Mechanism = plan.mechanism
+    m: Mechanism = plan.clustering
     query, X, noise = m.query(0, m.start()), records_of(plan), SystemNoise()
     round = plan.mechanism.all_rounds[0]
     context = MaskContext(
@@ -234,7 +235,7 @@ def _durable_client(folder: Path, setup: Setup, name: str) -> ClientParty:
         records_of(setup.plan),
         identity=identity,
         store=store,
-        dataset="benchmark",
+        dataset=DataSet(name="benchmark"),
         fingerprint=Fingerprint(bytes(32)),
         noise=SystemNoise(),
         random_bytes=os.urandom,

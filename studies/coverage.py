@@ -76,7 +76,7 @@ def _federated(case: Case, domain: Domain, grid: GridArray, seed: int) -> tuple[
     parts = split(LocalRecords(domain, grid), case.clients, PublicSeed.from_int(seed))
     run = simulate(plan, identities, parts, drops=[Drop(client="c1", round=2, for_good=False)], noise=SeededNoise(seed))
     noise = noise_deviation_of_run(plan, len(run.included[len(plan.mechanism.rounds) - 1]))
-    return run.clustering, assess(plan.mechanism, run.clustering, noise)
+    return run.clustering, assess(plan.clustering, run.clustering, noise)
 
 
 def _settings(case: Case, domain: Domain, n_records: int, seed: int) -> Settings[AnyAlgorithm]:

@@ -10,6 +10,7 @@ import os
 import pkgutil
 import shutil
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,7 +29,12 @@ from fastlloyd import testing
 
 sys.dont_write_bytecode = False  # or this process would rewrite the assertions of all tests anew
 
-pytest_plugins = ("command_line", "dask_cluster", "network_site", "sharing")  # the fixtures `here`, `fastlloyd`, `address`, `site`
+pytest_plugins = (
+    "command_line",
+    "dask_cluster",
+    "network_site",
+    "sharing",
+)  # the fixtures `here`, `fastlloyd`, `address`, `site`
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder of its own in it
 # A shared machine makes examples slow at random; a hang is caught by the run's own limit.
@@ -63,6 +69,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One process more than there are cores: while a test waits, for a process or a deadline, another is worked at."""
     del config
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture(autouse=True)
+def ledger_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """No test, nor a process that it starts, writes to the ledger of whoever runs it, or of another test; made where used."""
+    path = tmp_path_factory.getbasetemp() / "ledgers" / uuid.uuid4().hex / "ledger.store"
+    with pytest.MonkeyPatch.context() as environment:  # not the tests' own, which may end before other fixtures do
+        environment.setenv("FASTLLOYD_LEDGER", str(path))
+        yield path
 
 
 @pytest.fixture(scope="module")

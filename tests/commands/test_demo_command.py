@@ -49,13 +49,13 @@ def test_the_demo_shows_both_clusterings_and_their_true_losses_with_a_server_or_
     hosted = Plan.from_toml(Path("result/plan.toml").read_text())
     assert (hosted.host, hosted.masks, hosted.trust.value) == ("hospital-a", Masks.PAIRWISE, "client-noise")
     assert strict(Path("result/privacy.json").read_text())["federated"]["host"] == "hospital-a"
-    start = hosted.mechanism.public_seed
+    start = hosted.clustering.public_seed
     centroids = (np.array([cluster["centroid"] for cluster in shown["clusters"]]) - domain.centre) / half_width
     assert shown["nicv"]["momentlloyd"] == pytest.approx(nicv(X, centroids), rel=1e-9)
     plain = Lloyd(2, bounds=(domain.lower, domain.upper), n_records=N_RECORDS, random_state=int(start, 16)).fit(tumours)
     assert shown["nicv"]["lloyd"] == pytest.approx(-plain.score(tumours) / len(tumours), rel=1e-9)
     assert "NOT PRIVATE" in shown["nicv"]["note"]
-    assert start != plan.mechanism.public_seed
+    assert start != plan.clustering.public_seed
     assert Path("result/centroids.csv").read_bytes() != first_table
 
 

@@ -1,6 +1,7 @@
 """How a command ends, whatever goes wrong; its help, and what that loads."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -35,12 +36,13 @@ def test_long_work_shows_progress_on_a_terminal_only_and_never_on_stdout(
     monkeypatch.setattr(terminal, "LARGE_WORK", 0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     monkeypatch.setenv("TERM", "xterm")
-    for command, shown in (("simulate", "3 clients at work"), ("fit", "round 1 of ")):
+    # A bar that is drawn ten times a second may miss quick rounds, but never the last state.
+    for command, shown in (("simulate", "3 clients at work"), ("fit", r"round (\d+) of \1, 0*[1-9]\d* records")):
         code, out, err = fastlloyd(
             command, "data.csv", *PUBLIC, *(["--clients", "3"] if command == "simulate" else []), "--json"
         )
         assert code == 0
-        assert (shown in err) == is_terminal
+        assert (re.search(shown, err) is not None) == is_terminal
         assert ("records (exact: NOT PRIVATE)" in err) == (is_terminal and command == "fit")
         assert strict(out)["private"] is True
 

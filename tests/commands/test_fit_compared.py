@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from command_line import FIT, PUBLIC, Command, refused, strict, tree
-from fastlloyd.reports.result import COMPARISON, PICTURE
+from fastlloyd.reports.run_result import COMPARISON, PICTURE
 
 
 @pytest.mark.parametrize("command", [FIT, ("simulate", "data.csv", *PUBLIC, "--clients", "3")], ids=["fit", "simulate"])

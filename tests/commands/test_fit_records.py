@@ -13,7 +13,7 @@ from command_line import FIT, FROM_DATA, HANG, PUBLIC, Command, refused, started
 from fastlloyd.clustering import grid_records
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.records import RecordFile, reading
-from fastlloyd.reports.result import COMPARISON
+from fastlloyd.reports.run_result import COMPARISON
 
 
 def test_a_constant_column_gets_bounds_half_a_unit_away(fastlloyd: Command, here: Path) -> None:
@@ -45,6 +45,23 @@ def test_a_value_outside_the_bounds_is_refused_by_its_line_or_by_its_number_in_t
     fit = ("--columns", "age", "--bounds", "0:100", "--n-records", "9", "-k", "2", "--missing", "drop", "--outside", "refuse")
     for file, place in (("odd.csv", "line 8"), ("odd.parquet", "record 5")):
         refused(fastlloyd("fit", file, *fit), f"{file}, {place}, column 'age': the value lies outside the bounds")
+
+
+def test_a_misspelt_name_of_bounds_is_told_before_what_is_wrong_with_a_record(fastlloyd: Command, here: Path) -> None:
+    (here / "gap.csv").write_text("age,sex\n20,\n")
+    for bounds in ("agee=0:100", "agee=0:100,sex=0:1"):
+        refused(fastlloyd("fit", "gap.csv", "--bounds", bounds, "--n-records", "9", "-k", "2"), "did you mean 'age'?")
+    for bounds in ("age=0:100", "age=0:100,sex=0:1"):
+        refused(
+            fastlloyd("fit", "gap.csv", "--bounds", bounds, "--n-records", "9", "-k", "2"), "column 'sex': the cell is missing"
+        )
+
+
+@pytest.mark.parametrize("source", ["", "s3://"])
+def test_an_empty_name_is_refused_in_words(fastlloyd: Command, source: str) -> None:
+    refused(
+        fastlloyd("fit", source, *PUBLIC), "s3://: an address names a bucket" if source else "the name of the file is empty"
+    )
 
 
 def test_a_stray_quotation_mark_in_an_unused_column_is_refused_at_every_door(fastlloyd: Command, here: Path) -> None:

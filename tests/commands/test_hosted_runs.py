@@ -17,7 +17,7 @@ from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.identity.parties import Timeouts
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.store import read
-from fastlloyd.reports.result import PLAN
+from fastlloyd.reports.run_result import PLAN
 from network_processes import HANG, NAMES, SERVER, Process, Site, cleared
 from network_site import FAST, NO_RESULT, REFUSED, STOPPED, TURNED_AWAY, events, here, left, other_site, refused
 from stores import copy_store

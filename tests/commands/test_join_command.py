@@ -16,7 +16,7 @@ from fastlloyd.federation.store import files as layout
 from fastlloyd.federation.store import read
 from fastlloyd.federation.store.events import RunEnded
 from fastlloyd.federation.transport.grpc.tls import load_grpc
-from fastlloyd.reports.result import PLAN
+from fastlloyd.reports.run_result import PLAN
 from network_processes import DATASET, HANG, SERVER, Site
 from network_site import FAST, REFUSED, STOPPED, TURNED_AWAY, events, here, other_site, refused
 from stores import copy_store
@@ -96,6 +96,18 @@ def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Si
     write_file(site.folder / "next.toml", next_plan.to_toml())
     arguments = site.join("a", "--digest", next_plan.digest.hex(), *others)
     refused(site, [part if part != PLAN else "next.toml" for part in arguments], f"used under the data set name '{DATASET}'")
+
+
+def test_a_limit_of_the_ledger_counts_what_fit_and_other_clients_spent(site: Site) -> None:
+    """Client b is of the same holder, who says that its records are of the same data set."""
+    limit = ["ledger", "limit", "--dataset", DATASET, "--delta", "1e-6", "--epsilon", "3", "--new"]
+    assert here(site, limit)[0] == 0
+    fit = ["fit", "a.csv", "--bounds", "0:100", "--n-records", "500", "-k", "2", "--no-out", "--dataset", DATASET]
+    assert here(site, [*fit, "--epsilon", "2.5", "--delta", "1e-6"])[0] == 0
+    said = f"data set '{DATASET}' has the limit epsilon 3 at delta 1e-06, of which"
+    refused(site, site.join("a", "--dry-run"), said)
+    refused(site, site.join("a"), said, new=("a",))
+    refused(site, site.join("a", "--dataset", DATASET[:-1]), f"did you mean '{DATASET}'")
 
 
 def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None:

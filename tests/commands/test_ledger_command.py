@@ -12,17 +12,18 @@ import pytest
 from fastlloyd.base.precision import rounded_up
 from fastlloyd.cli.failures import run
 from fastlloyd.dp.gdp import gdp_epsilon
-from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import StateError
+from fastlloyd.federation.admission import reserve
 from fastlloyd.federation.fingerprint import Fingerprint
-from fastlloyd.federation.ledger import account, reserve, run_cost
+from fastlloyd.federation.ledger import account, run_cost
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store import Role, Store, read
-from fastlloyd.federation.store.events import Cost, Event, ExchangeCharged, LimitSet, Outcome
+from fastlloyd.federation.store.costs import Cost
+from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import make_plan
-from stores import OWNER, REPLACE, earlier, new_store, pure_cost, reserved, run_id
+from stores import ADDED, OWNER, REPLACE, earlier, new_store, pure_cost, reserved, run_id
 
 DELTA = 1e-6
 
@@ -56,7 +57,7 @@ def test_show_lists_runs_spending_limit_and_what_is_left(store: Path, capsys: py
     assert one.spent.mu_squared == 2 * m.accountant().mu_squared + m.accountant_of(m.all_rounds[0]).mu_squared
     assert one.left is not None
     row = next(line for line in shown.splitlines() if "patients" in line)
-    spent, delta, limit, left = (float(cell) for cell in row.strip("│ ").split("│")[2:])
+    spent, delta, limit, left = (float(cell) for cell in row.strip("│ ").split("│")[3:])
     assert spent * (1 - 1e-3) < one.epsilon <= spent
     assert (delta, limit) == (DELTA, 9)
     assert left <= one.left < left * (1 + 1e-3)
@@ -90,7 +91,7 @@ def test_a_name_that_the_store_does_not_know_is_refused_unless_it_is_said_to_be_
     assert read(store)[0].position == before
     assert run(["ledger", "limit", str(store), "--dataset", "others", "--epsilon", "9", "--delta", "1e-6", "--new"]) == 0
     assert run(["ledger", "limit", str(store), "--dataset", "others", "--epsilon", "8", "--delta", "1e-6"]) == 0
-    assert read(store)[0].history.limits["others"].epsilon == 8
+    assert read(store)[0].history.limits["others", None].epsilon == 8
 
 
 def test_the_first_limit_of_a_store_is_of_a_new_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -310,7 +311,7 @@ def test_the_plan_of_an_earlier_run_shows_what_the_store_does_not_know(
     assert "its plan does: --plan FILE." in text
     text = shown(path, capsys, "--plan", str(tmp_path / "plan.toml"))
     assert "no bound" not in text
-    added = Spending.of([(run_cost(m, plan.distance), range(1, len(costs) + 1))], NeighboringRelation.ADD_OR_REMOVE_ONE)
+    added = Spending.of([(run_cost(m, plan.distance), range(1, len(costs) + 1))], ADDED)
     assert f"of one added or removed it is {rounded_up(added.epsilon(m.delta))}." in text
     assert run(["ledger", "show", str(path), "--plan", str(tmp_path / "other.toml")]) == 2
     assert "no run in this store is of that plan" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from fastlloyd.federation.identity.parties import Timeouts
 from fastlloyd.federation.plan.plan import Masks, Plan
 from fastlloyd.federation.store import read
 from fastlloyd.federation.store.events import ExchangeCharged, RunEnded
-from fastlloyd.reports.result import EXACT, PLAN
+from fastlloyd.reports.run_result import EXACT, PLAN
 from network_processes import DATASET, HANG, NAMES, SERVER, Site, cleared
 from network_site import FAST, NO_RESULT, REFUSED, STOPPED, events, here, left, refused, tree
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fastlloyd.cli.failures import run
+from fastlloyd.federation.admission import reserve
 from fastlloyd.federation.fingerprint import Fingerprint
-from fastlloyd.federation.ledger import reserve
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.events import LimitSet

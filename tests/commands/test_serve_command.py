@@ -14,7 +14,7 @@ from fastlloyd.base.files import write_file
 from fastlloyd.cli.commands.join import join as join_command
 from fastlloyd.cli.commands.serve import serve as serve_command
 from fastlloyd.federation.identity import identity
-from fastlloyd.reports.result import PLAN
+from fastlloyd.reports.run_result import PLAN
 from network_processes import SERVER, Site
 from network_site import other_site, refused
 
@@ -64,7 +64,12 @@ def test_nothing_on_the_command_line_or_around_it_makes_noise_that_can_be_repeat
         if not {"experiments", "pictures"} & set(path.parts) and not path.name.startswith("experiment"):
             assert "fastlloyd.evaluation.experiments" not in text, path
     variables = {name for text in sources.values() for name in re.findall(r"FASTLLOYD_[A-Z_]+", text)}
-    assert variables <= {"FASTLLOYD_DATA", "FASTLLOYD_DEBUG", "FASTLLOYD_PASSPHRASE_FILE"}
+    assert variables <= {
+        "FASTLLOYD_DATA",
+        "FASTLLOYD_DEBUG",
+        "FASTLLOYD_LEDGER",
+        "FASTLLOYD_PASSPHRASE_FILE",
+    }
     for command in (join_command, serve_command):
         assert not [name for name in inspect.signature(command).parameters if re.search("noise|seed|random", name)]
     for path in (package / "cli" / "commands" / "join.py", package / "cli" / "commands" / "serve.py"):

@@ -36,7 +36,7 @@ def test_the_loss_of_a_simulation_may_be_missed_like_a_round(fastlloyd: Command)
     rounds = strict(Path("result/rounds.json").read_text())
     assert rounds[2] == {"round": 3, "included": ["client-1", "client-3", "client-4"], "of": "loss"}
     stated, plan = strict(Path("result/privacy.json").read_text()), Plan.from_toml(Path("result/plan.toml").read_text())
-    loss = plan.mechanism.loss
+    loss = plan.clustering.loss
     assert loss is not None
     assert stated["loss_estimate"]["included"] == ["client-1", "client-3", "client-4"]
     share = float(plan.share_scales(loss, plan.n_clients)[0]) * loss.unit(16)

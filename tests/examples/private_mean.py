@@ -9,7 +9,8 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering import update
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.mechanism import Choices, Clustering, ExpectedError, Mechanism, check_guarantee, check_sizes
+from fastlloyd.mechanisms.mechanism import Clustering, ExpectedError, Mechanism, check_sizes
+from fastlloyd.mechanisms.private_run import Choices, check_guarantee
 from fastlloyd.mechanisms.queries.query import Query, ask
 from fastlloyd.mechanisms.queries.relative import Moments
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round, sqrt_up
@@ -96,7 +97,7 @@ class MeanMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=
         zeros = np.zeros((1, self.n_features), dtype=np.int64)
         return Clustering(zeros, zeros, np.zeros((1, self.n_features + 1), dtype=np.int64), np.zeros(1, dtype=np.bool_))
 
-    def clustering(self, state: Clustering) -> Clustering:
+    def result(self, state: Clustering) -> Clustering:
         """The state after the round."""
         return state
 

@@ -270,6 +270,14 @@ def test_what_is_no_scheduler_and_one_without_workers_are_refused(monkeypatch: p
         dask.DaskEngine.connected(cluster.scheduler_address.removeprefix("tcp://"))
 
 
+def test_a_worker_is_no_scheduler(address: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with importlib.import_module("distributed").Client(address) as client:
+        worker = next(iter(client.scheduler_info()["workers"]))
+    with pytest.raises(EngineError, match="no Dask scheduler"):
+        dask.DaskEngine.connected(worker.removeprefix("tcp://"))
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize("host", ["cluster.example.org", "192.0.2.7", "[2001:db8::1]"])
 def test_who_holds_keys_meets_a_cluster_of_other_machines_by_tls_only(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask's messages can run code."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 
@@ -13,10 +14,7 @@ from command_line import drawn_once
 from fastlloyd.cli.app import COMMANDS, subcommand
 from fastlloyd.cli.commands.demo import free_address
 from fastlloyd.cli.failures import run
-from fastlloyd.federation.fingerprint import Fingerprint
-from fastlloyd.federation.ledger import reserve
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.store import Store
 from fastlloyd.reports import pictures
 
 ROOT = Path(__file__).parents[2]
@@ -53,16 +51,11 @@ def _options(words: list[str]) -> set[str]:
     return {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)}
 
 
-def _join_a_run() -> None:
-    """What `join` does in the store of clinic-a, without a network."""
-    clients = ["--client", "clinic-a:500", "--client", "clinic-b:500", "--client", "clinic-c:500"]
-    records = ["--features", "age,dose", "--bounds", "age=0:100,dose=0:5", "-k", "3", "--algorithm", "fastlloyd"]
-    privacy = ["--epsilon", "1", "--delta", "1e-5", "--iterations", "4", "--public-seed", "1"]
-    assert run(["plan", "new", "--simulation", *clients, *records, *privacy]) == 0
-    plan = Plan.from_toml(Path("plan.toml").read_text())
-    with Store.open(Path("clinic-a.store")) as store:
-        known = Fingerprint(bytes(32))  # of no records
-        store.append([reserve(store.history, plan, client="clinic-a", dataset="patients", fingerprint=known)])
+def _patients() -> None:
+    """A table of the holder's own."""
+    rng = np.random.default_rng(3)
+    rows = np.array([[30, 1], [50, 4], [75, 2]])[rng.integers(0, 3, 900)] + rng.normal(0, [4, 0.3], (900, 2))
+    np.savetxt("patients.csv", rows.clip([0, 0], [100, 5]), delimiter=",", header="age,dose", comments="")
 
 
 def _gather() -> None:
@@ -74,7 +67,7 @@ def _gather() -> None:
 
 
 BEFOREHAND = {
-    "$ fastlloyd ledger show clinic-a.store": _join_a_run,
+    "$ fastlloyd ledger limit --dataset patients --new --epsilon 3 --delta 1e-5": _patients,
     "$ fastlloyd plan new --masks pairwise --host clinic-a --max-colluding 2 \\": _gather,
 }  # what happened before a block that begins with this
 

@@ -161,16 +161,21 @@ def test_an_address_that_may_hold_credentials_is_not_repeated(source: str, what:
     assert refusal(partial(open_records, source)).startswith(what)
 
 
-def test_a_table_of_a_lake_is_refused(s3: Any, tmp_path: Path) -> None:
-    stored(s3, "visits/a.parquet", written(tmp_path, "plain parquet", X))
-    s3.pipe("hospital/visits/_delta_log/0.json", b"{}")
-    for source in (
-        "s3://hospital/visits",
-        "s3://hospital/visits/",
-        "s3://hospital/visits/**",
-        "s3://hospital/visits/*.parquet",
-    ):
-        assert refusal(partial(open_records, source)).startswith("hospital/visits: this is a table of Delta Lake")
+@pytest.mark.parametrize("log", ["_delta_log/0.json", ".hoodie/a", "metadata/v1.metadata.json"])
+def test_a_table_of_a_lake_is_refused(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str) -> None:
+    address = stored(s3, "visits/data/y=1/a.parquet", written(tmp_path, "plain parquet", X))
+    s3.pipe(f"hospital/visits/{log}", b"{}")
+    for source in ("visits", "visits/data/", "visits/data/**", "visits/data/y=1", "v*/data/*/*.parquet"):
+        sentence = refusal(partial(open_records, f"s3://hospital/{source}"))
+        assert sentence.startswith("s3://hospital/visits: this is a table of")
+    assert open_records(address).n_rows == len(X)  # who names one file means it
+    call = type(s3)._call_s3
+
+    async def here_only(fs: Any, *arguments: Any, **options: Any) -> Any:
+        return await (call(fs, *arguments, **options) if "visits/data/y=1" in str(options) else _denied())
+
+    monkeypatch.setattr(type(s3), "_call_s3", here_only)
+    assert open_records("s3://hospital/visits/data/y=1").n_rows == len(X)  # who may not see what lies around
 
 
 def test_without_credentials_a_service_or_access_the_sentence_says_so(

@@ -73,7 +73,7 @@ def _plan(
 
 def _silence(plan: Plan) -> InjectedNoise:
     """Zeros, in the order in which sums and counts ask for them; enough for every party and round."""
-    k, d = plan.mechanism.n_clusters, plan.mechanism.n_features
+    k, d = plan.clustering.n_clusters, plan.clustering.n_features
     return InjectedNoise([np.zeros(size, dtype=np.int64) for _ in range(T * (plan.n_clients + 1)) for size in (k * d, k)])
 
 
@@ -168,7 +168,7 @@ def test_a_simulated_run_equals_the_central_model_bit_for_bit(n_clients: int, ri
     plan, identities = _plan(n_clients, trust=TrustMode.SERVER_NOISE, ring_bits=ring_bits)
     X = _records(400)
     run = simulate(plan, identities, split_evenly(X, n_clients, SEED), noise=SeededNoise(1))
-    alone = central.cluster(plan.mechanism, LocalRecords(plan.mechanism.domain, X), SeededNoise(1))
+    alone = central.cluster(plan.clustering, LocalRecords(plan.clustering.domain, X), SeededNoise(1))
     assert np.array_equal(run.clustering.centroids, alone.centroids)
     assert np.array_equal(run.clustering.answer, alone.answer)
     assert run.included == (plan.names,) * T
@@ -220,7 +220,7 @@ def test_laplace_noise_is_added_by_the_server() -> None:
     run = simulate(plan, identities, split_evenly(X, 3, SEED), noise=SeededNoise(2))
     assert np.array_equal(
         run.clustering.centroids,
-        central.cluster(plan.mechanism, LocalRecords(plan.mechanism.domain, X), SeededNoise(2)).centroids,
+        central.cluster(plan.clustering, LocalRecords(plan.clustering.domain, X), SeededNoise(2)).centroids,
     )
 
 
@@ -254,7 +254,7 @@ def test_a_client_that_misses_the_loss_is_missing_in_it_and_nowhere_else() -> No
     here = [name for name in plan.names if name != "client-2"]
     assert run.included == (*[plan.names] * T, tuple(here))
     assert np.array_equal(run.clustering.centroids, _centroids_of(plan, run, parts))
-    loss = plan.mechanism.loss
+    loss = plan.clustering.loss
     assert loss is not None
     X = np.vstack([X for name, X in zip(plan.names, parts, strict=True) if name in here])
     assert run.clustering.loss == reference.clipped_loss(X, run.clustering.centroids, loss.squared_cap, loss.shift)

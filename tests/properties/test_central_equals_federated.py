@@ -146,7 +146,7 @@ def play(of: Federation, link: Link) -> dict[str, ClientResult]:
 
 def central(of: Federation, present: Iterable[str]) -> Clustering:
     """One holder of all records of these clients, who adds their noise, or the server's, and knows how much it is."""
-    names, m = tuple(present), of.plan.mechanism
+    names, m = tuple(present), of.plan.clustering
     noise = of.total_noise([names] * m.n_rounds)
     pooled: IntArray = np.concatenate([of.X[name] for name in names])
 
@@ -177,7 +177,7 @@ def test_an_honest_run_is_the_central_run_with_the_same_total_noise_and_has_the_
     run: tuple[Federation, Absences],
 ) -> None:
     of, _ = run
-    m, names = of.plan.mechanism, of.plan.names
+    m, names = of.plan.clustering, of.plan.names
     sent, received = Counter[str](), Counter[str]()
 
     def counted(sender: str, recipient: str, _message: Message, data: bytes) -> Iterable[bytes]:

@@ -234,10 +234,10 @@ def test_a_vector_that_came_out_too_long_would_stop_the_computation(mutant: str,
 
 @without_numba
 def test_the_same_where_offsets_are_added_up_by_compiled_code() -> None:
-    from fastlloyd.clustering.compiled import sums as compiled_sums
+    from fastlloyd.clustering.compiled import clipping as compiled_clipping
 
     points, labels, centroids = np.full((3, 2), 9), np.zeros(3, dtype=np.int32), np.zeros((1, 2), dtype=np.int64)
-    too_long = mock.patch.object(compiled_sums, "add_clipped_offsets", return_value=4**2 + 1.0)
+    too_long = mock.patch.object(compiled_clipping, "clip_offsets", return_value=4**2 + 1.0)
     with too_long, pytest.raises(AssertionError, match=r"IEEE 754"):
         nearest._compiled_sums(points, labels, centroids, 1, 4)
 
@@ -245,11 +245,9 @@ def test_the_same_where_offsets_are_added_up_by_compiled_code() -> None:
 @without_numba
 @settings(max_examples=40)
 @given(SEEDS, UNITS, st.integers(1, 4), st.integers(1, 20), st.sampled_from(["int32", "int64"]), st.sampled_from("CF"))
-def test_compiled_code_adds_up_the_integers_of_the_plain_form_and_finds_the_longest_on_any_number_of_threads(
+def test_compiled_code_adds_up_the_integers_of_the_plain_form_on_any_number_of_threads(
     seed: int, units: int, k: int, d: int, dtype: str, order: Any
 ) -> None:
-    from fastlloyd.clustering.compiled.sums import add_clipped_offsets
-
     generator = np.random.default_rng(seed)
     X = generator.integers(-(2**16), 2**16 + 1, (int(generator.integers(0, 700)), d)).astype(dtype, order=order)
     centroids, labels = generator.integers(-(2**16), 2**16 + 1, (k, d)), generator.integers(0, k, len(X)).astype(np.int32)
@@ -259,10 +257,7 @@ def test_compiled_code_adds_up_the_integers_of_the_plain_form_and_finds_the_long
         mock.patch.object(parallel, "WORTH_THREADS", int(generator.choice([1, 2**18]))),
         mock.patch.object(nearest, "RECORDS_PER_SUM", int(generator.choice([1, 2**18]))),
         mock.patch.object(parallel, "MOST_RECORDS", int(generator.choice([100, 2**18]))),
+        mock.patch.object(clipping, "CLIPPED_CELLS", int(generator.choice([1, 2**16]))),
     ):
         for points, middles in ((X, centroids), (X.astype(">i8"), np.asfortranarray(centroids))):
             assert np.array_equal(nearest._compiled_sums(points, labels, middles, radius, units), plain)
-    C, sums = centroids.astype(np.float64), np.zeros((k, d))
-    longest = add_clipped_offsets(X, labels, 0, len(X), C, float(radius), float(units), sums)
-    by_hand = clipping.squared_norms(clipping.clip(X.astype(np.float64) - C[labels], radius, units))
-    assert longest == by_hand.max(initial=0.0)

@@ -24,7 +24,7 @@ from paths import computed, path_of
 N = 600
 NAMES = ["a", "b", "c"]
 PLAIN = {"_plain_statistics", "_plain_labels", "_plain_sums", "_plain_grid"}
-COMPILED = {"_feature_statistics", "_row_statistics", "_feature_labels", "_row_labels", "_compiled_sums", "_compiled_grid"}
+COMPILED = {"_feature_statistics", "_near_statistics", "_feature_labels", "_near_labels", "_compiled_sums", "_compiled_grid"}
 
 
 def grids(domain: Domain) -> dict[str, GridArray]:
@@ -58,7 +58,8 @@ def queries(domain: Domain) -> list[Query]:
             elif parameter.column_square is not None:
                 values[parameter.name] = np.eye(*parameter.shape, dtype=np.int64) << 20
             else:
-                values[parameter.name] = np.rint(generator.uniform(-0.5, 0.5, parameter.shape) * B[0]).astype(np.int64)
+                anywhere = np.rint(generator.uniform(-0.5, 0.5, parameter.shape) * B[0]).astype(np.int64)
+                values[parameter.name] = np.clip(anywhere, parameter.least, parameter.most)
         asked.append(ask(question, **values))
     return asked
 

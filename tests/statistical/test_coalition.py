@@ -40,8 +40,8 @@ def test_in_server_noise_what_the_coalition_pools_is_the_exact_sum_over_the_hone
 
 
 # Audited as docs/results/audit-coalitions.md has it at full size: 480 trials per side, M = 10, D = 0, t = 1, epsilon 1; with
-# three times as many clusters, and so a third of the runs. A sound path exceeds 1 five times in a row with a probability of 1e-10. What
-# one share protects is told from it with a power of 99.7 %: mu is three times as large.
+# three times as many clusters, and so a third of the runs. A sound path exceeds 1 five times in a row with a probability of
+# 1e-10. What one share protects is told from it with a power of 99.7 %: mu is three times as large.
 
 
 def test_with_pairwise_masks_no_audit_of_the_coalition_proves_more_than_the_plan_promises() -> None:

@@ -15,7 +15,7 @@ The plan's noise scales give the likelihood ratio of the two worlds; the attacke
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Self
 from unittest.mock import patch
@@ -34,12 +34,14 @@ from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
-from fastlloyd.mechanisms.answering import LocalRecords
+from fastlloyd.mechanisms.answering import LocalRecords, Records
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, State
+from fastlloyd.mechanisms.shared_records import SharedRecords
 from kinds import lloyd_of
 
 DELTA = 1e-6
@@ -65,6 +67,9 @@ class Setting:
     all_present: bool = False
     masks: Masks = Masks.GROUP
     loss_share: float | None = None  # with a number: the loss is estimated too, with so much of the budget
+    n_rows: int = 1  # so many equal rows is every canary, all of one person
+    at: tuple[str, ...] = (HONEST,)  # the clients of whom each has all rows of the canaries
+    persons: Persons | None = None  # whose rows the plan protects together
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -87,14 +92,16 @@ class Setting:
             n_iterations=self.n_iterations,
             estimate_loss=self.loss_share is not None,
             loss_share=self.loss_share,
+            persons=self.persons,
+            n_rows=self.n_rows,
         )
 
 
 def plan_on_the_line(
-    identities: Mapping[str, Identity], public_seed: int = PUBLIC_SEED, *, n_clusters: int, **settings: Any
+    identities: Mapping[str, Identity], public_seed: int = PUBLIC_SEED, *, n_clusters: int, n_rows: int = 1, **settings: Any
 ) -> Plan:
     """FastLloyd on the line, with the same radius in all rounds so that one canary can attain it in each."""
-    cap = n_clusters * (N_COMMON + 1)
+    cap = n_clusters * (N_COMMON + n_rows)
     return design_plan(
         FASTLLOYD.varied(radius="constant"),
         Domain(features=("x",), lower=(-1.0,), upper=(1.0,)),
@@ -141,6 +148,7 @@ class Experiment:
     plan: Plan
     identities: dict[str, Identity]
     canaries: IntArray  # (n_clusters, 1)
+    shared: dict[tuple[str, bytes], SharedRecords] = field(default_factory=dict)  # by client and canaries: spread once
 
     @classmethod
     def of(cls, setting: Setting, public_seed: int = PUBLIC_SEED) -> Self:
@@ -160,9 +168,26 @@ class Experiment:
         start = lloyd_of(self.plan).initial_centroids()
         if name == CURIOUS:
             return np.repeat(start, N_OWN, axis=0)
-        if name == HONEST:
-            return np.vstack([np.repeat(start, N_COMMON, axis=0), self.canaries[present]])
-        return start[:0]
+        common = np.repeat(start, N_COMMON, axis=0) if name == HONEST else start[:0]
+        mine = np.repeat(self.canaries[present], self.setting.n_rows, axis=0) if name in self.setting.at else start[:0]
+        return np.vstack([common, mine])
+
+    def answering(self, name: str, present: BoolArray) -> Records:
+        """They, as that client answers with them: every known record is a person's only one, every canary a person's n_rows."""
+        X, m = self.records(name, present), lloyd_of(self.plan)
+        if self.setting.persons is None:
+            return LocalRecords(m.domain, X)
+        n_known = len(X) - (self.setting.n_rows * int(present.sum()) if name in self.setting.at else 0)
+        ids = [b"%d" % (i if i < n_known else n_known + (i - n_known) // self.setting.n_rows) for i in range(len(X))]
+        what = name, present.tobytes()
+        if what not in self.shared:
+            self.shared[what] = SharedRecords.of_persons(m, X, ids)
+        return self.shared[what]
+
+    @property
+    def n_shares(self) -> int:
+        """Of each known record; the plan's answers are in such units."""
+        return 1 << self.plan.mechanism.share_bits
 
     def play(self, present: BoolArray, link: Link = everything_arrives) -> Run:
         """One run of the shipped path with the canaries of the clusters in `present`."""
@@ -172,7 +197,7 @@ class Experiment:
                 ClientSession(
                     self.plan,
                     name,
-                    LocalRecords(self.plan.mechanism.domain, self.records(name, present)),
+                    self.answering(name, present),
                     identity=self.identities[name],
                     noise=noise if name == CURIOUS else SystemNoise(),
                     random_bytes=os.urandom,
@@ -187,7 +212,7 @@ class Experiment:
         start = lloyd_of(self.plan).initial_centroids()
         rows = []
         for t, (query, answer) in enumerate(run.rounds):
-            known = (N_COMMON + N_OWN) * query.evaluate(start)  # answers add up
+            known = self.n_shares * (N_COMMON + N_OWN) * query.evaluate(start)  # answers add up
             if self.setting.trust is TrustMode.CLIENT_NOISE:
                 sums, counts = run.own_noise[2 * t : 2 * t + 2]
                 known += np.column_stack([sums, counts])
@@ -196,7 +221,8 @@ class Experiment:
 
     def signals(self, run: Run) -> IntArray:
         """What each canary adds to its row of each answer when present, int64 (n_iterations, n_clusters, 2)."""
-        return np.array([query.evaluate(self.canaries) for query, _ in run.rounds])
+        times = len(self.setting.at) * (self.setting.n_rows if self.setting.persons is None else self.n_shares)
+        return np.array([times * query.evaluate(self.canaries) for query, _ in run.rounds])
 
 
 View = list[tuple[Query, Answer]]
@@ -233,7 +259,7 @@ def canaries(plan: Plan, n_present: int) -> IntArray:
     m = lloyd_of(plan)
     start = m.initial_centroids()[:, 0].tolist()
     n_draws = n_present if plan.trust is TrustMode.CLIENT_NOISE else 1
-    drift = float(scales_of_one_draw(plan, m.rounds[0])[0]) * n_draws**0.5 / N_COMMON
+    drift = float(scales_of_one_draw(plan, m.rounds[0])[0]) * n_draws**0.5 / 2**m.share_bits / N_COMMON
     reach = int((m.rounds[0].squared_radius or 0) ** 0.5 - 2.5 * drift)
 
     def roomier(centroid: int) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 from fastlloyd import __version__
 
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "campaigns.md"
-SECTIONS = ("Schedules", "Kills", "Damaged stores", "Fuzzed parsers")
+SECTIONS = ("Schedules", "Kills", "Damaged stores", "Fuzzed parsers", "Persons", "Bounds", "Clipping")
 HEADING = """\
 # Campaigns
 

@@ -229,7 +229,7 @@ def noise_of_the_loss_follows_its_law(n: int) -> Verdict:
     p_values = []
     for trust in TrustMode:
         plan = Experiment.of(Setting(trust=trust, epsilon=EPSILON, loss_share=LOSS_SHARE)).plan
-        m, loss = plan.mechanism, plan.mechanism.loss
+        m, loss = plan.clustering, plan.clustering.loss
         assert loss is not None
         noise = np.array([draw_noise(plan, loss)[0, 0] for _ in range(n)])
         needed = loss.cap / gdp_mu(m.epsilon, m.delta - m.delta_slack) / LOSS_SHARE**0.5 / plan.n_shares**0.5

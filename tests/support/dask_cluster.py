@@ -1,4 +1,4 @@
-"""A Dask cluster for the tests of a module: starting it takes two seconds, and its processes go on taking time while they wait."""
+"""A Dask cluster for the tests of a module: starting it takes two seconds, and while it waits it goes on taking time."""
 
 import importlib
 from collections.abc import Iterator

@@ -28,9 +28,11 @@ from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, ev
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import run
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
-from fastlloyd.mechanisms.mechanism import Clustering, Evidence, Mechanism
+from fastlloyd.mechanisms.mechanism import Clustering, Evidence
 from fastlloyd.mechanisms.moment_lloyd import start
 from fastlloyd.mechanisms.moment_lloyd.rounds import MomentAlgorithm
+from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
 from fastlloyd.mechanisms.settings import AnyAlgorithm
@@ -98,6 +100,7 @@ def make_plan(
     estimate_loss: bool = False,
     neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     masks: Masks = Masks.GROUP,
+    persons: Persons | None = None,
 ) -> Plan:
     names = [f"c{i}" for i in range(n_clients)] if names is None else names
     return design_plan(
@@ -121,6 +124,7 @@ def make_plan(
         estimate_loss=estimate_loss,
         neighboring_relation=neighboring_relation,
         masks=masks,
+        persons=persons,
     )
 
 
@@ -178,11 +182,11 @@ class Federation:
     def plain_result(self, included: Sequence[Sequence[str]]) -> Clustering:
         """The clustering by plain integers: no ring, no masks, no messages; whose turn it is matters to nobody."""
         assert len(included) == self.plan.mechanism.n_rounds
-        return run(self.plan.mechanism, partial(self._ask, included))
+        return run(self.plan.clustering, partial(self._ask, included))
 
     def plain_centroids(self, included: Sequence[Sequence[str]]) -> IntArray | None:
         """The centroids after the rounds in which these clients were, in the same way; None if there are none yet."""
-        m: Mechanism = self.plan.mechanism
+        m: AnyRun = self.plan.mechanism
         state = m.start()
         for number in range(len(included)):
             state = m.advance(number, state, *self._ask(included, number, m.query(number, state)))
@@ -269,13 +273,13 @@ def injected(rounds: Iterable[IntArray]) -> InjectedNoise:
     return InjectedNoise([part for noise in rounds for part in (noise[:, :-1].ravel(), noise[:, -1]) if part.size])
 
 
-def injected_by_part(m: Mechanism, rounds: Iterable[IntArray]) -> InjectedNoise:
+def injected_by_part(m: AnyRun, rounds: Iterable[IntArray]) -> InjectedNoise:
     """The same for any mechanism, whose parts have as many columns as it says; for as many rounds as there is noise."""
     each = zip(m.all_rounds, rounds, strict=False)
     return InjectedNoise([part.ravel() for round, noise in each for part in parts_of(m, round, noise)])
 
 
-def parts_of(m: Mechanism, round: Round, noise: IntArray) -> list[IntArray]:
+def parts_of(m: AnyRun, round: Round, noise: IntArray) -> list[IntArray]:
     """The columns of an answer, part by part."""
     ends = np.cumsum([part.n_columns for part in m.parts(round)])[:-1]
     return np.split(noise, ends, axis=1)

@@ -1,7 +1,8 @@
 """`fastlloyd` in a process that a test has marked: MARKS (JSON), then the command line.
 
 die : [n, "before" or "after"], kill this process at its n-th commit to a store, from 0; those that only say whom a server saw
-do not count, since how many they are depends on who came together. noise : draw known noise of this name
+do not count, since how many they are depends on who came together. die_in_ledger : the same of commits to the ledger.
+noise : draw known noise of this name
 instead of genuine noise. grace : seconds that a client waits longer than the server. joining : seconds
 that a client waits for the others to join. hurry : the server waits for so many
 clients to join, and then acts as if its time for joining were over. fast : draw no picture. silence : seconds
@@ -36,7 +37,7 @@ from fastlloyd.dp import noise
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.transitions import ClientState, ServerState
 from fastlloyd.federation.runs import DurableClient, DurableServer
-from fastlloyd.federation.store import Store
+from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.events import ClientJoined, ClientLeft, Event, PeerSigned
 from fastlloyd.federation.transport.grpc.server import GrpcServer
 from fastlloyd.records import delimited, reading
@@ -47,19 +48,21 @@ from known_noise import KnownNoise
 ADDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
-def counts(events: Sequence[Event]) -> bool:
-    """Whether a commit is one of those that every such run has."""
-    return not all(isinstance(event, PeerSigned | ClientJoined | ClientLeft) for event in events)
+def counts(store: Store, events: Sequence[Event], *, in_ledger: bool = False) -> bool:
+    """Whether a commit is one of those that every such run has: to a party's store, or to its holder's ledger."""
+    is_of_run = not all(isinstance(event, PeerSigned | ClientJoined | ClientLeft) for event in events)
+    return is_of_run and (store.role is Role.HOLDER) == in_ledger
 
 
-def die_at(commit: int, when: str) -> None:
+def die_at(commit: int, when: str, *, in_ledger: bool = False) -> None:
     """Kill this process, as `kill -9` does, right before or right after a genuine commit."""
     genuine, n_commits = Store.append, 0
 
     def append(store: Store, events: Sequence[Event], **more: Any) -> None:
         nonlocal n_commits
-        is_it = n_commits == commit and counts(events)
-        n_commits += counts(events)
+        counted = counts(store, events, in_ledger=in_ledger)
+        is_it = n_commits == commit and counted
+        n_commits += counted
         if is_it and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         genuine(store, events, **more)
@@ -88,8 +91,8 @@ def full_at(commit: int) -> None:
 
     def append(store: Store, events: Sequence[Event], **more: Any) -> None:
         nonlocal n_commits
-        is_it = n_commits == commit and counts(events)
-        n_commits += counts(events)
+        is_it = n_commits == commit and counts(store, events)
+        n_commits += counts(store, events)
         if not is_it:
             return genuine(store, events, **more)
         with full_disk():
@@ -183,6 +186,8 @@ def main(marks: dict[str, Any]) -> int:
     mark_passes(marks)
     if "die" in marks:
         die_at(*marks["die"])
+    if "die_in_ledger" in marks:
+        die_at(*marks["die_in_ledger"], in_ledger=True)
     if "full" in marks:
         full_at_the_result() if marks["full"] == "result" else full_at(marks["full"])
     if "noise" in marks:

@@ -1,4 +1,4 @@
-"""Questions about moments, parameters over their whole range, records, and the same answers by the oracle."""
+"""Questions about moments and spread, parameters over their whole range, records, and the same answers by the oracle."""
 
 from collections.abc import Iterator
 
@@ -8,6 +8,7 @@ import query_reference as reference
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.mechanisms.queries.centred import ClippedLengths, ClippedSquares, SecondMoment
+from fastlloyd.mechanisms.queries.histograms import Histograms
 from fastlloyd.mechanisms.queries.nearest import ClippedOffsets, Votes
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value
 from fastlloyd.mechanisms.queries.query import Query, Question, ask
@@ -34,6 +35,7 @@ DOMAINS = [
 def questions(domain: Domain, *, units: int, count_bits: int, k: int) -> list[Question]:
     """All of them; those in a subspace where there is one that is exact."""
     asked: list[Question] = [kind(domain=domain, units=units) for kind in (ClippedLengths, ClippedSquares, SecondMoment)]
+    asked.append(Histograms(domain=domain, n_levels=2, count_bits=count_bits))
     spaces: list[Features | Subspace] = [Features(domain=domain)]
     if domain.fraction_bits < 25:
         spaces.append(Subspace(domain=domain, n_directions=min(domain.n_features, 3)))
@@ -66,6 +68,8 @@ def expected(asked: Query, X: IntArray) -> list[list[int]]:
             return [reference.clipped_squares(X, units=units, **values)]  # type: ignore[arg-type]  # the same
         case SecondMoment(units=units):
             return [reference.second_moment(X, units=units, **values)]  # type: ignore[arg-type]  # the same
+        case Histograms(count_bits=bits):
+            return [[n << bits for n in row] for row in reference.histograms(X, **values)]  # type: ignore[arg-type]  # the same
         case Votes(count_bits=bits):
             counts = reference.votes(_points(values, X), values["candidates"])  # type: ignore[arg-type]  # the same
             return [[count << bits] for count in counts]
@@ -103,7 +107,8 @@ def _value(parameter: Parameter, kind: int, generator: np.random.Generator) -> V
     rows = [_point(np.asarray(parameter.most), parameter.shape[-1:], kind, generator) for _ in range(k)]
     if k > 1 and generator.integers(2):
         rows[generator.integers(k)] = rows[0]  # coincident: a tie for all records
-    return np.array(rows).reshape(parameter.shape)
+    points: IntArray = np.maximum(np.array(rows).reshape(parameter.shape), parameter.least)
+    return points
 
 
 def _point(limits: IntArray, shape: tuple[int, ...], kind: int, generator: np.random.Generator) -> IntArray:

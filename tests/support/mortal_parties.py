@@ -18,6 +18,7 @@ import pytest
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import StateError
+from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Finish, Send
@@ -32,7 +33,7 @@ from known_noise import KnownNoise
 from stores import copy_store
 
 SERVER_KEY = identity("the server").public
-DATASET, FINGERPRINT = "patients", Fingerprint(bytes(32))
+DATASET, FINGERPRINT = DataSet(name="patients"), Fingerprint(bytes(32))
 BEFORE, AFTER = "before", "after"
 Death = tuple[int, str]
 """Which commit of a party, from 0, counted over all its lives; before or after it, or what its disk does in it."""

@@ -32,6 +32,7 @@ from fastlloyd.federation.secagg.masks import GroupMasks, MaskContext, _Pair
 from fastlloyd.mechanisms import loss
 from fastlloyd.mechanisms.lloyd import design, mechanism
 from fastlloyd.mechanisms.lloyd.mechanism import LloydRound
+from fastlloyd.mechanisms.queries.query import Question
 from fastlloyd.mechanisms.queries.relative import Moments
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 from fastlloyd.mechanisms.rounds import LossRound
@@ -85,8 +86,8 @@ def scales_of_one_round() -> AbstractContextManager[object]:
     """Plan each round as if it were the only one: the factor sqrt T is missing."""
     genuine = design._round
 
-    def mutated(settings: Any, question: Moments, _n_rounds: int, budget: Fraction) -> LloydRound:
-        return genuine(settings, question, 1, budget)
+    def mutated(settings: Any, question: Question, squared_radius: int | None, _n_rounds: int, budget: Fraction) -> LloydRound:
+        return genuine(settings, question, squared_radius, 1, budget)
 
     return patch.object(design, "_round", mutated)
 
@@ -143,7 +144,7 @@ def seeded_by_the_round() -> Iterator[None]:
     def mutated(genuine: Callable[..., IntArray]) -> Callable[..., IntArray]:
         def draw(plan: Plan, round: LloydRound, given: Any, *n_present: int) -> IntArray:
             number = next(i for i, other in enumerate(plan.mechanism.rounds) if other is round)
-            source[:] = [SeededNoise(int(plan.mechanism.public_seed, 16) * number)]
+            source[:] = [SeededNoise(int(plan.clustering.public_seed, 16) * number)]
             return genuine(plan, round, given, *n_present)
 
         return draw
@@ -274,8 +275,8 @@ def law_power(wrong_cdf: Callable[[float], checks.Cdf], n: int) -> float:
 def loss_law_power(n: int) -> float:
     """The same for the noise on the loss, which is drawn with half the scale where the whole budget is four times its share."""
     plan = Experiment.of(Setting(trust=TrustMode.SERVER_NOISE, epsilon=EPSILON, loss_share=checks.LOSS_SHARE)).plan
-    assert plan.mechanism.loss is not None
-    scale = float(plan.mechanism.loss.scale)
+    assert plan.clustering.loss is not None
+    scale = float(plan.clustering.loss.scale)
     return checks.law_power(_halved_cdf(scale), scale, n, checks.LOSS_ALPHA / 2)
 
 

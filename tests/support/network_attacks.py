@@ -230,7 +230,7 @@ class Attacks(Parts):
         liar, victim = self._client(b), self._client(b + 1).name
         match liar._phase:
             case ClientRounds(_awaiting=(answer, noise)) as rounds:
-                m: Mechanism = self.plan.mechanism
+                m: Mechanism = self.plan.clustering
                 data = m.write_state(rounds.number - 2, m.advance(rounds.number - 2, rounds._state, answer, noise))
                 box = seal_parameters(rounds._keys.group_key, rounds._context(), victim, bytes(16), data)
                 signature = rounds._keys.own.sign(rounds._keys.key_set.proposal(victim, rounds.number, bytes(16), box))
@@ -263,7 +263,7 @@ class Attacks(Parts):
         """A client that has ended confirms for all: it has the group key, and so the HMAC of everybody, but not their keys."""
         match self._client(b)._phase:
             case ClientRounds(state=ClientState.CONFIRMING) as rounds:
-                agreed, ending = rounds._keys.key_set, rounds._ending(rounds._clustering())
+                agreed, ending = rounds._keys.key_set, rounds._ending(rounds._found())
                 macs = [(name, ending.confirmation(name)) for name in agreed.names]
                 forged = [(name, mac, rounds._keys.own.sign(agreed.confirmation(name, mac))) for name, mac in macs]
                 self._sneak(a, Confirmations(tuple(forged)))

@@ -30,7 +30,8 @@ from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.settings import AnyAlgorithm
-from fastlloyd.reports.result import EXACT, PLAN, Result
+from fastlloyd.reports.result import Result
+from fastlloyd.reports.run_result import EXACT, PLAN
 from federation import Federation
 from known_noise import KnownNoise
 
@@ -222,7 +223,7 @@ class Site:
         server_noise = [self.plan.draw_server_noise(e, KnownNoise(SERVER_NAME)) for e in exchanges]
         everyone = (NAMES,) * len(exchanges)
         clustering = Federation(self.plan, X, client_noise, server_noise).plain_result(everyone)
-        return Result.of_run(self.plan, ClientResult(clustering=clustering, included=everyone, unconfirmed=())).files()
+        return Result.of_run(self.plan, ClientResult(found=clustering, included=everyone, unconfirmed=())).files()
 
     def run_to_the_end(self, deaths: dict[str, list[Death]] | None = None, **more: Any) -> int:
         """Start everyone, again whenever somebody died; how often somebody did. Results are compared with `expected`.

@@ -51,6 +51,15 @@ def place(X: GridArray, origin: IntArray, directions: IntArray) -> list[Vector]:
     ]
 
 
+def histograms(X: GridArray, start: IntArray, step: IntArray) -> list[Vector]:
+    """Per feature, how many records lie in each of 8 nodes, then in each of 64 leaves of `step` from `start` on."""
+    rows = []
+    for j, (low, width) in enumerate(zip(start.tolist(), step.tolist(), strict=True)):
+        leaves = [min(max((x - low) // width, 0), 63) for x in X[:, j].tolist()]
+        rows.append([sum(leaf // 8 == node for leaf in leaves) for node in range(8)] + [leaves.count(i) for i in range(64)])
+    return rows
+
+
 def clipped_lengths(X: GridArray, centre: IntArray, radius: int, units: int) -> int:
     """Sum of the clipped |x - centre|."""
     return sum(clipped_length(z, radius, units) for z in offsets(X, centre))

@@ -49,7 +49,7 @@ def expected(federation: Federation) -> ClientResult:
     }
     server = [plan.draw_server_noise(e, KnownNoise(SERVER)) for e in plan.mechanism.all_rounds]
     known = Federation(plan, federation.X, clients, server)
-    return ClientResult(clustering=known.plain_result(everyone), included=tuple(everyone), unconfirmed=())
+    return ClientResult(found=known.plain_result(everyone), included=tuple(everyone), unconfirmed=())
 
 
 RESULTS = {kind: expected(FEDERATIONS[kind]) for kind in KINDS}

@@ -23,7 +23,9 @@ def compile_share(config: pytest.Config) -> None:
     number, of = place(config)
     if not of:
         return
-    modules = [importlib.import_module(f"{compiled.__name__}.{found.name}") for found in pkgutil.iter_modules(compiled.__path__)]
+    modules = [
+        importlib.import_module(f"{compiled.__name__}.{found.name}") for found in pkgutil.iter_modules(compiled.__path__)
+    ]
     kernels = dict.fromkeys(one for module in modules for one in vars(module).values() if type(one).__name__ == "_Kernel")
     for kernel in list(kernels)[number::of]:
         kernel.code = kernel._compiled()

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.protocol.messages import Broadcast, Message
 from fastlloyd.federation.runs import DurableClient, DurableServer
@@ -67,7 +68,7 @@ def soak(
                 LocalRecords(plan.mechanism.domain, federation.X[name]),
                 identity=identity(name),
                 store=store,
-                dataset="records",
+                dataset=DataSet(name="records"),
                 fingerprint=Fingerprint(bytes(32)),
                 noise=injected(federation.client_noise[name]),
                 random_bytes=entropy(name),

@@ -6,26 +6,27 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.neighboring import NeighboringRelation, Neighbours
 from fastlloyd.errors import StateError
+from fastlloyd.federation.admission import reservation_of
 from fastlloyd.federation.protocol import messages
 from fastlloyd.federation.store import LogPosition, Role, Store, read
 from fastlloyd.federation.store import files as layout
+from fastlloyd.federation.store.costs import Cost, EarlierRunCost, ExchangeCost, PlannedCost, RunCost
 from fastlloyd.federation.store.events import (
-    Cost,
-    EarlierRunCost,
     EarlierRunReserved,
     ExchangeCharged,
-    ExchangeCost,
+    LimitSet,
     MessageRecorded,
     PeerSeen,
-    RunCost,
+    PersonRunReserved,
     RunReserved,
     recorded,
 )
 
 OWNER = hashlib.sha256(b"owner").digest()
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
+ADDED, REPLACED = Neighbours(ADD), Neighbours(REPLACE)  # one record
 
 
 def run_id(number: int) -> bytes:
@@ -78,6 +79,13 @@ def reserved(run: bytes, dataset: str = "patients", n_exchanges: int = 3, finger
     )
 
 
+def reserved_as(cost: PlannedCost, run: bytes, dataset: str = "patients") -> RunReserved | PersonRunReserved:
+    """The reservation of a run of this cost."""
+    return reservation_of(
+        cost, run_id=run, digest=hashlib.sha256(run).digest(), client="clinic-a", dataset=dataset, fingerprint=bytes(32)
+    )
+
+
 def upload(run: bytes, number: int, payload: bytes = b"sixteen bytes...") -> tuple[MessageRecorded, bytes]:
     message = messages.Upload(number, hashlib.sha256(run).digest()[:8], payload)
     return recorded(run, message), messages.encode(message)
@@ -104,11 +112,17 @@ def killed(folder: Path, role: Role) -> tuple[Path, LogPosition]:
     with new_store(folder / "alive", role) as store:
         if role is Role.CLIENT:
             store.append([reserved(run, n_exchanges=4)], secrets={(run, "key"): bytes(32)})
+        if role is Role.HOLDER:
+            store.append([reserved(run, n_exchanges=4)])
         for number in range(1, 5):
             event, message = upload(run, number)
             seen = PeerSeen(name="b", position=LogPosition(number, bytes(32)))
             charged = ExchangeCharged(run_id=run, number=number)
-            store.append([event, charged if role is Role.CLIENT else seen], messages=[message])
+            if role is Role.HOLDER:
+                store.append([charged])
+                store.append([LimitSet(dataset="patients", epsilon=float(number), delta=0.0)])
+            else:
+                store.append([event, charged if role is Role.CLIENT else seen], messages=[message])
         return copy_store(store.path, folder / "killed"), store.position
 
 

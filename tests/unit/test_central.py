@@ -69,6 +69,8 @@ def test_no_records_at_all_are_clustered_like_any_others() -> None:
 class Elsewhere:
     """Records that say how many they are, and answer zeros."""
 
+    share_bits = 0
+
     def __init__(self, *counts: int | None, domain: Domain = DOMAIN) -> None:
         self.domain = domain
         self.n, *self._counts = counts

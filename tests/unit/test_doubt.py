@@ -225,12 +225,12 @@ def test_sums_of_clusters_are_held_to_less_than_what_ends_a_run() -> None:
     plan = design_plan(FASTLLOYD, domain, clients=clients, **settings)
     X = domain.to_grid(np.random.default_rng(1).uniform(-1, 1, (10_000, 2)))
     limits = Plausible.of(plan)
-    for number, exact, _ in asked(plan.mechanism, SeededNoise(1), X):
+    for number, exact, _ in asked(plan.clustering, SeededNoise(1), X):
         noise = AnswerNoise(deviations=plan.deviations(plan.mechanism.rounds[number], 5), share=1.0)
         factors = []
         for row in range(5):
             ends = len(X) * limits.bounds[number][0] + limits.reaches[number][0] - exact[row, 0]
-            factors.append(ends / least_doubted(plan.mechanism, number, exact, (row, 0), 1, len(X), noise, n_draws=5))
+            factors.append(ends / least_doubted(plan.clustering, number, exact, (row, 0), 1, len(X), noise, n_draws=5))
         assert np.median(factors) > 4
 
 

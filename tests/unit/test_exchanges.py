@@ -39,7 +39,8 @@ from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.loss import planned_share
-from fastlloyd.mechanisms.mechanism import MAX_LOSS_CAP, MAX_RECORDS, Mechanism
+from fastlloyd.mechanisms.mechanism import MAX_LOSS_CAP, Mechanism
+from fastlloyd.mechanisms.private_run import MAX_RECORDS
 from fastlloyd.mechanisms.rounds import LossRound, draw
 from fastlloyd.mechanisms.uncertainty import loss_estimate
 from fastlloyd.testing import SeededNoise
@@ -273,7 +274,7 @@ def test_a_radius_beyond_the_domain_caps_nothing() -> None:
 
 def test_the_loss_is_one_more_released_number_with_its_own_share_of_noise() -> None:
     with_loss, without = plan(n_iterations=3), plan(n_iterations=3, estimate_loss=False)
-    m = with_loss.mechanism
+    m = with_loss.clustering
     assert m.n_released == without.mechanism.n_released + 1
     assert m.delta_slack >= aliasing_slack(m.epsilon, m.n_released, with_loss.n_shares)
     (share,) = with_loss.share_scales(loss_of(m), with_loss.n_clients)
@@ -289,7 +290,7 @@ def test_a_share_of_the_loss_on_a_coarse_grid_is_raised_to_four_units() -> None:
         FASTLLOYD, square(1), clients=CLIENTS, run_id=bytes(16), n_clusters=2, epsilon=8.0,
         public_seed=PublicSeed.from_int(0), estimate_loss=True, loss_share=0.5,
     )  # fmt: skip
-    loss = loss_of(of.mechanism)
+    loss = loss_of(of.clustering)
     assert loss.scale / 2 < MIN_SHARE_DEVIATION
     assert of.share_scales(loss, of.n_clients) == (Fraction(MIN_SHARE_DEVIATION),)
 
@@ -297,7 +298,7 @@ def test_a_share_of_the_loss_on_a_coarse_grid_is_raised_to_four_units() -> None:
 @TRUST
 def test_a_ring_holds_the_loss_or_is_refused(trust: TrustMode) -> None:
     load = ring_load(plan(trust))
-    loss = loss_of(plan(trust).mechanism)
+    loss = loss_of(plan(trust).clustering)
     assert load.loss.bound == loss.cap
     assert load.loss.scale == plan(trust).total_scales(loss)[0]
     # the worst sum of the loss, in units of the ring, is below half of it with room for the noise
@@ -371,7 +372,7 @@ def test_noise_of_several_parts_is_drawn_part_by_part() -> None:
 @TRUST
 def test_clients_and_server_draw_the_noise_of_the_loss_once(trust: TrustMode) -> None:
     of = plan(trust)
-    loss = loss_of(of.mechanism)
+    loss = loss_of(of.clustering)
     client, server = Recorder(), Recorder()
     assert of.draw_client_noise(loss, client, of.n_clients).shape == of.draw_server_noise(loss, server).shape == (1, 1)
     asked = (client.asked, server.asked)
@@ -413,8 +414,8 @@ def test_the_estimate_is_unbiased_and_its_standard_error_is_true(algorithm: Algo
 @pytest.mark.parametrize("n_included", [2, 3])
 def test_the_standard_error_of_a_run_is_that_of_the_shares_in_it(n_included: int, masks: Masks) -> None:
     of = plan(max_dropouts=1, masks=masks)
-    loss = loss_of(of.mechanism)
-    m = of.mechanism
+    loss = loss_of(of.clustering)
+    m = of.clustering
     clustering = central.cluster(m, LocalRecords(m.domain, m.domain.to_grid([[0.5, 0.5]])), SeededNoise(1))
     estimate = loss_estimate_of_run(of, clustering, n_included)
     assert estimate is not None
@@ -422,7 +423,7 @@ def test_the_standard_error_of_a_run_is_that_of_the_shares_in_it(n_included: int
     drawn = [sum(int(of.draw_client_noise(loss, noise, n_included)[0, 0]) for _ in range(n_included)) for _ in range(2000)]
     assert np.std(drawn) * 2.0**loss.shift / 4**16 == pytest.approx(estimate.standard_error, rel=0.08)  # 5 errors, seeded
     served = plan(TrustMode.SERVER_NOISE)
-    assert loss_estimate_of_run(served, clustering, n_included) == loss_estimate(served.mechanism, clustering)
+    assert loss_estimate_of_run(served, clustering, n_included) == loss_estimate(served.clustering, clustering)
 
 
 def test_without_the_loss_there_is_no_estimate() -> None:

@@ -30,11 +30,11 @@ from fastlloyd.reports.explain import certainty, explain, noise_factor
 from fastlloyd.reports.statement import (
     NOT_PROTECTED,
     NOT_PROTECTED_FEDERATED,
-    PROTECTED,
     cautions,
     mechanism_statement,
     plan_cautions,
     plan_statement,
+    protected,
     totals,
 )
 from kinds import lloyd_of
@@ -160,7 +160,7 @@ def test_the_statement_is_the_mechanism_in_words_and_numbers(algorithm: Algorith
     assert statement["unit_of_protection"] == "one record (row)"
     assert statement["features"] == ["age", "size"]
     assert statement["mechanism_digest"] == m.digest.hex()
-    assert statement["protected"] == PROTECTED
+    assert statement["protected"] == protected(m, federated=False)
     assert statement["not_protected"] == NOT_PROTECTED
     if algorithm is SULLOYD:
         assert statement["mu"] is None
@@ -290,7 +290,7 @@ def test_nothing_that_is_explained_can_depend_on_data() -> None:
         (explain, ["plan"]),
         (coalitions, ["plan", "n_included"]),  # how many clients took part is public
         (plan_statement, ["plan", "n_included"]),
-        (mechanism_statement, ["m"]),
+        (mechanism_statement, ["m", "federated"]),
         (noise_factor, ["plan", "n_included"]),
         (LloydMechanism.expected_standard_errors, ["self", "noise_factor"]),
     ):

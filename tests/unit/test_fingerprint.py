@@ -2,23 +2,27 @@
 
 import hmac
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from fastlloyd.base.arrays import FloatArray, RealArray
 from fastlloyd.base.randomness import keystream, length_prefixed
+from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError
-from fastlloyd.federation.fingerprint import Fingerprint, RecordsHash, sorted_fingerprint
-from fastlloyd.federation.ledger import check_records
+from fastlloyd.federation.admission import check_records
+from fastlloyd.federation.fingerprint import Fingerprint, PersonsHash, RecordsHash, sorted_fingerprint
 from fastlloyd.federation.store import History, Role
-from fastlloyd.federation.store.events import SortedRunReserved
+from fastlloyd.federation.store.costs import PersonRunCost
+from fastlloyd.federation.store.events import PersonRunReserved, SortedRunReserved
+from fastlloyd.records.ids import TextIds
 from fastlloyd.records.table import ColumnBlock
-from stores import reserved, run_id
+from stores import reserved, reserved_as, run_id
 
 KEY = b"k" * 32
 CELLS = st.floats(allow_nan=False, allow_infinity=False)
@@ -152,3 +156,62 @@ def test_entries_of_earlier_versions_are_compared_by_their_own_kind() -> None:
     assert check_records(history, "new", Fingerprint(b"s" * 32, lambda: b"x" * 32)) == []
     assert check_records(history, "new", Fingerprint(b"s" * 32)) == ["patients"]
     assert check_records(history, "patients", Fingerprint(b"s" * 32)) == []
+
+
+# Of persons
+
+
+def of_persons(key: bytes, columns: list[str], values: FloatArray, ids: list[bytes]) -> bytes:
+    known = PersonsHash(key, columns)
+    known.add(ColumnBlock(list(np.ascontiguousarray(values.T)), TextIds.of(ids)))
+    return known.digest()
+
+
+@given(values=tables(), data=st.data())
+def test_the_order_of_rows_and_columns_does_not_matter_where_persons_are_told_apart(
+    values: FloatArray, data: st.DataObject
+) -> None:
+    ids = [b"%d" % data.draw(st.integers(0, 2)) for _ in values]
+    rows = data.draw(st.permutations(range(len(values))))
+    order = data.draw(st.permutations(range(values.shape[1])))
+    columns = names(values)
+    known = of_persons(KEY, columns, values, ids)
+    assert of_persons(KEY, [columns[i] for i in order], values[rows][:, order], [ids[i] for i in rows]) == known
+    assert of_persons(b"l" * 32, columns, values, ids) != known
+    assert in_one_block(KEY, columns, values) != known
+
+
+@given(values=tables(), data=st.data())
+def test_another_id_of_a_row_makes_another_fingerprint_of_persons_alone(values: FloatArray, data: st.DataObject) -> None:
+    ids = [b"%d" % data.draw(st.integers(0, 2)) for _ in values]
+    changed, row = list(ids), data.draw(st.integers(0, len(values) - 1))
+    changed[row] = data.draw(st.sampled_from([ids[row] + b"0", b"0" + ids[row], b"x"]))
+    assert of_persons(KEY, names(values), values, changed) != of_persons(KEY, names(values), values, ids)
+
+
+def test_two_persons_who_swap_rows_make_another_fingerprint() -> None:
+    values = np.array([[1.0], [2.0], [3.0]])
+    assert of_persons(KEY, ["x"], values, [b"a", b"b", b"b"]) != of_persons(KEY, ["x"], values, [b"b", b"a", b"b"])
+
+
+def test_a_run_goes_on_with_the_same_persons_only_and_data_sets_are_told_apart_without_them() -> None:
+    person = PersonRunCost(
+        neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
+        costs=reserved(run_id(1)).cost.costs,
+        epsilon=1.0,
+        delta=1e-6,
+        distance=Fraction(0),
+        unit="patient",
+        max_clients=1,
+        one_row_each=False,
+    )
+    mine, others = Fingerprint(bytes(32), of_persons=b"a" * 32), Fingerprint(bytes(32), of_persons=b"b" * 32)
+    made = reserved_as(person, run_id(1))
+    assert isinstance(made, PersonRunReserved)
+    begun = replace(made, persons=b"a" * 32)
+    assert mine.goes_on_with(begun)
+    assert not others.goes_on_with(begun)
+    assert not Fingerprint(bytes(32)).goes_on_with(begun)
+    assert others.is_of(begun)
+    assert Fingerprint(bytes(32)).goes_on_with(reserved(run_id(1)))
+    assert begun.under(run_id(2)).persons is None

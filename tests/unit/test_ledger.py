@@ -15,30 +15,22 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.accountant import Accountant, GaussianRelease, GeometricRelease
 from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
-from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.neighboring import NeighboringRelation, Neighbours
 from fastlloyd.errors import BudgetError
+from fastlloyd.federation.admission import check, check_records, reserve
 from fastlloyd.federation.fingerprint import Fingerprint
-from fastlloyd.federation.ledger import (
-    Account,
-    Proviso,
-    account,
-    accounts,
-    check,
-    check_records,
-    check_sums,
-    reserve,
-    run_cost,
-)
+from fastlloyd.federation.ledger import Account, Proviso, account, accounts, check_sums, run_cost
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.spending import Spending, set_aside
 from fastlloyd.federation.store import History, Role
-from fastlloyd.federation.store.events import Cost, Event, ExchangeCharged, ExchangeCost, LimitSet, Outcome, RunCost
+from fastlloyd.federation.store.costs import Cost, ExchangeCost, PlannedCost, RunCost
+from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm
 from federation import make_plan
-from stores import ADD, REPLACE, cost, earlier, pure_cost, reserved, run_id
+from stores import ADD, ADDED, REPLACE, cost, earlier, pure_cost, reserved, reserved_as, run_id
 
 DELTA = 1e-6
 KEY = b"k" * 32
@@ -59,15 +51,15 @@ def history(*events: Event) -> History:
     return History(Role.CLIENT).followed_by(events)
 
 
-def of_costs(*costs: RunCost, limit: tuple[float, float] | None = None) -> History:
+def of_costs(*costs: PlannedCost, limit: tuple[float, float] | None = None) -> History:
     """A client whose runs, one per cost, have reserved everything."""
     limits = [] if limit is None else [LimitSet(dataset="patients", epsilon=limit[0], delta=limit[1])]
-    runs = [msgspec.structs.replace(reserved(run_id(n)), cost=each) for n, each in enumerate(costs)]
+    runs = [reserved_as(each, run_id(n)) for n, each in enumerate(costs)]
     return history(*limits, *runs)
 
 
-def whole(cost: RunCost, relation: NeighboringRelation | None = None) -> Spending:
-    return Spending.of([(cost, range(1, len(cost.costs) + 1))], relation or cost.neighboring_relation)
+def whole(cost: PlannedCost, relation: NeighboringRelation | None = None) -> Spending:
+    return Spending.of([(cost, range(1, len(cost.costs) + 1))], Neighbours(relation or cost.neighboring_relation))
 
 
 # The cost of a mechanism
@@ -161,7 +153,7 @@ def test_spent_never_falls_but_by_what_the_end_of_a_run_releases(runs: list[tupl
         if ends:
             before, open_run = account(now, "patients").spent, now.runs[run]
             now = now.followed_by([open_run.end(Outcome.ABORTED)])
-            released = Spending.of([(reserved(run, n_exchanges=n_exchanges).cost, open_run.uncharged)], ADD)
+            released = Spending.of([(reserved(run, n_exchanges=n_exchanges).cost, open_run.uncharged)], ADDED)
             assert account(now, "patients").spent.mu_squared == before.mu_squared - released.mu_squared
     charges = sum((Fraction(len(run.charged), 100) for run in now.runs.values()), Fraction(0))
     assert account(now, "patients").spent.mu_squared >= charges
@@ -196,10 +188,10 @@ def replacing(square: Fraction) -> RunCost:
 def test_runs_are_counted_for_replaced_records_as_long_as_all_are_made_for_that() -> None:
     quarter = Fraction(1, 4)
     one = account(of_costs(replacing(quarter), replacing(quarter)), "patients")
-    assert (one.relation, one.spent.mu_squared, one.otherwise.mu_squared) == (REPLACE, 8 * quarter, 2 * quarter)
+    assert (one.asked.relation, one.spent.mu_squared, one.otherwise.mu_squared) == (REPLACE, 8 * quarter, 2 * quarter)
     one = account(of_costs(replacing(quarter), cost(quarter)), "patients")
-    assert (one.relation, one.spent.mu_squared, one.otherwise.mu_squared) == (ADD, 2 * quarter, 8 * quarter)
-    assert account(history(LimitSet(dataset="patients", epsilon=1.0, delta=DELTA)), "patients").relation is ADD
+    assert (one.asked.relation, one.spent.mu_squared, one.otherwise.mu_squared) == (ADD, 2 * quarter, 8 * quarter)
+    assert account(history(LimitSet(dataset="patients", epsilon=1.0, delta=DELTA)), "patients").asked == ADDED
 
 
 def test_a_run_for_added_records_that_ended_before_its_first_upload_still_says_what_the_limit_speaks_of() -> None:
@@ -207,7 +199,7 @@ def test_a_run_for_added_records_that_ended_before_its_first_upload_still_says_w
     now = of_costs(cost(Fraction(1, 4)), replacing(Fraction(1, 4)))
     now = now.followed_by([now.runs[run_id(0)].end(Outcome.ABORTED)])
     one = account(now, "patients")
-    assert (one.relation, one.spent.mu_squared) == (ADD, Fraction(1, 4))
+    assert (one.asked.relation, one.spent.mu_squared) == (ADD, Fraction(1, 4))
 
 
 # What the first run decides

@@ -31,7 +31,8 @@ from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, RadiusSchedule
 from fastlloyd.mechanisms.lloyd.design import count_share
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
-from fastlloyd.mechanisms.mechanism import MAX_CLUSTERS, MAX_RECORDS, usable_delta
+from fastlloyd.mechanisms.mechanism import MAX_CLUSTERS
+from fastlloyd.mechanisms.private_run import MAX_RECORDS, usable_delta
 from fastlloyd.mechanisms.rounds import SCALE_UNITS
 from fastlloyd.testing import InjectedNoise, SeededNoise
 

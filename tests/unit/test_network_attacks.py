@@ -12,6 +12,7 @@ import pytest
 
 from fastlloyd.cli import network
 from fastlloyd.errors import RemoteProtocolError, StateError
+from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.plan import Masks
@@ -60,7 +61,7 @@ def durable_c0(federation: Federation, store: Store) -> DurableClient:
         LocalRecords(federation.plan.mechanism.domain, federation.X["c0"]),
         identity=identity("c0"),
         store=store,
-        dataset="records",
+        dataset=DataSet(name="records"),
         fingerprint=Fingerprint(bytes(32)),
         noise=injected(federation.client_noise["c0"]),
         random_bytes=entropy("c0"),
@@ -163,7 +164,7 @@ def test_an_identity_that_is_reached_by_a_link_has_the_one_ledger_beside_its_fil
         store.append([LimitSet(dataset="records", epsilon=1.0, delta=1e-6)])
     with network.store_of(known.public, link, None, Role.CLIENT) as store:
         assert store.path == file.with_name("c0.store")
-        assert "records" in store.history.limits
+        assert ("records", None) in store.history.limits
 
 
 def test_a_server_that_forgot_a_sum_that_a_client_has_opened_is_refused(federation: Federation, made: Made) -> None:

@@ -53,7 +53,7 @@ def _federated(result: Result) -> Result:
         masks=Masks.GROUP,
     )
     return Result(
-        mechanism=plan.mechanism,
+        mechanism=plan.clustering,
         centroids=result.centroids,
         noisy_counts=result.noisy_counts,
         count_error=result.count_error,

@@ -30,7 +30,7 @@ EACH = pytest.mark.parametrize("algorithm", [FASTLLOYD, MOMENTLLOYD, SULLOYD], i
 
 @functools.cache
 def mechanism(algorithm: AnyAlgorithm, epsilon: float) -> Mechanism:
-    return make_plan(algorithm=algorithm, trust=TrustMode.SERVER_NOISE, epsilon=epsilon).mechanism
+    return make_plan(algorithm=algorithm, trust=TrustMode.SERVER_NOISE, epsilon=epsilon).clustering
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
@@ -90,7 +90,7 @@ def study_of_two(trust: TrustMode, algorithm: AnyAlgorithm = MOMENTLLOYD) -> Pla
 
 def subtracted(plan: Plan, own: IntArray, others: IntArray, seed: int) -> tuple[float, float]:
     """What one of two learns of the other's records from the first sum: their number, and the mean of their first feature."""
-    m, noise = plan.mechanism, SeededNoise(seed)
+    m, noise = plan.clustering, SeededNoise(seed)
     first = m.rounds[0]
     assert isinstance(first, MeanRound)
     mechanism: Mechanism = m

@@ -15,8 +15,8 @@ from scipy.stats import norm
 from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, gdp_mu, pure_mu_squared
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.spending import Spending, set_aside
-from fastlloyd.federation.store.events import Cost, RunCost
-from stores import ADD, REPLACE, cost, earlier, pure_cost, run_id
+from fastlloyd.federation.store.costs import Cost, RunCost
+from stores import ADDED, REPLACE, REPLACED, cost, earlier, pure_cost, run_id
 
 FloatArray = NDArray[np.float64]
 E, DELTA = 3.0, 1e-4  # the limit that all of the choosers below are held to
@@ -26,7 +26,7 @@ NOTHING = Spending()
 
 
 def spent(*costs: RunCost) -> Spending:
-    return Spending.of([(each, range(1, len(each.costs) + 1)) for each in costs], ADD)
+    return Spending.of([(each, range(1, len(each.costs) + 1)) for each in costs], ADDED)
 
 
 # The worst chooser. All that it has seen is summed up in one number, the log likelihood ratio x of two neighbours; what it wins
@@ -230,9 +230,9 @@ def test_shares_of_noise_have_a_millionth_of_delta_in_all_runs_together() -> Non
 
 def test_what_nobody_knows_fits_no_limit() -> None:
     unknown = earlier(run_id(1), Cost(Fraction(1, 10**4), Fraction(0)), relation=REPLACE).cost
-    one = Spending.of([(unknown, [1])], ADD)
+    one = Spending.of([(unknown, [1])], ADDED)
     assert one.n_unknown == 1
     assert math.isinf(one.epsilon(0.5))
     assert not one.fits(1e6, 0.5, NOTHING)
     assert one.left(1e6, 0.5, NOTHING) == one.left_pure(1e6) == 0
-    assert Spending.of([(unknown, [1])], REPLACE).fits(1.0, 1e-6, NOTHING)
+    assert Spending.of([(unknown, [1])], REPLACED).fits(1.0, 1e-6, NOTHING)

@@ -108,7 +108,7 @@ def test_the_deviation_of_a_run_is_the_noise_factor_times_what_the_guarantee_nee
         max_dropouts=2,
         masks=masks,
     )
-    central = noise_deviation(plan.mechanism)
+    central = noise_deviation(plan.clustering)
     assert noise_factor(plan) == noise_factor(plan, 6)
     for n in (4, 5, 6):
         found, factor = noise_deviation_of_run(plan, n), noise_factor(plan, n)
@@ -129,7 +129,7 @@ def test_in_server_noise_the_number_of_clients_does_not_matter() -> None:
         max_dropouts=1,
         masks=Masks.GROUP,
     )
-    assert noise_deviation_of_run(plan, 1) == noise_deviation_of_run(plan, 2) == noise_deviation(plan.mechanism)
+    assert noise_deviation_of_run(plan, 1) == noise_deviation_of_run(plan, 2) == noise_deviation(plan.clustering)
 
 
 def test_an_example_by_hand() -> None:

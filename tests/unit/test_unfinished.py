@@ -7,7 +7,7 @@ import pytest
 from fastlloyd.federation.plan.plan import Masks, Plan
 from fastlloyd.federation.protocol.actions import Unfinished
 from fastlloyd.reports.coalitions import coalitions
-from fastlloyd.reports.result import UNFINISHED
+from fastlloyd.reports.run_result import UNFINISHED
 from fastlloyd.reports.unfinished import contents
 from federation import make_plan
 from kinds import lloyd_of

@@ -9,7 +9,7 @@ import pytest
 
 from fastlloyd.base import files
 from fastlloyd.errors import OutputError
-from fastlloyd.reports.result import FILES
+from fastlloyd.reports.run_result import FILES
 
 CONTENTS = {"centroids.csv": b"a,b\n", "privacy.json": b"{}\n"}
 

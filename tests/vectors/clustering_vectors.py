@@ -154,7 +154,7 @@ def federated_answer(name: str, case: Case) -> dict[str, Any]:
     p = internals.plan(within, settings, [each + (number < more) for number in range(n_clients)])
     with repeatable_noise():
         run = internals.federated(p, X, drops, zlib.crc32(name.encode()))
-    return _answer(p.to_toml(), run.clustering, internals.figures_of(p.mechanism, run.clustering, (p, run))) | {
+    return _answer(p.to_toml(), run.clustering, internals.figures_of(p.clustering, run.clustering, (p, run))) | {
         "included": [list(names) for names in run.included],
         "unconfirmed": list(run.unconfirmed),
         "coalitions": plain(internals.coalitions(p)),

@@ -23,6 +23,8 @@ RESULTS = {
     "finished/result-a": FastLloyd,
 }
 """Folders of results, with the estimator of each."""
+LATER = [("dataset", None)]
+"""Parameters that came later, with the values that leave all as it was."""
 OF_VERSION_4 = [f"version-4/{masks}" for masks in ("group", "pairwise")]
 STORES = [
     *(f"{run}/{name}.store" for run in ("finished", "interrupted") for name in ("a", "b", "sums")),
@@ -75,7 +77,7 @@ def _answers(kept: Path) -> Iterator[tuple[str, Any]]:
                 "noisy_counts": model.noisy_counts_,
                 "status": model.cluster_status_.tolist(),
                 "digest": model.mechanism_.digest.hex(),
-                "parameters": {key: str(value) for key, value in model.get_params().items()},
+                "parameters": {key: str(value) for key, value in model.get_params().items() if (key, value) not in LATER},
             },
         )
     for form in ("csv", "markdown", "text"):

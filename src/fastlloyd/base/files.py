@@ -175,7 +175,7 @@ def write_new_folder(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
                 raise
 
 
-def check_file(path: Path, *, heading: str, force: bool) -> None:
+def check_file(path: Path, *, heading: str | bytes, force: bool) -> None:
     """Refuse a file that exists; with `force`, only one that does not begin with `heading`. Raises OutputError."""
     if not path.exists():
         return
@@ -183,18 +183,28 @@ def check_file(path: Path, *, heading: str, force: bool) -> None:
         raise OutputError(f"{path} exists already; choose another name, or replace it with --force")
     if not path.is_file():  # a folder; or a device or pipe, which may have no end
         raise OutputError(f"{path} is not a file that can be replaced; choose another name")
+    expected = heading.encode() if isinstance(heading, str) else heading
     try:
         with path.open("rb") as file:
-            beginning = file.read(len(heading.encode()))
+            beginning = file.read(len(expected))
     except OSError as error:
         raise OutputError(f"{path} cannot be read ({error.strerror}); choose another name") from None
-    if beginning != heading.encode():
+    if beginning != expected:
         raise OutputError(f"{path} is not a file of this kind and is left alone; choose another name")
 
 
 def write_file(path: Path, text: str) -> None:
     """Make or replace the file `path`, or leave everything as it was. Raises OutputError."""
     write_chunks(path, [text])
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Like `write_file`, for what is no text."""
+    try:
+        with replacing(path.resolve()) as file:
+            file.write(data)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written ({error.strerror})") from None
 
 
 def write_chunks(path: Path, chunks: Iterable[str]) -> None:

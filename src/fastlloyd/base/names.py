@@ -14,6 +14,7 @@ from fastlloyd.errors import DataError, PlanError
 
 E = TypeVar("E", bound=enum.Enum)
 T = TypeVar("T")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # of an algorithm, a party, a data set, a unit of protection
 _LISTED = 20  # names shown at most
 
 

@@ -26,7 +26,7 @@ FRACTION = re.compile(r"-?[0-9]{1,80}(/[0-9]{1,80})?")  # no exponents: 1e999999
 def to_builtins(document: msgspec.Struct) -> dict[str, Any]:
     """The document as tables, lists, strings and numbers; what is None is left out."""
     content = msgspec.to_builtins(document, enc_hook=_encode)
-    return _without_none(content)  # type: ignore[no-any-return]  # a Struct becomes a dict
+    return without_none(content)  # type: ignore[no-any-return]  # a Struct becomes a dict
 
 
 def canonical(document: msgspec.Struct) -> bytes:
@@ -121,9 +121,10 @@ def _decode(kind: type, value: object) -> Fraction:
     raise ValueError(f'expected a fraction such as "13/4", got {value!r:.40}')
 
 
-def _without_none(value: Any) -> Any:
+def without_none(value: Any) -> Any:
+    """Leave out what is None, which TOML does not have."""
     if isinstance(value, dict):
-        return {key: _without_none(item) for key, item in value.items() if item is not None}
+        return {key: without_none(item) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):
-        return [_without_none(item) for item in value]
+        return [without_none(item) for item in value]
     return value

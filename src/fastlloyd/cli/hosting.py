@@ -225,7 +225,7 @@ def server_process(
     public = PrivateIdentity.public_of(key)
     network.check_server(public, plan, key, path)
     store = network.place_of_store(public.name, key, options.server_store)
-    passphrase = ""
+    passphrase = ""  # nosec B105 - none
     if PrivateIdentity.is_under_passphrase(key):
         option = "--server-passphrase-file"
         passphrase = network.given_passphrase(options.server_passphrase_file, f"Passphrase of the server, {key}: ", option)

@@ -134,12 +134,16 @@ def store_of(owner: PublicIdentity, key: Path, path: Path | None, role: Role, *,
 
 
 def client_store(named: Path) -> Store:
-    """Open a client's store, named by its own path or by its identity; makes it beside the identity if there is none."""
+    """Open a ledger, or a client's store, which may be named by its identity too: then it is made if there is none."""
     if named.name.endswith(IDENTITY_SUFFIX):
         return store_of(PrivateIdentity.public_of(named), named, None, Role.CLIENT)
     if not named.exists():
         raise StateError(f"there is no store {named}; to make it, name the identity it belongs to: NAME{IDENTITY_SUFFIX}")
-    return Store.open(named, role=Role.CLIENT)
+    store = Store.open(named)
+    if store.role is Role.SERVER:
+        store.close()
+        raise StateError(f"{named} is the store of a server; only clients have records, and a ledger")
+    return store
 
 
 def has_store(named: Path) -> bool:

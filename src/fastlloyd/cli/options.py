@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-CLUSTERING, PRIVACY, FEDERATION, NETWORK, HOST, OUTPUT = "Clustering", "Privacy", "Federation", "Network", "Host", "Output"
+CLUSTERING, PRIVACY, LEDGER, FEDERATION = "Clustering", "Privacy", "Ledger", "Federation"
+NETWORK, HOST, OUTPUT = "Network", "Host", "Output"
 
 
 def _panel(name: str) -> Callable[..., Any]:
@@ -22,7 +23,7 @@ def _panel(name: str) -> Callable[..., Any]:
 in_clustering, in_privacy, in_federation, in_network, in_host, in_output = map(
     _panel, (CLUSTERING, PRIVACY, FEDERATION, NETWORK, HOST, OUTPUT)
 )
-in_study, in_ablation = map(_panel, ("Study", "Ablation"))
+in_study, in_ablation, in_ledger = map(_panel, ("Study", "Ablation", LEDGER))
 _FOLDER = "Folder to make: centroids.csv (.json: every digit), privacy.json, the settings as TOML, clusters.png."
 
 Data = Annotated[
@@ -53,6 +54,31 @@ Engine = Annotated[
         metavar="ENGINE",
     ),
 ]
+UnitColumn = Annotated[
+    str | None,
+    in_privacy(
+        "--unit-column",
+        help="Column that says whose row it is, which is no feature: all rows of one id are protected together, as one person.",
+        metavar="NAME",
+    ),
+]
+MaxClientsPerPerson = Annotated[
+    int | None,
+    in_privacy(
+        "--max-clients-per-person",
+        help="At how many clients the rows of a person may be; the noise grows with it.",
+        metavar="C",
+    ),
+]
+UnitName = Annotated[str | None, in_privacy("--unit-name", help="What a person is called. Default: person.", metavar="NAME")]
+ProtectedUnit = Annotated[
+    str,
+    in_privacy(
+        "--unit",
+        help="What is protected and counted: a record, or a person with all rows (join --unit-column).",
+        metavar="record|person",
+    ),
+]
 CompareNonPrivate = Annotated[
     bool,
     in_output(
@@ -75,6 +101,85 @@ PassphraseFile = Annotated[
 ]
 
 
+LedgerFile = Annotated[
+    Path | None,
+    in_ledger(
+        "--ledger",
+        help="Your ledger, one file for all runs. Default: the file that the variable FASTLLOYD_LEDGER names, or one in your "
+        "state folder.",
+        metavar="FILE",
+    ),
+]
+NewDataset = Annotated[
+    bool, in_ledger("--new-dataset", help="The ledger knows other data sets, and these records are none of them.")
+]
+NewUnit = Annotated[bool, in_ledger("--new-unit", help="The data set knows other persons, and these are none of them.")]
+RowsAre = Annotated[
+    str | None,
+    in_ledger(
+        "--rows-are",
+        help="Every record is all there is of one person, such as patient: so a limit for patients can hold the run.",
+        metavar="UNIT",
+    ),
+]
+Epsilon = Annotated[float | None, in_privacy(help="Privacy budget of the whole run. Default: 1.", metavar="EPS")]
+Delta = Annotated[float | None, in_privacy(help="Default: 1 / (100 n-records).", metavar="DELTA")]
+NRecords = Annotated[
+    str | None,
+    in_privacy(
+        help="Public cap on the number of records, or of persons. from-data: their number, NOT PRIVATE (plan new: the sum "
+        "of caps).",
+        metavar="N|from-data",
+    ),
+]
+Relation = Annotated[
+    str,
+    in_privacy(
+        help="What the guarantee hides: that a record is there, or what it says.", metavar="add_or_remove_one|replace_one"
+    ),
+]
+NExpected = Annotated[
+    int | None, in_clustering(help="Public guess of the number of records, to plan with. Default: n-records.", metavar="N")
+]
+ValueRange = Annotated[
+    str | None,
+    in_privacy(
+        "--range",
+        help="Find bounds privately, within a public range that may be far too wide: LO:HI for all columns, or "
+        "a=LO:HI,b=LO:HI, or a TOML file as for --bounds.",
+        metavar="RANGE",
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerOptions:
+    """Which data set a run is charged to, in whose ledger."""
+
+    dataset: Annotated[
+        str | None,
+        in_ledger(
+            help="Name of the data set: your ledger adds up what is spent on it and keeps to its limits. Default: nobody does.",
+            metavar="NAME",
+        ),
+    ] = None
+    ledger: LedgerFile = None
+    new_dataset: NewDataset = False
+    new_unit: NewUnit = False
+    rows_are: RowsAre = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuaranteeOptions:
+    """What a run promises, and how many records it is planned for."""
+
+    epsilon: Epsilon = None
+    delta: Delta = None
+    n_records: NRecords = None
+    neighboring_relation: Relation = "add_or_remove_one"
+    n_expected: NExpected = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class MechanismOptions:
     """What decides the mechanism, apart from the records."""
@@ -84,25 +189,15 @@ class MechanismOptions:
         str | None,
         in_privacy(
             help="Public bounds, chosen without looking at the data: LO:HI for all columns, or a=LO:HI,b=LO:HI, or a TOML file "
-            "with a table \\[bounds] (`fastlloyd bounds template`). from-data: those of the records, NOT PRIVATE.",
-            metavar="BOUNDS|from-data",
+            "with a table \\[bounds] (`fastlloyd bounds template`). private: found in --range (fit). from-data: those of the "
+            "records, NOT PRIVATE.",
+            metavar="BOUNDS|private|from-data",
         ),
     ] = None
-    epsilon: Annotated[float | None, in_privacy(help="Privacy budget of the whole run. Default: 1.", metavar="EPS")] = None
-    delta: Annotated[float | None, in_privacy(help="Default: 1 / (100 n-records).", metavar="DELTA")] = None
-    n_records: Annotated[
-        str | None,
-        in_privacy(
-            help="Public cap on the number of records. from-data: their number, NOT PRIVATE (plan new: the sum of caps).",
-            metavar="N|from-data",
-        ),
-    ] = None
-    neighboring_relation: Annotated[
-        str,
-        in_privacy(
-            help="What the guarantee hides: that a record is there, or what it says.", metavar="add_or_remove_one|replace_one"
-        ),
-    ] = "add_or_remove_one"
+    epsilon: Epsilon = None
+    delta: Delta = None
+    n_records: NRecords = None
+    neighboring_relation: Relation = "add_or_remove_one"
     loss: Annotated[
         bool, in_privacy("--loss", help="Estimate the loss of the result too, privately, with a share of the budget.")
     ] = False
@@ -127,9 +222,7 @@ class MechanismOptions:
             metavar="default|paper",
         ),
     ] = "default"
-    n_expected: Annotated[
-        int | None, in_clustering(help="Public guess of the number of records, to plan with. Default: n-records.", metavar="N")
-    ] = None
+    n_expected: NExpected = None
     scaling: Annotated[
         str,
         in_clustering(
@@ -159,6 +252,15 @@ class MechanismOptions:
     ] = None
     clipping: Annotated[bool | None, in_ablation("--clipping/--no-clipping", help="Limit moves to the radius.")] = None
     noise: Annotated[str | None, in_ablation(help="Law of the noise.", metavar="gaussian|laplace")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(MechanismOptions):
+    """The same for a plan, which may be for no clustering."""
+
+    n_clusters: Annotated[int | None, in_clustering("--n-clusters", "-k", min=1, help="Number of clusters.", metavar="K")] = (
+        None  # type: ignore[assignment]
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,14 +6,19 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from fastlloyd.base.names import choose
+from fastlloyd.cli.persons import has_ids
 from fastlloyd.cli.settings import Records
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords, Outside
-from fastlloyd.federation.fingerprint import Fingerprint, RecordsHash, sorted_fingerprint
+from fastlloyd.federation.fingerprint import Fingerprint, PersonsHash, RecordsHash, sorted_fingerprint
 from fastlloyd.mechanisms.answering import NOTHING, AllRecords, Asked, LocalRecords
+from fastlloyd.mechanisms.passes.records import PersonsInPasses
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
-from fastlloyd.records import Table
-from fastlloyd.records.seen import SeenRecords
+from fastlloyd.mechanisms.shared_records import SharedRecords
+from fastlloyd.records import RecordFile, Table
+from fastlloyd.records.ids import Ids
+from fastlloyd.records.seen import Block, SeenRecords
 
 if TYPE_CHECKING:
     from fastlloyd.mechanisms.engines.engine import Engine
@@ -29,17 +34,22 @@ class Stopped(Exception):  # noqa: N818 - nothing is wrong: the owner wants it
 class OwnRecords:
     """A client's records, kept on the grid where they are few, else read anew in every pass, here or by an engine's workers.
 
-    answers : the `Records` of the session. n_outside, dropped : numbers of records, after the first pass: private.
-    seconds : that the first pass took.
+    answers : the `Records` of the session; where persons are protected, their records with shares after the first pass.
+    n_outside, dropped : numbers of records, after the first pass: private.
+    seconds : that the last pass took.
     """
 
-    def __init__(self, records: Records, domain: Domain, outside: str, workers: "Engine | None" = None) -> None:
+    def __init__(
+        self, records: Records, domain: Domain, outside: str, workers: "Engine | None" = None, *, of: AnyRun | None = None
+    ) -> None:
+        """of : the mechanism that says how shares are spread, where `records` has the ids of persons."""
         treatment = choose(Outside, outside, "outside")
         self.records = records
         self._seen = SeenRecords(records)
         self._grid = GridRecords(self._seen, domain, treatment, source=records.source)
         self._far = self._passed_over_by(workers, domain, treatment)
-        self.answers: AllRecords = LocalRecords(domain, self) if self._far is None else self._far
+        self.domain, self._of = domain, of
+        self.answers = self._answering()
         self.seconds = 0.0
         self._how_far, self._since, self._is_stopped = "", 0.0, False
 
@@ -49,15 +59,24 @@ class OwnRecords:
         key : of the store. rehearsed : queries, of which the one that takes longest is answered, and the answer forgotten, so
         that the pass takes as long as the longest of a run. Raises DataError, and Stopped.
         """
-        asked = self._slowest(rehearsed)
-        known = RecordsHash(key, self.records.columns)
-        begun = time.monotonic()
-        self._first_pass(known, asked)
-        self.seconds = time.monotonic() - begun
-        table = self.records
+        asked, table = self._slowest(rehearsed), self.records
+        known = RecordsHash(key, table.columns)
+        whose = PersonsHash(key, table.columns) if has_ids(table) else None
+        self._first_pass(known, whose, asked)
+        of_persons = None if whose is None else whose.digest()
         if not isinstance(table, Table):
-            return Fingerprint(known.digest())
-        return Fingerprint(known.digest(), cache(lambda: sorted_fingerprint(key, table.columns, table.values)))
+            return Fingerprint(known.digest(), of_persons=of_persons)
+        if self._of is not None and table.ids is not None:
+            (grid,) = self._grid
+            self.answers = SharedRecords.of_persons(self._of, grid, table.ids.texts())
+        return Fingerprint(known.digest(), cache(lambda: sorted_fingerprint(key, table.columns, table.values)), of_persons)
+
+    def _answering(self) -> AllRecords:
+        if self._far is not None:
+            return self._far
+        if self._of is not None and isinstance(self.records, RecordFile) and has_ids(self.records):
+            return PersonsInPasses(self, self._of, source=self.records.source)
+        return LocalRecords(self.domain, self)
 
     def _passed_over_by(self, workers: "Engine | None", domain: Domain, outside: Outside) -> "EngineRecords | None":
         if workers is None or isinstance(self.records, Table):
@@ -66,15 +85,22 @@ class OwnRecords:
 
         return EngineRecords.of_files(self.records, domain, outside, workers, self._report)
 
-    def _first_pass(self, known: RecordsHash, asked: Asked) -> None:
-        """Ask this of all records, and add them to the hash."""
+    def _first_pass(self, known: RecordsHash, whose: PersonsHash | None, asked: Asked) -> None:
+        """Ask this of all records, and add them to the hashes."""
         if self._far is not None:
+            begun = time.monotonic()
             _, n, sums = self._far.look(asked, known.lanes)
             known.add_sums(sums, n)
+            self.seconds = time.monotonic() - begun
             return
-        self._seen.see = known.add
+
+        def see(block: Block) -> None:
+            known.add(block)
+            if whose is not None:
+                whose.add(block)
+
+        self._seen.see = see
         self.answers.total(asked)
-        self._seen.see = None
 
     def _slowest(self, queries: Sequence[Query]) -> Asked:
         """The query that takes longest for the first records; nothing if there is none."""
@@ -121,15 +147,25 @@ class OwnRecords:
         elif done == of:
             self._since = 0.0
 
-    def __iter__(self) -> Iterator[GridArray]:
-        """One pass over the grid points of all records."""
+    @property
+    def are_kept(self) -> bool:
+        """See `GridRecords`."""
+        return self._grid.are_kept
+
+    def with_ids(self) -> Iterator[tuple[GridArray, Ids | None]]:
+        """One pass over the grid points of all records, and whose they are."""
         n, self._how_far, self._since = 0, "0", time.monotonic()
         try:
-            for block in self._grid:
+            for block, ids in self._grid.with_ids():
                 if self._is_stopped:
                     raise Stopped
-                yield block
+                yield block, ids
                 n += len(block)
                 self._how_far = f"{n:,}"
+            self.seconds = time.monotonic() - self._since
         finally:
             self._since = 0.0
+
+    def __iter__(self) -> Iterator[GridArray]:
+        """One pass over the grid points of all records."""
+        return (block for block, _ in self.with_ids())

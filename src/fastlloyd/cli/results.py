@@ -2,6 +2,7 @@
 
 import re
 import time
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import DataError, OutputError, PlanError
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.mechanisms import uncertainty
 from fastlloyd.records import RecordFile, Table
 from fastlloyd.reports import pictures
-from fastlloyd.reports.result import (
+from fastlloyd.reports.result import Result, StoredResult
+from fastlloyd.reports.run_result import (
+    BOUNDS,
     COMPARISON,
     EXACT,
     FILES,
@@ -31,14 +33,13 @@ from fastlloyd.reports.result import (
     PRIVACY,
     ROUNDS,
     UNFINISHED,
-    Result,
-    StoredResult,
+    RunResult,
 )
 from fastlloyd.reports.statement import cautions
 
 Records = Table | RecordFile
 
-_OF_A_RUN = (PLAN, EXACT, ROUNDS)
+_OF_RUNS = (PLAN, EXACT, ROUNDS), (PLAN, BOUNDS, ROUNDS), (PLAN, UNFINISHED)  # what one of them leaves, at least
 LONGEST = 60  # characters of the data's name
 SHOWS_RECORDS = "clusters.png beside this statement shows the records themselves: NOT PRIVATE"
 COMPARED = (
@@ -98,9 +99,19 @@ def check_comparison(options: MechanismOptions) -> None:
 
 
 def end(
-    result: Result, output: ResultOptions, place: Destination, records: Records, X: GridRecords, *, with_comparison: bool
+    result: Result,
+    output: ResultOptions,
+    place: Destination,
+    records: Records,
+    X: GridRecords,
+    *,
+    with_comparison: bool,
+    remarks: Sequence[str] = (),
 ) -> None:
-    """Write the result of `fit` or `simulate` and show it. One that cannot be written is shown, then OutputError is raised."""
+    """Write the result of `fit` or `simulate` and show it, then the remarks.
+
+    One that cannot be written is shown, then OutputError is raised.
+    """
     taken = result.leaks if result.has_noise else ()
     screen.warn([*taken, *cautions(result.mechanism), *result.cautions])
     screen.left_out(records.dropped or 0)
@@ -119,6 +130,8 @@ def end(
     except OutputError as error:
         failure = error
     show(result, output)
+    for remark in remarks:
+        terminal.console(stderr=output.json).print(remark)
     if exact is not None:
         screen.show_comparison(terminal.console(stderr=output.json), exact)
     if failure is None:
@@ -129,7 +142,7 @@ def end(
 
 
 def write(
-    result: Result, options: OutputOptions, place: Destination, records: Records, more: Mapping[str, bytes] | None = None
+    result: RunResult, options: OutputOptions, place: Destination, records: Records, more: Mapping[str, bytes] | None = None
 ) -> list[Path]:
     """Write the output folder, if there is one, before anything is shown: whoever stops reading loses nothing.
 
@@ -142,32 +155,26 @@ def write(
         result = msgspec.structs.replace(result, cautions=(*result.cautions, SHOWS_RECORDS))
         shown = np.asarray(next(records.blocks()), dtype=np.float64)  # all, or the first block of a file with very many
     contents = result.files() | dict(more or {})
-    picture = pictures.Picture.of(
-        result.mechanism,
-        private=result.private,
-        records=shown,
-        centroids=result.centroids,
-        errors=result.errors,
-        settled=uncertainty.settled(result.accuracy.status),
-        noisy_counts=result.noisy_counts,
-    )
-    try:
-        contents[PICTURE] = pictures.draw(picture)
-    except OutputError as error:
-        screen.warn([str(error)])
+    if (picture := result.picture(shown)) is not None:
+        try:
+            contents[PICTURE] = pictures.draw(picture)
+        except OutputError as error:
+            screen.warn([str(error)])
     paths = place.write(contents)
     if options.plot_data and PICTURE in contents:
         screen.warn([f"{paths[0].parent / PICTURE} shows the records themselves and is {NOT_PRIVATE}"])
     return paths
 
 
-def for_machines(result: Result, options: OutputOptions, paths: Sequence[Path], more: Mapping[str, Any] | None = None) -> None:
+def for_machines(
+    result: RunResult, options: OutputOptions, paths: Sequence[Path], more: Mapping[str, Any] | None = None
+) -> None:
     """With --json print the result, and `more`, to stdout."""
     if options.json:
         terminal.print_json(result.summary() | dict(more or {}) | {"files": [str(path) for path in paths]})
 
 
-def show(result: Result, options: OutputOptions) -> None:
+def show(result: RunResult, options: OutputOptions) -> None:
     """Print who was in each round of a federated run, and the result."""
     console = terminal.console(stderr=options.json)
     for line in screen.rounds(result):
@@ -186,7 +193,7 @@ def say_where(options: OutputOptions, paths: Sequence[Path], nothing: str) -> No
 
 def holds_run(folder: Path | None, plan: Plan) -> bool:
     """Return whether the folder looks like what this run led to, left by a process that was killed right after."""
-    if folder is None or not any(all((folder / name).is_file() for name in names) for names in (_OF_A_RUN, (PLAN, UNFINISHED))):
+    if folder is None or not any(all((folder / name).is_file() for name in names) for names in _OF_RUNS):
         return False
     try:
         return Plan.from_toml(load_text(folder / PLAN)).digest == plan.digest
@@ -203,7 +210,7 @@ def written_before(folder: Path | None, contents: Mapping[str, bytes]) -> list[P
     """Return the files of the folder if it holds what is to be written, none otherwise."""
     try:
         if folder is None or any(
-            (folder / name).read_bytes() != contents[name] for name in (*_OF_A_RUN, UNFINISHED) if name in contents
+            (folder / name).read_bytes() != contents[name] for name in set().union(*_OF_RUNS) & contents.keys()
         ):
             return []
         return files_there(folder)
@@ -219,15 +226,13 @@ def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
     if folder is None or not holds_run(folder, plan):
         return None
     try:
-        StoredResult.read(folder)  # that centroids and settings belong together
-        exact, privacy, rounds = (msgspec.json.decode((folder / name).read_bytes()) for name in (EXACT, PRIVACY, ROUNDS))
+        privacy, rounds = (msgspec.json.decode((folder / name).read_bytes()) for name in (PRIVACY, ROUNDS))
         said = (privacy["federated"]["plan_digest"], privacy["federated"]["run_id"], len(rounds))
         if said != (plan.digest.hex(), plan.run_id, plan.mechanism.n_rounds):
             return None
         return {
             "private": privacy["private"],
-            "features": exact["features"],
-            "clusters": exact["clusters"],
+            **_found_before(folder, privacy),
             "leaks": privacy["taken_from_the_data"],
             "privacy": privacy,
             "rounds": rounds,
@@ -235,3 +240,12 @@ def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
         }
     except (OSError, ValueError, KeyError, TypeError, DataError, PlanError):
         return None
+
+
+def _found_before(folder: Path, privacy: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run found, as `RunResult.found` has it. Raises where files are missing or do not belong together."""
+    if (folder / BOUNDS).is_file():
+        return {"bounds": tomllib.loads((folder / BOUNDS).read_text())["bounds"], "not_found": privacy["not_found"]}
+    StoredResult.read(folder)  # that centroids and settings belong together
+    exact = msgspec.json.decode((folder / EXACT).read_bytes())
+    return {"features": exact["features"], "clusters": exact["clusters"]}

@@ -2,24 +2,32 @@
 
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 
 from fastlloyd.base import precision
+from fastlloyd.base.names import listing
 from fastlloyd.cli import terminal
+from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.mechanisms import uncertainty
-from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, LossEstimate, Verdict
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.uncertainty import LossEstimate, Verdict, noise_dominates
+from fastlloyd.reports.bounds_result import BoundsResult
 from fastlloyd.reports.coalitions import holds_against
-from fastlloyd.reports.result import NOT_PRIVATE, Result
+from fastlloyd.reports.explain import bounds
+from fastlloyd.reports.result import Result
+from fastlloyd.reports.run_result import NOT_PRIVATE, RunResult
+from fastlloyd.reports.statement import whole_person
 
 if TYPE_CHECKING:
     from fastlloyd.evaluation.comparison import Comparison
 
 SHOWN_FEATURES, SHOWN_CLIENTS = 6, 12
-RELATIONS = {"add_or_remove_one": "whether any single record is in the data", "replace_one": "what any single record says"}
+RELATIONS = {"add_or_remove_one": "whether any single {one} is in the data", "replace_one": "what any single {one} says"}
+OF_PERSONS = {**RELATIONS, "replace_one": "what the rows of any single {one} say"}
 DROPPED = (
     "clients were dropped from a simulation that deals records by position: the guarantee compares runs in which every other "
     "record stays at its client; do not publish this result"
@@ -59,22 +67,21 @@ def _tell_owner(n: int, what: str, say: Callable[[str], None]) -> None:
         say(f"Note: {n} of your records {have} {what}. This number is exact: keep it to yourself.")
 
 
-def show(screen: Console, result: Result) -> None:
-    """Print the centroids, what is guaranteed, and how far to trust the centroids."""
-    show_centroids(screen, result)
-    if result.loss is not None:
-        screen.print(loss(result, result.loss))
+def show(screen: Console, result: RunResult) -> None:
+    """Print what was found, what is guaranteed, and how far to trust it."""
+    show_found, trustworthy = _SHOWN[type(result)]
+    show_found(screen, result)
     if not result.has_noise:
         screen.print(f"{NOT_PRIVATE}: {result.mechanism.name} adds no noise and protects nobody.", style="bold red")
         return
     screen.print(guarantee(result), style="bold red" if result.leaks else None)
     if result.plan is not None:
         screen.print(_trust(result))
-    for sentence in reliability(result):
+    for sentence in trustworthy(result):
         screen.print(sentence)
 
 
-def rounds(result: Result) -> list[str]:
+def rounds(result: RunResult) -> list[str]:
     """Say who was included in each round of a federated run, a line each; no lines for a run of one holder."""
     if result.plan is None:
         return []
@@ -99,11 +106,44 @@ def show_centroids(screen: Console, result: Result) -> None:
     if hidden:
         columns.append(terminal.Column(heading=f"{hidden} more", cells=["..." for _ in numbers]))
     cells = [measured(count, result.count_error) if result.has_noise else f"{count:.0f}" for count in result.noisy_counts]
-    columns.append(terminal.Column(heading="noisy count" if result.has_noise else "count", cells=cells))
+    columns.append(terminal.Column(heading=_counted(m), cells=cells))
     if not uncertainty.settled(result.accuracy.status).all():
         columns.append(terminal.Column(heading="status", cells=[status.value for status in result.accuracy.status]))
     errors = " ± standard error" if result.has_noise else ""
     terminal.show(screen, f"{m.name}: centroids in original units{errors}", columns)
+    if result.first is not None:
+        screen.print(f"Bounds found, to which values are clipped: {bounds(m, SHOWN_FEATURES)}.")
+    if result.loss is not None:
+        screen.print(loss(result, result.loss))
+
+
+def show_bounds(screen: Console, result: BoundsResult) -> None:
+    """Print a table of the bounds, with digits that they can be told apart by."""
+    lower, upper = zip(*result.ends.values(), strict=True)
+    places = [precision.decimals((high - low) / 100) or 0 for low, high in zip(lower, upper, strict=True)]
+    columns = [terminal.Column(heading="feature", cells=list(result.ends), justify="left", is_text=True)]
+    for heading, ends in (("lower", lower), ("upper", upper)):
+        cells = [
+            f"{round(end, at):.{max(at, 0)}f}" if abs(at) <= 6 else f"{end:.6g}" for end, at in zip(ends, places, strict=True)
+        ]
+        columns.append(terminal.Column(heading=heading, cells=cells))
+    terminal.show(screen, "bounds in original units", columns)
+
+
+def of_bounds(result: BoundsResult) -> list[str]:
+    """Say which bounds were not found, and whether the others can be trusted."""
+    said = [f"Warning: {doubt}." for doubt in result.doubts]
+    if result.not_found:
+        said.append(
+            f"Noise hides where the records are in {listing(result.not_found)}: the outer range stands there. A larger epsilon "
+            "or more records would help."
+        )
+    return said
+
+
+def _counted(m: Mechanism) -> str:
+    count = "count" if m.noise is Noise.NONE else "noisy count"
+    return count if m.persons is None else f"{count} of {m.unit.many}"
 
 
 def loss(result: Result, estimate: LossEstimate) -> str:
@@ -117,19 +157,17 @@ def loss(result: Result, estimate: LossEstimate) -> str:
         remarks += f" It is the loss of the records of {len(result.included[-1])} of {result.plan.n_clients} clients."
     return (
         f"{name}: {measured(estimate.value, estimate.standard_error)}, the sum of squared distances to the nearest centroid "
-        f"in squared half widths of the domain; {per_record} for each of {n} expected records. Records farther away than "
+        f"in squared half widths of the domain; {per_record} for each of {n} expected {m.unit.many}. Records farther away than "
         f"{math.sqrt(cap):.4g} half widths count as {cap:.4g}.{remarks}"
     )
 
 
-def guarantee(result: Result) -> str:
+def guarantee(result: RunResult) -> str:
     """Say the guarantee in a sentence."""
     m = result.mechanism
-    parameters = f"epsilon = {m.epsilon:.6g}" + (f", delta = {m.delta:.3g}" if m.delta else "")
-    hidden = RELATIONS[m.neighboring_relation.value]
-    n_rounds = len(m.rounds)
-    what = "iterations" if n_rounds == m.n_iterations else f"rounds ({m.n_iterations} of them move the centroids)"
-    loss = " and the loss" if m.loss else ""
+    parameters = f"epsilon = {result.epsilon:.6g}" + (f", delta = {m.delta:.3g}" if m.delta else "")
+    hidden = (OF_PERSONS if m.persons else RELATIONS)[m.neighboring_relation.value].format(one=m.unit.one)
+    whole = "" if m.persons is None else f" {whole_person(m.persons, federated=result.plan is not None)}."
     hides = "would hide" if result.leaks else "hides"
     said = (
         f"{NOT_PRIVATE}: settings were taken from the data (see the warnings). If they were public, the guarantee would be "
@@ -137,12 +175,12 @@ def guarantee(result: Result) -> str:
         else "Guarantee: "
     )
     return (
-        f"{said}differential privacy with {parameters}, over all {n_rounds} {what}{loss} together. It {hides} {hidden} "
-        f"(neighbouring relation {m.neighboring_relation.value})."
+        f"{said}differential privacy with {parameters}, over all {result.rounds_in_words} together. It {hides} {hidden} "
+        f"(neighbouring relation {m.neighboring_relation.value}).{whole}"
     )
 
 
-def _trust(result: Result) -> str:
+def _trust(result: RunResult) -> str:
     plan = result.plan
     if plan is None:
         raise AssertionError("only a federated run has a trust mode")
@@ -177,7 +215,7 @@ def reliability(result: Result) -> list[str]:
             f"{m.planned_radius / 2**m.domain.fraction_bits:.3g} half widths of the bounds."
         )
     if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
-        sentences.append(NOISE_DOMINATES)
+        sentences.append(noise_dominates(m.unit))
     return sentences
 
 
@@ -218,3 +256,9 @@ def show_comparison(console: Console, exact: "Comparison") -> None:
     console.print(
         "These figures are exact. Choosing settings by them, or telling them to anyone, is not covered by the guarantee."
     )
+
+
+_SHOWN: dict[type[RunResult], tuple[Callable[[Console, Any], None], Callable[[Any], list[str]]]] = {
+    Result: (show_centroids, reliability),
+    BoundsResult: (show_bounds, of_bounds),
+}

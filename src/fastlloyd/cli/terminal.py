@@ -4,7 +4,7 @@ No number is broken or cut in a table; columns that do not fit beside the others
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
 
     from fastlloyd.clustering.domain import GridArray
+    from fastlloyd.clustering.grid_records import GridRecords
     from fastlloyd.mechanisms.mechanism import Mechanism
+    from fastlloyd.records.ids import Ids
 
 MANY_CLUSTERS = 150  # placing so many takes about a second, and longer with more features
 LARGE_WORK = 10**8  # coordinates of records compared with coordinates of centroids: about a second where nothing is compiled
@@ -121,22 +123,25 @@ def moving(what: str, *, takes_long: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def passes(mechanism: "Mechanism", X: "Iterable[GridArray]") -> "Iterator[Iterable[GridArray]]":
-    """Yield the blocks behind a bar of rounds and of records read in the round (exact: NOT PRIVATE)."""
+def passes(mechanism: "Mechanism", X: "GridRecords") -> "Iterator[GridRecords | Watched]":
+    """Yield the blocks behind a bar of rounds and of records read in the round (exact: NOT PRIVATE).
+
+    Where persons are protected, a pass that finds their shares comes before the rounds.
+    """
     if not (_is_large(mechanism) and sys.stderr.isatty()):
         yield X
         return
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-    T = mechanism.n_rounds
+    T, before = mechanism.n_rounds, int(mechanism.persons is not None)
     with progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()) as shown:
-        task = shown.add_task(f"round 1 of {T}", total=T)
+        task = shown.add_task("reading", total=T + before)
 
         def report(done: int, n_records: int) -> None:
-            said = f"round {min(done + 1, T)} of {T}, {n_records:,} records (exact: NOT PRIVATE)"
-            shown.update(task, completed=done, description=said)
+            what = f"round {min(done - before + 1, T)} of {T}" if done >= before else f"shares of {mechanism.unit.many}"
+            shown.update(task, completed=done, description=f"{what}, {n_records:,} records (exact: NOT PRIVATE)")
 
-        yield _Watched(X, report)
+        yield Watched(X, report)
 
 
 @contextmanager
@@ -170,20 +175,29 @@ def progress(*columns: "ProgressColumn", **options: Any) -> "Iterator[Progress]"
         yield shown
 
 
-class _Watched:
-    """Blocks that report how many passes are complete and how many records of the present one were read."""
+class Watched:
+    """Records on the grid that report how many passes are complete and how many records of the present one were read."""
 
-    def __init__(self, X: "Iterable[GridArray]", report: Callable[[int, int], None]) -> None:
-        self._X, self._report, self._done = X, report, 0
+    def __init__(self, X: "GridRecords", report: Callable[[int, int], None]) -> None:
+        self.domain, self._X, self._report, self._done = X.domain, X, report, 0
 
-    def __iter__(self) -> "Iterator[GridArray]":
+    @property
+    def are_kept(self) -> bool:
+        """As of the records."""
+        return self._X.are_kept
+
+    def with_ids(self) -> "Iterator[tuple[GridArray, Ids | None]]":
+        """As of the records."""
         n = 0
-        for block in self._X:
-            yield block
+        for block, ids in self._X.with_ids():
+            yield block, ids
             n += len(block)
             self._report(self._done, n)
         self._done += 1
         self._report(self._done, n)
+
+    def __iter__(self) -> "Iterator[GridArray]":
+        return (block for block, _ in self.with_ids())
 
 
 def _is_large(mechanism: "Mechanism") -> bool:

@@ -51,6 +51,12 @@ class Nearest:
         np.multiply(self.C, -2.0, out=A[:k], casting="same_kind")
         self.A = A.reshape(-1, 1, self.size, d)
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether the proof holds for so many features, and for matrix products of these shapes here."""
+        d = self.C.shape[1]
+        return d <= MOST_FEATURES and _float32_is_whole(self.size, d, self.rows, self.by_feature or self.is_turned)
+
     def labels(self, Z: NDArray[np.int32], start: int, stop: int) -> Iterator[tuple[int, Labels, int]]:
         """Block by block of the records from start to stop: the place of the first, their labels, how many were in doubt.
 
@@ -89,11 +95,6 @@ def relative_error(d: int) -> float:
     return (d + 12) * 2.0**-24 * 1.01
 
 
-def is_certain(d: int) -> bool:
-    """Whether the proof holds for so many features, and matrix products here."""
-    return d <= MOST_FEATURES and _float32_is_whole()
-
-
 def _part(d: int) -> tuple[int, int]:
     """How many records of d features are multiplied at once, and how many times as many are loaded together."""
     rows = max(32, min(512, PART_CELLS >> (d - 1).bit_length()))
@@ -101,14 +102,13 @@ def _part(d: int) -> tuple[int, int]:
 
 
 @cache
-def _float32_is_whole() -> bool:
-    """Whether products of float32 matrices round no factor to fewer than 24 bits, as some libraries can be told to.
+def _float32_is_whole(k: int, d: int, rows: int, by_feature: bool) -> bool:
+    """Whether products (k, d) (d, rows) round no factor to fewer than 24 bits, as some libraries may, for some shapes.
 
     Products of odd numbers of 24 bits with one another, all else being 0, must be those of single numbers.
     """
-    A, B = (np.random.default_rng(0).integers(1 << 22, 1 << 23, (2, 128, 128)) * 2 + 1).astype(np.float32)
-    return all(
-        np.array_equal(np.matmul(np.diag(row[:n]), B[:n, :n]), row[:n, np.newaxis] * B[:n, :n])
-        for n in (64, 128)
-        for row in A[:3]
-    )
+    odd = ((np.arange(k + d * rows) * 0x9E3779B1 % (1 << 22)) * 2 + (1 << 23) + 1).astype(np.float32)
+    A, B, features = np.zeros((k, d), dtype=np.float32), odd[k:].reshape(d, rows), np.arange(k) % d
+    A[np.arange(k), features] = odd[:k]
+    products = np.matmul(A, B if by_feature else np.ascontiguousarray(B.T).T)
+    return np.array_equal(products, odd[:k, np.newaxis] * B[features])

@@ -17,7 +17,8 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.parallel import is_compiled, reading_ahead
 from fastlloyd.errors import DataError
-from fastlloyd.records.table import ColumnBlock
+from fastlloyd.records.ids import Ids
+from fastlloyd.records.table import ColumnBlock, ids_of
 
 KEPT_CELLS = 1 << 26  # 256 MiB of int32
 
@@ -48,6 +49,16 @@ class Blocks(Protocol):
     def place(self, record: int, /) -> str: ...  # noqa: D102
 
 
+class Rows(Protocol):
+    """Grid points, and whose they are, that are passed over again and again: `GridRecords`, or what shows how far they are."""
+
+    @property
+    def domain(self) -> Domain: ...  # noqa: D102 - see `GridRecords`
+    @property
+    def are_kept(self) -> bool: ...  # noqa: D102
+    def with_ids(self) -> Iterator[tuple[GridArray, Ids | None]]: ...  # noqa: D102
+
+
 class GridRecords:
     """Grid points of records under a `domain`, int32 blocks (n_i, n_features) within its box; iterate once per pass.
 
@@ -71,13 +82,22 @@ class GridRecords:
 
     def __iter__(self) -> Iterator[GridArray]:
         """One pass over all records."""
+        return (grid for grid, _ in self.with_ids())
+
+    @property
+    def are_kept(self) -> bool:
+        """Whether the points are those of the first pass, which is over, and not read anew."""
+        return self._kept is not None
+
+    def with_ids(self) -> Iterator[tuple[GridArray, Ids | None]]:
+        """One pass, and whose records each block has; None where that was not asked for, and of points that are kept."""
         if self._kept is not None:
-            return map(self._checked, self._kept)
+            return ((self._checked(grid), None) for grid in self._kept)
         if self._counted:
-            return (self._grid(*block, Outside.CLIP)[0] for block in self._ahead())
+            return ((self._grid(*block, Outside.CLIP)[0], ids_of(block[1])) for block in self._ahead())
         return self._first_pass()
 
-    def _first_pass(self) -> Iterator[GridArray]:
+    def _first_pass(self) -> Iterator[tuple[GridArray, Ids | None]]:
         """Keep the grid points as long as they are few, and count the records outside."""
         kept: list[GridArray] = []
         n_cells, n_outside = 0, 0
@@ -89,7 +109,7 @@ class GridRecords:
                 kept.append(grid)
             else:
                 kept.clear()
-            yield grid
+            yield grid, ids_of(block)
         self.n_outside, self._counted, self._kept = n_outside, True, kept or None
 
     def _grid(self, first: int, block: RealArray | ColumnBlock, outside: Outside) -> tuple[GridArray, int]:

@@ -16,22 +16,22 @@ is the same for all, but for one exact decision of that record, and what the pro
 """
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import GridArray, is_by_feature
-from fastlloyd.clustering.filter import Labels, Nearest, is_certain
+from fastlloyd.clustering.filter import Labels, Nearest
+from fastlloyd.clustering.layout import feature_major, row_major
 from fastlloyd.clustering.parallel import NUMPY_STEPS, is_compiled, over_spans, sum_over_spans
+from fastlloyd.clustering.sums import ClusterSums
 
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
 MOST_AXES = 3  # of a grid: with more, no grid has few enough points
 LEAST_POINTS = 64  # of a grid that is worth the search for its axes
 AXIS_ROWS = 1 << 13  # records whose places on an axis stay in the cache
 KEYED_FEATURES = 8  # up to here the loops of `compiled/distances.py` are the faster, or the more even where all records tie
-MASKED_CLUSTERS = 16  # up to here each record is added to all sums, to those of others as 0
 FEATURE_CELLS = 4800  # of a block of the compiled loops with all that is computed of it, 38 KB: about the innermost cache
 
 _NO_LIMITS = np.zeros(0, dtype=np.int64)
@@ -54,13 +54,13 @@ def cluster_statistics(
     """
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
     radius = np.inf if squared_radius is None else float(squared_radius)
-    if not _is_compiled(X, centroids):
-        totals = _plain_statistics(X, centroids, radius, block_rows)
-    elif X.shape[1] <= KEYED_FEATURES:
+    compiled = _is_compiled(X, centroids)
+    if compiled and X.shape[1] <= KEYED_FEATURES:
         totals = _feature_statistics(X, centroids, _group_size(centroids, limits), radius, block_rows)
-    else:
-        near = Nearest(centroids, radius, by_feature=is_by_feature(X), block_rows=block_rows)
+    elif compiled and (near := _nearest(X, centroids, radius, block_rows)).is_certain:
         totals = _near_statistics(X, near, limits)
+    else:
+        totals = _plain_statistics(X, centroids, radius, block_rows)
     sums, counts = totals[:, :-1], totals[:, -1].copy()
     return sums - counts[:, None] * centroids, counts
 
@@ -73,12 +73,14 @@ def assign(X: GridArray, centroids: IntArray, *, limits: IntArray | None = None,
         return labels
     if axes := _axes(centroids):
         _grid_labels(X, axes, labels)
-    elif not _is_compiled(X, centroids):
-        _plain_labels(X, centroids, block_rows, labels)
-    elif X.shape[1] <= KEYED_FEATURES:
+        return labels
+    compiled = _is_compiled(X, centroids)
+    if compiled and X.shape[1] <= KEYED_FEATURES:
         _feature_labels(X, centroids, _group_size(centroids, limits), block_rows, labels)
+    elif compiled and (near := _nearest(X, centroids, np.inf, block_rows)).is_certain:
+        _near_labels(X, near, labels)
     else:
-        _near_labels(X, Nearest(centroids, np.inf, by_feature=is_by_feature(X), block_rows=block_rows), labels)
+        _plain_labels(X, centroids, block_rows, labels)
     return labels
 
 
@@ -143,7 +145,7 @@ def _feature_statistics(
 
     def of_span(start: int, stop: int) -> IntArray:
         totals = np.zeros((len(centroids), X.shape[1] + 1), dtype=np.int64)
-        for XT, span, _ in _feature_major(X, start, stop):
+        for XT, span, _ in feature_major(X, start, stop):
             totals += feature_statistics(XT, *span, centroids, group, squared_radius, rows)
         return totals
 
@@ -152,45 +154,17 @@ def _feature_statistics(
 
 def _near_statistics(X: GridArray, near: Nearest, limits: IntArray | None) -> IntArray:
     """Absolute sums and counts (k, d + 1) by the labels of `filter.py`."""
-    records = _feature_major if near.by_feature else _row_major
+    records = feature_major if near.by_feature else row_major
     largest = (1 << 27) + np.abs(near.C).max() if limits is None else limits.max()  # |x - c|^2 < 2**53
 
     def of_span(start: int, stop: int) -> IntArray:
-        sums = _Sums(near, int(largest))
+        sums = ClusterSums((len(near.C), X.shape[1]), int(largest), by_feature=near.by_feature)
         for Z, span, _ in records(X, start, stop):
             for place, labels, _ in near.labels(Z, *span):
                 sums.add(Z, place, labels)
         return sums.totals()
 
     return sum_over_spans(of_span, X, len(near.C), blas=True)
-
-
-class _Sums:
-    """Absolute sums and counts (k, d + 1) of records with coordinates up to `largest`, in int32 as long as they fit."""
-
-    def __init__(self, near: Nearest, largest: int) -> None:
-        from fastlloyd.clustering.compiled import sums
-
-        k, d = near.C.shape
-        self._by_label = (sums.add_masked if k <= MASKED_CLUSTERS else sums.add_features) if near.by_feature else sums.add_rows
-        self._totals, self._part = np.zeros((k + 1, d + 1), dtype=np.int64), np.zeros((k + 1, d + 1), dtype=np.int32)
-        self._room = self._left = max(1, ((1 << 31) - 1) // max(largest, 1))
-
-    def add(self, Z: NDArray[np.int32], start: int, labels: Labels) -> None:
-        """Add the records of Z from `start` on."""
-        for first in range(0, len(labels), self._room):
-            some = labels[first : first + self._room]
-            if self._left < len(some):
-                self.totals()
-            self._left -= len(some)
-            self._by_label(Z, start + first, some, self._part)
-
-    def totals(self) -> IntArray:
-        """Sums and counts of all that was added."""
-        self._totals += self._part
-        self._part[:] = 0
-        self._left = self._room
-        return self._totals[:-1]
 
 
 def _axes(centroids: IntArray) -> list[IntArray]:
@@ -249,14 +223,14 @@ def _feature_labels(X: GridArray, centroids: IntArray, group: float, block_rows:
     rows = block_rows or _feature_rows(X.shape[1])
 
     def label(start: int, stop: int) -> None:
-        for XT, span, first in _feature_major(X, start, stop):
+        for XT, span, first in feature_major(X, start, stop):
             feature_labels(XT, *span, centroids, group, rows, labels[first:])
 
     over_spans(label, X, len(centroids))
 
 
 def _near_labels(X: GridArray, near: Nearest, labels: Labels) -> None:
-    records = _feature_major if near.by_feature else _row_major
+    records = feature_major if near.by_feature else row_major
 
     def label(start: int, stop: int) -> None:
         for Z, (first, last), place in records(X, start, stop):
@@ -267,13 +241,11 @@ def _near_labels(X: GridArray, near: Nearest, labels: Labels) -> None:
 
 
 def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
-    if X.dtype.kind != "i" or not is_compiled(X.size * len(centroids)):  # it would cut off the digits of what is no integer
-        return False
-    return X.shape[1] <= KEYED_FEATURES or is_certain(X.shape[1])
+    return X.dtype.kind == "i" and is_compiled(X.size * len(centroids))  # it would cut off the digits of what is no integer
 
 
-def _is_int32(X: GridArray) -> bool:
-    return X.dtype == np.int32 and X.flags.aligned
+def _nearest(X: GridArray, centroids: IntArray, squared_radius: float, block_rows: int | None) -> Nearest:
+    return Nearest(centroids, squared_radius, by_feature=is_by_feature(X), block_rows=block_rows)
 
 
 def _group_size(centroids: IntArray, limits: IntArray | None) -> float:
@@ -286,22 +258,3 @@ def _group_size(centroids: IntArray, limits: IntArray | None) -> float:
 def _feature_rows(d: int) -> int:
     """Number of records in a block: each takes its features, a 1, zeros up to a multiple of four, and four numbers."""
     return FEATURE_CELLS // (d // 4 * 4 + 8)
-
-
-def _feature_major(X: GridArray, start: int, stop: int) -> Iterator[tuple[NDArray[np.int32], tuple[int, int], int]]:
-    """X[start:stop] as (XT, (first, last), place in X): int32 (d, n) in C order, copied in parts unless X is that already."""
-    if _is_int32(X) and X.flags.f_contiguous:
-        yield X.T, (start, stop), start
-        return
-    rows = max(1, BLOCK_ELEMENTS // X.shape[1])
-    for first, last in blocks(stop - start, 1, rows):
-        yield X[start + first : start + last].T.astype(np.int32, order="C"), (0, last - first), start + first
-
-
-def _row_major(X: GridArray, start: int, stop: int) -> Iterator[tuple[NDArray[np.int32], tuple[int, int], int]]:
-    """X[start:stop] as `_feature_major` gives it, but with X (n, d) in C order."""
-    if _is_int32(X) and X.flags.c_contiguous:
-        yield X, (start, stop), start
-        return
-    for first, last in blocks(stop - start, 1, max(1, BLOCK_ELEMENTS // X.shape[1])):
-        yield X[start + first : start + last].astype(np.int32, order="C"), (0, last - first), start + first

@@ -170,11 +170,11 @@ def _gaussian_epsilon(mp: Any, mu_squared: Fraction, delta: Fraction) -> float:
     """Return the least float epsilon >= 0 at which the rounded-up delta is at most `delta`."""
     if mu_squared == 0 or _gaussian_delta(mp, mu_squared, Fraction(0)) <= delta:
         return 0.0
-    mu = float(mp.sqrt(exact(mp, mu_squared)))
+    m = float(mp.sqrt(exact(mp, min(mu_squared, Fraction(1 << 1000)))))
     target = exact(mp, max(-round_up(-exact(mp, delta)), math.ulp(0.0)))  # no delta that is a float is between it and `delta`
 
     def epsilon_at(a: float) -> float:
-        return max(0.0, float(mu_squared / 2) - mu * a)
+        return max(0.0, m * (m / 2 - a))
 
     def excess(a: float) -> float:
         found = _expected_excess(mp, mu_squared, Fraction(epsilon_at(a)))

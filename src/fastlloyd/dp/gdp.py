@@ -125,7 +125,7 @@ def _near(along: Callable[[float], tuple[float | Fraction, float]], delta: float
 
     def excess(a: float) -> float:
         mu, epsilon = along(a)
-        if math.isinf(epsilon):
+        if not mu or math.isinf(epsilon):  # no guess is wanted that near the end of floats
             return -math.inf
         with working_precision(_BITS) as mp:
             curve = _curve(mp, mu, epsilon)

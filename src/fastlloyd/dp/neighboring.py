@@ -1,12 +1,20 @@
 """Which two data sets the guarantee compares."""
 
 import enum
+from typing import Annotated, Self
+
+import msgspec
+from msgspec import Meta
+
+from fastlloyd.base.names import NAME
+
+MAX_CLIENTS = 10_000
 
 
 class NeighboringRelation(enum.Enum):
     """When two data sets are neighbours, so that their releases must be hard to tell apart.
 
-    The unit of protection is one record; the plan may protect a group of records by calibrating for its size.
+    What is added, removed or replaced is one record or, where a mechanism protects persons, one person with all records.
 
     ADD_OR_REMOVE_ONE
         One data set is the other plus one record. The number of records is itself protected.
@@ -17,3 +25,31 @@ class NeighboringRelation(enum.Enum):
 
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
     REPLACE_ONE = "replace_one"
+
+
+class Neighbours(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Of whom a sum of privacy losses, or a limit on it, speaks.
+
+    relation : added or removed, or replaced. unit : None: one record; otherwise what a person is called, "patient" for example,
+    and it is one person with all records. max_clients : at up to how many organisations the person's records may be (c*).
+    """
+
+    relation: NeighboringRelation
+    unit: Annotated[str, Meta(pattern=rf"\A{NAME.pattern}\Z")] | None = None
+    max_clients: Annotated[int, Meta(ge=1, le=MAX_CLIENTS)] = 1
+
+    @property
+    def adds(self) -> bool:
+        """Whether the unit is added or removed."""
+        return self.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+
+    @property
+    def other(self) -> Self:
+        """The same unit by the other relation."""
+        adding, replacing = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
+        return type(self)(replacing if self.adds else adding, self.unit, self.max_clients)
+
+    def __str__(self) -> str:
+        """In words: "one record replaced"."""
+        where = f" at up to {self.max_clients} organisations" if self.max_clients > 1 else ""
+        return f"one {self.unit or 'record'}{where} {'added or removed' if self.adds else 'replaced'}"

@@ -12,8 +12,10 @@ import numbers
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
@@ -23,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.names import choose
+from fastlloyd.base.names import choose, listing
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray, Scaling
@@ -33,29 +35,34 @@ from fastlloyd.dp.noise import Noise, SystemNoise
 from fastlloyd.errors import (
     ClippedRecordsWarning,
     DataError,
+    FastLloydError,
     NoisyResultWarning,
     PlanError,
     PrivacyLeakWarning,
     WeakGuaranteeWarning,
 )
 from fastlloyd.mechanisms import central, uncertainty
-from fastlloyd.mechanisms.answering import LocalRecords, check_cap
+from fastlloyd.mechanisms.answering import check_cap
+from fastlloyd.mechanisms.bounds.design import outer_range
 from fastlloyd.mechanisms.catalogue import design, read_mechanism
-from fastlloyd.mechanisms.engines.collections import collection_records, is_collection
-from fastlloyd.mechanisms.engines.records import EngineRecords
+from fastlloyd.mechanisms.engines.collections import is_collection
 from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, RadiusSchedule
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import Rounds
+from fastlloyd.mechanisms.persons import Persons, unit
 from fastlloyd.mechanisms.rounds import LossRound
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
-from fastlloyd.mechanisms.uncertainty import NOISE_DOMINATES, Status, Verdict, noise_deviation
-from fastlloyd.records.bounds import data_bounds, given_bounds
+from fastlloyd.mechanisms.two_stages import TwoStages, placeholder
+from fastlloyd.mechanisms.uncertainty import Status, Verdict, noise_deviation, noise_dominates
+from fastlloyd.records.bounds import Bounds, data_bounds, given_bounds
 from fastlloyd.records.columns import numbered
 from fastlloyd.records.files import opened
 from fastlloyd.reports import pictures
-from fastlloyd.reports.result import PRIVACY, UNKNOWN, StoredResult
+from fastlloyd.reports.bounds_result import BoundsResult, FirstStage
+from fastlloyd.reports.result import UNKNOWN, StoredResult
+from fastlloyd.reports.run_result import PRIVACY
 from fastlloyd.reports.statement import PrivacyStatement, cautions, mechanism_statement, with_leaks
 
 try:
@@ -63,10 +70,12 @@ try:
     from sklearn.utils import Tags, check_random_state
     from sklearn.utils.validation import check_is_fitted
 
+    from fastlloyd.estimators.charging import charged
+    from fastlloyd.estimators.groups import person_ids
+    from fastlloyd.estimators.held import Held, InMemory, OnCluster, on_grid
     from fastlloyd.estimators.validation import (
         check_numbers,
         refuse_collection,
-        refuse_not_finite,
         validate_collection,
         validate_records,
     )
@@ -78,12 +87,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RandomState = int | np.random.RandomState
+Charge = Callable[..., AbstractContextManager[Callable[[int], None]]]  # `charged`, of a data set
+PRIVATE = "private"  # in place of bounds that are to be found
+Limits = Bounds | str | None
 
 
 class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """What all estimators share; they differ in how they are designed."""
 
     _algorithm: ClassVar[AnyAlgorithm]
+    unit: str | None = None  # this and the next two, of models that were pickled before there was a choice
+    value_range: Limits = None
+    dataset: str | None = None
 
     @classmethod
     def from_result(cls, folder: str | os.PathLike[str]) -> Self:
@@ -137,6 +152,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             "estimate_loss": m.loss is not None,
             "loss_share": None if m.loss is None or m.noise is Noise.NONE else plain(m.loss_share),
             "fraction_bits": m.domain.fraction_bits,
+            "unit": None if m.persons is None else "person",
         }
 
     def plot(self, X: ArrayLike | None = None) -> Figure:
@@ -158,11 +174,14 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         )
         return pictures.figure_of(picture, "the picture", pictures.ON_SCREEN)
 
-    def fit(self, X: ArrayLike, y: object = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def fit(self, X: ArrayLike, y: object = None, groups: Any = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Cluster the records privately.
 
         X : array or data frame (n_samples, n_features), finite real numbers; values outside the bounds are clipped. y is
         ignored. There is no sample_weight: a weight would multiply what one record can change.
+        groups : whose rows these are, one id for each, text or integers (n_samples,). All rows of one id are then protected
+        together, as one person; n_records, n_expected, delta and noisy_counts_ then speak of persons
+        (docs/how-to/several-rows.md).
         X of Dask (a data frame, or an array) stays on the cluster that this process is connected to, whose workers see records
         and exact sums. bounds must be stated, and n_records but for replace_one. There are no `labels_` then, which would take
         one more pass: `X.map_partitions(model.predict)` has them.
@@ -170,59 +189,61 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         is above 1 / (100 n_records); ClippedRecordsWarning, which is for the owner of X only, where more than a tenth of the
         records lie outside the bounds; NoisyResultWarning, which the guarantee covers, where the noise dominates the
         centroids or some of them may be farther from their records than their standard errors say (`cluster_status_`).
-        Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and on any other keyword.
+        Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and on any other keyword. With
+        dataset BudgetError too if its limits do not hold the fit, and StateError if the ledger cannot be written.
         """
         self._refuse("fit", unknown)
         check_numbers(vars(self))
         leaks: list[str] = []
-        far = self._on_cluster(X) if is_collection(X) else None
-        if far is None:
-            values = validate_records(self, X, reset=True, ensure_all_finite=self.bounds is None)
-            domain = self._domain(values.shape[1], values, leaks)
-            grid, outside = _on_grid(domain, values)
-        else:
-            domain = far.domain
-        mechanism = self._mechanism(domain, len(values) if far is None else far.n or 0, leaks)
-        if leaks and mechanism.noise is not Noise.NONE:
+        persons = self._persons(groups)
+        held = self._held(X, groups)
+        settings, first = self._settings(held, persons, leaks), None
+        if leaks and settings.noise is not Noise.NONE:
             warnings.warn(
                 f"{'; '.join(leaks)}. The guarantee does not hold, and privacy_spent_ says that the result is not private: "
                 "pass public values.",
                 PrivacyLeakWarning,
                 stacklevel=2,
             )
+        planned = TwoStages.of(settings, self._outer_range()) if self._finds_bounds else None
+        mechanism: Mechanism = design(settings)
         for caution in cautions(mechanism):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
-        if far is None:
-            _warn_if_clipped(int(np.count_nonzero(outside)), len(values))
-            clustering = central.cluster(mechanism, LocalRecords(domain, grid), SystemNoise())
-            self.labels_ = kernels.assign(grid, clustering.centroids, limits=domain.half_widths).astype(np.int32)
-        else:
-            clustering = central.cluster(mechanism, far, SystemNoise())
-            self.__dict__.pop("labels_", None)  # of an earlier fit
-            _warn_if_clipped(far.n_outside, far.n or 0)
-        self.mechanism_ = mechanism
-        self.cluster_centers_ = domain.from_grid(clustering.centroids)
+        charge = partial(charged, self.dataset, leaks=leaks, by=type(self).__name__)
+        if planned is not None:
+            first, mechanism = _narrowed(planned, held, leaks, charge)
+        with charge(mechanism) as drawing:
+            clustering = central.cluster(mechanism, held.on(mechanism), SystemNoise(), drawing)
+        _warn_if_clipped(held)
+        for name in ("labels_", "noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
+            self.__dict__.pop(name, None)
+        if held.grid is not None:
+            self.labels_ = kernels.assign(held.grid, clustering.centroids, limits=mechanism.domain.half_widths).astype(np.int32)
+        self.privacy_spent_ = PrivacyStatement(_spent(mechanism, first, leaks) | {"data_set": self.dataset})
+        for sentence in self._found(mechanism, clustering):
+            warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
+        return self
+
+    def _found(self, mechanism: Mechanism, clustering: Clustering) -> list[str]:
+        """Set what a fit has found, and return what is doubtful in it because of the noise."""
         noise = noise_deviation(mechanism)
         found = uncertainty.assess(mechanism, clustering, noise)
+        self.mechanism_ = mechanism
+        self.cluster_centers_ = mechanism.domain.from_grid(clustering.centroids)
         self.cluster_centers_std_ = found.errors
         self.cluster_status_ = np.array([status.value for status in found.status])
-        self.noisy_counts_ = clustering.noisy_counts(mechanism.count_bits)
+        self.noisy_counts_ = clustering.noisy_counts(mechanism.number_bits)
         self.noisy_counts_std_ = noise.counts
-        for name in ("noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
-            self.__dict__.pop(name, None)
-        self.privacy_spent_ = PrivacyStatement(with_leaks(mechanism_statement(mechanism), leaks))
         if mechanism.loss is not None and clustering.loss is not None:
-            self.noisy_loss_ = clustering.loss * mechanism.loss.unit(domain.fraction_bits)
+            self.noisy_loss_ = clustering.loss * mechanism.loss_unit
             self.noisy_loss_std_ = mechanism.loss_deviation
             self.privacy_spent_["loss_estimate"]["standard_error"] = self.noisy_loss_std_
         self.n_iter_ = mechanism.n_iterations
         self._centroids = clustering.centroids
         self._n_features_out = mechanism.n_clusters
         typical = uncertainty.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
-        dominates = [NOISE_DOMINATES] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
-        for sentence in [*uncertainty.cautions(found.status, noise.counts), *dominates]:
-            warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
-        return self
+        dominates = [noise_dominates(mechanism.unit)] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
+        return [*uncertainty.cautions(found.status, noise.counts), *dominates]
 
     def fit_predict(self, X: ArrayLike, y: object = None, **unknown: object) -> IntArray:
         """Cluster the records as `fit` does, and return `labels_`. NOT PRIVATE. Raises DataError for X of Dask."""
@@ -264,14 +285,22 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     def _grid(self, X: ArrayLike) -> GridArray:
         check_is_fitted(self)
-        return _on_grid(self.mechanism_.domain, validate_records(self, X, reset=False, ensure_all_finite=False))[0]
+        return on_grid(self.mechanism_.domain, validate_records(self, X, reset=False, ensure_all_finite=False))[0]
 
     def _fraction_bits(self) -> int:
         """The bits of the grid where the user names none."""
         return 16
 
-    def _on_cluster(self, X: Any) -> EngineRecords:
-        """The records of a Dask collection. Raises PlanError where something public is missing."""
+    def _held(self, X: Any, groups: Any) -> Held:
+        """The records, of persons where groups say whose they are. Raises PlanError where something public is missing."""
+        if not is_collection(X):
+            values = validate_records(self, X, reset=True, ensure_all_finite=self.bounds is None)
+            return InMemory(values, None if groups is None else person_ids(groups, len(values)))
+        if groups is not None:
+            raise DataError(
+                "X is a collection of Dask, which groups cannot go with: pass both in memory, or cluster files by "
+                "`fastlloyd fit --unit-column`"
+            )
         validate_collection(self, X)
         stated = "must be stated where X is a collection of Dask"
         if self.bounds is None:
@@ -279,38 +308,75 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         relation = choose(NeighboringRelation, self.neighboring_relation, "neighboring_relation")
         if self.n_records is None and relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise PlanError(f"n_records {stated}: a round number above the number of records")
-        records = collection_records(X, self._domain(self.n_features_in_, None, []))
-        if self.n_records is None:
-            records.count()
-        return records
+        return OnCluster(X)
 
-    def _domain(self, d: int, values: NDArray[Any] | None, leaks: list[str]) -> Domain:
-        """The domain of d features; values : None where bounds are stated."""
-        names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
-        columns = names or [f"x{i}" for i in range(d)]
+    @property
+    def _finds_bounds(self) -> bool:
+        """Whether bounds are found privately. Raises PlanError where they are stated and a range, too, or neither."""
+        is_private = isinstance(self.bounds, str) and self.bounds == PRIVATE
+        if is_private and self.value_range is None:
+            raise PlanError("bounds are 'private', which takes value_range: a public range that surely holds all values")
+        if not is_private and self.value_range is not None:
+            raise PlanError("value_range has no effect on bounds that are stated; leave it out, or pass bounds='private'")
+        return is_private
+
+    @property
+    def _columns(self) -> list[str]:
+        return self._names or [f"x{i}" for i in range(self.n_features_in_)]
+
+    @property
+    def _names(self) -> list[str] | None:
+        return [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
+
+    def _outer_range(self) -> Domain:
+        """The range in which bounds are looked for. Raises DataError or PlanError, which name the parameter."""
+        try:
+            lower, upper = given_bounds(self.value_range, self._names, self.n_features_in_)
+            return outer_range(self._columns, lower.tolist(), upper.tolist())
+        except (DataError, PlanError) as error:
+            raise type(error)(f"value_range: {error}") from None
+
+    def _domain(self, values: NDArray[Any] | None, leaks: list[str]) -> Domain:
+        """The domain; values : None where bounds are stated. A placeholder where they are still to be found."""
         scaling = choose(Scaling, self.scaling, "scaling")
         bits = self._fraction_bits() if self.fraction_bits is None else int(self.fraction_bits)
+        if self._finds_bounds:
+            return placeholder(self._outer_range(), scaling=scaling, fraction_bits=bits)
         if self.bounds is None and values is not None:
             leaks.append("bounds were taken from the data, so the smallest and largest value of each feature leak")
-            return Domain.of_data(columns, *data_bounds([values]), scaling=scaling, fraction_bits=bits)
-        return Domain.of_bounds(columns, *given_bounds(self.bounds, names, d), scaling=scaling, fraction_bits=bits)
+            return Domain.of_data(self._columns, *data_bounds([values]), scaling=scaling, fraction_bits=bits)
+        ends = given_bounds(self.bounds, self._names, self.n_features_in_)
+        return Domain.of_bounds(self._columns, *ends, scaling=scaling, fraction_bits=bits)
 
-    def _mechanism(self, domain: Domain, n_samples: int, leaks: list[str]) -> Mechanism:
-        """The mechanism for so many records, 0 where they are not counted yet and n_records is stated."""
-        n_records = self.n_records
+    def _persons(self, groups: object) -> Persons | None:
+        """Whether persons are protected. Raises PlanError where `unit` says otherwise."""
+        if self.unit not in (None, "record", "person"):
+            raise PlanError(f"unit is {self.unit!r:.40}; expected 'record' or 'person', or None for what groups say")
+        if self.unit == "person" and groups is None:
+            raise PlanError("unit is 'person', and fit was given no groups; pass groups, one id for each row of X")
+        if self.unit == "record" and groups is not None:
+            raise PlanError("unit is 'record', and fit was given groups; leave groups out, or pass unit='person'")
+        return None if groups is None else Persons()
+
+    def _settings(self, held: Held, persons: Persons | None, leaks: list[str]) -> Settings[AnyAlgorithm]:
+        """What the mechanism is designed from; records on a cluster are counted only if n_records is not stated."""
+        domain = self._domain(held.values, leaks)
+        n_records, many = self.n_records, unit(persons).many
+        n = held.count(domain) if held.values is not None or n_records is None else 0
         relation = choose(NeighboringRelation, self.neighboring_relation, "neighboring_relation")
         if n_records is None:
-            if self.n_clusters > n_samples:  # said without their number
-                raise DataError(f"n_clusters is {self.n_clusters}, and there are fewer records; ask for fewer clusters")
-            n_records = n_samples
+            if self.n_clusters > n:  # said without their number
+                raise DataError(f"n_clusters is {self.n_clusters}, and there are fewer {many}; ask for fewer clusters")
+            n_records = n
             taken = "n_records and delta, which depends on it, were" if self.delta is None else "n_records was"
-            if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:  # replace_one takes the number of records as known
-                leaks.append(f"{taken} taken from the data, so the number of records leaks")
+            # replace_one takes the number of records as known; a person who is replaced may have no row any more
+            if persons is not None or relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+                leaks.append(f"{taken} taken from the data, so the number of {many} leaks")
         elif n_records < 1:
-            raise PlanError(f"n_records is {n_records!r:.40}, the cap on the number of records; expected at least 1")
-        elif n_samples > n_records:
-            check_cap(n_samples, n_records)
-        check_expected(self.n_expected, n_records)
+            raise PlanError(f"n_records is {n_records!r:.40}, the cap on the number of {many}; expected at least 1")
+        elif n > n_records:
+            check_cap(n, n_records, unit(persons))
+        check_expected(self.n_expected, n_records, persons)
         common = {
             "algorithm": self._algorithm,
             "domain": domain,
@@ -323,9 +389,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             "neighboring_relation": relation,
             "estimate_loss": bool(self.estimate_loss),
             "loss_share": None if self.loss_share is None else float(self.loss_share),
+            "persons": persons,
         }
-        settings: Settings[AnyAlgorithm] = Settings(**(common | self._own_settings()))
-        return design(settings)
+        return Settings(**(common | self._own_settings()))
 
     def _own_settings(self) -> dict[str, Any]:
         """Further fields of `Settings` that this kind of estimator decides."""
@@ -360,19 +426,31 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         return [name for name in super().__dir__() if name != "labels_"]
 
 
-def _on_grid(domain: Domain, values: NDArray[Any]) -> tuple[GridArray, NDArray[np.bool_]]:
-    """`Domain.to_grid_and_outside`, which sees what is not finite; that is refused as validation refuses it."""
+def _narrowed(planned: TwoStages, held: Held, leaks: list[str], charge: Charge) -> tuple[FirstStage, Mechanism]:
+    """Find bounds, which spends the first part of the budget, and design the clustering within them."""
+    mine = held.on(planned.first)
+    with charge(planned.first, then=planned.later) as drawing:
+        found = central.release(planned.first, mine, SystemNoise(), drawing)
+    result = BoundsResult(mechanism=planned.first, bounds=found, leaks=tuple(leaks))
+    first = FirstStage(result=result, epsilon=planned.epsilon)
+    if result.not_found:
+        sentence = f"noise hides where the records are in {listing(result.not_found)}: the outer range stands there"
+        warnings.warn(sentence, NoisyResultWarning, stacklevel=3)
     try:
-        return domain.to_grid_and_outside(values)
-    except DataError as error:
-        refused = error
-    refuse_not_finite(values)
-    raise refused
+        return first, design(planned.second(found))
+    except FastLloydError as error:
+        raise type(error)(f"{error}; {first.stays_spent}") from None
 
 
-def _warn_if_clipped(n_outside: int, n: int) -> None:
+def _spent(mechanism: Mechanism, first: FirstStage | None, leaks: list[str]) -> dict[str, Any]:
+    """The privacy statement of one fit."""
+    said = with_leaks(mechanism_statement(mechanism), leaks)
+    return said if first is None else first.with_second(said, mechanism)
+
+
+def _warn_if_clipped(held: Held) -> None:
     """Warn the owner, where `fit` was called, of bounds that cut many records."""
-    if n_outside > n / 10:
+    if held.many_are_outside:
         warnings.warn(
             "more than a tenth of the records have values outside the bounds, which are clipped: are the bounds in the "
             "units of X? This is an exact fact about the records: keep it to yourself.",

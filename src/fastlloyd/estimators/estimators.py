@@ -13,19 +13,19 @@ from typing import Any, ClassVar
 
 from fastlloyd.base.names import choose, fraction
 from fastlloyd.clustering.packing import RadiusSearch
-from fastlloyd.estimators.base import Estimator, RandomState, plain
+from fastlloyd.estimators.base import Estimator, Limits, RandomState, plain
 from fastlloyd.mechanisms.catalogue import preset
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, VARIED, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MomentAlgorithm
-from fastlloyd.records.bounds import Bounds
 
 
 class FastLloyd(Estimator):
     """k-means with (epsilon, delta)-differential privacy: bounded radius, relative updates, Gaussian noise (the paper's).
 
-    Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`). Unit of protection: one row.
+    Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`). Unit of protection: one row or,
+    with `groups` in `fit`, one person with all rows.
 
     Parameters
     ----------
@@ -35,10 +35,11 @@ class FastLloyd(Estimator):
         Above 0: the privacy budget of one `fit`, all iterations together. Every further `fit` spends it again.
     delta : float, default=None
         In (0, 1), well below one over the number of records. None: 1 / (100 n_records); preset="paper": 1 / (N ln N).
-    bounds : tuple (lower, upper) or dict {column name: (lower, upper)}, default=None
+    bounds : tuple (lower, upper) or dict {column name: (lower, upper)} or "private", default=None
         What each feature can be, in the units of X, known without looking at X; values outside are clipped. lower and upper
         are numbers or array-likes (n_features,); a dict has a pair for every column of a data frame. None takes the bounds
-        from X, which leaks its extreme values (PrivacyLeakWarning): the result is then not private.
+        from X, which leaks its extreme values (PrivacyLeakWarning): the result is then not private. "private" finds them in
+        value_range with a part of the budget (docs/how-to/when-bounds-are-unknown.md).
     n_records : int, default=None
         Public upper bound on the number of records. None takes their number, which leaks it (PrivacyLeakWarning): the result is
         then not private, but for neighboring_relation="replace_one".
@@ -77,6 +78,14 @@ class FastLloyd(Estimator):
         q: records are rounded to multiples of 2**-q of the half width of the domain; with scaling="common" a feature whose
         width rounds to none is refused. None: 16, as in the paper, on the command line and in plans; of `GLloyd` 13 unless the
         preset is "paper".
+    unit : {"record", "person"}, default=None
+        What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`; n_records is then a cap on
+        persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups.
+    value_range : as bounds, default=None
+        With bounds="private": a public range that surely holds all values, in which bounds are found; it may be far too wide.
+    dataset : str, default=None
+        Name of the data set under which your ledger counts every `fit`, clones and grid searches too, and keeps to its limits:
+        docs/how-to/ledger.md. None: nobody adds them up.
 
     Attributes
     ----------
@@ -101,7 +110,8 @@ class FastLloyd(Estimator):
     privacy_spent_ : dict
         The machine-readable privacy statement of this fit; shown in one line, complete for programs. "private" is False where
         bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of
-        the clones that a grid search or a cross-validation fits, each of which spends epsilon too.
+        the clones that a grid search or a cross-validation fits, each of which spends epsilon too; "data_set" is the name
+        under which a ledger adds them up, None if nobody does.
     mechanism_ : Mechanism
         Every public setting of this fit.
     n_iter_ : int
@@ -128,7 +138,7 @@ class FastLloyd(Estimator):
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
-        bounds: Bounds | None = None,
+        bounds: Limits = None,
         n_records: int | None = None,
         random_state: RandomState | None = None,
         n_expected: int | None = None,
@@ -146,6 +156,9 @@ class FastLloyd(Estimator):
         clipping: bool | None = None,
         noise: str | None = None,
         fraction_bits: int | None = None,
+        unit: str | None = None,
+        value_range: Limits = None,
+        dataset: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -168,6 +181,9 @@ class FastLloyd(Estimator):
         self.clipping = clipping
         self.noise = noise
         self.fraction_bits = fraction_bits
+        self.unit = unit
+        self.value_range = value_range
+        self.dataset = dataset
 
     def _own_settings(self) -> dict[str, Any]:
         search, floor = self.initialization, self.min_count
@@ -227,7 +243,8 @@ class MomentLloyd(Estimator):
     Usually closer to k-means without noise than `FastLloyd` at the same privacy. Its planner chooses all that can be chosen;
     there is nothing to tune. At most 1024 features.
 
-    Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`). Unit of protection: one row.
+    Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`). Unit of protection: one row or,
+    with `groups` in `fit`, one person with all rows.
 
     Parameters
     ----------
@@ -237,10 +254,11 @@ class MomentLloyd(Estimator):
         Above 0: the privacy budget of one `fit`, all iterations together. Every further `fit` spends it again.
     delta : float, default=None
         In (0, 1), well below one over the number of records. None: 1 / (100 n_records).
-    bounds : tuple (lower, upper) or dict {column name: (lower, upper)}, default=None
+    bounds : tuple (lower, upper) or dict {column name: (lower, upper)} or "private", default=None
         What each feature can be, in the units of X, known without looking at X; values outside are clipped. lower and upper
         are numbers or array-likes (n_features,); a dict has a pair for every column of a data frame. None takes the bounds
-        from X, which leaks its extreme values (PrivacyLeakWarning): the result is then not private.
+        from X, which leaks its extreme values (PrivacyLeakWarning): the result is then not private. "private" finds them in
+        value_range with a part of the budget (docs/how-to/when-bounds-are-unknown.md).
     n_records : int, default=None
         Public upper bound on the number of records. None takes their number, which leaks it (PrivacyLeakWarning): the result is
         then not private, but for neighboring_relation="replace_one".
@@ -261,6 +279,14 @@ class MomentLloyd(Estimator):
     fraction_bits : int, default=None
         q: records are rounded to multiples of 2**-q of the half width of the domain; with scaling="common" a feature whose
         width rounds to none is refused. None: 16.
+    unit : {"record", "person"}, default=None
+        What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`; n_records is then a cap on
+        persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups.
+    value_range : as bounds, default=None
+        With bounds="private": a public range that surely holds all values, in which bounds are found; it may be far too wide.
+    dataset : str, default=None
+        Name of the data set under which your ledger counts every `fit`, clones and grid searches too, and keeps to its limits:
+        docs/how-to/ledger.md. None: nobody adds them up.
 
     Attributes
     ----------
@@ -285,7 +311,8 @@ class MomentLloyd(Estimator):
     privacy_spent_ : dict
         The machine-readable privacy statement of this fit; shown in one line, complete for programs. "private" is False where
         bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of
-        the clones that a grid search or a cross-validation fits, each of which spends epsilon too.
+        the clones that a grid search or a cross-validation fits, each of which spends epsilon too; "data_set" is the name
+        under which a ledger adds them up, None if nobody does.
     mechanism_ : Mechanism
         Every public setting of this fit.
     n_iter_ : int
@@ -317,7 +344,7 @@ class MomentLloyd(Estimator):
         *,
         epsilon: float = 1.0,
         delta: float | None = None,
-        bounds: Bounds | None = None,
+        bounds: Limits = None,
         n_records: int | None = None,
         random_state: RandomState | None = None,
         n_expected: int | None = None,
@@ -326,6 +353,9 @@ class MomentLloyd(Estimator):
         estimate_loss: bool = False,
         loss_share: float | None = None,
         fraction_bits: int | None = None,
+        unit: str | None = None,
+        value_range: Limits = None,
+        dataset: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -339,3 +369,6 @@ class MomentLloyd(Estimator):
         self.estimate_loss = estimate_loss
         self.loss_share = loss_share
         self.fraction_bits = fraction_bits
+        self.unit = unit
+        self.value_range = value_range
+        self.dataset = dataset

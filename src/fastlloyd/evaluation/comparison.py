@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.evaluation import metrics
@@ -51,14 +50,14 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lloyd(m: Mechanism, X: Iterable[GridArray]) -> Result:
-    """What Lloyd's algorithm makes of blocks of grid points (n_i, n_features), from the start of m. NOT PRIVATE."""
+    """What Lloyd's algorithm makes of blocks of grid points (n_i, n_features), row by row, from the start of m. NOT PRIVATE."""
     settings = Settings(
         algorithm=LLOYD,
         domain=m.domain,
         n_clusters=m.n_clusters,
-        n_records=m.n_records,
+        n_records=m.n_records if m.persons is None else max(sum(map(len, X)), m.n_clusters),  # a cap on rows is not known
         epsilon=m.epsilon,
-        public_seed=PublicSeed.from_hex(m.public_seed),
+        public_seed=m.seed,
         initialization=m.initialization,
     )
     plain = design(settings)

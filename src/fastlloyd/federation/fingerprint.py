@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import RealArray
-from fastlloyd.base.randomness import keystream, length_prefixed
-from fastlloyd.federation.store.events import Reservation, RunReserved
-from fastlloyd.records.table import ColumnBlock
+from fastlloyd.base.randomness import derive, keystream, length_prefixed
+from fastlloyd.federation.store.events import PersonRunReserved, Reservation, RunReserved
+from fastlloyd.mechanisms.spread import person_hashes
+from fastlloyd.records.table import ColumnBlock, ids_of
 
 _LABEL = b"fastlloyd/v2/fingerprint"
+_PERSONS_LABEL = b"fastlloyd/v1/fingerprint/persons"
 _SORTED_LABEL = b"fastlloyd/v1/fingerprint"
 _LANES: Final = 4
 _SPAN: Final = 1 << 13  # records whose lanes stay in a core's cache
@@ -31,46 +33,57 @@ Block = RealArray | ColumnBlock
 class Fingerprint:
     """What tells these records from others.
 
-    digest : of the present kind, `RecordsHash`, 32 bytes. earlier : works out that of the kind which stores of earlier versions
-    hold, `sorted_fingerprint`; None where the records are too many to be held in memory.
+    digest : of the present kind, `RecordsHash`, 32 bytes, which ids do not change. earlier : works out that of the kind which
+    stores of earlier versions hold, `sorted_fingerprint`; None where the records are too many for memory. of_persons :
+    of the records and whose they are, `PersonsHash`; None without ids.
     """
 
     digest: bytes
     earlier: Callable[[], bytes] | None = None
+    of_persons: bytes | None = None
 
     def is_of(self, reserved: Reservation) -> bool | None:
         """Whether a run was joined with these very records; None where that cannot be told."""
-        if isinstance(reserved, RunReserved):
+        if isinstance(reserved, RunReserved | PersonRunReserved):
             return hmac.compare_digest(reserved.fingerprint, self.digest)
         return None if self.earlier is None else hmac.compare_digest(reserved.fingerprint, self.earlier())
 
+    def goes_on_with(self, reserved: Reservation) -> bool | None:
+        """As `is_of`, and of the very same persons: their shares would move if an id was changed in mid run."""
+        if isinstance(reserved, PersonRunReserved) and (reserved.persons or b"") != (self.of_persons or b""):
+            return False
+        return self.is_of(reserved)
+
 
 class Lanes:
-    """The sums of the lanes of records (see `RecordsHash`), by keys that tell nothing of the one they were drawn from."""
+    """Sums of the lanes of records (see `RecordsHash`), by keys that tell nothing of the one they were drawn from."""
 
     __slots__ = ("_high", "_low", "_odd", "_order")
 
-    def __init__(self, key: bytes, order: Sequence[int]) -> None:
-        d = len(order)
-        drawn = np.frombuffer(keystream(key, _LABEL, 8 * _LANES * (2 * d + 2)), dtype="<u8").reshape(_LANES, -1)
+    def __init__(self, key: bytes, order: Sequence[int], label: bytes = _LABEL, n_words: int = 0) -> None:
+        """n_words : how many words each record has besides its cells."""
+        d = len(order) + n_words
+        drawn = np.frombuffer(keystream(key, label, 8 * _LANES * (2 * d + 2)), dtype="<u8").reshape(_LANES, -1)
         self._low, self._high, self._odd = drawn[:, :d] & _LOW, drawn[:, d : 2 * d] & _LOW, drawn[:, 2 * d :] | np.uint64(1)
         self._order = tuple(order)
 
-    def __call__(self, block: Block) -> Words:
-        """The sums modulo 2**64 over records (n, number of columns), float32 or float64 in original units: uint64 (4,)."""
+    def __call__(self, block: Block, *words: Words) -> Words:
+        """The sums modulo 2**64 over records (n, number of columns), float32 or float64 in original units: uint64 (4,).
+
+        words : uint64 (n,), besides.
+        """
         columns = block.arrays if isinstance(block, ColumnBlock) else block.T
         sums = np.zeros(_LANES, dtype=np.uint64)
         for start in range(0, len(block), _SPAN):
-            sums += self._lanes([columns[at][start : start + _SPAN] for at in self._order])
+            span = slice(start, start + _SPAN)
+            sums += self._lanes([*(_bits(columns[at][span]) for at in self._order), *(word[span] for word in words)])
         return sums
 
-    def _lanes(self, columns: Sequence[RealArray]) -> Words:
+    def _lanes(self, columns: Sequence[Words]) -> Words:
         """The sums of the lanes of so many records as one column has, modulo 2**64."""
         lanes = np.zeros((_LANES, len(columns[0])), dtype=np.uint64)
         left, right = np.empty((2, len(columns[0])), dtype=np.uint64)
-        for cells, lows, highs in zip(columns, self._low.T, self._high.T, strict=True):
-            with np.errstate(invalid="ignore"):  # cells that are no numbers are refused elsewhere
-                bits = (cells.astype(np.float64) + 0.0).view(np.uint64)  # no negative zeros
+        for bits, lows, highs in zip(columns, self._low.T, self._high.T, strict=True):
             low, high = bits & _LOW, bits >> _HALF
             for lane, a, b in zip(lanes, lows, highs, strict=True):
                 np.add(low, a, out=left)
@@ -82,6 +95,11 @@ class Lanes:
             lanes *= odd[:, np.newaxis]
         lanes ^= lanes >> _HALF
         return np.asarray(lanes.sum(axis=1, dtype=np.uint64))
+
+
+def _bits(cells: RealArray) -> Words:
+    with np.errstate(invalid="ignore"):  # cells that are no numbers are refused elsewhere
+        return (cells.astype(np.float64) + 0.0).view(np.uint64)  # no negative zeros
 
 
 class RecordsHash:
@@ -99,9 +117,11 @@ class RecordsHash:
     columns : names of the cells of a record, in the order of the blocks.
     """
 
+    _label, _n_words = _LABEL, 0
+
     def __init__(self, key: bytes, columns: Sequence[str]) -> None:
         self._key, self._columns, self._order = key, columns, sorted(range(len(columns)), key=columns.__getitem__)
-        self.lanes = Lanes(key, self._order)
+        self.lanes = Lanes(key, self._order, self._label, self._n_words)
         self._n, self._sums = 0, np.zeros(_LANES, dtype=np.uint64)
 
     def add(self, block: Block) -> None:
@@ -117,7 +137,19 @@ class RecordsHash:
         """The fingerprint of what was added, 32 bytes."""
         names = length_prefixed(*(self._columns[at].encode() for at in self._order))
         shape = len(self._columns).to_bytes(8, "big") + self._n.to_bytes(8, "big")
-        return hmac.digest(self._key, _LABEL + shape + names + self._sums.astype("<u8").tobytes(), "sha256")
+        return hmac.digest(self._key, self._label + shape + names + self._sums.astype("<u8").tobytes(), "sha256")
+
+
+class PersonsHash(RecordsHash):
+    """The same of records and whose they are: each has two words more, the 128 bits that stand for its id under this key."""
+
+    _label, _n_words = _PERSONS_LABEL, 2
+
+    def add(self, block: Block) -> None:
+        """See `RecordsHash`; with ids."""
+        ids = ids_of(block)
+        texts = [] if ids is None else ids.texts()
+        self.add_sums(self.lanes(block, *person_hashes(texts, derive(self._key, self._label)).T), len(block))
 
 
 def sorted_fingerprint(key: bytes, columns: Sequence[str], values: NDArray[np.float64]) -> bytes:

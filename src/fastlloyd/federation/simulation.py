@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -16,7 +17,9 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed, PublicStream
-from fastlloyd.clustering.domain import GridArray
+from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.grid_records import Rows
+from fastlloyd.clustering.grouping import grouped
 from fastlloyd.dp.noise import NoiseSource, SystemNoise
 from fastlloyd.errors import DataError, FastLloydError, PlanError
 from fastlloyd.federation.plan.plan import Client, Plan
@@ -28,7 +31,10 @@ from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext
 from fastlloyd.federation.secagg.ring import Ring, RingVector
 from fastlloyd.federation.transport.in_process import Drops, run_in_process
 from fastlloyd.mechanisms.answering import AllRecords, Records
+from fastlloyd.mechanisms.passes.dealing import DealtPersons
+from fastlloyd.mechanisms.persons import max_clients
 from fastlloyd.mechanisms.queries.query import Query
+from fastlloyd.mechanisms.spread import Deal, person_hashes, spread_key
 
 _SPLIT = b"fastlloyd/v1/simulation/split"  # label of the words that share records out
 DROP = re.compile(r"(?P<client>.+)@(?P<round>[0-9]{1,4})(?P<for_good>\+?)")
@@ -63,11 +69,33 @@ def split_evenly(X: GridArray, n_clients: int, seed: PublicSeed) -> list[GridArr
 def split(records: AllRecords, n_clients: int, seed: PublicSeed) -> list[Records]:
     """The parts of `split_evenly`, one a client, of records that are never held at once: a pass answers for all clients.
 
-    Raises what reading the records raises.
+    Raises DataError for records of persons, whose rows it would part, and what reading the records raises.
     """
+    if records.share_bits:
+        raise DataError("these are records of persons, and one by one they would be parted from the others of their person")
     n = records.count() if records.n is None else records.n
-    passes = _SharedPasses(records, _Owners.of(n, n_clients, seed))
+    passes = _SharedPasses(_DealtRecords(records, _Owners.of(n, n_clients, seed)))
     return [_Part(passes, client) for client in range(n_clients)]
+
+
+def deal_persons(ids: Sequence[bytes], n_clients: int, max_clients: int, seed: PublicSeed) -> list[NDArray[np.intp]]:
+    """The numbers of each client's rows, from 0, if persons are dealt out (`spread.Deal`). ids : of each row."""
+    numbers: dict[bytes, int] = {}
+    places = np.fromiter((numbers.setdefault(each, len(numbers)) for each in ids), dtype=np.intp, count=len(ids))
+    persons = person_hashes(list(numbers), spread_key(seed))[places]
+    clients, _ = Deal(n_clients, max_clients).clients(persons)
+    return [np.flatnonzero(clients == client) for client in range(n_clients)]
+
+
+def split_persons(rows: Rows, plan: Plan, source: str) -> list[Records]:
+    """The parts that `deal_persons` deals out, of rows that are read in passes: one pass at once, and one for each query.
+
+    Raises what reading the rows raises.
+    """
+    m = plan.mechanism
+    dealt = DealtPersons(rows, m, Deal(plan.n_clients, max_clients(m.persons)), source=source)
+    passes = _SharedPasses(dealt)
+    return [_Part(passes, client) for client in range(plan.n_clients)]
 
 
 def _parts(n: int, n_clients: int, seed: PublicSeed) -> list[NDArray[np.intp]]:
@@ -95,7 +123,7 @@ class _Owners:
         numbers = np.array([part[0] for part in parts[1:] if len(part)], dtype=np.intp)
         return cls(seed, PublicStream(seed, _SPLIT).words(n)[numbers], numbers, sizes)
 
-    def among(self, first: int, n: int) -> NDArray[np.unsignedinteger]:
+    def among(self, first: int, n: int) -> NDArray[np.uint16]:
         """The clients of n records from number `first` on."""
         words = PublicStream(self.seed, _SPLIT, first).words(n)
         owners = np.searchsorted(self.words, words, side="right")
@@ -103,63 +131,82 @@ class _Owners:
         for at in np.flatnonzero(begins & (owners > 0)):
             same = slice(np.searchsorted(self.words, words[at], side="left"), owners[at])
             owners[at] -= np.count_nonzero(self.numbers[same] > first + at)
-        return owners.astype(np.min_scalar_type(len(self.sizes)))  # short numbers are sorted in linear time
+        return owners.astype(np.uint16)
 
 
 @dataclass(frozen=True, slots=True)
 class _ByOwner:
-    """A query answered for each client, a row each: how many records gave the answer, and the answer."""
+    """A query answered for each client, a row each."""
 
     query: Query
     owners: _Owners
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Clients, and the entries of an answer and one more."""
-        return len(self.owners.sizes), 1 + math.prod(self.query.shape)
+        """Clients, and the entries of an answer."""
+        return len(self.owners.sizes), math.prod(self.query.shape)
 
     def evaluate(self, X: GridArray, first: int) -> IntArray:
         """See `Asked`."""
         found = np.zeros(self.shape, dtype=np.int64)
-        owners = self.owners.among(first, len(X))
-        found[:, 0] = counts = np.bincount(owners, minlength=len(found))
-        each = np.split(X[np.argsort(owners, kind="stable")], np.cumsum(counts)[:-1])
-        for client in np.flatnonzero(counts):
-            found[client, 1:] = self.query.evaluate(each[client]).ravel()
+        for client, mine in grouped(X, self.owners.among(first, len(X))):
+            found[client] = self.query.evaluate(mine).ravel()
         return found
+
+
+class _Dealt(Protocol):
+    """Records of all clients, of which each pass answers for all: how many each has, and the answers."""
+
+    @property
+    def domain(self) -> Domain: ...
+    @property
+    def share_bits(self) -> int: ...
+    @property
+    def sizes(self) -> tuple[int, ...]: ...
+    def answers(self, query: Query) -> list[IntArray]: ...
+
+
+class _DealtRecords:
+    """`_Dealt` of records, each by its number."""
+
+    share_bits = 0
+
+    def __init__(self, records: AllRecords, owners: _Owners) -> None:
+        self.domain, self.sizes, self._records, self._owners = records.domain, owners.sizes, records, owners
+
+    def answers(self, query: Query) -> list[IntArray]:
+        """See `_Dealt`."""
+        found, n = self._records.total(_ByOwner(query, self._owners))
+        if n != sum(self.sizes):
+            raise DataError("the number of records changed between two passes; leave the file alone while it is read")
+        return [row.reshape(query.shape) for row in found]
 
 
 class _SharedPasses:
     """The answers of all clients to a query, in one pass."""
 
-    def __init__(self, records: AllRecords, owners: _Owners) -> None:
-        self.domain, self.owners, self._records = records.domain, owners, records
+    def __init__(self, dealt: _Dealt) -> None:
+        self.dealt = dealt
         self._asked: tuple[object, bytes] | None = None
-        self._answers: list[tuple[IntArray, int]] = []
+        self._answers: list[IntArray] = []
 
-    def answers(self, query: Query) -> list[tuple[IntArray, int]]:
-        """Each client's answer, and how many records gave it: kept for the others, who ask the same in a round."""
+    def answers(self, query: Query) -> list[IntArray]:
+        """Each client's answer, kept for the others, who ask the same in a round."""
         if self._asked != (query.question, query.digest):
-            self._answers, self._asked = self._pass(query), (query.question, query.digest)
+            self._answers, self._asked = self.dealt.answers(query), (query.question, query.digest)
         return self._answers
-
-    def _pass(self, query: Query) -> list[tuple[IntArray, int]]:
-        found, n = self._records.total(_ByOwner(query, self.owners))
-        if n != sum(self.owners.sizes):
-            raise DataError("the number of records changed between two passes; leave the file alone while it is read")
-        return [(row[1:].reshape(query.shape), int(row[0])) for row in found]
 
 
 class _Part:
     """`Records` of one client of a simulation."""
 
     def __init__(self, passes: _SharedPasses, client: int) -> None:
-        self.domain, self.n = passes.domain, passes.owners.sizes[client]
+        self.domain, self.share_bits, self.n = passes.dealt.domain, passes.dealt.share_bits, passes.dealt.sizes[client]
         self._passes, self._client = passes, client
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
         """See `Records`."""
-        return self._passes.answers(query)[self._client]
+        return self._passes.answers(query)[self._client], self.n
 
 
 def roster(names: Iterable[str], n_records: int) -> tuple[tuple[Client, ...], dict[str, Identity]]:
@@ -171,6 +218,14 @@ def roster(names: Iterable[str], n_records: int) -> tuple[tuple[Client, ...], di
         for i, (name, identity) in enumerate(identities.items())
     )
     return clients, identities
+
+
+def check_drops(plan: Plan, drops: Iterable[Drop]) -> None:
+    """Raise PlanError for drops outside the run."""
+    T = plan.mechanism.n_rounds
+    for drop in drops:
+        if not 1 <= drop.round <= T:
+            raise PlanError(f"{drop.client} is to be dropped in round {drop.round}, but the run has rounds 1 to {T}")
 
 
 def simulate(
@@ -186,10 +241,7 @@ def simulate(
     records : per client, in the order of the plan. noise None: the system's. Raises PlanError for drops outside the run,
     FastLloydError where the run ends without a result.
     """
-    T = plan.mechanism.n_rounds
-    for drop in drops:
-        if not 1 <= drop.round <= T:
-            raise PlanError(f"{drop.client} is to be dropped in round {drop.round}, but the run has rounds 1 to {T}")
+    check_drops(plan, drops)
     noise, shared = SystemNoise() if noise is None else noise, partial(_SharedMasks, {})
     sessions = [
         ClientSession(plan, name, mine, identity=identities[name], noise=noise, random_bytes=os.urandom, group_masks=shared)

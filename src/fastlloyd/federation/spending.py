@@ -21,21 +21,21 @@ import msgspec
 
 from fastlloyd.base.precision import exact, round_up, working_precision
 from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, gdp_mu, mu_from_squared, pure_mu_squared
-from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import BudgetError
-from fastlloyd.federation.store.events import AnyRunCost, Cost
-from fastlloyd.mechanisms.mechanism import usable_delta
+from fastlloyd.federation.store.costs import AnyRunCost, Cost
+from fastlloyd.mechanisms.private_run import usable_delta
 
 _BITS = 170
 _LARGE = 1000  # an epsilon at which no distance is small enough
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
-    """What some exchanges cost one record together, for neighbours by one relation.
+    """What some exchanges cost some neighbours together.
 
     mu_squared : of Gaussian noise, exact. pure_epsilon : of Laplace noise, exact. pure_mu_squared : the sum of m^2 of the
-    exchanges with Laplace noise, rounded up. distance : the sum of the taus of their runs. n_unknown : of how many exchanges it
-    is not known what they cost. delta : the smallest that one of their plans states with Gaussian noise, 0 without any.
+    exchanges with Laplace noise, rounded up. distance : the sum of the taus of their runs. n_unknown : of how many exchanges
+    there is no bound on what they cost. delta : the smallest that one of their plans states with Gaussian noise, 0 without any.
     """
 
     mu_squared: Fraction = Fraction(0)
@@ -46,12 +46,12 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
     delta: float = 0.0
 
     @classmethod
-    def of(cls, exchanges: Iterable[tuple[AnyRunCost, Sequence[int]]], relation: NeighboringRelation) -> "Spending":
+    def of(cls, exchanges: Iterable[tuple[AnyRunCost, Sequence[int]]], asked: Neighbours) -> "Spending":
         """Add up, per run, the exchanges of these numbers, counted from 1."""
         runs = [(cost, numbers) for cost, numbers in exchanges if numbers]
         costs: Counter[Cost | None] = Counter()
         for cost, numbers in runs:
-            under = cost.under(relation)
+            under = cost.under(asked)
             costs.update(under[number - 1] for number in numbers)
         unknown = costs.pop(None, 0)
         known = [(cost, n) for cost, n in costs.items() if cost is not None]
@@ -77,24 +77,31 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
     def fits(self, epsilon: float, delta: float, first: "Spending") -> bool:
         """Whether a limit (epsilon, delta), both finite, holds all of it, whatever runs were chosen by.
 
-        first : what the first run reserved on the data set, all of its exchanges, by the relation that run was made for.
+        first : what the first run reserved on the data set, all of its exchanges, as `ledger.Account.first_run`.
         """
         if self.is_pure and self.pure_epsilon <= Fraction(epsilon):
             return True
         return not self.n_unknown and self.whole <= self._room(epsilon, delta, first)
 
-    def left(self, epsilon: float, delta: float, first: "Spending") -> float:
-        """The largest epsilon of one more run with Gaussian noise, planned at that delta, that a limit holds; rounded down."""
-        room = self._room(epsilon, delta, first) - self.whole
-        if self.n_unknown or room <= 0:
-            return 0.0
-        if first == Spending():  # it is the first run
-            return epsilon
-        return gdp_epsilon(math.nextafter(mu_from_squared(room), 0), delta) * (1 - 2**-40)
+    def left(self, epsilon: float, delta: float, first: "Spending", *, n_runs: int = 1, at: float | None = None) -> float:
+        """The largest epsilon, rounded down, of each of so many more runs with equal Gaussian noise that a limit holds.
 
-    def left_pure(self, epsilon: float) -> float:
-        """The largest epsilon, rounded down, of one more run with Laplace noise among such runs; 0 among others."""
-        return max(0.0, -round_up(self.pure_epsilon - Fraction(epsilon))) if self.is_pure else 0.0
+        at : the delta that these runs are planned with; None: the limit's.
+        """
+        planned = delta if at is None else at
+        room = self._room(epsilon, delta, first) - self.whole
+        if self.n_unknown or room <= 0 or planned == 0:
+            return 0.0
+        if first == Spending() and n_runs == 1:  # it is the first run, and may use up all of the limit
+            if planned == delta:
+                return epsilon
+            room = Fraction(gdp_mu(epsilon, delta)) ** 2
+        mu = math.nextafter(mu_from_squared(room / n_runs), 0)
+        return gdp_epsilon(mu, planned) * (1 - 2**-40)
+
+    def left_pure(self, epsilon: float, n_runs: int = 1) -> float:
+        """The largest epsilon, rounded down, of each of so many more runs with Laplace noise among such; 0 among others."""
+        return max(0.0, -round_up((self.pure_epsilon - Fraction(epsilon)) / n_runs)) if self.is_pure else 0.0
 
     def epsilon(self, delta: float) -> float:
         """An epsilon such that all of it is (epsilon, delta)-DP, if number and size of runs were not chosen from results.

@@ -1,7 +1,7 @@
 """Who answers queries: the records of one holder, however they are held, and never more of them than the cap."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -9,22 +9,27 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.errors import DataError
+from fastlloyd.mechanisms.persons import RECORD, Unit
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import MAX_BLOCK_RECORDS, Query
 
 
 class Records(Protocol):
     """Records of one holder, grid points of `domain`, which answer queries: integers, which no split of the records changes.
 
-    n : how many records there are, None until a pass has counted them (a private number).
+    n : how many records, or persons, there are, None until a pass has counted them (a private number). share_bits : a person
+    has 2**share_bits shares; 0 where each record stands for itself.
     """
 
     @property
     def domain(self) -> Domain: ...  # noqa: D102 - see the class
     @property
     def n(self) -> int | None: ...  # noqa: D102
+    @property
+    def share_bits(self) -> int: ...  # noqa: D102
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """The exact answer, int64 of the shape of its question, and how many records gave it."""
+        """The exact answer, int64 of the shape of its question, and how many records, or persons, gave it."""
 
 
 class Asked(Protocol):
@@ -67,6 +72,7 @@ class LocalRecords:
     """
 
     __slots__ = ("_X", "domain", "n")
+    share_bits: ClassVar[int] = 0
 
     def __init__(self, domain: Domain, X: GridArray | Iterable[GridArray]) -> None:
         self.domain, self._X = domain, X
@@ -106,17 +112,19 @@ class LocalRecords:
 
 
 class CappedRecords:
-    """Records that answer a mechanism: grid points of its domain, no more than the cap, and as many in every pass.
+    """Records that answer `mechanism`: grid points of its domain, with its shares, no more than the cap, as many in every pass.
 
     check_cap : raises for a number of records above the cap. Raises DataError, and whatever check_cap raises.
     """
 
-    __slots__ = ("_check_cap", "_n", "_records")
+    __slots__ = ("_check_cap", "_n", "_records", "_unit")
 
-    def __init__(self, records: Records, domain: Domain, check_cap: Callable[[int], None]) -> None:
-        if records.domain != domain:
+    def __init__(self, records: Records, mechanism: AnyRun, check_cap: Callable[[int], None]) -> None:
+        if records.domain != mechanism.domain:
             raise DataError("the records are grid points of another domain than that of the mechanism")
-        self._records, self._check_cap, self._n = records, check_cap, records.n
+        if records.share_bits != mechanism.share_bits:
+            raise DataError("the mechanism protects persons and the records have no shares of persons, or the other way round")
+        self._records, self._check_cap, self._n, self._unit = records, check_cap, records.n, mechanism.unit
         if self._n is not None:
             check_cap(self._n)
 
@@ -125,14 +133,17 @@ class CappedRecords:
         answer, n = self._records.answer(query)
         self._check_cap(n)
         if self._n not in (None, n):
-            raise DataError("the number of records changed between two passes; leave the file alone while it is read")
+            raise DataError(
+                f"the number of {self._unit.many} changed between two passes; leave the file alone while it is read"
+            )
         self._n = n
         return answer
 
 
-def check_cap(n: int, cap: int) -> None:
-    """Refuse more records than the cap; the message does not say how many there are."""
+def check_cap(n: int, cap: int, unit: Unit = RECORD) -> None:
+    """Refuse more records, or persons, than the cap; the message does not say how many there are."""
     if n > cap:
         raise DataError(
-            f"there are more records than the cap of {cap}; agree on a higher cap (n_records), or leave records out at random"
+            f"there are more {unit.many} than the cap of {cap}; agree on a higher cap (n_records), or leave {unit.many} out at "
+            "random"
         )

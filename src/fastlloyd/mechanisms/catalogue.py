@@ -5,19 +5,24 @@ from typing import Any, overload
 
 from fastlloyd.base.names import named
 from fastlloyd.base.sealed_toml import from_toml
+from fastlloyd.mechanisms.bounds import design as bounds
+from fastlloyd.mechanisms.bounds.design import BoundsSettings
+from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
 from fastlloyd.mechanisms.lloyd import design as lloyd
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd import design as moment_lloyd
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MomentAlgorithm
-from fastlloyd.mechanisms.settings import PRESETS, AnyAlgorithm, Preset, Settings
+from fastlloyd.mechanisms.settings import PRESETS, AnyAlgorithm, Preset, RunSettings, Settings
 
 AnyMechanism = LloydMechanism | MomentMechanism
 ALGORITHMS: dict[str, AnyAlgorithm] = {each.name: each for each in (MOMENTLLOYD, FASTLLOYD, GLLOYD, SULLOYD, LLOYD)}
-_DESIGNS: dict[type[AnyAlgorithm], Callable[[Settings[Any]], AnyMechanism]] = {
+AnyPlanned = AnyMechanism | BoundsMechanism  # what a plan may hold
+_DESIGNS: dict[type, Callable[[Any], AnyPlanned]] = {
     Algorithm: lloyd.design,
     MomentAlgorithm: moment_lloyd.design,
+    BoundsSettings: bounds.design,
 }
 
 
@@ -27,11 +32,15 @@ def design(settings: Settings[Algorithm]) -> LloydMechanism: ...
 def design(settings: Settings[MomentAlgorithm]) -> MomentMechanism: ...
 @overload
 def design(settings: Settings[AnyAlgorithm]) -> AnyMechanism: ...
+@overload
+def design(settings: BoundsSettings) -> BoundsMechanism: ...
+@overload
+def design(settings: RunSettings) -> AnyPlanned: ...
 
 
-def design(settings: Settings[Any]) -> AnyMechanism:
+def design(settings: RunSettings) -> AnyPlanned:
     """The mechanism of these settings: rounds and noise for their guarantee. Raises BudgetError or PlanError."""
-    return _DESIGNS[type(settings.algorithm)](settings)
+    return _DESIGNS[settings.designed_as](settings)
 
 
 def read_mechanism(text: str, source: str = "mechanism.toml") -> AnyMechanism:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -9,14 +10,17 @@ from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.repeatable import check_private
 from fastlloyd.mechanisms.answering import CappedRecords, Records, check_cap
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
+from fastlloyd.mechanisms.private_run import AnyRun, Found, PrivateRun
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
+T = TypeVar("T", bound=Found)
 Ask = Callable[[int, Query], tuple[Answer, AnswerNoise]]
+Drawing = Callable[[int], None]  # told the number of a round, from 0, before its noise is drawn
 
 
-def run(mechanism: Mechanism, ask: Ask) -> Clustering:
-    """Ask the query of every round, go on from each noisy answer, and return the clustering.
+def run(mechanism: PrivateRun[T], ask: Ask) -> T:
+    """Ask the query of every round, go on from each noisy answer, and return what was found.
 
     ask : takes the number of a round, from 0, and its query; returns the noisy answer, and what is known of the noise in it.
     A client of a federated run makes the same calls, one per message.
@@ -25,10 +29,10 @@ def run(mechanism: Mechanism, ask: Ask) -> Clustering:
     for number in range(mechanism.n_rounds):
         answer, noise = ask(number, mechanism.query(number, state))
         state = mechanism.advance(number, state, answer, noise)
-    return mechanism.clustering(state)
+    return mechanism.result(state)
 
 
-def rehearse(mechanism: Mechanism) -> list[Query]:
+def rehearse(mechanism: AnyRun) -> list[Query]:
     """Return what a run over no records asks without noise, round by round: to find out how long answers take."""
     asked: list[Query] = []
 
@@ -40,18 +44,24 @@ def rehearse(mechanism: Mechanism) -> list[Query]:
     return asked
 
 
-def cluster(mechanism: Mechanism, records: Records, noise: NoiseSource) -> Clustering:
+def cluster(mechanism: Mechanism, records: Records, noise: NoiseSource, drawing: Drawing = lambda _: None) -> Clustering:
+    """Cluster records, as `release` runs any mechanism on them."""
+    return release(mechanism, records, noise, drawing)
+
+
+def release(mechanism: PrivateRun[T], records: Records, noise: NoiseSource, drawing: Drawing = lambda _: None) -> T:
     """Run the mechanism on records.
 
-    The result satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises LocalProtocolError for noise that is not
-    private outside `testing.repeatable_noise`; DataError when the records are not grid points of the mechanism's domain, when
-    there are more than the public cap `mechanism.n_records`, or when their number changes between two rounds.
+    What is found satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises LocalProtocolError for noise that is
+    not private outside `testing.repeatable_noise`; DataError when the records are not grid points of the mechanism's domain,
+    when there are more, or more persons, than the cap `mechanism.n_records`, or when their number changes between two rounds.
     """
     check_private(noise)
-    capped = CappedRecords(records, mechanism.domain, partial(check_cap, cap=mechanism.n_records))
+    capped = CappedRecords(records, mechanism, partial(check_cap, cap=mechanism.n_records, unit=mechanism.unit))
 
     def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
         exact = capped.answer(query)
+        drawing(number)
         return exact + mechanism.draw_noise(mechanism.all_rounds[number], noise), mechanism.answer_noise(number)
 
     return run(mechanism, ask)

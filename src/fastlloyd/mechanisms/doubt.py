@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from fastlloyd.dp.tail import Weighed, reach
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.inequalities import Inequality
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
 
@@ -17,7 +17,7 @@ FALSE_ALARM_BITS = 40
 ROUNDING = 2.0**-50  # of either side: each is a few operations on integers that float64 holds but for 2**-53
 
 
-def is_doubtful(m: Mechanism, round: Round, answer: Answer, n_records: int, noise: AnswerNoise, n_draws: int) -> bool:
+def is_doubtful(m: AnyRun, round: Round, answer: Answer, n_records: int, noise: AnswerNoise, n_draws: int) -> bool:
     """Whether it is not the answer of at most `n_records` records, however they are chosen, with the planned noise.
 
     noise : what is known of it. n_draws : how many separately rounded draws every entry holds. If everybody follows the

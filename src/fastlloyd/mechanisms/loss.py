@@ -7,6 +7,7 @@ from fastlloyd.base.precision import exact, fifty_digits
 from fastlloyd.clustering.domain import usable_radius
 from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.mechanism import MAX_LOSS_CAP
+from fastlloyd.mechanisms.persons import reach
 from fastlloyd.mechanisms.rounds import SCALE_UNITS, LossRound
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 
@@ -21,7 +22,7 @@ def loss_share(settings: Settings[AnyAlgorithm]) -> Fraction:
         return Fraction(0)
     if s.loss_share is not None:
         return Fraction(s.loss_share)
-    return planned_share(s.algorithm.noise, s.expected, epsilon=s.epsilon, mu=s.mu)
+    return planned_share(s.algorithm.noise, s.expected, epsilon=s.planned_epsilon, mu=s.planned_mu)
 
 
 def planned_share(noise: Noise, n_expected: int, *, epsilon: float, mu: float | None) -> Fraction:
@@ -56,15 +57,15 @@ def loss_round(settings: Settings[AnyAlgorithm], share: Fraction, largest: int) 
     while squared_cap >> shift > min(largest, MAX_LOSS_CAP):
         shift += 1
     cap = squared_cap >> shift
-    budget = share * settings.budget
+    budget, most = share * settings.budget, cap * reach(settings.persons)
     with fifty_digits() as mp:
         match algorithm.noise:
             case Noise.NONE:
                 scale = Fraction(0)
             case Noise.LAPLACE:
-                scale = scale_up(mp, cap / exact(mp, budget))
+                scale = scale_up(mp, most / exact(mp, budget))
             case Noise.GAUSSIAN:
-                scale = scale_up(mp, (cap**2 / exact(mp, budget)) ** 0.5)
+                scale = scale_up(mp, (most**2 / exact(mp, budget)) ** 0.5)
     return LossRound(scale=scale, cap=cap, shift=shift)
 
 

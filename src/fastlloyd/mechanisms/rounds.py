@@ -6,7 +6,7 @@ and those in `moment_lloyd/rounds.py`.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ import numpy as np
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.dp.noise import Noise, NoiseSource
+from fastlloyd.mechanisms.persons import reach
 from fastlloyd.mechanisms.queries.query import Query, Question, ask
 from fastlloyd.mechanisms.queries.relative import ClippedLoss
 
@@ -68,6 +69,10 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         """The state after its noisy answer."""
         raise NotImplementedError
 
+    def information_on_number(self, m: Any, scales: Sequence[Fraction]) -> Fraction:
+        """How well the answer tells the number of records, with noise of these scales: one over a variance, in its units."""
+        return 1 / (m.shape(self)[0] * scales[-1] ** 2) if self.counts_records else Fraction(0)
+
     def statement(self, m: Any) -> dict[str, Any]:
         """Its sensitivity and its noise, for the privacy statement."""
         raise NotImplementedError
@@ -115,18 +120,19 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def statement(self, m: Any) -> dict[str, Any]:
         """What the estimate means, what it may cost, and its noise."""
         unit = self.unit(m.domain.fraction_bits)
+        of_persons = f", weighted so that those of {m.unit.a} count as one record" if m.persons else ""
         return {
-            "meaning": "sum over all records of the squared distance to the nearest final centroid, at most cap each, plus "
-            "noise: unbiased, so it may be negative",
+            "meaning": f"sum over all records{of_persons} of the squared distance to the nearest final centroid, at most cap "
+            "each, plus noise: unbiased, so it may be negative",
             "unit": "squared half widths of the domain",
             "cap": self.cap * unit,
             "cap_distance": math.sqrt(self.cap * unit),
             "share_of_budget": float(m.loss_share),
-            "sensitivity": self.cap,
-            "sensitivity_is_for": "one record added, removed or replaced",
+            "sensitivity": self.cap * reach(m.persons),
+            "sensitivity_is_for": f"one {m.unit.one} added, removed or replaced",
             "noise_scale": float(self.scale),
             "noise_scale_exact": str(self.scale),
-            "sensitivity_and_noise_unit": unit,
+            "sensitivity_and_noise_unit": m.loss_unit,
         }
 
 

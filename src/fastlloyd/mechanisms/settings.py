@@ -15,7 +15,9 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, PlanError
-from fastlloyd.mechanisms.mechanism import MAX_ROUNDS, check_grid, check_numbers, usable_delta
+from fastlloyd.mechanisms.mechanism import check_clusters
+from fastlloyd.mechanisms.persons import Persons, max_clients, share_bits, unit
+from fastlloyd.mechanisms.private_run import MAX_ROUNDS, check_grid, check_numbers, usable_delta
 
 
 class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,49 +73,137 @@ PRESETS = {
 }
 
 
-class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
-    """What `catalogue.design` makes a mechanism of. Raises BudgetError or PlanError naming the setting.
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What every private run is designed from. Raises BudgetError or PlanError naming the setting.
 
-    epsilon, delta : the guarantee; delta None: the preset's, without Gaussian noise 0. n_records : public cap on their number;
-    n_expected : public guess of it, None: n_records. public_seed : of where centroids start. n_iterations None: the algorithm's
-    rule. initialization, min_count None: the preset's. min_count : centroids with a smaller noisy count stay. estimate_loss :
-    spend loss_share of the budget (of mu^2, with Laplace noise of epsilon; None: `loss.planned_share`) on the loss in the end.
-    count_bits, delta_slack : of a federated run, which its planner chooses. Without noise epsilon has no effect.
+    epsilon, delta : the guarantee; delta None: the default. persons : whose rows are protected together, if not each row alone.
+    n_records : public cap on the number of records, or of persons; n_expected : public guess of it, None: n_records.
+    public_seed : of all public randomness, such as where centroids start. count_bits, delta_slack : of a federated run, which
+    its planner chooses. Without noise epsilon has no effect.
     """
 
-    algorithm: A_co
     domain: Domain
-    n_clusters: int
     n_records: int
     epsilon: float
     public_seed: PublicSeed
     delta: float | None = None
     n_expected: int | None = None
+    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    count_bits: int = 0
+    delta_slack: float = 0.0
+    persons: Persons | None = None
+
+    def __post_init__(self) -> None:
+        self._become_ints("n_records", "n_expected", "count_bits")
+        check_numbers(self.n_records, self.epsilon, self.noise)
+        check_grid(self.expected, self.count_bits)
+        if self.noise is Noise.GAUSSIAN:
+            usable_delta(self.whole_delta, self.delta_slack)
+
+    def _become_ints(self, *names: str) -> None:
+        """Make Python's integers of NumPy's, which would wrap around in the planner's exact arithmetic, and it never ends."""
+        for name in names:
+            if (number := getattr(self, name)) is not None:
+                msgspec.structs.force_setattr(self, name, operator.index(number))
+
+    @property
+    def designed_as(self) -> type:
+        """What decides which design they are for (`catalogue.design`)."""
+        return type(self)
+
+    @property
+    def noise(self) -> Noise:
+        """The law of the noise."""
+        raise NotImplementedError
+
+    @property
+    def default_delta(self) -> float:
+        """The delta of Gaussian noise where none is named."""
+        return 1 / (100 * self.n_records)
+
+    @property
+    def number_bits(self) -> int:
+        """Counts in an answer are in units of 2**-number_bits records, or persons."""
+        return self.count_bits + share_bits(self.persons)
+
+    @property
+    def expected(self) -> int:
+        """The number of records to plan with."""
+        return self.n_records if self.n_expected is None else self.n_expected
+
+    @property
+    def whole_delta(self) -> float:
+        """The delta of the guarantee."""
+        if self.noise is not Noise.GAUSSIAN:
+            return 0.0
+        return self.default_delta if self.delta is None else self.delta
+
+    @property
+    def mu(self) -> float | None:
+        """The Gaussian budget; None without Gaussian noise."""
+        if self.noise is not Noise.GAUSSIAN:
+            return None
+        return gdp_mu(self.epsilon, usable_delta(self.whole_delta, self.delta_slack))
+
+    @property
+    def planned_mu(self) -> float | None:
+        """`mu` of one person at one client, which the noise compares with: for c clients it is c times as large."""
+        return None if self.mu is None else self.mu / max_clients(self.persons)
+
+    @property
+    def planned_epsilon(self) -> float:
+        """epsilon of one person at one client, as `planned_mu`."""
+        return self.epsilon / max_clients(self.persons)
+
+    @property
+    def budget(self) -> Fraction:
+        """What may be spent, exactly: epsilon with Laplace noise, squared mu with Gaussian noise, 0 without noise."""
+        return Fraction(self.epsilon) if self.noise is Noise.LAPLACE else Fraction(self.mu or 0) ** 2
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields that every `PrivateRun` has."""
+        return {
+            "domain": self.domain,
+            "n_records": self.n_records,
+            "n_expected": self.expected,
+            "epsilon": math.inf if self.noise is Noise.NONE else float(self.epsilon),
+            "delta": float(self.whole_delta),
+            "delta_slack": float(self.delta_slack),
+            "neighboring_relation": self.neighboring_relation,
+            "public_seed": self.public_seed.hex(),
+            "count_bits": self.count_bits,
+            "persons": self.persons,
+        }
+
+
+class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
+    """What `catalogue.design` makes a clustering of. Raises BudgetError or PlanError naming the setting.
+
+    delta None: the preset's, without Gaussian noise 0. n_iterations None: the algorithm's rule. initialization, min_count None:
+    the preset's. min_count : centroids with a smaller noisy count stay. estimate_loss : spend loss_share of the budget (of
+    mu^2, with Laplace noise of epsilon; None: `loss.planned_share`) on the loss in the end. For the others see `RunSettings`.
+    """
+
+    algorithm: A_co
+    n_clusters: int
     n_iterations: int | None = None
     preset: Preset = PRESETS["default"]
     initialization: RadiusSearch | None = None
-    neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
     min_count: Fraction | None = None
     estimate_loss: bool = False
     loss_share: float | Fraction | None = None
-    count_bits: int = 0
-    delta_slack: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("n_clusters", "n_records", "n_expected", "n_iterations", "count_bits"):
-            if (number := getattr(self, name)) is not None:
-                # NumPy's integers would wrap around in the planner's exact arithmetic, which then never ends
-                msgspec.structs.force_setattr(self, name, operator.index(number))
-        check_numbers(self.n_clusters, self.n_records, self.epsilon, self.algorithm.noise)
+        super().__post_init__()
+        self._become_ints("n_clusters", "n_iterations")
+        check_clusters(self.n_clusters, self.n_records)
         self.algorithm.check()
         self.algorithm.check_use({"n_iterations": self.n_iterations, "min_count": self.min_count})
-        check_grid(self.expected, self.count_bits)
         if self.n_iterations is not None and not 1 <= self.n_iterations <= MAX_ROUNDS:
             raise PlanError(
                 f"n_iterations is {self.n_iterations}; expected 1 to {MAX_ROUNDS}, or nothing for the planner's choice"
             )
-        if self.algorithm.noise is Noise.GAUSSIAN:
-            usable_delta(self.whole_delta, self.delta_slack)
         if self.loss_share is None:
             return
         if not self.estimate_loss:
@@ -126,49 +216,30 @@ class Settings(msgspec.Struct, Generic[A_co], frozen=True, kw_only=True):
             )
 
     @property
-    def expected(self) -> int:
-        """The number of records to plan with."""
-        return self.n_records if self.n_expected is None else self.n_expected
+    def designed_as(self) -> type[AnyAlgorithm]:
+        """The kind of algorithm."""
+        return type(self.algorithm)
 
     @property
-    def whole_delta(self) -> float:
-        """The delta of the guarantee."""
-        if self.algorithm.noise is not Noise.GAUSSIAN:
-            return 0.0
-        return self.preset.delta(self.n_records) if self.delta is None else self.delta
+    def noise(self) -> Noise:
+        """That of the algorithm."""
+        return self.algorithm.noise
 
     @property
-    def mu(self) -> float | None:
-        """The Gaussian budget; None without Gaussian noise."""
-        if self.algorithm.noise is not Noise.GAUSSIAN:
-            return None
-        return gdp_mu(self.epsilon, usable_delta(self.whole_delta, self.delta_slack))
-
-    @property
-    def budget(self) -> Fraction:
-        """What may be spent, exactly: epsilon with Laplace noise, squared mu with Gaussian noise, 0 without noise."""
-        return Fraction(self.epsilon) if self.algorithm.noise is Noise.LAPLACE else Fraction(self.mu or 0) ** 2
+    def default_delta(self) -> float:
+        """That of the preset."""
+        return self.preset.delta(self.n_records)
 
     @property
     def fields(self) -> dict[str, Any]:
         """The fields of a `Mechanism` that do not depend on its algorithm."""
-        return {
-            "domain": self.domain,
-            "n_clusters": self.n_clusters,
-            "n_records": self.n_records,
-            "n_expected": self.expected,
-            "epsilon": math.inf if self.algorithm.noise is Noise.NONE else float(self.epsilon),
-            "delta": float(self.whole_delta),
-            "delta_slack": float(self.delta_slack),
-            "neighboring_relation": self.neighboring_relation,
-            "public_seed": self.public_seed.hex(),
-            "count_bits": self.count_bits,
-        }
+        return super().fields | {"n_clusters": self.n_clusters}
 
 
-def check_expected(n_expected: int | None, n_records: int) -> None:
+def check_expected(n_expected: int | None, n_records: int, persons: Persons | None = None) -> None:
     """Refuse a guess above the cap that stands beside it; the cap, which may have been taken from the data, is not shown."""
     if n_expected is not None and n_expected > n_records:
         raise PlanError(
-            f"n_expected is {n_expected}, above n_records, the cap on the number of records; expect fewer, or raise the cap"
+            f"n_expected is {n_expected}, above n_records, the cap on the number of {unit(persons).many}; expect fewer, or "
+            "raise the cap"
         )

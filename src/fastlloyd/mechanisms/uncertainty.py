@@ -18,14 +18,11 @@ import numpy.typing as npt
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.mechanism import Clustering, Evidence, Mechanism, cautious
+from fastlloyd.mechanisms.persons import Unit
 
 BoolArray = npt.NDArray[np.bool_]
 
 FINE, MOSTLY_NOISE = 0.1, 0.5  # of the radius: beyond the second, a centroid may well be that of its neighbour
-NOISE_DOMINATES = (
-    "The noise dominates: these centroids say more about the noise than about the records. More records, fewer clusters or "
-    "features, tighter bounds or a larger epsilon would help."
-)
 FEW = 3  # a noisy count of so many standard deviations is hardly one of no records
 OWN = 0.7  # of a move that noise does not explain may be to come;
 OTHERS, OTHERS_SHRUNK = 1.0, 0.3  # and so much of that of all clusters; the second where moves were shrunk
@@ -48,7 +45,7 @@ class Verdict(enum.Enum):
 
 
 class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
-    """Standard deviation of the noise in the last answer: of one coordinate of a sum (in its units), of a count (records)."""
+    """Standard deviation of the noise in the last answer: of one coordinate of a sum, in its units, and of a count."""
 
     sums: float
     counts: float
@@ -57,7 +54,7 @@ class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
 def noise_deviation(mechanism: Mechanism) -> NoiseDeviation:
     """The noise in the last answer of the central model, and of `server-noise`."""
     (sums, counts), spread = mechanism.rounds[-1].scales, mechanism.noise.spread
-    return NoiseDeviation(sums=spread * float(sums), counts=spread * float(counts / 2**mechanism.count_bits))
+    return NoiseDeviation(sums=spread * float(sums), counts=spread * float(counts / 2**mechanism.number_bits))
 
 
 def noise_errors(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, sizes: FloatArray) -> FloatArray:
@@ -120,9 +117,8 @@ def loss_estimate(mechanism: Mechanism, clustering: Clustering, deviation: float
         return None
     if clustering.loss is None:
         raise AssertionError("a mechanism that asks for the loss ends with one")
-    unit = mechanism.loss.unit(mechanism.domain.fraction_bits)
     deviation = mechanism.loss_deviation if deviation is None else deviation
-    return LossEstimate(value=clustering.loss * unit, standard_error=deviation)
+    return LossEstimate(value=clustering.loss * mechanism.loss_unit, standard_error=deviation)
 
 
 class Status(enum.Enum):
@@ -173,6 +169,14 @@ def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) 
     errors = np.where(updated[:, None], mechanism.domain.units * np.sqrt(squares), np.nan)
     few = np.minimum(move.counts, seen.sizes) < FEW * noise.counts  # a large count among such that say nothing may be small
     return Accuracy(errors=errors, status=_status(updated, few, _is_moving(move, seen) | seen.crowded))
+
+
+def noise_dominates(unit: Unit) -> str:
+    """That centroids are mostly noise, and what would help."""
+    return (
+        f"The noise dominates: these centroids say more about the noise than about the records. More {unit.many}, fewer "
+        "clusters or features, tighter bounds or a larger epsilon would help."
+    )
 
 
 def settled(status: Sequence[Status]) -> BoolArray:
@@ -230,7 +234,7 @@ class _Move:
 
 
 def _last_move(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) -> _Move:
-    counts = clustering.noisy_counts(mechanism.count_bits)
+    counts = clustering.noisy_counts(mechanism.number_bits)
     sizes = cautious(counts, noise.counts, mechanism.n_expected)
     before: FloatArray | IntArray = clustering.previous
     if mechanism.sums_are_relative:

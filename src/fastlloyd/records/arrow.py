@@ -22,9 +22,11 @@ from fastlloyd.base import extras
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
-from fastlloyd.records.columns import Columns, chosen
+from fastlloyd.records.arrow_ids import check_ids, ids_in
+from fastlloyd.records.columns import Columns, chosen, unit_place
+from fastlloyd.records.ids import Ids
 from fastlloyd.records.reader import BLOCK_CELLS, Missing, Reader
-from fastlloyd.records.table import ColumnBlock
+from fastlloyd.records.table import ColumnBlock, with_ids
 
 _EXACT = 1 << 53  # integers below are exact in float64; so are powers of ten up to 10**22
 _LARGEST_POWER = 22
@@ -43,6 +45,7 @@ class ArrowRecords(Reader):
     """Records in batches of Arrow. `batches` gives them from the beginning, with at least the chosen columns.
 
     missing : what becomes of a record with null. Where it is left out, all batches take the path of those that have one.
+    unit : the column of the ids, () where nobody asks.
     """
 
     source: str
@@ -55,6 +58,8 @@ class ArrowRecords(Reader):
     batches: Callable[[], Iterable[Any]]
     n_ahead: int = 1
     missing: Missing
+    unit: tuple[str, ...] = ()
+    ids: str | None = None
 
     @classmethod
     def of(
@@ -67,10 +72,14 @@ class ArrowRecords(Reader):
         what: str,
         n_rows: int | None,
         missing: Missing,
+        unit: str | None,
     ) -> ArrowRecords:
-        """Choose columns of a schema. Raises DataError for one that is not numeric, with the names of those that are."""
+        """Choose columns of a schema. Raises DataError for one that is not numeric, with the names of those that are.
+
+        unit : the column of the ids; also for one that is neither text nor integers.
+        """
         names, faults = tuple(schema.names), list(map(not_numbers, schema.types))
-        indices = chosen(names, columns, source, "schema", lambda i: not faults[i])
+        indices = chosen(names, columns, source, "schema", lambda i: not faults[i], unit)
         for i in indices:
             if faults[i]:
                 numeric = [name for name, fault in zip(names, faults, strict=True) if not fault]
@@ -79,6 +88,8 @@ class ArrowRecords(Reader):
                 way_out = f"choose others with --columns ({there})" if columns is None else there
                 raise DataError(f"{source}: column {names[i]!r} holds {faults[i]}; {way_out}")
         taken, kinds = tuple(names[i] for i in indices), [schema.types[i] for i in indices]
+        at = unit_place(names, unit, source)
+        of_ids = () if at is None else (names[at],)
         types = load("pyarrow.types", source)
         return cls(
             source=source,
@@ -88,8 +99,10 @@ class ArrowRecords(Reader):
             dtype=_dtype(kinds),
             floats=all(types.is_float32(kind) or types.is_float64(kind) for kind in kinds),
             n_rows=n_rows,
-            batches=lambda: batches(taken),
+            batches=lambda: batches((*taken, *of_ids)),
             missing=missing,
+            unit=of_ids,
+            ids=None if at is None else check_ids(schema.types[at], names[at], source),
         )
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
@@ -106,30 +119,38 @@ class ArrowRecords(Reader):
 
     def _arrays(self, batch: Any) -> list[Any]:
         place = batch.schema.get_field_index
-        return [batch.column(place(name)) for name in self.columns]
+        return [batch.column(place(name)) for name in (*self.columns, *self.unit)]
 
     def _is_block(self, size: int, arrays: list[Any]) -> bool:
         return self.floats and max(1, size // 4) <= len(arrays[0]) <= size
 
     def _as_it_is(self, arrays: list[Any]) -> ColumnBlock:
         with errors(self.source, self.what):
-            return ColumnBlock([self._numbers(array) for array in arrays])
+            return ColumnBlock([self._numbers(array) for array in arrays[: len(self.columns)]], self._ids([arrays]))
 
-    def _joined(self, batches: Iterable[list[Any]], size: int) -> Iterator[RealArray]:
-        block, filled = np.empty((len(self.columns), size), dtype=self.dtype), 0
+    def _joined(self, batches: Iterable[list[Any]], size: int) -> Iterator[RealArray | ColumnBlock]:
+        block, filled, parts = np.empty((len(self.columns), size), dtype=self.dtype), 0, list[list[Any]]()
         for arrays in batches:
             start, n_rows = 0, len(arrays[0])
             while start < n_rows:
                 n = min(size - filled, n_rows - start)
+                parts.append([array.slice(start, n) for array in arrays])
                 with errors(self.source, self.what):
-                    for row, array in zip(block, arrays, strict=True):
-                        row[filled : filled + n] = self._numbers(array.slice(start, n))
+                    for row, part in zip(block, parts[-1], strict=False):
+                        row[filled : filled + n] = self._numbers(part)
                 start, filled = start + n, filled + n
                 if filled == size:
-                    yield block.T
-                    block, filled = np.empty_like(block), 0
+                    yield with_ids(block.T, self._ids(parts))
+                    block, filled, parts = np.empty_like(block), 0, []
         if filled:
-            yield block[:, :filled].copy().T
+            yield with_ids(block[:, :filled].copy().T, self._ids(parts))
+
+    def _ids(self, parts: Iterable[list[Any]]) -> Ids | None:
+        """The ids in further columns of batches, if they were asked for."""
+        if not self.unit:
+            return None
+        with errors(self.source, self.what):
+            return ids_in([arrays[-1] for arrays in parts])
 
     def _numbers(self, array: Any) -> npt.NDArray[Any]:
         return numbers(array) if self.missing is Missing.REFUSE else numbers_or_nan(array)

@@ -1,8 +1,9 @@
-"""Numbers of text by Arrow's parser, where it is sure to read what Python's does; elsewhere Python's is asked.
+"""Numbers and ids of text by Arrow's parser, where it is sure to read what Python's does; elsewhere Python's is asked.
 
 Both round to the nearest float64. But Arrow's parser takes text after a closing quotation mark, line breaks within marks, cells
 of any length, bytes that are not UTF-8, and a byte order mark where a chunk begins. So it is given no text with these, and what
-it finds counts only if every cell is a finite number, or is missing in a way that it knows and such records are left out.
+it finds counts only if every cell is a finite number, or is missing in a way that it knows and such records are left out. Of
+an id Python's parser drops the spaces before it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from itertools import chain
 import numpy as np
 
 from fastlloyd.records.arrow import load, numbers, numbers_or_nan
-from fastlloyd.records.reader import WORDS, Missing
+from fastlloyd.records.arrow_ids import texts_in
+from fastlloyd.records.cells import WORDS
+from fastlloyd.records.reader import Missing
 from fastlloyd.records.table import ColumnBlock
 
 _MOST_THREADS = 8  # each has a chunk and its numbers in memory
@@ -29,16 +32,17 @@ Parsed = tuple[bytes, Iterator[bytes], ColumnBlock | None]  # a chunk, those tha
 
 
 class ArrowText:
-    """Numbers of the chosen columns, by index, of text with `width` columns, two or more."""
+    """Numbers of the chosen columns, by index, of text with `width` columns, two or more, and the ids in column `unit`."""
 
-    def __init__(self, delimiter: str, width: int, chosen: Sequence[int], missing: Missing) -> None:
+    def __init__(self, delimiter: str, width: int, chosen: Sequence[int], missing: Missing, unit: int | None = None) -> None:
         self._pa, self._csv = load("pyarrow", "Arrow"), load("pyarrow.csv", "Arrow")
         names = list(map(str, range(width)))
         self._names, self._chosen, self._missing = names, [names[i] for i in chosen], missing
+        of_ids = [] if unit is None else [names[unit]]
         self._parsing = self._csv.ParseOptions(delimiter=delimiter)
         self._converting = self._csv.ConvertOptions(
-            include_columns=self._chosen,
-            column_types=dict.fromkeys(self._chosen, self._pa.float64()),
+            include_columns=[*self._chosen, *of_ids],
+            column_types=dict.fromkeys(self._chosen, self._pa.float64()) | dict.fromkeys(of_ids, self._pa.string()),
             null_values=_MISSING[missing],
         )
         mark = re.escape(delimiter.encode())
@@ -71,14 +75,18 @@ class ArrowText:
         except (ValueError, self._pa.ArrowException):
             return None
         columns = [column.chunk(0) for column in table.columns]
+        columns, of_ids = columns[: len(self._chosen)], columns[len(self._chosen) :]
+        ids = texts_in(of_ids[0]) if of_ids else None
+        if ids is not None and (ids.missing() | ids.begin_with_a_space()).any():
+            return None
         if self._missing is Missing.REFUSE:
             arrays = list(map(numbers, columns))
-            return ColumnBlock(arrays) if all(np.isfinite(array).all() for array in arrays) else None
+            return ColumnBlock(arrays, ids) if all(np.isfinite(array).all() for array in arrays) else None
         arrays = [numbers_or_nan(column) for column in columns]
         n_missing = [np.count_nonzero(np.isnan(array)) for array in arrays]  # other words for NaN are left to Python's parser
         if n_missing != [column.null_count for column in columns] or any(np.isinf(array).any() for array in arrays):
             return None
-        return ColumnBlock(arrays)
+        return ColumnBlock(arrays, ids)
 
     def _is_plain(self, chunk: bytes) -> bool:
         """Whether both parsers split the chunk alike: it is UTF-8, no cell is too long, every quotation mark is in its place.

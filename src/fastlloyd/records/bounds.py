@@ -3,7 +3,7 @@
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -49,14 +49,7 @@ def parse_bounds(
     a file that has all of `columns` may have any others. Raises DataError unless every column gets two finite numbers, the
     lower one first, and every name is one of these.
     """
-    if text.lower().endswith(".toml"):
-        given = _bounds_in_toml(text, columns)
-    elif "=" in text:
-        pairs = [item.rpartition("=") for item in split_list(text)]
-        refuse_repeated([name.strip() for name, _, _ in pairs], f"bounds {text!r}")
-        given = {name.strip(): _interval(interval, repr(name.strip())) for name, _, interval in pairs}
-    else:
-        given = dict.fromkeys(columns, _interval(text, "every column"))
+    given = _stated(text, columns)
     if others is None:
         others = list(given) if text.lower().endswith(".toml") and given.keys() >= set(columns) else []
     _check_names(given, columns, others)
@@ -66,10 +59,26 @@ def parse_bounds(
     return limits[:, 0].copy(), limits[:, 1].copy()
 
 
+def check_names_of_bounds(text: str, columns: Sequence[str], others: Sequence[str]) -> None:
+    """Raise DataError if bounds, as of `parse_bounds`, are stated for what is no column; those that are missing may be so."""
+    _check_known(_stated(text, columns), columns, others)
+
+
 def bounds_template(columns: Sequence[str]) -> str:
     """A TOML file for `parse_bounds` with a line to fill in for each column: names, and nothing that records tell."""
-    keys = (tomli_w.dumps({name: 0}).rpartition(" = ")[0] for name in columns)
-    return TEMPLATE_HEADING + _ADVICE + "".join(f"{key} = {json.dumps(_BLANKS)}\n" for key in keys)
+    return TEMPLATE_HEADING + _ADVICE + "".join(f"{key} = {json.dumps(_BLANKS)}\n" for key in _keys(columns))
+
+
+def bounds_file(columns: Sequence[str], lower: npt.ArrayLike, upper: npt.ArrayLike, remarks: Sequence[str]) -> str:
+    """A TOML file for `parse_bounds` with bounds that were found, float64 (n_features,); remarks : sentences, a line each."""
+    ends = np.array([lower, upper], dtype=np.float64).T.tolist()
+    lines = (f"{key} = [{low!r}, {high!r}]\n" for key, (low, high) in zip(_keys(columns), ends, strict=True))
+    return "".join(f"# {remark}\n" for remark in remarks) + "\n[bounds]\n" + "".join(lines)
+
+
+def _keys(columns: Iterable[str]) -> Iterator[str]:
+    """Names as TOML has them on the left."""
+    return (tomli_w.dumps({name: 0}).rpartition(" = ")[0] for name in columns)
 
 
 def given_bounds(
@@ -105,6 +114,12 @@ def _pair(ends: Any, length: int, what: str) -> tuple[npt.NDArray[np.float64], n
 
 
 def _check_names(given: Mapping[str, object], columns: Sequence[str], others: Sequence[str] = ()) -> None:
+    _check_known(given, columns, others)
+    if missing := [name for name in columns if name not in given]:
+        raise DataError(f"bounds are missing for {listing(missing)}; every column needs them")
+
+
+def _check_known(given: Mapping[str, object], columns: Sequence[str], others: Sequence[str]) -> None:
     known = [*columns, *others]
     missing = [name for name in columns if name not in given]
     for name in given:
@@ -112,8 +127,16 @@ def _check_names(given: Mapping[str, object], columns: Sequence[str], others: Se
             have = "has" if len(missing) == 1 else "have"
             both = f"; {listing(missing)} {have} none: if one name is misspelt, correct that one" if missing else ""
             raise DataError(f"bounds: column {unknown_name(str(name), known)}{both}")
-    if missing:
-        raise DataError(f"bounds are missing for {listing(missing)}; every column needs them")
+
+
+def _stated(text: str, columns: Sequence[str]) -> dict[str, _Interval]:
+    if text.lower().endswith(".toml"):
+        return _bounds_in_toml(text, columns)
+    if "=" not in text:
+        return dict.fromkeys(columns, _interval(text, "every column"))
+    pairs = [item.rpartition("=") for item in split_list(text)]
+    refuse_repeated([name.strip() for name, _, _ in pairs], f"bounds {text!r}")
+    return {name.strip(): _interval(interval, repr(name.strip())) for name, _, interval in pairs}
 
 
 def _bounds_in_toml(path: str, columns: Sequence[str]) -> dict[str, _Interval]:

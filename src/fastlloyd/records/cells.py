@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from fastlloyd.records.reader import WORDS
+WORDS = frozenset({"", "na", "nan", "null", "?"})  # in text files, in any case and with spaces around
 
 
 def is_missing(cell: str) -> bool:

@@ -18,11 +18,12 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records.arrow_csv import ArrowText, Parsed
 from fastlloyd.records.cells import is_header, is_missing, is_number, is_plain
-from fastlloyd.records.columns import NUMERIC, Columns, chosen, numbered
+from fastlloyd.records.columns import NUMERIC, Columns, chosen, numbered, unit_place
 from fastlloyd.records.files import is_pipe
+from fastlloyd.records.ids import MISSING, TextIds
 from fastlloyd.records.lines import Row, Rows, chunks
 from fastlloyd.records.reader import NOT_FINITE, NOT_THERE, Missing, Reader, wrong_cells
-from fastlloyd.records.table import ColumnBlock
+from fastlloyd.records.table import ColumnBlock, with_ids
 
 _ANSWERS = frozenset({"true", "false", "yes", "no", "t", "f", "y", "n"})
 _COMMAS = re.compile(r"[-+]?[0-9][0-9. ]*(,[0-9]+)+")  # between digits: of decimals or of thousands
@@ -44,15 +45,17 @@ class DelimitedFile(Reader):
     Cells are separated by commas, or by semicolons or tabs if the first line has these and no comma. The first line is
     a header if no cell of it is a number; otherwise the columns are called x1, x2, ... Blank lines are passed over,
     except between the records of a table of one column, where they are missing cells. Every row must have the cells of all
-    columns, chosen or not. A cell is missing if it is empty, NA, NaN, null or ?.
+    columns, chosen or not. A cell is missing if it is empty, NA, NaN, null or ?. An id, of column `unit`, is the cell's text as
+    it stands, without spaces before it.
 
     Raises DataError, naming file, line and column but never a value, if the file cannot be read or holds no records,
-    if a row has too few or too many cells, or if a chosen cell is not a number or not finite, or missing and not to be dropped.
+    if a row has too few or too many cells, or if a chosen cell is not a number or not finite, or missing and not to be
+    dropped, or if an id is missing.
     """
 
     n_rows = None
 
-    def __init__(self, path: str, columns: Columns, missing: Missing) -> None:
+    def __init__(self, path: str, columns: Columns, missing: Missing, unit: str | None = None) -> None:
         self._path, self._missing, self._once = path, missing, is_pipe(path)
         self._way_out = CHOOSE if columns is None else EMPTY  # who has chosen, or has a plan that did, cannot choose others
         self._chunk_bytes = CHUNK_BYTES
@@ -70,11 +73,13 @@ class DelimitedFile(Reader):
             cells = [cells[column] for _, cells in head if len(cells) == len(names)]
             return all(is_missing(cell) or is_number(cell) for cell in cells)
 
-        self._chosen = chosen(names, columns, where, "header", is_number_in_head)
+        self._chosen = chosen(names, columns, where, "header", is_number_in_head, unit)
         if not head:
             raise DataError(f"{path}: the file has a header and no records")
         self.names = tuple(names)
         self.columns = tuple(names[i] for i in self._chosen)
+        self._unit = unit_place(names, unit, where)
+        self.ids = None if unit is None else TextIds.kind
         self._delimiter = parser.delimiter
         self._chunk_bytes = min(max(CHUNK_BYTES, CHUNK_ROWS * len(names) * _CELL_BYTES), MOST_CHUNK_BYTES)
         self._kept = kept if self._once else None  # what a pipe has given away does not come again
@@ -124,14 +129,23 @@ class DelimitedFile(Reader):
         for chunk in coming:  # not before there is one: to load Arrow takes longer than to read a short file
             further = chain([chunk], coming)
             if len(self.names) > 1 and extras.is_installed("data"):
-                yield from ArrowText(self._delimiter, len(self.names), self._chosen, self._missing).parsed(further)
+                yield from ArrowText(self._delimiter, len(self.names), self._chosen, self._missing, self._unit).parsed(further)
             else:
                 yield from ((chunk, coming, None) for chunk in further)
 
-    def _of_rows(self, rows: Iterator[Row]) -> Iterator[RealArray]:
+    def _of_rows(self, rows: Iterator[Row]) -> Iterator[RealArray | ColumnBlock]:
         n = max(1, BLOCK_CELLS // len(self.names))
         while block := list(islice(rows, n)):
-            yield self._numbers(block)
+            yield with_ids(self._numbers(block), self._ids(block))
+
+    def _ids(self, rows: Sequence[Row]) -> TextIds | None:
+        """The ids of records whose cells were looked at, if they were asked for. Raises DataError for the first one missing."""
+        if self._unit is None:
+            return None
+        ids = TextIds.of([cells[self._unit].encode() for _, cells in rows])
+        if ids.missing().any():
+            raise DataError(next(self._faults(rows)))
+        return ids
 
     def _numbers(self, rows: Sequence[Row]) -> npt.NDArray[np.float64]:
         """Return the chosen cells, float64 (n, n_chosen), NaN where one is missing. Raises DataError for the first fault.
@@ -171,6 +185,8 @@ class DelimitedFile(Reader):
             for column in self._chosen:
                 if fault := self._fault(cells[column]):
                     yield f"{self._path}, line {line}, column {self.names[column]!r}: {fault}{hint}"
+            if self._unit is not None and is_missing(cells[self._unit]):
+                yield f"{self._path}, line {line}, column {self.names[self._unit]!r}: {MISSING}"
 
     def _fault(self, cell: str) -> str:
         if is_missing(cell):

@@ -39,6 +39,8 @@ def find(source: str) -> States:
     Of a folder, all files in it and below, but none whose name begins with . or _, as engines call what holds no records,
     unless the pattern asks for it. Raises DataError where there is none, and where records would count twice.
     """
+    if not source:
+        raise DataError("the name of the file is empty; say which records to read")
     if stores.is_address(source):
         found = {path: FileState(*state) for path, state in stores.find(source).items()}
     elif Path(source).is_dir() or is_pattern(source):
@@ -80,8 +82,6 @@ def _check_once(found: Mapping[str, os.stat_result]) -> None:
             raise DataError(f"{path}: this is not a regular file; take it out of the folder, or name it alone")
         if (first := seen.setdefault((of.st_dev, of.st_ino), path)) != path:
             stores.refuse_twice(first, path)
-    folders = {folder for path in found for folder in Path(path).parents}
-    stores.check_table(f"{folder}/{log}/" for folder in sorted(folders) for log in stores.LOGS if (folder / log).is_dir())
 
 
 def state(path: str) -> FileState | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastlloyd.errors import DataError
 from fastlloyd.records.arrow import ArrowRecords, load
-from fastlloyd.records.columns import chosen
+from fastlloyd.records.columns import chosen, unit_place
 from fastlloyd.records.reader import Missing
 from fastlloyd.records.record_file import RecordFile
 from fastlloyd.records.table import Table
@@ -15,18 +15,20 @@ from fastlloyd.records.table import Table
 _ROWS = 1 << 16  # of an Arrow table, taken over at a time
 
 
-def table_from_frame(frame: Any, columns: Sequence[str] | None = None, *, missing: Missing = Missing.REFUSE) -> Table:
+def table_from_frame(
+    frame: Any, columns: Sequence[str] | None = None, *, missing: Missing = Missing.REFUSE, unit: str | None = None
+) -> Table:
     """The records of a pandas DataFrame, a Polars DataFrame, or whatever else offers Arrow's C stream or array interface.
 
     `columns` chooses columns by name and gives their order (None: all); names that are not text are spelled as `str` does. The
     index of a pandas frame is no column. Columns may be integers of any width, floats, booleans or decimals, nullable or not;
-    None, NaN, NA and null are missing cells. Needs pyarrow. Raises DataError, naming record and column but never a value, as
-    `read_table` does.
+    None, NaN, NA and null are missing cells. `unit` is the column of the ids, text or integers, which is no feature. Needs
+    pyarrow. Raises DataError, naming record and column but never a value, as `read_table` does.
     """
     source = f"{type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
     pa = load("pyarrow", source)
     is_pandas = source.startswith("pandas ") and hasattr(frame, "iloc") and hasattr(frame, "columns")
-    table = _of_pandas(pa, frame, columns, source) if is_pandas else _of_arrow(pa, frame, source)
+    table = _of_pandas(pa, frame, columns, unit, source) if is_pandas else _of_arrow(pa, frame, source)
     records = ArrowRecords.of(
         table.schema,
         columns,
@@ -35,8 +37,9 @@ def table_from_frame(frame: Any, columns: Sequence[str] | None = None, *, missin
         what="a frame that Arrow can take over",
         n_rows=table.num_rows,
         missing=missing,
+        unit=unit,
     )
-    return RecordFile(records, source, missing).table()
+    return RecordFile(records, source, missing, unit=unit).table()
 
 
 def _of_arrow(pa: Any, frame: Any, source: str) -> Any:
@@ -51,14 +54,18 @@ def _of_arrow(pa: Any, frame: Any, source: str) -> Any:
         raise DataError(f"{source}: Arrow cannot take it over; select the numeric columns first") from None
 
 
-def _of_pandas(pa: Any, frame: Any, columns: Sequence[str] | None, source: str) -> Any:
+def _of_pandas(pa: Any, frame: Any, columns: Sequence[str] | None, unit: str | None, source: str) -> Any:
     """A table with the chosen columns as Arrow infers them, and nulls in place of the others, which may hold anything."""
     names = [str(name) for name in frame.columns]
-    picked = set(chosen(names, columns, source, "header"))
+    picked = set(chosen(names, columns, source, "header", unit=unit))
+    of_ids = unit_place(names, unit, source)
     arrays = []
     for i, name in enumerate(names):
         try:
-            arrays.append(pa.array(frame.iloc[:, i], from_pandas=True) if i in picked else pa.nulls(len(frame)))
+            arrays.append(pa.array(frame.iloc[:, i], from_pandas=True) if i in picked or i == of_ids else pa.nulls(len(frame)))
         except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError):  # quotes the cell
-            raise DataError(f"{source}: column {name!r} holds no plain numbers; choose numeric columns or convert it") from None
+            fault = "no plain numbers; choose numeric columns or convert it"
+            if i == of_ids:
+                fault = "ids of several kinds; convert them all to text"
+            raise DataError(f"{source}: column {name!r} holds {fault}") from None
     return pa.table(arrays, names=names)

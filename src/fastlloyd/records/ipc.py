@@ -21,7 +21,7 @@ _MAPPED = 1 << 26  # bytes after which the file is mapped anew; opening it takes
 _FILE_MAGIC, _OLD_MAGIC = b"ARROW1", b"FEA1"
 
 
-def open_ipc(source: str, columns: Columns, missing: Missing) -> ArrowRecords:
+def open_ipc(source: str, columns: Columns, missing: Missing, unit: str | None = None) -> ArrowRecords:
     """Check the schema. Raises DataError."""
     load("pyarrow.ipc", source)
     pa = load("pyarrow", source)
@@ -39,7 +39,7 @@ def open_ipc(source: str, columns: Columns, missing: Missing) -> ArrowRecords:
     def batches(taken: tuple[str, ...]) -> Iterator[Any]:
         return _of_stream(pa, source, [names.index(name) for name in taken]) if is_stream else _of_file(pa, source)
 
-    return ArrowRecords.of(schema, columns, batches, source=source, what=_WHAT, n_rows=n_rows, missing=missing)
+    return ArrowRecords.of(schema, columns, batches, source=source, what=_WHAT, n_rows=n_rows, missing=missing, unit=unit)
 
 
 def _of_file(pa: Any, source: str) -> Iterator[Any]:

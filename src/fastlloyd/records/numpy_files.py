@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from math import prod
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,11 @@ from numpy.lib import format as npy_format
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
-from fastlloyd.records.columns import Columns, chosen, numbered
+from fastlloyd.records.columns import Columns, chosen, numbered, unit_place
 from fastlloyd.records.files import open_binary, readable
+from fastlloyd.records.ids import FLOATS, Ids, IntegerIds, TextIds
 from fastlloyd.records.reader import BLOCK_CELLS, Missing, Reader
+from fastlloyd.records.table import ColumnBlock, with_ids
 
 _VERSIONS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -62,7 +64,23 @@ class _Array:
         if not self.holds_numbers:
             raise DataError(f"{what} holds {self.dtype}; expected integers, float16, float32, float64 or booleans")
 
-    def cells(self, stream: IO[bytes], n: int) -> npt.NDArray[np.generic]:
+    def ids_in(self, cells: npt.NDArray[Any]) -> Ids:
+        """Ids that stand in cells of this array."""
+        if self.dtype.kind in "iu":
+            return IntegerIds(cells)
+        texts = np.char.encode(cells, "utf-8") if self.dtype.kind == "U" else cells
+        return TextIds.of(texts.tolist())
+
+    def kind_of_ids(self, what: str) -> str:
+        """What ids in this array are, "integers" or "text". Raises DataError, which begins with `what` this is."""
+        if self.dtype.names is None and self.dtype.kind in "iu":
+            return IntegerIds.kind
+        if self.dtype.names is None and self.dtype.kind in "SU":
+            return TextIds.kind
+        fault = f"and {FLOATS}" if self.dtype.kind == "f" else "and ids are integers or text"
+        raise DataError(f"{what} holds {self.dtype}, {fault}")
+
+    def cells(self, stream: IO[bytes], n: int) -> npt.NDArray[Any]:
         """Read the next n cells."""
         content = stream.read(n * self.dtype.itemsize)
         if len(content) < n * self.dtype.itemsize:
@@ -72,15 +90,17 @@ class _Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Matrix(Reader):
-    """One array (n, d), or (n,) for one column."""
+    """One array (n, d), or (n,) for one column. unit : the column of the ids, None where nobody asks."""
 
     array: _Array
     names: tuple[str, ...]
     columns: tuple[str, ...]
     indices: tuple[int, ...]
     n_rows: int
+    unit: int | None
+    ids: str | None
 
-    def blocks(self) -> Iterator[RealArray]:
+    def blocks(self) -> Iterator[RealArray | ColumnBlock]:
         """Blocks (n_i, n_features). An archived array in column-major order is unpacked whole first."""
         array = self.array
         with _damage(array.path), _opened(array.path, array.member) as stream:
@@ -89,53 +109,63 @@ class _Matrix(Reader):
             else:
                 yield from self._column_major(stream if array.member is None else BytesIO(stream.read()))
 
-    def _row_major(self, stream: IO[bytes]) -> Iterator[RealArray]:
+    def _row_major(self, stream: IO[bytes]) -> Iterator[RealArray | ColumnBlock]:
         d, all_in_order = len(self.names), self.columns == self.names
         stream.read(self.array.offset)  # in an archive, `seek` would end the comparison with its checksum (Python 3.13)
         for n in _sizes(self.n_rows, d):
             rows = self.array.cells(stream, n * d).reshape(n, d)
-            yield (rows if all_in_order else rows[:, self.indices]).astype(self.array.wide, copy=False)
+            block: RealArray = (rows if all_in_order else rows[:, self.indices]).astype(self.array.wide, copy=False)
+            yield with_ids(block, None if self.unit is None else self.array.ids_in(rows[:, self.unit]))
 
-    def _column_major(self, stream: IO[bytes]) -> Iterator[RealArray]:
+    def _column_major(self, stream: IO[bytes]) -> Iterator[RealArray | ColumnBlock]:
         start, array = 0, self.array
         for n in _sizes(self.n_rows, len(self.indices)):
             block = np.empty((len(self.indices), n), dtype=array.wide)
             for row, column in zip(block, self.indices, strict=True):
-                stream.seek(array.offset + (column * self.n_rows + start) * array.dtype.itemsize)
-                row[:] = array.cells(stream, n)
-            yield block.T
+                row[:] = self._cells(stream, column, start, n)
+            yield with_ids(block.T, None if self.unit is None else array.ids_in(self._cells(stream, self.unit, start, n)))
             start += n
+
+    def _cells(self, stream: IO[bytes], column: int, start: int, n: int) -> npt.NDArray[Any]:
+        """The next n cells of a column of an array in column-major order."""
+        stream.seek(self.array.offset + (column * self.n_rows + start) * self.array.dtype.itemsize)
+        return self.array.cells(stream, n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns(Reader):
-    """Arrays (n,) of one archive, each a column. They are unpacked side by side."""
+    """Arrays (n,) of one archive, each a column. They are unpacked side by side. unit : with the ids, () where nobody asks."""
 
     arrays: tuple[_Array, ...]  # of the chosen columns
     names: tuple[str, ...]
     columns: tuple[str, ...]
     n_rows: int
+    unit: tuple[_Array, ...]
+    ids: str | None
 
-    def blocks(self) -> Iterator[RealArray]:
+    def blocks(self) -> Iterator[RealArray | ColumnBlock]:
         """Blocks (n_i, n_features) in column-major order."""
         wide = np.result_type(*(array.wide for array in self.arrays))
+        width = len(self.arrays) + sum(array.dtype.itemsize // wide.itemsize for array in self.unit)
         with _damage(self.arrays[0].path), ExitStack() as stack:
-            streams = [stack.enter_context(_opened(array.path, array.member)) for array in self.arrays]
-            for stream, array in zip(streams, self.arrays, strict=True):
+            every = (*self.arrays, *self.unit)
+            streams = [stack.enter_context(_opened(array.path, array.member)) for array in every]
+            for stream, array in zip(streams, every, strict=True):
                 stream.read(array.offset)  # as in a matrix
-            for n in _sizes(self.n_rows, len(streams)):
-                block = np.empty((len(streams), n), dtype=wide)
-                for row, stream, array in zip(block, streams, self.arrays, strict=True):
+            for n in _sizes(self.n_rows, width):
+                block = np.empty((len(self.arrays), n), dtype=wide)
+                for row, stream, array in zip(block, streams, self.arrays, strict=False):
                     row[:] = array.cells(stream, n)
-                yield block.T
+                ids = [array.ids_in(array.cells(streams[-1], n)) for array in self.unit]
+                yield with_ids(block.T, ids[0] if ids else None)
 
 
-def open_npy(path: str, columns: Columns, _missing: Missing) -> _Matrix:
+def open_npy(path: str, columns: Columns, _missing: Missing, unit: str | None = None) -> _Matrix:
     """Check the header of an array (n, d), columns x1, x2, ..., or (n,), column x1. Raises DataError."""
-    return _matrix(_array(path, None), columns)
+    return _matrix(_array(path, None), columns, unit)
 
 
-def open_npz(path: str, columns: Columns, _missing: Missing) -> _Matrix | _Columns:
+def open_npz(path: str, columns: Columns, _missing: Missing, unit: str | None = None) -> _Matrix | _Columns:
     """Check the headers of an archive: one array (n, d) as in .npy, or arrays (n,) whose names are the columns' names."""
     with _damage(path), readable(path), open_binary(path) as packed, zipfile.ZipFile(packed) as archive:
         members = archive.namelist()
@@ -144,13 +174,17 @@ def open_npz(path: str, columns: Columns, _missing: Missing) -> _Matrix | _Colum
     if strange := [name for name in members if not name.endswith(_SUFFIX)]:
         raise DataError(f"{path}: {strange[0]!r} in it is not an array")
     if len(members) == 1 and len((matrix := _array(path, members[0])).shape) == 2:
-        return _matrix(matrix, columns)
+        return _matrix(matrix, columns, unit)
     names = tuple(name.removesuffix(_SUFFIX) for name in members)
-    indices = chosen(names, columns, str(path), "archive", lambda i: _array(path, members[i]).holds_numbers)
+    indices = chosen(names, columns, str(path), "archive", lambda i: _array(path, members[i]).holds_numbers, unit)
     taken = tuple(names[i] for i in indices)
+    at = unit_place(names, unit, path)
     arrays = tuple(_array(path, members[i]) for i in indices)
+    of_ids = () if at is None else (_array(path, members[at]),)
     for name, array in zip(taken, arrays, strict=True):
         array.check(f"{path}: array {name!r}")
+    kinds = [array.kind_of_ids(f"{path}: array {unit!r}") for array in of_ids]
+    for name, array in zip((*taken, str(unit)), (*arrays, *of_ids), strict=False):
         if len(array.shape) != 1:
             raise DataError(
                 f"{path}: array {name!r} has {len(array.shape)} dimensions; expected one matrix alone in the file, or arrays "
@@ -158,17 +192,21 @@ def open_npz(path: str, columns: Columns, _missing: Missing) -> _Matrix | _Colum
             )
         if array.shape != arrays[0].shape:
             raise DataError(f"{path}: arrays {taken[0]!r} and {name!r} differ in length; columns must have equal lengths")
-    return _Columns(arrays=arrays, names=names, columns=taken, n_rows=arrays[0].shape[0])
+    ids = kinds[0] if kinds else None
+    return _Columns(arrays=arrays, names=names, columns=taken, n_rows=arrays[0].shape[0], unit=of_ids, ids=ids)
 
 
-def _matrix(array: _Array, columns: Columns) -> _Matrix:
+def _matrix(array: _Array, columns: Columns, unit: str | None) -> _Matrix:
     array.check(f"{array.path}: the array")
     if len(array.shape) not in (1, 2):
         raise DataError(f"{array.path}: the array has {len(array.shape)} dimensions; expected 2, a row for each record")
     names = tuple(numbered(prod(array.shape[1:])))
-    indices = tuple(chosen(names, columns, f"{array.path} (an array has no names of columns)", "array"))
+    source = f"{array.path} (an array has no names of columns)"
+    indices = tuple(chosen(names, columns, source, "array", unit=unit))
     taken = tuple(names[i] for i in indices)
-    return _Matrix(array=array, names=names, columns=taken, indices=indices, n_rows=array.shape[0])
+    at = unit_place(names, unit, source)
+    ids = None if at is None else array.kind_of_ids(f"{array.path}: the array")
+    return _Matrix(array=array, names=names, columns=taken, indices=indices, n_rows=array.shape[0], unit=at, ids=ids)
 
 
 def _array(path: str, member: str | None) -> _Array:

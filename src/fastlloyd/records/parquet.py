@@ -20,7 +20,9 @@ _LEAST, _MOST = 1 << 14, 1 << 16  # of one column
 _AHEAD = 1 << 25  # bytes of blocks read ahead: four times as many were no faster
 
 
-def open_parquet(path: str, columns: Columns, missing: Missing, groups: Sequence[int] | None = None) -> ArrowRecords:
+def open_parquet(
+    path: str, columns: Columns, missing: Missing, unit: str | None = None, groups: Sequence[int] | None = None
+) -> ArrowRecords:
     """Check the schema. `groups` are the row groups to read, None for all. Raises DataError."""
     stored = is_address(path)
 
@@ -42,7 +44,7 @@ def open_parquet(path: str, columns: Columns, missing: Missing, groups: Sequence
         schema = file.schema_arrow
         n_rows = file.metadata.num_rows if groups is None else sum(file.metadata.row_group(i).num_rows for i in groups)
         schema.names  # noqa: B018 - may not be text
-    records = ArrowRecords.of(schema, columns, batches, source=path, what=_WHAT, n_rows=n_rows, missing=missing)
+    records = ArrowRecords.of(schema, columns, batches, source=path, what=_WHAT, n_rows=n_rows, missing=missing, unit=unit)
     return replace(records, n_ahead=max(1, _AHEAD // (BLOCK_CELLS * np.dtype(records.dtype).itemsize)))
 
 

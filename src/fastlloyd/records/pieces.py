@@ -26,11 +26,11 @@ from fastlloyd.records.ipc import open_ipc
 from fastlloyd.records.numpy_files import open_npy, open_npz
 from fastlloyd.records.parquet import open_parquet, row_groups
 from fastlloyd.records.reader import Missing, Reader
-from fastlloyd.records.table import ColumnBlock
+from fastlloyd.records.table import ColumnBlock, ids_of
 
 PIECE_CELLS = 1 << 24  # of row groups that are read together, where a file is split
 
-Opener = Callable[[str, Columns, Missing], Reader]
+Opener = Callable[[str, Columns, Missing, str | None], Reader]
 STREAMS: Mapping[str, Opener] = {".csv": DelimitedFile, ".tsv": DelimitedFile, ".txt": DelimitedFile}  # may be packed by gzip
 FORMATS: Mapping[str, Opener] = {
     **STREAMS,
@@ -68,7 +68,7 @@ class Piece:
     path : of the file, or its address; columns : names, in the order asked for; state : of the file at the door; n_rows :
     number of records, None where only reading tells; groups : row groups of a Parquet file, None for all of it; before : how
     many records of the file stand before the piece; folders : value of each column that the names of folders state, NaN where
-    it is missing, None where it is no number.
+    it is missing, None where it is no number; unit : the column of the ids, None where nobody asks.
     """
 
     path: str
@@ -79,16 +79,19 @@ class Piece:
     groups: tuple[int, ...] | None = None
     before: int = field(default=0, repr=False)
     folders: Mapping[str, float | None] = field(default_factory=dict)
+    unit: str | None = None
 
     def open(self) -> Reader:
         """Open it and check its schema. Raises DataError."""
         own = self.columns
         if own is not None and own is not NUMERIC:
             own = [name for name in own if name not in self.folders]
+        if self.unit in self.folders:
+            raise DataError(f"{self.path}: column {self.unit!r} stands in names of folders; ids must stand in the files")
         if self.groups is not None:
-            reader: Reader = open_parquet(self.path, own, self.missing, self.groups)
+            reader: Reader = open_parquet(self.path, own, self.missing, self.unit, self.groups)
         else:
-            reader = opener(self.path)(self.path, own, self.missing)
+            reader = opener(self.path)(self.path, own, self.missing, self.unit)
         return _InFolders(reader, self) if self.folders else reader
 
     def split(self) -> list[Piece]:
@@ -111,6 +114,7 @@ class _InFolders(Reader):
 
     def __init__(self, reader: Reader, piece: Piece) -> None:
         self.n_rows, self.n_ahead, self.place = reader.n_rows, reader.n_ahead, reader.place  # type: ignore[method-assign]
+        self.ids = reader.ids
         self.names = (*reader.names, *piece.folders)
         if piece.columns is NUMERIC:
             self.columns = (*reader.columns, *(name for name, value in piece.folders.items() if value is not None))
@@ -134,7 +138,7 @@ class _InFolders(Reader):
             arrays = block.arrays if isinstance(block, ColumnBlock) else np.ascontiguousarray(block.T)
             own = dict(zip(self._reader.columns, arrays, strict=True))
             stated = {name: np.full(len(block), value) for name, value in self._folders.items()}
-            yield ColumnBlock([(own | stated)[name] for name in self.columns])
+            yield ColumnBlock([(own | stated)[name] for name in self.columns], ids_of(block))
 
 
 def folders_of(path: str) -> dict[str, float | None]:

@@ -16,7 +16,6 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records.table import ColumnBlock, numbered
 
-WORDS = frozenset({"", "na", "nan", "null", "?"})  # in text files, in any case and with spaces around
 FEW = 32  # features that are looked at one by one, though they do not lie so in memory
 DROP_HINT = " (--missing drop leaves out all such records)"
 NOT_THERE = "the cell is missing; fill it in or take the record out" + DROP_HINT
@@ -52,7 +51,7 @@ def complete(
     # all records are copied, whether one is left out or none is: those that stay take the same path
     if isinstance(block, ColumnBlock):
         whole = ~_any_missing(block.arrays)
-        return ColumnBlock([array[whole] for array in block.arrays])
+        return ColumnBlock([array[whole] for array in block.arrays], None if block.ids is None else block.ids.kept(whole))
     by_feature = block.flags.f_contiguous or block.shape[1] <= FEW
     kept = ~_any_missing(block.T) if by_feature else ~np.isnan(block).any(axis=1)
     if block.flags.f_contiguous:
@@ -77,13 +76,15 @@ class Reader(ABC):
     """What a format has to offer.
 
     names : of all columns. columns : of the chosen ones. n_rows : number of records, None where only reading tells. n_ahead :
-    how many blocks are worth their memory before they are asked for.
+    how many blocks are worth their memory before they are asked for. ids : what those of the records are in the format,
+    "integers" or "text", None where they were not asked for; where they were, every block is a ColumnBlock that has them.
     """
 
     names: tuple[str, ...]
     columns: tuple[str, ...]
     n_rows: int | None
     n_ahead = 1
+    ids: str | None = None
 
     @abstractmethod
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:

@@ -10,7 +10,7 @@ from functools import partial
 
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
-from fastlloyd.records import files, stores
+from fastlloyd.records import files, lakes, stores
 from fastlloyd.records.columns import NUMERIC, Columns
 from fastlloyd.records.delimited import DelimitedFile
 from fastlloyd.records.pieces import Piece, folders_of, opener
@@ -26,7 +26,9 @@ _AT_ONCE = 16  # files that are opened side by side at the door: a store takes i
 _Named = Sequence[str] | None
 
 
-def open_records(path: str | os.PathLike[str], columns: Columns = None, *, missing: Missing = Missing.REFUSE) -> RecordFile:
+def open_records(
+    path: str | os.PathLike[str], columns: Columns = None, *, missing: Missing = Missing.REFUSE, unit: str | None = None
+) -> RecordFile:
     """Check files at the door, without reading their records: they exist, are what their suffix says, and have the columns.
 
     `path` is a file, a folder (all files in it and below, but those whose names begin with . or _), a pattern with *, ?, [] or
@@ -35,37 +37,42 @@ def open_records(path: str | os.PathLike[str], columns: Columns = None, *, missi
     text, the first records tell); what the other columns hold is ignored. Raises DataError, in one sentence, for an unknown
     suffix, a file that cannot be read, repeated or unknown names, files that differ in format or columns, and, where the format
     has types, chosen columns that are not numbers. `-` is standard input: CSV, read once.
+
+    `unit` is the column of the ids, which tells whose the records are (`ids.Ids`); it is no feature.
     """
     source = os.fspath(path)
     if source == STANDARD_INPUT:
-        return RecordFile(DelimitedFile("/dev/stdin", columns, missing), "/dev/stdin", missing)
+        return RecordFile(DelimitedFile("/dev/stdin", columns, missing, unit), "/dev/stdin", missing, unit=unit)
     states = files.find(source)
+    if set(states) != {source}:  # who names a file means it
+        lakes.check(states)
     _check_formats(source, states)
-    first, *others = _pieces(source, states, columns, missing)
+    first, *others = _pieces(source, states, columns, missing, unit)
     if first.state is None:
         if opener(source) is not DelimitedFile:
             raise DataError(f"{source}: this is not a regular file, which this format needs; write the records to one")
-        return RecordFile(first.open(), source, missing)
+        return RecordFile(first.open(), source, missing, unit=unit)
     reader = first.open()
     pieces = [replace(first, columns=reader.columns, n_rows=reader.n_rows)]
     check = partial(_agreeing, first, reader)
     with ThreadPoolExecutor(_AT_ONCE) as openers:
         pieces += openers.map(check, (replace(piece, columns=reader.columns) for piece in others))
-    return RecordFile(reader, source, missing, pieces, states)
+    return RecordFile(reader, source, missing, pieces, states, unit)
 
 
-def _pieces(source: str, states: files.States, columns: Columns, missing: Missing) -> list[Piece]:
+def _pieces(source: str, states: files.States, columns: Columns, missing: Missing, unit: str | None) -> list[Piece]:
     """The files, each with what the names of its folders below the source state."""
     base = len(stores.literal(source).rpartition("/")[0] if files.is_pattern(source) else source)
     stated = {path: folders_of(path[base:]) for path in states}
     text = {name for folders in stated.values() for name, value in folders.items() if value is None}
     first = next(iter(states))
-    own = set(opener(first)(first, NUMERIC, missing).names) if any(stated.values()) else set[str]()
+    own = set(opener(first)(first, NUMERIC, missing, None).names) if any(stated.values()) else set[str]()
     return [
         Piece(
             path=path,
             columns=columns,
             missing=missing,
+            unit=unit,
             state=states[path],
             folders={name: None if name in text else value for name, value in folders.items() if name not in own},
         )
@@ -97,19 +104,30 @@ def _agreeing(first: Piece, reader: Reader, piece: Piece) -> Piece:
             f"{first.path} and {piece.path} differ in their columns: only one has {listing(sorted(differing))}; choose columns "
             "that all have with --columns, or files that belong together"
         )
+    if other.ids != reader.ids:
+        raise DataError(
+            f"{first.path} and {piece.path} differ in their ids: {reader.ids} and {other.ids}; write all as text, or all as "
+            "integers: 007 and 7 are two persons"
+        )
     return replace(piece, n_rows=other.n_rows)
 
 
-def read_table(path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE) -> Table:
+def read_table(
+    path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE, unit: str | None = None
+) -> Table:
     """All records of a file at once. Parameters and errors as of `open_records` and `RecordFile.blocks`."""
-    return open_records(path, columns, missing=missing).table()
+    return open_records(path, columns, missing=missing, unit=unit).table()
 
 
 def table_or_file(
-    path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE
+    path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE, unit: str | None = None
 ) -> Table | RecordFile:
     """All records at once if they are few, otherwise the file, to be read in passes. Errors as of `read_table`."""
-    file = open_records(path, columns, missing=missing)
+    return at_once_if_few(open_records(path, columns, missing=missing, unit=unit))
+
+
+def at_once_if_few(file: RecordFile) -> Table | RecordFile:
+    """All records if they are few, otherwise the file. Errors as of `RecordFile.table`."""
     return file if _is_large(file) else file.table()
 
 
@@ -120,7 +138,7 @@ def read_csv(path: str | os.PathLike[str], columns: _Named = None, *, missing: M
 
 def _open_csv(path: str, columns: Columns, missing: Missing) -> RecordFile:
     state = files.state(path)
-    return RecordFile(DelimitedFile(path, columns, missing), path, missing, states=state and {path: state})
+    return RecordFile(DelimitedFile(path, columns, missing, None), path, missing, states=state and {path: state})
 
 
 def _is_large(file: RecordFile) -> bool:

@@ -12,9 +12,10 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records import files
 from fastlloyd.records.files import FileState
+from fastlloyd.records.ids import MISSING, Ids
 from fastlloyd.records.pieces import Piece
 from fastlloyd.records.reader import Missing, Reader, complete
-from fastlloyd.records.table import ColumnBlock, Table, joined, numbered
+from fastlloyd.records.table import ColumnBlock, Table, ids_of, joined, numbered
 
 
 class _Array(Reader):
@@ -38,7 +39,7 @@ class RecordFile:
     for messages; pieces : the files, sorted by path, () where the records come from no regular file; n_rows : number of records
     before any is dropped, None where only reading tells; dropped : how many records a complete pass left out because a cell was
     missing, None before the first (a private number, as n_rows is); n_ahead : how many blocks another thread reads before they
-    are asked for.
+    are asked for; unit : the column of the ids, which every block then has, None where nobody asked.
 
     `reader` is that of the first piece, `states` those of all files of the source before any was opened.
     """
@@ -50,10 +51,12 @@ class RecordFile:
         missing: Missing,
         pieces: Sequence[Piece] = (),
         states: Mapping[str, FileState | None] | None = None,
+        unit: str | None = None,
     ) -> None:
         self.columns = reader.columns
         self.others = tuple(name for name in reader.names if name not in set(reader.columns))
         self.source = source
+        self.unit = unit
         self.pieces = tuple(pieces)
         sizes = [piece.n_rows for piece in pieces] or [reader.n_rows]
         known = [size for size in sizes if size is not None]
@@ -70,7 +73,7 @@ class RecordFile:
     @classmethod
     def of_piece(cls, piece: Piece) -> RecordFile:
         """The records of one piece alone, wherever it is opened; there may be none in it. Raises DataError."""
-        file = cls(piece.open(), piece.path, piece.missing, [piece], {piece.path: piece.state})
+        file = cls(piece.open(), piece.path, piece.missing, [piece], {piece.path: piece.state}, piece.unit)
         file._least = 0
         return file
 
@@ -91,7 +94,8 @@ class RecordFile:
 
     def table(self) -> Table:
         """Read all records at once."""
-        values = joined(self.column_blocks(), len(self.columns))
+        ids = list[Ids]()
+        values = joined(_noting(self.column_blocks(), ids), len(self.columns))
         return Table(
             values=values,
             columns=self.columns,
@@ -99,6 +103,7 @@ class RecordFile:
             dropped=self.dropped or 0,
             others=self.others,
             place=self.place,
+            ids=type(ids[0]).joined(ids) if ids else None,
         )
 
     def column_blocks(self) -> Iterator[RealArray | ColumnBlock]:
@@ -184,12 +189,19 @@ class RecordFile:
         for reader in chain([self._reader], map(Piece.open, self.pieces[1:])):
             begins.append(n)
             for block in reader.blocks():
+                self._check_ids(block, n + 1)
                 yield n + 1, block
                 n += len(block)
         self.check_unchanged(n)
         self._rows_read = n
         if n < self._least:
             raise DataError(f"{self.source}: there are no records")
+
+    def _check_ids(self, block: RealArray | ColumnBlock, first: int) -> None:
+        """Raise DataError if one is missing: whatever else is, a record of nobody knows whom is not left out in silence."""
+        ids = ids_of(block)
+        if ids is not None and (missing := ids.missing()).any():
+            raise DataError(f"{self._where(first + int(missing.argmax()))}, column {self.unit!r}: {MISSING}")
 
     def check_unchanged(self, n_rows: int | None = None) -> None:
         """Raise DataError if a file, or the number of records, is another one than in an earlier pass."""
@@ -200,3 +212,11 @@ class RecordFile:
                 f"{min(changed, default=self.source)}: the file was changed while it was in use, and every pass must see the "
                 "same records; copy it to where nobody writes, and start again"
             )
+
+
+def _noting(blocks: Iterator[RealArray | ColumnBlock], ids: list[Ids]) -> Iterator[RealArray | ColumnBlock]:
+    """The blocks; whose records they are is added to `ids`, where that was asked for."""
+    for block in blocks:
+        if (found := ids_of(block)) is not None:
+            ids.append(found)
+        yield block

@@ -12,7 +12,7 @@ Block = RealArray | ColumnBlock
 
 
 class SeenRecords:
-    """The same records; `see` is called with each block, in original units, and may be another one in the next pass."""
+    """The same records; `see` is called with each block of the next pass, in original units, and forgotten with it."""
 
     def __init__(self, records: Table | RecordFile, see: Callable[[Block], None] | None = None) -> None:
         self._records, self.see = records, see
@@ -20,7 +20,8 @@ class SeenRecords:
 
     def blocks_to_check(self) -> Iterator[tuple[int, Block]]:
         """As of the records."""
+        see, self.see = self.see, None
         for first, block in self._records.blocks_to_check():
-            if self.see is not None:
-                self.see(block)
+            if see is not None:
+                see(block)
             yield first, block

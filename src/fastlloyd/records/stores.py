@@ -11,8 +11,8 @@ import importlib
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NoReturn
 
 from fastlloyd.base import extras
@@ -23,8 +23,6 @@ PACKAGES: Final = {
     "hdfs": "pyarrow",
 }  # fmt: skip
 """What reads the addresses that begin so, besides fsspec."""
-LOGS: Final = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
-"""Folders in which tables keep which of their files count now."""
 _VERSIONS = ("ETag", "etag", "generation", "mtime", "LastModified", "last_modified")  # the first that a store states is taken
 
 
@@ -35,6 +33,8 @@ def is_address(source: str) -> bool:
 
 def find(address: str) -> Mapping[str, tuple[int, str]]:
     """The objects that an address means, by their own addresses: sizes and versions. As `files.find`. Raises DataError."""
+    if re.fullmatch(r"[^/]*://+", address):
+        raise DataError(f"{address}: an address names a bucket, and what is read there, such as s3://bucket/visits/")
     address = address.rstrip("/")
     fs, root = _store(address)
     with _answering(address):
@@ -48,17 +48,23 @@ def find(address: str) -> Mapping[str, tuple[int, str]]:
             return {address: _state(info)}
         is_pattern = info["type"] == "pattern"
         plain = literal(root) if is_pattern else root
-        folder, found = plain.rpartition("/")[0], dict[str, Any]()
-        logs = [f"{folder}/{log}/" for log in LOGS if is_pattern and fs.exists(f"{folder}/{log}")]
+        found = dict[str, Any]()
         for name, match in (fs.glob(root, detail=True) if is_pattern else {root: info}).items():
             found |= fs.find(name, detail=True) if match["type"] == "directory" else {name: match}
-    check_table([*logs, *sorted(found)])
     fixed = address[: len(address) - len(root) + len(plain)]
     return {
         fixed + name[len(plain) :]: _state(info)
         for name, info in found.items()
         if info["type"] == "file" and name[-1] != "/" and not is_hidden(name, plain)
     }
+
+
+def is_there(pattern: str) -> bool:
+    """Whether anything matches this address; not, where that may not be seen. Raises DataError."""
+    fs, name = _store(pattern)
+    with _answering(pattern), suppress(PermissionError):
+        return bool(fs.glob(name))
+    return False
 
 
 def literal(pattern: str) -> str:
@@ -69,17 +75,6 @@ def literal(pattern: str) -> str:
 def is_hidden(path: str, plain: str) -> bool:
     """Whether a name in a path that begins with `plain` begins, after that, with . or _."""
     return re.search("/[._]", f"/{path}"[len(plain) :]) is not None
-
-
-def check_table(paths: Iterable[str]) -> None:
-    """Raise DataError if one of the paths is that of a table's log."""
-    for path in paths:
-        for log, kind in LOGS.items():
-            if (at := f"/{path}".find(f"/{log}/")) >= 0:
-                raise DataError(
-                    f"{path[: max(0, at - 1)]}: this is a table of {kind}, whose files also hold what was deleted, and some "
-                    "records twice; write its present records to a folder of their own"
-                )
 
 
 def refuse_twice(first: str, second: str) -> NoReturn:

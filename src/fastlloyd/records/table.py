@@ -11,15 +11,19 @@ import numpy.typing as npt
 
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
+from fastlloyd.records.ids import Ids
 
 
 class ColumnBlock:
-    """Records (n_records, n_features) as contiguous float32 or float64 arrays, one per feature; NumPy takes it for a table."""
+    """Records (n_records, n_features) as contiguous float32 or float64 arrays, one per feature; NumPy takes it for a table.
 
-    __slots__ = ("arrays",)
+    ids : whose records they are, None where nobody asked.
+    """
 
-    def __init__(self, arrays: Sequence[RealArray]) -> None:
-        self.arrays = tuple(arrays)
+    __slots__ = ("arrays", "ids")
+
+    def __init__(self, arrays: Sequence[RealArray], ids: Ids | None = None) -> None:
+        self.arrays, self.ids = tuple(arrays), ids
 
     def __len__(self) -> int:
         """Number of records."""
@@ -48,6 +52,19 @@ class ColumnBlock:
         return np.array(self.arrays, dtype=dtype).T
 
 
+def with_ids(block: RealArray | ColumnBlock, ids: Ids | None) -> RealArray | ColumnBlock:
+    """The same records, float32 or float64 (n, n_features), and whose they are; as they are where nobody asked."""
+    if ids is None:
+        return block
+    arrays = block.arrays if isinstance(block, ColumnBlock) else np.ascontiguousarray(block.T)
+    return ColumnBlock(list(arrays), ids)
+
+
+def ids_of(block: RealArray | ColumnBlock) -> Ids | None:
+    """Whose the records of a block are, None where nobody asked."""
+    return block.ids if isinstance(block, ColumnBlock) else None
+
+
 def numbered(record: int) -> str:
     """Where a record stands in a source without lines, for messages."""
     return f"record {record}"
@@ -60,7 +77,8 @@ class Table:
     values : float64 (n_records, n_features), read-only, at least one record; columns : n_features distinct names;
     source : where the records came from, for messages; dropped : how many records were left out because a cell was missing
     (private too); others : columns of the source that were not chosen; place : where the record of a number, from 1, stands in
-    the source ("line 17"), for messages. Raises DataError if they do not fit together.
+    the source ("line 17"), for messages; ids : whose records they are, None where nobody asked. Raises DataError if they do not
+    fit together.
     """
 
     values: npt.NDArray[np.float64] = field(repr=False)
@@ -69,6 +87,7 @@ class Table:
     dropped: int = field(default=0, repr=False)
     others: tuple[str, ...] = field(default=(), repr=False)
     place: Callable[[int], str] = field(default=numbered, repr=False)
+    ids: Ids | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values).view()
@@ -99,9 +118,9 @@ class Table:
         """All records in one block, as often as asked."""
         yield self.values
 
-    def blocks_to_check(self) -> Iterator[tuple[int, npt.NDArray[np.float64]]]:
+    def blocks_to_check(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
         """All records in one block, with the number of the first."""
-        yield 1, self.values
+        yield 1, with_ids(self.values, self.ids)
 
     def check(self, _block: object, _first: int, /) -> None:
         """Do nothing: all cells are finite."""

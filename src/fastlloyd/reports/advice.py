@@ -35,8 +35,10 @@ from fastlloyd.federation.plan.design import chosen_masks, design_plan
 from fastlloyd.federation.plan.plan import MAX_CLIENTS, Client, Masks, Plan, TrustMode, noise_deviation_of_run, ring_load
 from fastlloyd.federation.traffic import Traffic, traffic
 from fastlloyd.mechanisms.catalogue import design
-from fastlloyd.mechanisms.mechanism import MAX_RECORDS, Mechanism
+from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.mechanisms.persons import Persons, Unit, unit
+from fastlloyd.mechanisms.private_run import MAX_RECORDS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.mechanisms.uncertainty import FINE, NoiseDeviation, Verdict, noise_deviation
 from fastlloyd.reports.explain import noise_factor
@@ -81,8 +83,8 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """The public numbers of a run that is thought about. n_records is both the cap and what is expected; delta None: default.
 
-    estimate_loss and loss_share are as in `Settings`. Bounds are not among them: everything in the answers is relative
-    to them.
+    estimate_loss, loss_share and persons are as in `Settings`; with persons, n_records is their number. Bounds are not among
+    them: everything in the answers is relative to them.
     """
 
     n_records: int
@@ -94,6 +96,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     estimate_loss: bool = False
     loss_share: float | None = None
     federation: Federation | None = None
+    persons: Persons | None = None
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected and counted."""
+        return unit(self.persons)
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,13 +142,15 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """The outlooks, in the order of the epsilons, and what would make the error fine (at most 10 % of the radius).
 
     least_epsilon : the smallest with two digits that does, up to 10; needed_records : the fewest that do at epsilon 1, as a
-    number with two digits, up to 990 billion. None where there is none.
+    number with two digits, up to 990 billion. None where there is none. by_clients : the error at each epsilon by the number of
+    clients at which a person may be, where persons are protected in a federated run.
     """
 
     question: Question
     outlooks: tuple[Outlook, ...]
     least_epsilon: float | None
     needed_records: int | None
+    by_clients: dict[int, list[float]] = {}
 
 
 def advise(question: Question, epsilons: Sequence[float] = EPSILONS) -> Advice:
@@ -152,6 +162,7 @@ def advise(question: Question, epsilons: Sequence[float] = EPSILONS) -> Advice:
         outlooks=tuple(outlook(question, epsilon) for epsilon in epsilons),
         least_epsilon=least_epsilon(question),
         needed_records=needed_records(question, epsilon=1.0),
+        by_clients=by_clients(question, epsilons),
     )
 
 
@@ -191,7 +202,7 @@ def outlook(question: Question, epsilon: float) -> Outlook:
         return _outlook(m, noise_deviation(m), 1.0)
     plan = _plan(question, question.federation, epsilon)
     return msgspec.structs.replace(
-        _outlook(plan.mechanism, noise_deviation_of_run(plan, plan.n_clients), noise_factor(plan)),
+        _outlook(plan.clustering, noise_deviation_of_run(plan, plan.n_clients), noise_factor(plan)),
         ring_bits=plan.ring_bits,
         required_bits=ring_load(plan).required_bits,
         client=traffic(plan, plan.names[-1]),
@@ -237,11 +248,38 @@ def curves(question: Question, epsilons: Sequence[float]) -> dict[int, list[floa
     }
 
 
+def by_clients(question: Question, epsilons: Sequence[float]) -> dict[int, list[float]]:
+    """Relative errors at these epsilons for persons at one client, at two, at all, and as asked, in ascending order."""
+    persons, federation = question.persons, question.federation
+    if persons is None or federation is None:
+        return {}
+    M = federation.n_clients
+    return {
+        c: [_error_if_at(c, question, persons, epsilon) for epsilon in epsilons]
+        for c in sorted({1, min(2, M), M, persons.max_clients})
+    }
+
+
+def _error_if_at(n_clients: int, question: Question, persons: Persons, epsilon: float) -> float:
+    """The relative error if a person may be at so many clients; infinite where integers do not hold the noise."""
+    asked = msgspec.structs.replace(question, persons=msgspec.structs.replace(persons, max_clients=n_clients))
+    try:
+        return relative_error(asked, epsilon)
+    except OverflowRisk:
+        return math.inf
+
+
 def to_builtins(advice: Advice) -> dict[str, Any]:
     """The advice as tables, lists, strings and finite numbers: null stands for an error without end."""
     content: dict[str, Any] = msgspec.to_builtins(advice, enc_hook=str)
     content["question"]["algorithm"] = advice.question.algorithm.name
     content["question"]["bounds"] = None  # said, so that nobody looks for them
+    if advice.question.persons is None:
+        del content["question"]["persons"], content["by_clients"]
+    else:
+        content["by_clients"] = {
+            c: [None if math.isinf(error) else error for error in errors] for c, errors in advice.by_clients.items()
+        }
     for outlook, table in zip(advice.outlooks, content["outlooks"], strict=True):
         table |= {name: None for name in ERRORS if table[name] is not None and math.isinf(table[name])}
         table["verdict"] = outlook.verdict.value
@@ -300,6 +338,7 @@ def _settings(question: Question, epsilon: float, n_iterations: int | None = Non
         neighboring_relation=question.neighboring_relation,
         estimate_loss=question.estimate_loss,
         loss_share=question.loss_share,
+        persons=question.persons,
     )
 
 

@@ -11,6 +11,7 @@ from fastlloyd.reports.explain import (
     certainty_table,
     coalition_table,
     lacking,
+    most_in_all,
     parties,
     persons,
     protection,
@@ -54,12 +55,12 @@ def _agreed(plan: Plan) -> list[str]:
     m = plan.mechanism
     return [
         *study(plan),
-        f"Algorithm {m.name} finds {m.n_clusters} clusters in {len(m.rounds)} rounds.",
+        f"Algorithm {m.name} finds {m.aim} in {len(m.rounds)} rounds.",
         f"Features and their public bounds: {bounds(m)}.",
-        f"At most {m.n_records} records in all, planned for {m.n_expected}.",
+        f"{most_in_all(m)}, planned for {m.n_expected}.",
         f"Privacy budget of the whole run: epsilon {m.epsilon:g}, delta {m.delta:.3g}.",
         f"Neighbouring relation: {m.neighboring_relation.value}.",
-        "The loss of the result is " + ("estimated too, within that budget." if m.loss else "not estimated."),
+        *m.agreed(),
         f"Trust: {plan.trust.value}, with {plan.masks_kind.value} masks. {attendance(plan)}",
         waiting(plan),
         f"One run, {plan.run_id}; a further one needs a further plan.",

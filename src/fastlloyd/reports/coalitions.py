@@ -14,7 +14,8 @@ from fastlloyd.errors import BudgetError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.plan.quorum import Masks
 from fastlloyd.federation.plan.shares import TrustMode, aliasing_slack
-from fastlloyd.mechanisms.mechanism import usable_delta
+from fastlloyd.mechanisms.persons import max_clients
+from fastlloyd.mechanisms.private_run import usable_delta
 
 Row = tuple[str, float | None]
 
@@ -108,14 +109,17 @@ def holds_against(plan: Plan) -> str:
     return f"client {plan.host!r}, which hosts the server,{further}".removesuffix(",")
 
 
-def person_epsilon(plan: Plan, n_records: int) -> float:
-    """Return epsilon, at the plan's delta, for a person with so many records, at one organisation or at several."""
-    m = plan.mechanism
+def person_epsilon(plan: Plan, n: int) -> float:
+    """Return epsilon, at the plan's delta, for a person with n records, at one organisation or at several.
+
+    Where persons are protected: for one at n organisations.
+    """
+    m, factor = plan.mechanism, Fraction(n, max_clients(plan.mechanism.persons))
     if m.noise is Noise.LAPLACE:
-        return round_up(n_records * m.accountant().pure_epsilon)
+        return round_up(factor * m.accountant().pure_epsilon)
     if plan.trust is TrustMode.SERVER_NOISE:
-        return gdp_epsilon(mu_from_squared(n_records**2 * m.accountant().mu_squared), m.delta)
-    return _epsilon(plan, n_records**2 * m.accountant().mu_squared, plan.n_shares, n_records)
+        return gdp_epsilon(mu_from_squared(factor**2 * m.accountant().mu_squared), m.delta)
+    return _epsilon(plan, factor**2 * m.accountant().mu_squared, plan.n_shares, factor)
 
 
 def one_share_epsilon(plan: Plan) -> float:
@@ -127,9 +131,9 @@ def one_share_epsilon(plan: Plan) -> float:
     return _gaussian(plan.mechanism.accountant().mu_squared * plan.n_shares, plan.mechanism.delta)
 
 
-def _epsilon(plan: Plan, mu_squared: Fraction, n_unknown: int, n_records: int = 1) -> float:
-    """epsilon for n_records records that so many unknown shares of noise protect with this mu."""
-    m, of_one = plan.mechanism, n_records**2 * plan.mechanism.accountant().mu_squared * plan.n_shares
+def _epsilon(plan: Plan, mu_squared: Fraction, n_unknown: int, factor: Fraction = Fraction(1)) -> float:
+    """epsilon for so many records, or times the planned clients, that so many unknown shares of noise protect with this mu."""
+    m, of_one = plan.mechanism, factor**2 * plan.mechanism.accountant().mu_squared * plan.n_shares
     if n_unknown == 1:  # one share is a rounded Gaussian: nothing is lost by adding up
         return _gaussian(mu_squared, m.delta)
     slack = aliasing_slack(m.epsilon, m.n_released, n_unknown)

@@ -30,9 +30,10 @@ from fastlloyd.federation.plan.quorum import Masks
 from fastlloyd.federation.plan.shares import TrustMode
 from fastlloyd.federation.secagg.ring import Ring
 from fastlloyd.federation.secagg.sealing import TAG_BYTES
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.coalitions import clients, coalition, coalitions, holds_against, person_epsilon
-from fastlloyd.reports.statement import NOT_PROTECTED, NOT_PROTECTED_FEDERATED, plan_cautions, totals
+from fastlloyd.reports.statement import not_protected, plan_cautions, totals, whole_person
 
 _BITS = 200  # of precision, for certainties
 
@@ -50,7 +51,7 @@ def explain(plan: Plan) -> str:
         _choices(plan.mechanism, noise_factor(plan)),
         _transport(plan),
         _parties(plan),
-        "What is NOT protected:\n" + "\n".join(f"- {line}" for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED),
+        "What is NOT protected:\n" + "\n".join(f"- {line}" for line in not_protected(plan.mechanism, federated=True)),
     ]
     return "\n\n".join(filter(None, said))
 
@@ -71,7 +72,7 @@ def _title(plan: Plan) -> str:
     return (
         f"Plan {plan.digest.hex()}\n"
         f"{plan.n_clients} clients ({', '.join(plan.names)}) run {m.name} together: "
-        f"{m.n_clusters} clusters of records with {m.n_features} features ({', '.join(map(repr, m.domain.features))})."
+        f"{m.aim} of records with {m.n_features} features ({', '.join(map(repr, m.domain.features))})."
     )
 
 
@@ -81,7 +82,7 @@ def study(plan: Plan) -> list[str]:
     return [] if plan.study is None else [f"{labels[what]}: {text}" for what, text in plan.study.texts.items()]
 
 
-def bounds(m: Mechanism, most: int | None = None) -> str:
+def bounds(m: AnyRun, most: int | None = None) -> str:
     """Every feature with its public bounds; most : how many are named, None for all."""
     d = m.domain
     named = [f"{name!r} from {low:g} to {high:g}" for name, low, high in zip(d.features, d.lower, d.upper, strict=True)]
@@ -89,20 +90,26 @@ def bounds(m: Mechanism, most: int | None = None) -> str:
     return "; ".join([*named[:most], *more])
 
 
-def _bounds(m: Mechanism) -> str:
-    return f"Public bounds, to which values are clipped: {bounds(m, 20)}. At most {m.n_records} records in all."
+def most_in_all(m: AnyRun) -> str:
+    """The cap on records or persons of all clients together, a sentence without its point."""
+    once = "" if m.persons is None else f", each counted once at each organisation where the {m.unit.one} is"
+    return f"At most {m.n_records} {m.unit.many} in all{once}"
+
+
+def _bounds(m: AnyRun) -> str:
+    return f"Public bounds, to which values are clipped: {bounds(m, 20)}. {most_in_all(m)}."
 
 
 def protection(plan: Plan) -> str:
     """What is protected, from whom, and at which price."""
-    m = plan.mechanism
+    m, one = plan.mechanism, plan.mechanism.unit.one
     delta = f" and delta = {m.delta:.3g}" if m.delta else ""
     relation = m.neighboring_relation.value.replace("_", " ")
     lines = [
         (
-            "What is protected: every single record. What anyone learns from the run hardly depends on one record being in the "
+            f"What is protected: every single {one}. What anyone learns from the run hardly depends on one {one} being in the "
             f"data: epsilon = {m.epsilon:g}{delta}, neighbouring relation: {relation}, over all {len(m.rounds)} rounds"
-            f"{' and the estimate of the loss' if m.loss else ''}."
+            f"{' and the estimate of the loss' if m.n_rounds > len(m.rounds) else ''}."
         ),
         *(f"WARNING: {caution}." for caution in plan_cautions(plan)),
         "No party sees another's records: clients upload sums and counts masked, and the server adds up masked numbers.",
@@ -221,7 +228,8 @@ def parties(plan: Plan) -> list[tuple[str, str, str]]:
     expires = {certificate.name: str(certificate.expires) for certificate in plan.certificates()}
     place = f", on the machine of {plan.host}" if plan.host else ""
     roles: list[tuple[Client | Server, str]] = [(plan.server, f"the server, at {plan.server.address or 'no address'}{place}")]
-    roles += [(client, f"at most {client.max_records} records{store_in_words(client)}") for client in plan.clients]
+    many = plan.mechanism.unit.many
+    roles += [(client, f"at most {client.max_records} {many}{store_in_words(client)}") for client in plan.clients]
     return [
         (f"{party.name}: {role}", party.fingerprint if party.certificate else "", expires.get(party.name, ""))
         for party, role in roles
@@ -250,14 +258,15 @@ def store_in_words(client: Client) -> str:
 def coalition_table(plan: Plan) -> str:
     """One line for each coalition."""
     delta = f", at delta = {plan.mechanism.delta:.3g}" if plan.mechanism.delta else ""
-    rows = [f"Against those who pool what they see, every record of the others is protected with this epsilon{delta}:"]
+    one = plan.mechanism.unit.one
+    rows = [f"Against those who pool what they see, every {one} of the others is protected with this epsilon{delta}:"]
     for row in coalitions(plan):
         value = "nothing is protected" if row["epsilon"] is None else rounded_up(row["epsilon"])
         rows.append(f"- {row['who']}: {value}")
     return "\n".join(rows)
 
 
-def certainty(m: Mechanism, before: float) -> float:
+def certainty(m: AnyRun, before: float) -> float:
     """How certain of a record anyone becomes at most, who was so certain `before`, but for a probability of at most delta."""
     with working_precision(_BITS) as mp:
         p = exact(mp, before)
@@ -265,7 +274,7 @@ def certainty(m: Mechanism, before: float) -> float:
         return min(1.0, float(odds / (1 + odds)) * (1 + 2**-40))
 
 
-def right_guesses(m: Mechanism) -> float:
+def right_guesses(m: AnyRun) -> float:
     """How often anyone guesses right whether a record is there, who had no idea before: at most, of all that may come out."""
     with working_precision(_BITS) as mp:
         if m.noise is Noise.LAPLACE:
@@ -273,7 +282,7 @@ def right_guesses(m: Mechanism) -> float:
         return float(mp.ncdf(exact(mp, mu_from_squared(m.accountant().mu_squared)) / 2)) * (1 + 2**-40)
 
 
-def _ratio(mp: Any, m: Mechanism) -> Any:
+def _ratio(mp: Any, m: AnyRun) -> Any:
     """r, by which odds grow at most."""
     if m.noise is Noise.LAPLACE:
         return mp.exp(m.epsilon)
@@ -283,10 +292,11 @@ def _ratio(mp: Any, m: Mechanism) -> Any:
     return k / mp.ncdf(quantile - mu)
 
 
-def certainty_table(m: Mechanism) -> str:
+def certainty_table(m: AnyRun) -> str:
     """How certain of one record anyone can become."""
     replaced = m.neighboring_relation is NeighboringRelation.REPLACE_ONE
-    what = "which of two values a record has" if replaced else "that a certain record is in the data"
+    (one, many), has = m.unit, "values a record has" if m.persons is None else f"sets of rows {m.unit.a} has"
+    what = f"which of two {has}" if replaced else f"that a certain {one} is in the data"
     rows = [
         f"- who was {before} % certain before is at most {_percent(certainty(m, before / 100))} certain afterwards"
         for before in (1, 10, 50, 90)
@@ -294,7 +304,7 @@ def certainty_table(m: Mechanism) -> str:
     but = f"This holds but for a probability of at most {m.delta:.3g}. " if m.delta else ""
     return "\n".join(
         [
-            f"How certain anyone can become {what}, who knows all other records and sees everything that the run reveals:",
+            f"How certain anyone can become {what}, who knows all other {many} and sees everything that the run reveals:",
             *rows,
             f"{but}Who had no idea before guesses right in at most {_percent(right_guesses(m))} of all cases.",
         ]
@@ -302,8 +312,10 @@ def certainty_table(m: Mechanism) -> str:
 
 
 def persons(plan: Plan) -> str:
-    """What several records of one person mean."""
+    """What several records of one person mean, or several organisations where one is."""
     delta = f" at delta = {plan.mechanism.delta:.3g}" if plan.mechanism.delta else ""
+    if (persons := plan.mechanism.persons) is not None:
+        return _of_persons(plan, persons, delta)
     several = [f"{rounded_up(person_epsilon(plan, n))} with {n} records" for n in (2, 5, 10)]
     return (
         f"What is protected is a record, not a person. A person with several records, at one organisation or at several, is "
@@ -311,27 +323,27 @@ def persons(plan: Plan) -> str:
     )
 
 
+def _of_persons(plan: Plan, persons: Persons, delta: str) -> str:
+    c, M = persons.max_clients, plan.n_clients
+    said = (
+        f"{whole_person(persons)}. Rows that stand under a wrong id, or under several, are protected as if they were other "
+        "people's, and nobody can find that out."
+    )
+    more = [n for n in dict.fromkeys((c + 1, 2 * c, M)) if c < n <= M]
+    if not more:
+        return said
+    several = [f"{rounded_up(person_epsilon(plan, n))} at {n}" for n in sorted(more)]
+    return f"{said} Whoever is at more organisations is protected with a larger epsilon{delta}: {', '.join(several)}."
+
+
 def _percent(share: float) -> str:
     """One digit after the point, rounded up."""
     return f"{math.ceil(share * 1000) / 10:g} %"
 
 
-def _choices(m: Mechanism, factor: float) -> str:
+def _choices(m: AnyRun, factor: float) -> str:
     by, of_rounds, of_result = m.choices(factor)
-    return "\n- ".join([f"How it was chosen, from {by}:", *of_rounds, *_loss(m, factor), *of_result])
-
-
-def _loss(m: Mechanism, factor: float) -> list[str]:
-    if m.loss is None:
-        return []
-    unit = m.loss.unit(m.domain.fraction_bits)
-    deviation, cap = factor * m.loss_deviation, m.loss.cap * unit
-    line = (
-        "Loss: one more exchange after the last round releases the sum of squared distances to the nearest centroid, with "
-        f"{float(m.loss_share):.3g} of the budget. Records farther than {math.sqrt(cap):.4g} half widths count as {cap:.4g}. "
-        f"Noise: {deviation:.4g} squared half widths, {deviation / m.n_expected:.4g} per expected record."
-    )
-    return [line]
+    return "\n- ".join([f"How it was chosen, from {by}:", *of_rounds, *m.afterwards(factor), *of_result])
 
 
 def _transport(plan: Plan) -> str:
@@ -344,5 +356,5 @@ def _transport(plan: Plan) -> str:
         said = f"{least} to {most} from each client and as many back, {sum(payloads)} in all {len(payloads)} rounds"
     if boxes := [n + TAG_BYTES for number in range(m.n_rounds) if (n := m.travelling_bytes(number))]:
         said += f"; between rounds the sealed parameters of the next, up to {max(boxes)}"
-    end = ", less for the loss." if m.loss else "."
+    end = ", less for the loss." if m.n_rounds > len(m.rounds) else "."
     return f"Bytes per round: {said}, plus at most 128 and 8 per named client{end}"

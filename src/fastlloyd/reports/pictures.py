@@ -21,6 +21,7 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import OutputError
 from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.persons import RECORD, Unit
 from fastlloyd.mechanisms.uncertainty import FINE, MOSTLY_NOISE
 
 if TYPE_CHECKING:
@@ -68,13 +69,24 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     covered: bool = True  # whether no setting was taken from the data
     records: FloatArray | None = None
     settled: BoolArray | None = None
+    counted: Unit = RECORD
 
     @classmethod
-    def of(cls, m: Mechanism, *, private: bool, records: FloatArray | None = None, **numbers: Any) -> Self:
-        """Make a picture of a mechanism's result. private : no setting was taken from the data; numbers : noisy fields."""
+    def of(
+        cls, m: Mechanism, *, private: bool, epsilon: float | None = None, records: FloatArray | None = None, **numbers: Any
+    ) -> Self:
+        """Make a picture of a mechanism's result.
+
+        private : no setting was taken from the data; epsilon : where more was spent than the mechanism's; numbers : noisy
+        fields.
+        """
         clusters = f"{m.n_clusters} cluster{'s' if m.n_clusters > 1 else ''}"
         has_noise = m.noise is not Noise.NONE
-        guarantee = (f"ε = {m.epsilon:.4g}" + (f", δ = {m.delta:.2g}" if m.delta else "")) if has_noise else "no privacy"
+        guarantee = (
+            (f"ε = {m.epsilon if epsilon is None else epsilon:.4g}" + (f", δ = {m.delta:.2g}" if m.delta else ""))
+            if has_noise
+            else "no privacy"
+        )
         return cls(
             features=m.domain.features,
             centre=m.domain.centre,
@@ -82,6 +94,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
             title=f"{m.name}, {clusters}, {guarantee}",
             private=has_noise,
             covered=private or not has_noise,
+            counted=m.unit,
             records=records,
             **numbers,
         )
@@ -91,6 +104,12 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the error of each centroid is known, bool (n_clusters,)."""
         known = np.asarray(np.isfinite(self.errors).all(axis=1))
         return known if self.settled is None else np.asarray(known & self.settled)
+
+    @property
+    def what_marks_say(self) -> str:
+        """What their area stands for."""
+        of_persons = "" if self.counted == RECORD else f" of {self.counted.many}"
+        return ("noisy count" if self.private else "count") + of_persons
 
     @property
     def name(self) -> str:
@@ -244,7 +263,7 @@ def _write_titles(ax: "Axes", picture: Picture) -> None:
     marks: dict[str, Any] = {"loc": "left", "fontsize": 13, "fontweight": "bold", "pad": 26}
     ax.set_title(plain(picture.title), **marks)
     noisy = bool(picture.errors[picture.is_known].any())
-    caption = "Mark area: noisy count" if picture.private else "Mark area: count"
+    caption = f"Mark area: {picture.what_marks_say}"
     caption += "; dashed: bounds"
     if noisy:
         caption += "; " + ("bar" if len(picture.features) == 1 else "ellipse") + ": 95%"
@@ -364,9 +383,9 @@ def _label_clusters(panel: "Axes", order: IntArray) -> None:
 
 
 def _write_profiles_titles(figure: "Figure", picture: Picture, n_shown: int) -> None:
-    said = ["a panel per feature", "bar: 95 % interval", "mark area: noisy count"]
+    said = ["a panel per feature", "bar: 95 % interval", f"mark area: {picture.what_marks_say}"]
     if not picture.private:
-        said = ["a panel per feature", "mark area: count"]
+        del said[1]
     if not picture.is_known.all():
         said.append("hollow: not settled, error unknown")
     if any(line.get_gid() == WALL for panel in figure.axes for line in panel.lines):

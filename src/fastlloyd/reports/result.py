@@ -1,12 +1,9 @@
-"""What a run leaves behind: a result, its files and what is read back from them.
-
-Everything in the folder of a result but a picture with records is private.
-"""
+"""What a clustering leaves behind: its files, and what is read back from them."""
 
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,30 +16,20 @@ from fastlloyd.base.files import to_json
 from fastlloyd.base.precision import rounded
 from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import DataError
 from fastlloyd.federation.plan.plan import Plan, loss_estimate_of_run, noise_deviation_of_run
 from fastlloyd.federation.protocol.actions import ClientResult
+from fastlloyd.mechanisms.bounds.mechanism import FoundBounds
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
-from fastlloyd.mechanisms.uncertainty import Accuracy, LossEstimate, NoiseDeviation, Status, assess
+from fastlloyd.mechanisms.uncertainty import Accuracy, LossEstimate, NoiseDeviation, Status, assess, settled
 from fastlloyd.records.files import opened
-from fastlloyd.reports.statement import NOT_COVERED, mechanism_statement, plan_statement, with_leaks
+from fastlloyd.reports.bounds_result import BoundsResult, FirstStage
+from fastlloyd.reports.pictures import Picture
+from fastlloyd.reports.run_result import BOUNDS, CENTROIDS, EXACT, MECHANISM, PLAN, RunResult, finite_or_none
 
-PRIVACY, CENTROIDS, EXACT, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON, UNFINISHED = FILES = (
-    "privacy.json",
-    "centroids.csv",
-    "centroids.json",
-    "mechanism.toml",
-    "plan.toml",
-    "rounds.json",
-    "clusters.png",
-    "comparison-NOT-PRIVATE.json",
-    "unfinished.json",
-)
 CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS = "cluster", "noisy_count", "se_noisy_count", "status"  # beside those of features
 UNKNOWN = "unknown"  # the status of clusters of results that did not have it
-NOT_PRIVATE = "NOT PRIVATE"
 MARK = "privacy"  # the column, or key, that says so
 OTHER_COLUMNS = (CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS, MARK)  # of centroids.csv, beside features and their standard errors
 
@@ -61,16 +48,13 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     status: str | None = None  # of results that did not have it
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run found out, in original units, and the settings that say how private it is.
+class Result(RunResult, frozen=True, kw_only=True):
+    """What a clustering found out, in original units.
 
-    centroids : float64 (n_clusters, n_features). noisy_counts : float64 (n_clusters,), records per cluster in the last round
-    and noise, as they came: they may be negative. count_error : the standard error of each of them, records. accuracy : the
-    centroids' standard errors and status. leaks : sentences, what was taken from the data although the guarantee does not
-    cover it. Of a federated run: plan; included, the clients in every round's sum; unconfirmed, those of the last round that
-    did not confirm that they ended with the same centroids; doubtful, the rounds, from 1, whose sums cannot come from records
-    and the planned noise. cautions : sentences for the statement, beside those on the mechanism. loss : the estimate of the
-    loss, where the mechanism asks for it.
+    centroids : float64 (n_clusters, n_features). noisy_counts : float64 (n_clusters,), records, or persons, per cluster in the
+    last round and noise, as they came: they may be negative. count_error : the standard error of each of them. accuracy : the
+    centroids' standard errors and status. loss : the estimate of the loss, where the mechanism asks for it. first : what was
+    found before, within the same budget: the bounds that the mechanism states.
     """
 
     mechanism: Mechanism
@@ -78,13 +62,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     noisy_counts: FloatArray
     count_error: float
     accuracy: Accuracy
-    leaks: tuple[str, ...] = ()
-    plan: Plan | None = None
-    included: tuple[tuple[str, ...], ...] = ()
-    unconfirmed: tuple[str, ...] = ()
-    doubtful: tuple[int, ...] = ()
-    cautions: tuple[str, ...] = ()
     loss: LossEstimate | None = None
+    first: FirstStage | None = None
 
     @classmethod
     def of(cls, mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, **others: Any) -> "Result":
@@ -92,7 +71,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             mechanism=mechanism,
             centroids=mechanism.domain.from_grid(clustering.centroids),
-            noisy_counts=clustering.noisy_counts(mechanism.count_bits),
+            noisy_counts=clustering.noisy_counts(mechanism.number_bits),
             count_error=noise.counts,
             accuracy=assess(mechanism, clustering, noise),
             **others,
@@ -103,7 +82,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         """Make the result of a client of a federated run."""
         n_included = len(run.included[len(plan.mechanism.rounds) - 1])
         return cls.of(
-            plan.mechanism,
+            plan.clustering,
             run.clustering,
             noise_deviation_of_run(plan, n_included),
             leaks=leaks,
@@ -121,19 +100,22 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return self.accuracy.errors
 
     @property
+    def epsilon(self) -> float:
+        """That of the guarantee, of both stages if there are two."""
+        return self.mechanism.epsilon if self.first is None else self.first.epsilon
+
+    @property
+    def rounds_in_words(self) -> str:
+        """Rounds, or iterations where they are the same, and what came before and after."""
+        m, n = self.mechanism, len(self.mechanism.rounds)
+        what = "iterations" if n == m.n_iterations else f"rounds ({m.n_iterations} of them move the centroids)"
+        before = "" if self.first is None else f"{len(self.first.result.mechanism.rounds)} rounds for the bounds and "
+        return f"{before}{n} {what}{' and the loss' if m.loss else ''}"
+
+    @property
     def updated(self) -> NDArray[np.bool_]:
         """Bool (n_clusters,), False where a centroid stayed in the last round."""
         return np.array([status is not Status.STAYED for status in self.accuracy.status])
-
-    @property
-    def has_noise(self) -> bool:
-        """Whether noise was added."""
-        return self.mechanism.noise is not Noise.NONE
-
-    @property
-    def private(self) -> bool:
-        """Whether the guarantee holds: there is noise, and no setting was taken from the data."""
-        return self.has_noise and not self.leaks
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:
@@ -152,65 +134,59 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
             )
         )
 
-    @property
-    def mark(self) -> str:
-        """The warning in every file of a result that is not private; "" if it is."""
-        return NOT_PRIVATE if not self.has_noise else NOT_COVERED if self.leaks else ""
-
-    @property
-    def doubts(self) -> list[str]:
-        """A sentence on the rounds whose sums cannot be right, if there are any; it accuses nobody."""
-        if not self.doubtful:
-            return []
-        rounds = ("rounds " if len(self.doubtful) > 1 else "round ") + ", ".join(map(str, self.doubtful))
-        sentence = (
-            f"the noisy sums of {rounds} cannot come from honest clients' records, given the plan's bounds, caps and noise: a "
-            "fault or an invented answer changed them, so do not rely on these centroids"
-        )
-        return [sentence]
-
     def statement(self) -> dict[str, Any]:
-        """The content of `privacy.json`: what is promised, and what was taken from the data outside of it."""
-        said = mechanism_statement(self.mechanism) if self.plan is None else plan_statement(self.plan, len(self.included[-1]))
-        said = with_leaks(said, self.leaks)
-        said["cautions"] = [*said["cautions"], *self.cautions, *self.doubts]
-        if self.plan is not None:
-            said["federated"]["unconfirmed"] = list(self.unconfirmed)
+        """See `RunResult`, and the loss."""
+        said = super().statement()
+        if self.first is not None:
+            said = self.first.with_second(said, self.mechanism)
         if self.loss is not None:
-            n = self.mechanism.n_expected
-            said["loss_estimate"] |= {
-                "value": self.loss.value,
-                "standard_error": self.loss.standard_error,
-                "per_expected_record": self.loss.value / n,
-                "standard_error_per_expected_record": self.loss.standard_error / n,
-                "n_expected": n,
-            }
+            n, unit = self.mechanism.n_expected, "record" if self.mechanism.persons is None else "person"
+            said["loss_estimate"] |= finite_or_none(
+                {
+                    "value": self.loss.value,
+                    "standard_error": self.loss.standard_error,
+                    f"per_expected_{unit}": self.loss.value / n,
+                    f"standard_error_per_expected_{unit}": self.loss.standard_error / n,
+                    "n_expected": n,
+                }
+            )
             if self.plan is not None:
                 said["loss_estimate"]["included"] = list(self.included[-1])
-        finite: dict[str, Any] = _finite_or_none(said)
-        return finite
+        return said
 
-    def summary(self) -> dict[str, Any]:
-        """The whole result for machines (`--json`); `standard_errors` is null where a centroid stayed in the last round."""
-        said = {"private": self.private, **_exact(self), "leaks": list(self.leaks), "privacy": self.statement()}
-        return said | ({"rounds": rounds(self.mechanism, self.included, self.doubtful)} if self.plan else {})
+    def found(self) -> dict[str, Any]:
+        """Features and clusters; `standard_errors` is None where a centroid stayed in the last round."""
+        return {"features": list(self.mechanism.domain.features), "clusters": msgspec.to_builtins(self.clusters)}
 
     def files(self) -> dict[str, bytes]:
-        """The text files of the result, by name: everything but the picture."""
-        name, settings = (MECHANISM, self.mechanism.to_toml()) if self.plan is None else (PLAN, self.plan.to_toml())
-        if not self.has_noise:  # a comment: the seal covers the content only
-            settings = f"# {NOT_PRIVATE}: this run added no noise\n{settings}"
-        elif self.leaks:
-            settings = f"# {NOT_COVERED}\n{settings}"
-        texts = {
-            CENTROIDS: centroids_csv(self),
-            EXACT: centroids_json(self),
-            PRIVACY: to_json(self.statement()),
-            name: settings,
-        }
-        if self.plan is not None:
-            texts[ROUNDS] = to_json(rounds(self.mechanism, self.included, self.doubtful))
-        return {name: text.encode() for name, text in texts.items()}
+        """See `RunResult`, and both tables of the centroids."""
+        texts = {CENTROIDS: centroids_csv(self), EXACT: centroids_json(self)}
+        before = {} if self.first is None else {BOUNDS: self.first.result.text()}
+        return {name: text.encode() for name, text in (texts | before).items()} | super().files()
+
+    def picture(self, records: FloatArray | None) -> Picture:
+        """Centroids and their errors."""
+        return Picture.of(
+            self.mechanism,
+            private=self.private,
+            epsilon=self.epsilon,
+            records=records,
+            centroids=self.centroids,
+            errors=self.errors,
+            settled=settled(self.accuracy.status),
+            noisy_counts=self.noisy_counts,
+        )
+
+
+_OF_RUNS: dict[type, Callable[[Plan, ClientResult], RunResult]] = {
+    Clustering: Result.of_run,
+    FoundBounds: BoundsResult.of_run,
+}
+
+
+def result_of_run(plan: Plan, run: ClientResult) -> RunResult:
+    """Make the result of a client of a federated run, whatever it found."""
+    return _OF_RUNS[type(run.found)](plan, run)
 
 
 def centroids_csv(result: Result) -> str:
@@ -255,31 +231,7 @@ def _error_of(feature: str) -> str:
 
 def centroids_json(result: Result) -> str:
     """Return the centroids with every digit, for programs: `StoredResult` reads it."""
-    return to_json(({MARK: result.mark} if result.mark else {}) | _exact(result))
-
-
-def _exact(result: Result) -> dict[str, Any]:
-    return {"features": list(result.mechanism.domain.features), "clusters": msgspec.to_builtins(result.clusters)}
-
-
-def rounds(m: Mechanism, included: Sequence[Sequence[str]], doubtful: Sequence[int]) -> list[dict[str, Any]]:
-    """Return who was in the sum of each round, and which sums cannot come from honest records, for machines."""
-    T = len(m.rounds)  # what comes after them is the loss
-    return [
-        {"round": number, "included": list(names)}
-        | ({"of": "loss"} if number > T else {})
-        | ({"doubtful": True} if number in doubtful else {})
-        for number, names in enumerate(included, 1)
-    ]
-
-
-def _finite_or_none(value: Any) -> Any:
-    """Replace infinities and NaN by None, as JSON has neither."""
-    if isinstance(value, dict):
-        return {key: _finite_or_none(item) for key, item in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_finite_or_none(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return to_json(({MARK: result.mark} if result.mark else {}) | result.found())
 
 
 class _ExactCentroids(msgspec.Struct, frozen=True, kw_only=True):
@@ -296,7 +248,7 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def noisy_counts(self) -> FloatArray:
-        """Records per cluster, with noise, float64 (n_clusters,)."""
+        """Records, or persons, per cluster, with noise, float64 (n_clusters,)."""
         return np.array([cluster.noisy_count for cluster in self.clusters])
 
     @property
@@ -345,7 +297,7 @@ def _settings(folder: Path) -> Mechanism:
     if mechanism.exists():
         return read_mechanism(load_text(mechanism), str(mechanism))
     if plan.exists():
-        return Plan.from_toml(load_text(plan), str(plan)).mechanism
+        return Plan.from_toml(load_text(plan), str(plan)).clustering
     raise DataError(f"{folder} holds neither {MECHANISM} nor {PLAN}, which say what the centroids mean; keep a result together")
 
 

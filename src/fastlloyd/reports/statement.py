@@ -5,13 +5,16 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import msgspec
+
 from fastlloyd._version import __version__
 from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.plan.quorum import Masks
 from fastlloyd.federation.plan.shares import TrustMode
-from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.coalitions import coalitions, holds_against, one_share_epsilon
 
 STATEMENT_VERSION = 1
@@ -19,10 +22,7 @@ STATEMENT_VERSION = 1
 LARGE_EPSILON = 10.0
 ENOUGH_FOR_TWO = 5  # clients, of whom two may pool what they see for a little more noise
 
-PROTECTED = [
-    "every noisy answer of the run, the centroids and noisy counts of every iteration, and what is computed from them later",
-    "one record (one row): the guarantee compares data sets that differ in one record",
-]
+OF_PERSONS = "a person who has several records as well as one who has one: the more records, the weaker the protection"
 NOT_COVERED = (
     "NOT PRIVATE: settings were taken from the data (taken_from_the_data in the privacy statement says which); epsilon and "
     "delta would hold if these settings were public"
@@ -30,12 +30,13 @@ NOT_COVERED = (
 PROTECTED_LOSS = "the estimate of the loss of the final centroids"
 NOT_PROTECTED = [
     "anything computed from the records without noise, such as labels of the records or an exact loss",
-    "a person who has several records as well as one who has one: the more records, the weaker the protection",
+    OF_PERSONS,
     "public settings: features and bounds, number of clusters, caps on records, epsilon, delta, number of iterations",
     "further runs on the same records: every run adds to what is spent",
     "that records were refused: too many, a bad cell, a value outside the bounds; a refusal, or a warning of many, can be seen",
     "the time a computation takes",
 ]
+UNPROTECTED = "everything: this run added no noise. NOT PRIVATE"
 NOT_PROTECTED_FEDERATED = [
     "against parties that do not follow the protocol: one that leaves its noise out, invents sums, or withholds answers",
     "the names of the clients and which of them took part in which round",
@@ -43,8 +44,40 @@ NOT_PROTECTED_FEDERATED = [
 ]
 
 
+def whole_person(persons: Persons, *, federated: bool = True) -> str:
+    """Which rows are one person's, and how often a person counts."""
+    one, c = persons.name, persons.max_clients
+    if not federated:
+        return f"One {one}: all rows under one id; each {one} counts once, whatever the number of rows"
+    return (
+        f"One {one}: all rows under one id, at up to {c} organisation{'s' if c > 1 else ''}; each {one} counts once at each "
+        "organisation, whatever the number of rows"
+    )
+
+
+def protected(m: AnyRun, *, federated: bool) -> list[str]:
+    """What the guarantee covers, and what it compares."""
+    unit = "one record (one row)" if m.persons is None else whole_person(m.persons, federated=federated)
+    return [
+        f"every noisy answer of the run, {m.revealed}, and what is computed from them later",
+        f"{unit}{':' if m.persons is None else ';'} the guarantee compares data sets that differ in one {m.unit.one}",
+        *([PROTECTED_LOSS] if m.n_rounds > len(m.rounds) else []),
+    ]
+
+
+def not_protected(m: AnyRun, *, federated: bool) -> list[str]:
+    """What the guarantee does not cover."""
+    said = NOT_PROTECTED
+    if m.persons is not None:
+        a, c, at = m.unit.a, m.persons.max_clients, said.index(OF_PERSONS)
+        ids = f"{a} whose rows stand under several ids: each is protected as if it were another's, and nobody can find that out"
+        more = f"{a} at more than {c} organisation{'s' if c > 1 else ''}: one at c' of them is protected with mu c' / {c}"
+        said = [*said[:at], ids, *([more] if federated else []), *said[at + 1 :]]
+    return said + NOT_PROTECTED_FEDERATED if federated else said
+
+
 def profile_deviation(plan: Plan) -> float:
-    """How well the others know an organisation's number of records once they take their own away: a standard deviation.
+    """How well the others know an organisation's number of records, or persons, once they take their own away: a deviation.
 
     They know the records and the noise of all other clients, so that of it one share is left, or the server's. All answers that
     count every record are taken together, each weighted by its noise; where a radius leaves records out, by those within it.
@@ -52,38 +85,37 @@ def profile_deviation(plan: Plan) -> float:
     m = plan.mechanism
     weights = Fraction(0)
     for round in m.rounds:
-        if round.counts_records:
-            scales = (
-                plan.share_scales(round, plan.n_clients) if plan.trust is TrustMode.CLIENT_NOISE else plan.total_scales(round)
-            )
-            weights += 1 / (m.shape(round)[0] * scales[-1] ** 2)
-    return m.noise.spread / math.sqrt(weights) / float(2**m.count_bits)
+        shared = plan.trust is TrustMode.CLIENT_NOISE
+        scales = plan.share_scales(round, plan.n_clients) if shared else plan.total_scales(round)
+        weights += round.information_on_number(m, scales)
+    return m.noise.spread / math.sqrt(weights) / float(2**m.number_bits)
 
 
 def totals(plan: Plan) -> str:
     """Say what organisations learn of another's records as a whole when they subtract their own from the noisy sums."""
+    many = plan.mechanism.unit.many
     known = (
-        f"its number of records, with a standard error of {profile_deviation(plan):.2g}, their means, and how many of them are "
-        "in each cluster. The noise hides single records, not what all records of an organisation add up to"
+        f"its number of {many}, with a standard error of {profile_deviation(plan):.2g}, {plan.mechanism.told_by_totals}. The "
+        f"noise hides single {many}, not what all {many} of an organisation add up to"
     )
     if plan.n_clients == 2:
         return f"with two organisations each takes its own numbers away from the noisy sums and has the other's: {known}"
     return f"if all organisations but one pool what they see, they have what the last one's records add up to: {known}"
 
 
-def cautions(m: Mechanism) -> list[str]:
-    """Sentences about a guarantee that is true but weak, for the screen and the statement."""
-    said = []
-    if LARGE_EPSILON < m.epsilon < math.inf:
+def cautions(m: AnyRun, epsilon: float | None = None) -> list[str]:
+    """Sentences about a guarantee that is true but weak, for the screen and the statement; epsilon : if it is of more."""
+    said, epsilon = [], m.epsilon if epsilon is None else epsilon
+    if LARGE_EPSILON < epsilon < math.inf:
         said.append(
-            f"epsilon is {m.epsilon:g}: one record may change the probability of an outcome by a factor of e^{m.epsilon:g}, "
-            "which protects hardly anything; values around 1 are common"
+            f"epsilon is {epsilon:g}: one {m.unit.one} may change the probability of an outcome by a factor of "
+            f"e^{epsilon:g}, which protects hardly anything; values around 1 are common"
         )
     if m.delta * 100 * m.n_records <= 1 + 1e-9:
         return said
     exposed = m.delta * m.n_records
     caution = (
-        f"delta is {m.delta:.3g}, above 1 / (100 n_records): such a guarantee would let {exposed:.2g} records be exposed "
+        f"delta is {m.delta:.3g}, above 1 / (100 n_records): such a guarantee would let {exposed:.2g} {m.unit.many} be exposed "
         "outright on average; leave delta out, or pass a smaller one"
     )
     return [*said, caution]
@@ -94,13 +126,14 @@ def plan_cautions(plan: Plan) -> list[str]:
 
     A plan of which half the clients are enough for a round is not made any more; those that there are can be read.
     """
-    said, n, D = cautions(plan.mechanism), plan.n_clients, plan.max_dropouts
+    m, n, D = plan.mechanism, plan.n_clients, plan.max_dropouts
+    said = cautions(m)
     if n == 2:
         said.append(f"{totals(plan)}; agree that both may know it, or invite a third")
     if plan.min_present == 2 < n:
         said.append(
             f"with {D} of {n} clients absent a round is the sum of two: each of the two subtracts its own numbers and has the "
-            "other's sums and counts, with noise that hides single records but not what they add up to; allow "
+            f"other's sums and counts, with noise that hides single {m.unit.many} but not what they add up to; allow "
             f"{_dropouts(n - 3)}, or agree that these two may know it"
         )
     if plan.is_divisible:
@@ -118,13 +151,16 @@ def plan_cautions(plan: Plan) -> list[str]:
 
 
 def _price_of_two_groups(plan: Plan) -> str:
-    """What one learns of a client's records who reads the results of two groups without a client in common."""
+    """What one learns of a client's records, or persons, who reads the results of two groups without a client in common."""
+    m = plan.mechanism
     if plan.masks_kind is Masks.PAIRWISE:
+        if m.persons is not None:
+            return f"Both together tell no more of one {m.unit.one} than the plan says"
         return "Each record is in one of them only, and is protected as the plan says even so"
-    more = f", where the plan says {plan.mechanism.epsilon:g}" if plan.n_shares > 1 else ", which is what the plan says"
+    more = f", where the plan says {m.epsilon:g}" if plan.n_shares > 1 else ", which is what the plan says"
     return (
-        "It, and who reads both, then learns about one client's records what one share of noise lets through: at most epsilon "
-        f"{one_share_epsilon(plan):.4g}{more}"
+        f"It, and who reads both, then learns about one client's {m.unit.many} what one share of noise lets through: at most "
+        f"epsilon {one_share_epsilon(plan):.4g}{more}"
     )
 
 
@@ -135,7 +171,7 @@ def _dropouts(at_most: int) -> str:
 class PrivacyStatement(dict[str, Any]):
     """A dict whose repr is one line; `json.dumps` and `dict` give all of it."""
 
-    SHOWN = ("mechanism", "private", "epsilon", "delta", "mu", "neighboring_relation")
+    SHOWN = ("mechanism", "private", "epsilon", "delta", "mu", "neighboring_relation", "data_set")
 
     def __repr__(self) -> str:
         """Show the most important entries and how many there are."""
@@ -143,8 +179,8 @@ class PrivacyStatement(dict[str, Any]):
         return f"<{type(self).__name__} {shown}; {len(self)} entries>"
 
 
-def mechanism_statement(m: Mechanism) -> dict[str, Any]:
-    """The machine-readable privacy statement of the central model (`privacy.json`, `privacy_spent_`)."""
+def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]:
+    """The machine-readable privacy statement (`privacy.json`, `privacy_spent_`) of the central model, or of a run."""
     private = m.noise is not Noise.NONE
     accountant = m.accountant()
     gaussian = m.noise is Noise.GAUSSIAN
@@ -164,22 +200,20 @@ def mechanism_statement(m: Mechanism) -> dict[str, Any]:
         # by the second route, integration
         "delta_accounted": accountant.get_delta(m.epsilon) + m.delta_slack if private else None,
         "neighboring_relation": m.neighboring_relation.value,
-        "unit_of_protection": "one record (row)",
-        "n_iterations": m.n_iterations,
+        "unit_of_protection": "one record (row)" if m.persons is None else whole_person(m.persons, federated=federated),
+        **({} if m.persons is None else {"persons": msgspec.structs.asdict(m.persons)}),
         "n_rounds": len(m.rounds),
-        "iterations_and_rounds": "a round is one noisy answer; an iteration is a round that moves the centroids",
-        "n_clusters": m.n_clusters,
         "n_records_cap": m.n_records,
         "features": list(m.domain.features),
         "rounds": [{"round": number} | round.statement(m) for number, round in enumerate(m.rounds, 1)],
-        "loss_estimate": m.loss.statement(m) if m.loss else None,
+        **m.facts(),
         "units": {
-            "sum": m.sum_unit,
-            "count": f"2**-{m.count_bits} records",
+            "sum": m.sum_unit if m.persons is None else f"{m.sum_unit}; {m.unit.a} has {m.persons.shares} shares",
+            "count": f"2**-{m.number_bits} {m.unit.many}",
             "noise_scale": "standard deviation" if gaussian else "scale b of P(x) proportional to exp(-|x|/b)",
         },
-        "protected": [*PROTECTED, *([PROTECTED_LOSS] if m.loss else [])] if private else [],
-        "not_protected": NOT_PROTECTED if private else ["everything: this run added no noise. NOT PRIVATE"],
+        "protected": protected(m, federated=federated) if private else [],
+        "not_protected": not_protected(m, federated=federated) if private else [UNPROTECTED],
         "cautions": cautions(m),
         "mechanism_digest": m.digest.hex(),
     }
@@ -213,8 +247,7 @@ def plan_statement(plan: Plan, n_included: int | None = None) -> dict[str, Any]:
     """
     n = plan.n_clients if n_included is None else n_included
     shared, rounds = plan.trust is TrustMode.CLIENT_NOISE, plan.mechanism.all_rounds
-    statement = mechanism_statement(plan.mechanism)
-    statement["not_protected"] = statement["not_protected"] + NOT_PROTECTED_FEDERATED
+    statement = mechanism_statement(plan.mechanism, federated=True)
     statement["cautions"] = plan_cautions(plan)
     statement["federated"] = {
         "trust": plan.trust.value,

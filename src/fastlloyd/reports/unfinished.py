@@ -5,7 +5,7 @@ from typing import Any
 from fastlloyd.base.files import to_json
 from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.protocol.actions import Unfinished
-from fastlloyd.reports.result import PLAN, UNFINISHED, rounds
+from fastlloyd.reports.run_result import PLAN, UNFINISHED, rounds
 from fastlloyd.reports.statement import plan_statement
 
 

@@ -173,11 +173,13 @@ def test_what_is_decided_of_a_record_does_not_depend_on_the_others() -> None:
     assert doubts == sum(n for _, n in alone)
 
 
-def rounding_to(bits: int) -> Any:
-    """A matrix product whose factors are first rounded to so many bits."""
+def rounding_to(bits: int, only: tuple[int, ...] | None = None) -> Any:
+    """A matrix product whose factors are first rounded to so many bits, or those of one shape `only`."""
     multiply = np.matmul
 
     def rounded(A: Any, B: Any, **options: Any) -> Any:
+        if only and (A.shape[-2], *B.shape[-2:]) != only:
+            return multiply(A, B, **options)
         short = []
         for factor in (A, B):
             mantissa, exponent = np.frexp(factor)
@@ -187,17 +189,40 @@ def rounding_to(bits: int) -> Any:
     return rounded
 
 
+@pytest.fixture
+def anew() -> Iterator[None]:
+    """Ask matrix products anew how they round."""
+    proposed._float32_is_whole.cache_clear()
+    yield
+    proposed._float32_is_whole.cache_clear()
+
+
+def is_certain(k: int, d: int, by_feature: bool = True) -> bool:
+    return Nearest(np.zeros((k, d), dtype=np.int64), np.inf, by_feature=by_feature).is_certain
+
+
 @pytest.mark.parametrize("bits", [8, 11, 19, 23])
+@pytest.mark.usefixtures("anew")
 def test_products_of_fewer_bits_are_noticed_and_done_without(bits: int) -> None:
-    assert proposed.is_certain(9)
-    assert not proposed.is_certain(proposed.MOST_FEATURES + 1)
     with mock.patch.object(np, "matmul", rounding_to(bits)):
-        proposed._float32_is_whole.cache_clear()
-        try:
-            assert not proposed.is_certain(9)
-            X, C = near_ties(300, 20, 2**16)
-            found = kernels.assign(X.astype(np.int32), C)
-            assert found.tolist() == by_definition(X, C)
-        finally:
-            proposed._float32_is_whole.cache_clear()
-    assert proposed.is_certain(9)
+        assert not is_certain(2, 20)
+        X, C = near_ties(300, 20, 2**16)
+        found = kernels.assign(X.astype(np.int32), C)
+        assert found.tolist() == by_definition(X, C)
+        sums = kernels.cluster_statistics(X.astype(np.int32), C, None)
+        assert all(np.array_equal(a, b) for a, b in zip(sums, reference.cluster_statistics(X, C, None), strict=True))
+
+
+@pytest.mark.parametrize("by_feature", [False, True])
+@pytest.mark.parametrize(("k", "d"), [(1, 1), (2, 20), (3, 64), (200, 9), (200, 300), (9, 5000)])
+@pytest.mark.usefixtures("anew")
+def test_products_are_asked_in_the_shape_that_is_used(k: int, d: int, by_feature: bool) -> None:
+    near = Nearest(np.zeros((k, d), dtype=np.int64), np.inf, by_feature=by_feature)
+    with mock.patch.object(np, "matmul", rounding_to(23, only=(near.size, d, near.rows))):
+        assert not near.is_certain
+        assert is_certain(k + 8, d + 1, by_feature)
+
+
+def test_more_features_than_the_proof_allows_are_done_without_float32() -> None:
+    assert is_certain(1, proposed.MOST_FEATURES)
+    assert not is_certain(1, proposed.MOST_FEATURES + 1)

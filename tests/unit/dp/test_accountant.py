@@ -147,6 +147,7 @@ def test_results_beyond_the_floats_are_rounded_up() -> None:
     assert account(gaussian(1e-3)).get_delta(1e6) == 5e-324
     assert account(gaussian(1e3)).get_delta(1.0) == 1.0
     assert account(gaussian(1e-3)).get_epsilon(0.5) == 0.0
+    assert account(gaussian(10**160)).get_epsilon(0.5) == account(gaussian(10**400)).get_epsilon(1e-9) == math.inf
 
 
 def test_the_neighbouring_relation_is_kept_for_the_report() -> None:

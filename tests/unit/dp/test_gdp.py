@@ -180,6 +180,11 @@ def test_the_whole_range_of_targets_is_served(epsilon: float, delta: float) -> N
     assert gdp_delta(mu, epsilon) <= delta
 
 
+@pytest.mark.parametrize("delta", [5e-324, 1e-9, 0.5])
+def test_the_least_epsilon_is_served(delta: float) -> None:
+    assert gdp_delta(gdp_mu(5e-324, delta), 5e-324) <= delta
+
+
 def test_a_usual_target_takes_a_dozen_values_of_the_curve_and_not_one_for_each_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     curve = mock.Mock(wraps=gdp._curve)
     monkeypatch.setattr(gdp, "_curve", curve)

@@ -15,6 +15,7 @@ import fastlloyd
 from fastlloyd.dp.noise import NoiseSource, SystemNoise
 from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import LocalProtocolError
+from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
@@ -47,7 +48,7 @@ def client(noise: NoiseSource) -> ClientSession:
 def durable_client(noise: NoiseSource, folder: Path) -> DurableClient:
     with Store.create(folder / "c0.store", role=Role.CLIENT, identity=identity("c0").public) as store:
         return DurableClient.join(
-            PLAN, "c0", RECORDS["c0"], identity=identity("c0"), store=store, dataset="records",
+            PLAN, "c0", RECORDS["c0"], identity=identity("c0"), store=store, dataset=DataSet(name="records"),
             fingerprint=Fingerprint(bytes(32)), noise=noise, random_bytes=entropy(""),
         )  # fmt: skip
 
@@ -58,7 +59,7 @@ def durable_server(noise: NoiseSource, folder: Path) -> DurableServer:
 
 
 DOORS: dict[str, Callable[[NoiseSource, Path], Any]] = {
-    "cluster": lambda noise, _: central.cluster(PLAN.mechanism, RECORDS["c0"], noise),
+    "cluster": lambda noise, _: central.cluster(PLAN.clustering, RECORDS["c0"], noise),
     "client": lambda noise, _: client(noise),
     "server": lambda noise, _: ServerSession(PLAN, noise),
     "durable client": durable_client,

@@ -270,7 +270,7 @@ def test_whatever_was_made_up_and_answered_honest_clients_go_on() -> None:
             after = m.read_state(index, state, answer, noise, data)
             assert m.write_state(index, after) == data
             if index + 1 == len(m.rounds):
-                m.clustering(after)
+                m.result(after)
 
     check()
 

@@ -108,6 +108,8 @@ def test_records_and_centres_at_opposite_ends_of_the_box(d: int, radius: str) ->
         for parameter in question.parameters:
             if parameter.name in ("centroids", "candidates"):
                 ends[parameter.name] = np.vstack([parameter.most, -parameter.most])
+            elif parameter.name not in ends and parameter.shape:
+                ends[parameter.name] = np.full(parameter.shape, getattr(parameter, radius), dtype=np.int64)
         values = {p.name: ends.get(p.name, getattr(p, radius)) for p in question.parameters}
         query = ask(question, **values)
         assert query.evaluate(X).tolist() == situations.expected(query, X)

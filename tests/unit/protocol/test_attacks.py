@@ -170,7 +170,7 @@ def test_w10_what_one_client_and_the_server_pool_opens_every_upload() -> None:
     masked = curious._phase._masked  # type: ignore[union-attr]  # it holds the group key now
     seen = uploads(federation, 1)["c2"]
     opened = masked.open(seen.payload, {"c2": seen.nonce}, federation.plan.n_words(federation.plan.mechanism.rounds[0]))
-    m: Mechanism = federation.plan.mechanism
+    m: Mechanism = federation.plan.clustering
     query_answer = opened.reshape(m.n_clusters, m.n_features + 1) - federation.client_noise["c2"][0]
     assert np.array_equal(query_answer, m.query(0, m.start()).evaluate(federation.X["c2"]))
     # but a client alone sees no upload but its own
@@ -429,7 +429,7 @@ def test_public_seeds_never_stand_in_for_keys() -> None:
     """The seed of the initial centroids is no mask key: there is no oracle that ties them (W7)."""
     plan = make_plan(3)
     with pytest.raises(LocalProtocolError, match="expanded from a GroupKey"):
-        GroupMasks(PublicSeed.from_hex(plan.mechanism.public_seed), plan.ring)  # type: ignore[arg-type]  # the point
+        GroupMasks(PublicSeed.from_hex(plan.clustering.public_seed), plan.ring)  # type: ignore[arg-type]  # the point
 
 
 # The loss
@@ -484,7 +484,7 @@ def test_a_server_cannot_pass_another_sum_for_that_of_the_loss() -> None:
             client.receive(lie)
         assert client.state is ClientState.ABORTED
     # an offset is believed up to what caps and noise allow, and no farther
-    loss = plan.mechanism.loss
+    loss = plan.clustering.loss
     assert loss is not None
     words = plan.ring.from_bytes(broadcast.payload, 2).copy()
     words[0] += np.uint64(2**40)

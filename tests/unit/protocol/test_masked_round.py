@@ -172,7 +172,7 @@ def test_the_largest_honest_answer_is_believed_and_one_more_is_not(trust: TrustM
 @pytest.mark.parametrize("trust", TrustMode)
 def test_the_largest_honest_loss_is_believed_and_one_more_is_not(trust: TrustMode) -> None:
     plan = make_plan(3, trust=trust, estimate_loss=True)
-    bounds, loss = Plausible.of(plan), plan.mechanism.loss
+    bounds, loss = Plausible.of(plan), plan.clustering.loss
     assert loss is not None
     (reach,) = bounds.reaches[-1]
     largest, number = 2 * CAP * loss.cap + reach, plan.mechanism.n_rounds

@@ -62,7 +62,7 @@ def test_an_honest_run_equals_the_central_model_bit_for_bit(
     outcome = run(federation)
     everyone = (plan.names,) * len(plan.mechanism.rounds)
     pooled = np.concatenate(list(federation.X.values()))
-    central = cluster(plan.mechanism, LocalRecords(plan.mechanism.domain, pooled), injected(federation.total_noise(everyone)))
+    central = cluster(plan.clustering, LocalRecords(plan.clustering.domain, pooled), injected(federation.total_noise(everyone)))
 
     found = finished(outcome)
     assert len(found) == n_clients
@@ -79,7 +79,7 @@ def test_every_private_algorithm_runs_federated_as_it_runs_centrally(algorithm: 
     plan = make_plan(3, trust=TrustMode.SERVER_NOISE, algorithm=algorithm, masks=masks)
     federation = make_federation(plan)
     central = cluster(
-        plan.mechanism,
+        plan.clustering,
         LocalRecords(plan.mechanism.domain, np.concatenate(list(federation.X.values()))),
         injected(federation.server_noise),
     )

@@ -231,12 +231,21 @@ def test_what_never_ends_is_not_opened_in_a_folder(tmp_path: Path) -> None:
     assert refusal(partial(open_records, tmp_path)).startswith(f"{tmp_path}/b.csv: this is not a regular file")
 
 
-@pytest.mark.parametrize("log", ["_delta_log", ".hoodie"])
-def test_the_files_of_a_lake_table_hold_deleted_records_and_some_twice(tmp_path: Path, log: str) -> None:
-    parts(tmp_path, "parquet", [np.ones((2, 2)), np.ones((2, 2))], ["visits/year=1/"])
-    (tmp_path / "visits" / log).mkdir()
-    for source in ("visits", "visits/**/*.parquet", "visits/year=1", "vis*"):
+@pytest.mark.parametrize("log", ["_delta_log/0.json", ".hoodie/a", "metadata/v1.metadata.json"])
+def test_the_files_of_a_lake_table_hold_deleted_records_and_some_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str
+) -> None:
+    [file, _] = parts(tmp_path, "parquet", [np.ones((2, 2)), np.ones((2, 2))], ["visits/data/year=1/"])
+    assert open_records(tmp_path / "visits").n_rows == 4
+    (tmp_path / "visits" / log).parent.mkdir()
+    (tmp_path / "visits" / log).touch()
+    (tmp_path / "linked").symlink_to(file.parent)
+    for source in ("visits", "visits/**/*.parquet", "visits/data/year=1", "vis*", "linked"):
         assert refusal(partial(open_records, tmp_path / source)).startswith(f"{tmp_path}/visits: this is a table of")
+    monkeypatch.chdir(file.parent)
+    for source in (".", "*.parquet"):
+        assert refusal(partial(open_records, source)).startswith(f"{tmp_path}/visits: this is a table of")
+    assert open_records(file).n_rows == 2  # who names one file means it
 
 
 # Refusals

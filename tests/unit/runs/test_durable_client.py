@@ -10,6 +10,7 @@ import pytest
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.errors import BudgetError, DataError, FastLloydError, RemoteProtocolError, StateError
+from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.ledger import account
 from fastlloyd.federation.plan.plan import Masks
@@ -85,8 +86,11 @@ def test_a_client_that_joined_takes_the_run_up_with_the_very_same_hello(world: W
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "records": ({"fingerprint": Fingerprint(bytes(31) + b"1")}, "was begun with other records; go on with the same file"),
-    "data set": ({"dataset": "others"}, "was begun with --dataset patients; go on with the same name"),
+    "records": (
+        {"fingerprint": Fingerprint(bytes(31) + b"1")},
+        "was begun with other records or ids; go on with the same file",
+    ),
+    "data set": ({"dataset": DataSet(name="others")}, "was begun with --dataset patients; go on with the same name"),
     "plan": ({"plan": make_plan(3)}, "was begun with another plan of the same run id"),
 }
 
@@ -122,12 +126,12 @@ def test_a_store_of_somebody_else_is_refused(world: World) -> None:
 
 def test_what_would_be_refused_reserves_nothing(world: World) -> None:
     store = world.parties["c0"].open_store()
-    store.append([LimitSet(dataset=DATASET, epsilon=0.5, delta=1e-6)])
+    store.append([LimitSet(dataset=DATASET.name, epsilon=0.5, delta=1e-6)])
     with pytest.raises(BudgetError, match=r"has the limit epsilon 0\.5"):
         world.open("c0", store)
     many = LocalRecords(world.plan.mechanism.domain, np.zeros((41, 2), dtype=np.int64))
     with pytest.raises(DataError, match="more records than its cap"):
-        world.open("c0", store, dataset="others", records=many)
+        world.open("c0", store, dataset=DataSet(name="others"), records=many)
     assert store.position.length == 1
     assert store.history.runs == {}
 
@@ -138,7 +142,7 @@ def test_known_records_are_refused_under_another_name(world: World) -> None:
     assert store is not None
     other = make_plan(3, run_id=bytes(16))
     with pytest.raises(BudgetError, match="used under the data set name 'patients' before"):
-        reservation(store, other, "c0", dataset="others", fingerprint=FINGERPRINT)
+        reservation(store, other, "c0", dataset=DataSet(name="others"), fingerprint=FINGERPRINT)
 
 
 def test_a_store_that_is_younger_than_the_plan_says_joins_nothing(world: World, tmp_path: Path) -> None:
@@ -193,7 +197,7 @@ def test_a_run_that_ends_early_releases_what_was_never_charged(either_world: Wor
             until(world, Broadcast)
     client, store = world.parties["c1"].party, world.parties["c1"].store
     assert store is not None
-    assert account(store.history, DATASET).spent.mu_squared == plan.mechanism.accountant().mu_squared  # all of it counts
+    assert account(store.history, DATASET.name).spent.mu_squared == plan.mechanism.accountant().mu_squared  # all of it counts
     (finish,) = client.deadline()
     assert isinstance(finish, Finish)
     assert isinstance(finish.outcome, Ended)
@@ -216,7 +220,7 @@ def test_a_run_that_ends_early_releases_what_was_never_charged(either_world: Wor
     assert run.ended is not None
     assert (run.ended.outcome, run.ended.released) == (Outcome.ABORTED, tuple(range(number + 1, N + 1)))
     assert (store.messages(RUN), store.secrets(RUN)) == ([], {})
-    one = account(store.history, DATASET)
+    one = account(store.history, DATASET.name)
     exchanges = plan.mechanism.all_rounds[:number]
     assert one.spent.mu_squared == sum(plan.mechanism.accountant_of(exchange).mu_squared for exchange in exchanges)
     with pytest.raises(StateError, match=r"has ended for this client \(nothing came from the server in time"):
@@ -273,6 +277,8 @@ def test_an_error_of_this_machine_ends_the_process_and_not_the_run(either_world:
 
 class Gauge:
     """Records that count how often they are passed over."""
+
+    share_bits = 0
 
     def __init__(self, name: str, world: World) -> None:
         self.domain = world.plan.mechanism.domain

@@ -4,9 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.federation.store.events import Cost, EarlierRunReserved, ExchangeCost, RunReserved, decode, encode
-from stores import ADD, REPLACE, cost, earlier, reserved, run_id
+from fastlloyd.dp.neighboring import NeighboringRelation, Neighbours
+from fastlloyd.federation.store.costs import Cost, ExchangeCost
+from fastlloyd.federation.store.events import EarlierRunReserved, RunReserved, decode, encode
+from stores import ADD, ADDED, REPLACE, REPLACED, cost, earlier, reserved, run_id
 
 GAUSSIAN, LAPLACE = Cost(Fraction(1, 25), Fraction(0)), Cost(Fraction(0), Fraction(1, 7))
 # As the version before wrote them: one exchange with Gaussian noise, one with Laplace noise.
@@ -32,27 +33,27 @@ def test_an_event_of_an_earlier_version_is_read_and_written_as_it_was(relation: 
     assert encode(event) == data
     assert (event.client, event.dataset, event.fingerprint) == ("clinic-a", "patients", b"f" * 32)
     assert event.cost.neighboring_relation is relation
-    assert event.cost.under(event.cost.neighboring_relation) == (GAUSSIAN, LAPLACE)
+    assert event.cost.under(Neighbours(relation)) == (GAUSSIAN, LAPLACE)
 
 
 def test_an_earlier_run_made_for_added_records_costs_twice_the_mu_and_epsilon_where_one_is_replaced() -> None:
     kept = earlier(run_id(1), GAUSSIAN, LAPLACE).cost
-    assert kept.under(REPLACE) == (Cost(Fraction(4, 25), Fraction(0)), Cost(Fraction(0), Fraction(2, 7)))
-    assert kept.under(ADD) == (GAUSSIAN, LAPLACE)
+    assert kept.under(REPLACED) == (Cost(Fraction(4, 25), Fraction(0)), Cost(Fraction(0), Fraction(2, 7)))
+    assert kept.under(ADDED) == (GAUSSIAN, LAPLACE)
 
 
 def test_an_earlier_run_made_for_replaced_records_has_no_bound_where_one_is_added_but_of_laplace_noise() -> None:
     kept = earlier(run_id(1), GAUSSIAN, LAPLACE, relation=REPLACE).cost
-    assert kept.under(ADD) == (None, LAPLACE)
-    assert kept.under(REPLACE) == (GAUSSIAN, LAPLACE)
+    assert kept.under(ADDED) == (None, LAPLACE)
+    assert kept.under(REPLACED) == (GAUSSIAN, LAPLACE)
 
 
 def test_todays_runs_keep_both_in_an_event_of_its_own() -> None:
     event = reserved(run_id(1), n_exchanges=2)
     assert isinstance(decode(encode(event)), RunReserved)
     assert encode(event)[1] == 10
-    assert event.cost.under(ADD) == (Cost(Fraction(1, 100), Fraction(0)),) * 2
-    assert event.cost.under(REPLACE) == (Cost(Fraction(4, 100), Fraction(0)),) * 2
+    assert event.cost.under(ADDED) == (Cost(Fraction(1, 100), Fraction(0)),) * 2
+    assert event.cost.under(REPLACED) == (Cost(Fraction(4, 100), Fraction(0)),) * 2
     assert cost(Fraction(1)).costs == (ExchangeCost(Cost(Fraction(1), Fraction(0)), Cost(Fraction(4), Fraction(0))),)
 
 

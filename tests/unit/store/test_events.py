@@ -14,10 +14,10 @@ from fastlloyd.errors import StateError
 from fastlloyd.federation.ledger import run_cost
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.messages import printable
+from fastlloyd.federation.store.costs import Cost
 from fastlloyd.federation.store.events import (
     ClientJoined,
     ClientLeft,
-    Cost,
     Event,
     ExchangeCharged,
     LimitSet,

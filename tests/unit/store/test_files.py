@@ -156,7 +156,7 @@ def test_ten_thousand_events_are_verified(tmp_path: Path) -> None:
 
 
 def test_a_store_serves_its_owner_only(path: Path) -> None:
-    with pytest.raises(StateError, match="is the store of a client; expected that of a server"):
+    with pytest.raises(StateError, match="is the store of a client; expected the store of a server"):
         Store.open(path, role=Role.SERVER)
     with pytest.raises(StateError, match="belongs to the signing key"):
         Store.open(path, identity=bytes(32))

@@ -95,6 +95,6 @@ def test_charged_and_released_are_all_that_was_reserved_and_have_nothing_in_comm
 
 def test_the_last_limit_holds_and_a_server_learns_new_positions() -> None:
     other = LimitSet(dataset="patients", epsilon=3.0, delta=0.0)
-    assert History(Role.CLIENT).followed_by([LIMIT, other]).limits == {"patients": other}
+    assert History(Role.CLIENT).followed_by([LIMIT, other]).limits == {("patients", None): other}
     later = PeerSeen(name="clinic-a", position=LogPosition(4, b"x" * 32))
     assert History(Role.SERVER).followed_by([SEEN, SEEN, later]).peers == {"clinic-a": later.position}

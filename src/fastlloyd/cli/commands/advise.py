@@ -9,7 +9,16 @@ from rich.console import Console
 from fastlloyd.base.files import check_destination, to_json, write_folder
 from fastlloyd.base.names import choose, split_list
 from fastlloyd.cli import terminal
-from fastlloyd.cli.options import FederationOptions, in_clustering, in_federation, in_output, in_privacy
+from fastlloyd.cli.options import (
+    FederationOptions,
+    MaxClientsPerPerson,
+    ProtectedUnit,
+    UnitName,
+    in_clustering,
+    in_federation,
+    in_output,
+    in_privacy,
+)
 from fastlloyd.cli.terminal import Column
 from fastlloyd.errors import BudgetError, OutputError, PlanError
 
@@ -33,7 +42,8 @@ SIMULATED = (
 )
 
 Records = Annotated[
-    int, in_clustering("--records", "--n-records", help="Expected number of records, also taken as the cap.", metavar="N")
+    int,
+    in_clustering("--records", "--n-records", help="Expected number of records (or persons), and the cap.", metavar="N"),
 ]
 FeatureCount = Annotated[int, in_clustering("--features", help="Number of features.", metavar="D")]
 Clusters = Annotated[int, in_clustering("--clusters", "--n-clusters", "-k", help="Number of clusters.", metavar="K")]
@@ -69,15 +79,20 @@ def advise(
     loss: Loss = False,
     loss_share: LossShare = None,
     clients: Clients = None,
+    unit: ProtectedUnit = "record",
+    unit_name: UnitName = None,
+    max_clients_per_person: MaxClientsPerPerson = None,
     out: Folder = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Say what to expect of a run (error, noise, bytes) before there is one, from public numbers; no file is read."""
+    from fastlloyd.cli.persons import given_persons
     from fastlloyd.dp.neighboring import NeighboringRelation
     from fastlloyd.mechanisms.catalogue import algorithm as named
     from fastlloyd.reports import advice as advising
 
+    c = 1 if unit == "person" and max_clients_per_person is None else max_clients_per_person
     if out is not None:
         check_destination(out, force=force, files=FILES)
     elif force:
@@ -92,6 +107,7 @@ def advise(
         estimate_loss=loss,
         loss_share=loss_share,
         federation=_federation(clients, federation),
+        persons=given_persons(unit, unit_name, c),
     )
     advice = advising.advise(question, _parse_epsilons(epsilons))
     text = to_json(advising.to_builtins(advice))
@@ -151,15 +167,15 @@ def _files(advice: "Advice", text: str) -> dict[str, bytes]:
 
 
 def _show(screen: Console, advice: "Advice") -> None:
-    question, last = advice.question, advice.outlooks[-1]
+    question, last, many = advice.question, advice.outlooks[-1], advice.question.unit.many
     what = "how far noise moves the centroid" if last.error_high is None else "from the centroid to the mean of the records"
     of_a_sum = "" if last.sum_noise is None else "of one feature's sum in half widths, "
     of_the_loss = ", of the loss in squared half widths" if question.estimate_loss else ""
     _show_table(screen, advice)
     screen.print(
         f"In the table, error: {what} of a typical cluster, one of {question.n_records / question.n_clusters:,.0f} "
-        f"records, as a share of the radius of a cluster, {last.radius:.3g} half widths of the bounds; noise: standard "
-        f"deviation in the last round, {of_a_sum}of a count in records{of_the_loss}. delta = {last.delta:.3g}."
+        f"{many}, as a share of the radius of a cluster, {last.radius:.3g} half widths of the bounds; noise: standard "
+        f"deviation in the last round, {of_a_sum}of a count in {many}{of_the_loss}. delta = {last.delta:.3g}."
     )
     if question.federation is not None:
         _show_traffic(screen, advice, question.federation)
@@ -167,6 +183,8 @@ def _show(screen: Console, advice: "Advice") -> None:
             screen.print(line)
         if question.federation.should_allow_two:
             screen.print(HOSTED)
+    if advice.by_clients:
+        _show_by_clients(screen, advice)
     screen.print(NOT_IN_IT)
     if last.error_high is not None:
         screen.print(SIMULATED)
@@ -188,6 +206,14 @@ def _show_table(screen: Console, advice: "Advice") -> None:
     ]
     known = [column for column in columns if any(column.cells)]
     terminal.show(screen, f"{_subject(q)}, {_count(q.n_clusters, 'cluster')}", known)
+
+
+def _show_by_clients(screen: Console, advice: "Advice") -> None:
+    """Show what it costs that a person may be at several clients."""
+    columns = [Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o in advice.outlooks])]
+    for c, errors in advice.by_clients.items():
+        columns.append(Column(heading=_count(c, "client"), cells=list(map(_percent, errors))))
+    terminal.show(screen, f"error, if {advice.question.unit.a} is at no more than", columns)
 
 
 def _range(low: float | None, high: float | None) -> str:
@@ -234,16 +260,16 @@ def _traffic_notes(outlooks: "Sequence[Outlook]", federation: "Federation") -> l
 def _hints(advice: "Advice") -> list[str]:
     from fastlloyd.mechanisms.uncertainty import FINE
 
-    target = f"an error of at most {FINE:.0%}"
+    target, many = f"an error of at most {FINE:.0%}", advice.question.unit.many
     lines = []
     if advice.least_epsilon is None:
-        lines.append(f"No epsilon up to 10 gives {target}: more records, fewer clusters or fewer features would.")
+        lines.append(f"No epsilon up to 10 gives {target}: more {many}, fewer clusters or fewer features would.")
     else:
         lines.append(f"The smallest epsilon for {target}: {advice.least_epsilon:g}.")
     if advice.needed_records is None:
-        lines.append(f"At epsilon 1, no number of records below 10^12 gives {target}.")
+        lines.append(f"At epsilon 1, no number of {many} below 10^12 gives {target}.")
     else:
-        lines.append(f"At epsilon 1, {target} needs {advice.needed_records:,} records.")
+        lines.append(f"At epsilon 1, {target} needs {advice.needed_records:,} {many}.")
     return lines
 
 
@@ -252,7 +278,8 @@ def _more(difference: int) -> str:
 
 
 def _subject(question: "Question") -> str:
-    return f"{question.algorithm.name}: {_count(question.n_records, 'record')}, {_count(question.n_features, 'feature')}"
+    n, unit = question.n_records, question.unit
+    return f"{question.algorithm.name}: {n:,} {unit.one if n == 1 else unit.many}, {_count(question.n_features, 'feature')}"
 
 
 def _percent(error: float) -> str:

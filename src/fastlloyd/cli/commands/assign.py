@@ -83,7 +83,7 @@ def _csv(fitted: "FittedClustering", blocks: "Iterable[RealArray]", tally: _Tall
     """
     import numpy as np
 
-    from fastlloyd.reports.result import NOT_PRIVATE
+    from fastlloyd.reports.run_result import NOT_PRIVATE
 
     number = 0
     for values in blocks:

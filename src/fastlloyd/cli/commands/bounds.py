@@ -1,4 +1,4 @@
-"""`fastlloyd bounds template`: a file of public bounds to fill in, with the names of the columns and nothing else."""
+"""`fastlloyd bounds template | estimate`: files of bounds, to be filled in by people, or found privately in records."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -8,12 +8,29 @@ import typer
 
 from fastlloyd.base.files import check_file, write_file
 from fastlloyd.base.names import listing, parse_columns
-from fastlloyd.cli.options import Columns, Data, in_output
-from fastlloyd.errors import DataError, OutputError
+from fastlloyd.cli import terminal
+from fastlloyd.cli.options import (
+    Columns,
+    Data,
+    Engine,
+    GuaranteeOptions,
+    LedgerOptions,
+    MissingCells,
+    OutsideBounds,
+    UnitColumn,
+    UnitName,
+    ValueRange,
+    in_output,
+)
+from fastlloyd.errors import DataError, OutputError, PlanError
 
 EXPLAINED = 5  # columns that are left out
 
 Template = Annotated[Path | None, in_output(help="File to make. Default: the screen.", metavar="FILE")]
+Found = Annotated[
+    Path | None, in_output("--out", help="File to make, for --bounds. Default: the screen alone.", metavar="FILE")
+]
+Json = Annotated[bool, in_output("--json", help="Print the result as JSON, and everything else to stderr.")]
 Force = Annotated[bool, in_output("--force", help="Replace an earlier file of bounds.")]
 
 
@@ -25,13 +42,7 @@ def template(data: Data, columns: Columns = None, out: Template = None, force: F
     from fastlloyd.records import NUMERIC, open_records
     from fastlloyd.records.bounds import TEMPLATE_HEADING, bounds_template
 
-    if out is None:
-        if force:
-            raise OutputError("--force is about the file to make; name it with --out FILE")
-    else:
-        if out.suffix.lower() != ".toml":
-            raise OutputError(f"{out} does not end in .toml, by which --bounds knows such a file; choose another name")
-        check_file(out, heading=TEMPLATE_HEADING, force=force)
+    _check_out(out, heading=TEMPLATE_HEADING, force=force)
     records = open_records(data, NUMERIC if columns is None else parse_columns(columns))
     text = bounds_template(records.columns)
     if columns is None and records.others:
@@ -60,4 +71,67 @@ def _reasons(data: str, columns: Iterable[str]) -> Iterator[str]:
             yield str(error)
 
 
-GROUP = {"template": template}
+def estimate(
+    data: Data,
+    guarantee: GuaranteeOptions,
+    ledger: LedgerOptions,
+    value_range: ValueRange = None,
+    columns: Columns = None,
+    missing: MissingCells = "refuse",
+    outside: OutsideBounds = "clip",
+    engine: Engine = None,
+    unit_column: UnitColumn = None,
+    unit_name: UnitName = None,
+    out: Found = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Find bounds of the columns of DATA with differential privacy, for --bounds. `fit --range` does both within one budget."""
+    from fastlloyd.cli import charging, engines, persons, private_bounds, screen
+    from fastlloyd.cli.settings import check_passes, public_cap, read_records, refuse_without
+    from fastlloyd.mechanisms.catalogue import design
+    from fastlloyd.mechanisms.persons import unit
+    from fastlloyd.reports.bounds_result import FOUND, BoundsResult
+    from fastlloyd.reports.statement import cautions
+
+    if value_range is None:
+        raise PlanError(f"--range is missing: {private_bounds.NEEDED}")
+    till = charging.Till.of(ledger, by="bounds")
+    of = persons.persons_in(unit_column, unit_name)
+    persons.check_alone(unit_column, engine)
+    check_passes(missing, outside)
+    refuse_without({"--n-records": guarantee.n_records}, unit(of))
+    _check_out(out, heading=f"# {FOUND}", force=force)
+    with engines.named(engine) as workers:
+        records = read_records(value_range, data, columns, missing, in_passes=workers is not None, unit=unit_column)
+        outer, leaks = private_bounds.given_range(value_range, records.columns, records.others), list[str]()
+        n_records = public_cap(guarantee, records, missing, of, leaks)
+        mechanism = design(private_bounds.bounds_settings(guarantee, outer, n_records, of))
+        with till.charged(mechanism, leaks) as run:
+            found = private_bounds.find(mechanism, records, outside, workers, run.drawing)
+    result = BoundsResult(mechanism=mechanism, bounds=found, leaks=tuple(leaks))
+    screen.warn([*leaks, *cautions(mechanism)])
+    screen.left_out(records.dropped or 0)
+    if out is not None:
+        write_file(out, result.text(with_statement=True))
+    screen.show(terminal.console(stderr=json), result)
+    for remark in run.said:
+        terminal.console(stderr=json).print(remark)
+    if json:
+        terminal.print_json(result.summary())
+    if out is not None:
+        typer.echo(f"Written to {out}, with the privacy statement. Pass --bounds {out}.", err=json)
+
+
+def _check_out(out: Path | None, *, heading: str, force: bool) -> None:
+    """Refuse a file that cannot be made, or would not be known as one of bounds. Raises OutputError."""
+    if out is None:
+        if force:
+            raise OutputError("--force is about the file to make; name it with --out FILE")
+        return
+    if out.suffix.lower() != ".toml":
+        raise OutputError(f"{out} does not end in .toml, by which --bounds knows such a file; choose another name")
+    check_file(out, heading=heading, force=force)
+
+
+GROUP = {"template": template, "estimate": estimate}

@@ -86,7 +86,7 @@ def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> Non
         nicv = _nicv(folder / HOSPITALS[0], table)
     paths = place.write(contents)
     X = [domain.to_grid(table.values)]
-    lloyd = comparison.lloyd(plan.mechanism, X)
+    lloyd = comparison.lloyd(plan.clustering, X)
     figures = {"momentlloyd": nicv, "lloyd": comparison.figures(lloyd, X).nicv, "note": "computed on raw data: NOT PRIVATE"}
 
     console = terminal.console(stderr=output.json)
@@ -162,7 +162,7 @@ def _parts(plan: "Plan", table: "Table") -> "dict[str, Table]":
     from fastlloyd.records import Table
 
     order = np.arange(len(table.values))[:, np.newaxis]
-    shares = split_evenly(order, len(HOSPITALS), PublicSeed.from_hex(plan.mechanism.public_seed))
+    shares = split_evenly(order, len(HOSPITALS), PublicSeed.from_hex(plan.clustering.public_seed))
     return {
         name: Table(values=table.values[share[:, 0]], columns=table.columns, source=name)
         for name, share in zip(HOSPITALS, shares, strict=True)
@@ -183,7 +183,7 @@ def run_processes(folder: Path, plan: "Plan", parts: "Mapping[str, Table]", opti
 
     options : further ones of the first client. Raises FastLloydError if a process fails, or the clients' results differ.
     """
-    from fastlloyd.reports.result import EXACT, PLAN
+    from fastlloyd.reports.run_result import EXACT, PLAN
 
     write_file(folder / PLAN, plan.to_toml())
     first = next(iter(parts))

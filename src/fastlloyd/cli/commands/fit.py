@@ -1,29 +1,39 @@
 """`fastlloyd fit`: the central model, one holder of all records."""
 
+from dataclasses import replace
+
 from fastlloyd.cli.options import (
     Columns,
     CompareNonPrivate,
     Data,
     Engine,
+    LedgerOptions,
     MechanismOptions,
     MissingCells,
     OutsideBounds,
     ResultOptions,
+    UnitColumn,
+    UnitName,
+    ValueRange,
 )
 
 
 def fit(
     data: Data,
     mechanism: MechanismOptions,
+    ledger: LedgerOptions,
     output: ResultOptions,
+    value_range: ValueRange = None,
     columns: Columns = None,
     missing: MissingCells = "refuse",
     outside: OutsideBounds = "clip",
     engine: Engine = None,
+    unit_column: UnitColumn = None,
+    unit_name: UnitName = None,
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
     """Cluster the records of one holder with differential privacy. A file larger than memory is read anew in each round."""
-    from fastlloyd.cli import engines, results, terminal
+    from fastlloyd.cli import charging, engines, persons, private_bounds, results, terminal
     from fastlloyd.cli.settings import check_options, given_settings, on_grid, public_numbers, read_records
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.mechanisms import uncertainty
@@ -34,16 +44,31 @@ def fit(
     place = results.of_run(output, data, mechanism.n_clusters)
     if compare_non_private:
         results.check_comparison(mechanism)
-    check_options(mechanism, missing, outside)
+    till = charging.Till.of(ledger, by="fit")
+    of = persons.persons_in(unit_column, unit_name)
+    persons.check_alone(unit_column, engine)
+    finds_bounds = private_bounds.are_wanted(mechanism, value_range)
+    stated = replace(mechanism, bounds=value_range) if finds_bounds else mechanism
+    check_options(stated, missing, outside, of)
     with engines.named(engine) as workers:
-        records = read_records(data, columns, missing, in_passes=workers is not None)
-        domain, n_records, leaks = public_numbers(mechanism, records, missing)
-        with terminal.placing(mechanism.n_clusters):
-            m = design(given_settings(mechanism, domain, n_records))
-        X = on_grid(records, domain, outside)
-        with engines.answering(records, X, outside, workers, behind_bar_of=m) as answering:
-            clustering = cluster(m, answering, SystemNoise())
-    result = Result.of(
-        m, clustering, uncertainty.noise_deviation(m), leaks=leaks, loss=uncertainty.loss_estimate(m, clustering)
-    )
-    results.end(result, output, place, records, X, with_comparison=compare_non_private)
+        records = read_records(stated.bounds, data, columns, missing, in_passes=workers is not None, unit=unit_column)
+        first = None
+        if finds_bounds:
+            first, settings, leaks = private_bounds.narrow(stated, records, missing, outside, workers, of, till)
+            outside = "clip"
+        else:
+            domain, n_records, leaks = public_numbers(stated, records, missing, of)
+            settings = given_settings(stated, domain, n_records, of)
+        with terminal.placing(mechanism.n_clusters), private_bounds.after(first):
+            m = design(settings)
+        X = on_grid(records, m.domain, outside)
+        of_persons = persons.answering(m, records, X, behind_bar_of=m)
+        with (
+            private_bounds.after(first),
+            till.charged(m, leaks) as run,
+            of_persons or engines.answering(records, X, outside, workers, behind_bar_of=m) as answering,
+        ):
+            clustering = cluster(m, answering, SystemNoise(), run.drawing)
+    loss = uncertainty.loss_estimate(m, clustering)
+    result = Result.of(m, clustering, uncertainty.noise_deviation(m), leaks=leaks, loss=loss, first=first)
+    results.end(result, output, place, records, X, with_comparison=compare_non_private, remarks=run.said)

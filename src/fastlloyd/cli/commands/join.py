@@ -5,6 +5,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,23 +15,37 @@ import typer
 
 from fastlloyd.base.names import choose
 from fastlloyd.cli import terminal
-from fastlloyd.cli.options import Engine, HostOptions, MissingCells, OutputOptions, OutsideBounds, PassphraseFile
+from fastlloyd.cli.options import (
+    Engine,
+    HostOptions,
+    LedgerFile,
+    MissingCells,
+    NewDataset,
+    NewUnit,
+    OutputOptions,
+    OutsideBounds,
+    PassphraseFile,
+    RowsAre,
+    UnitColumn,
+)
 from fastlloyd.errors import DataError, EngineError, NetworkError, OutputError, PlanError, StateError
 
 if TYPE_CHECKING:
     from fastlloyd.cli.hosting import ServerProcess
     from fastlloyd.cli.own_records import OwnRecords
     from fastlloyd.cli.results import Destination
+    from fastlloyd.federation.admission import DataSet
     from fastlloyd.federation.fingerprint import Fingerprint
+    from fastlloyd.federation.holder import HoldersLedger
     from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.federation.plan.plan import Plan
     from fastlloyd.federation.protocol.actions import ClientResult, Ended
     from fastlloyd.federation.runs import DurableClient
     from fastlloyd.federation.store import Store
-    from fastlloyd.federation.store.events import LimitSet
+    from fastlloyd.federation.store.events import Limit
     from fastlloyd.mechanisms.engines.engine import Engine as Workers
     from fastlloyd.mechanisms.queries.query import Query
-    from fastlloyd.reports.result import Result
+    from fastlloyd.reports.run_result import RunResult
 
 T = TypeVar("T")
 PlanFile = Annotated[Path, typer.Argument(help="The plan that was agreed on.", metavar="PLAN")]
@@ -49,9 +64,6 @@ ServerAddress = Annotated[
 ]
 StoreFile = Annotated[
     Path | None, typer.Option("--store", help="Run and ledger. Default: NAME.store beside the identity.", metavar="FILE")
-]
-NewDataset = Annotated[
-    bool, typer.Option("--new-dataset", help="The store knows other data sets, and these records are none of them.")
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check records, bounds, budget, certificate and connection; spend nothing.")
@@ -73,19 +85,28 @@ def join(
     missing: MissingCells = "drop",
     outside: OutsideBounds = "clip",
     engine: Engine = None,
+    ledger: LedgerFile = None,
+    unit_column: UnitColumn = None,
     new_dataset: NewDataset = False,
+    new_unit: NewUnit = False,
+    rows_are: RowsAre = None,
     dry_run: DryRun = False,
 ) -> None:
     """Take part in a run with your records, which stay here. It can be stopped and started at any time."""
-    from fastlloyd.cli import engines, hosting, network, results
+    from fastlloyd.cli import charging, engines, hosting, network, persons, results
+    from fastlloyd.cli.options import LedgerOptions
     from fastlloyd.federation.identity.parties import check_address
-    from fastlloyd.federation.ledger import check_dataset, check_slip
     from fastlloyd.federation.store import Role
+    from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
 
     agreed = network.networked_plan(plan)
     network.check_digest(agreed, digest, plan)
     network.warn_of(agreed, as_json=output.json)
-    check_dataset(dataset)
+    named = charging.named_data_set(dataset, LedgerOptions(new_dataset=new_dataset, new_unit=new_unit, rows_are=rows_are))
+    persons.check_agreed(agreed, unit_column)
+    persons.check_alone(unit_column, engine)
+    if output.plot_data and isinstance(agreed.mechanism, BoundsMechanism):
+        raise OutputError("--plot-data draws records and centroids, and a plan of bounds finds none; leave it out")
     check_address(agreed.server.address if server is None else server)
     if server is not None and host.serve is not None:
         raise PlanError("--server says where the server is, and --serve runs it here; pass one of them")
@@ -101,18 +122,25 @@ def join(
         hosting.server_process(agreed, plan, identity.name, host, is_rehearsal=dry_run, as_json=output.json) as beside,
     ):
         planned = agreed.server.address if server is None else server
-        client = _Client(plan=agreed, identity=identity, planned=planned, beside=beside, as_json=output.json)
-        mine = _records(agreed, data, missing, outside, workers)
+        client = _Client(
+            plan=agreed,
+            identity=identity,
+            planned=planned,
+            beside=beside,
+            dataset=named,
+            ledger=ledger,
+            as_json=output.json,
+        )
+        mine = _records(agreed, data, unit_column, missing, outside, workers)
         where = network.place_of_store(identity.name, key, store)
         network.check_kept(agreed, identity.name, where)
         if dry_run:
-            limit = _rehearsed_budget(client, where, dataset, mine, new_dataset)
+            limits = _rehearsed_budget(client, where, mine)
             _rehearse_connection(client)
-            _say_ready(client, key, dataset, limit, mine.seconds)
+            _say_ready(client, limits, mine.seconds)
             return
         with network.store_of(identity.public, key, store, Role.CLIENT, as_json=output.json) as kept:
-            check_slip(kept.history, dataset, new=new_dataset)
-            ended = _run(client, kept, dataset, mine, output, place)
+            ended = _run(client, kept, mine, output, place)
         if beside is not None:
             beside.see_out(as_json=output.json)
     if ended is not None:
@@ -127,7 +155,17 @@ class _Client:
     identity: "PrivateIdentity"
     planned: str
     beside: "ServerProcess | None"
+    dataset: "DataSet"
+    ledger: Path | None
     as_json: bool
+
+    @property
+    def holder(self) -> "HoldersLedger":
+        """The ledger that counts the run beside the client's store."""
+        from fastlloyd.cli import network
+        from fastlloyd.federation.holder import HoldersLedger, place
+
+        return HoldersLedger(place(self.ledger), partial(network.say, as_json=self.as_json))
 
     @property
     def server(self) -> dict[str, Any]:
@@ -145,7 +183,6 @@ class _Client:
 def _run(
     client: _Client,
     kept: "Store",
-    dataset: str,
     mine: "OwnRecords",
     output: OutputOptions,
     place: "Destination",
@@ -153,18 +190,20 @@ def _run(
     """Take part to the end, and write and show the result; return what to raise in the end if there is none."""
     from fastlloyd.cli import network, results
     from fastlloyd.federation.protocol.actions import Ended
-    from fastlloyd.reports.result import Result
+    from fastlloyd.reports.result import result_of_run
 
+    with suppress(StateError):  # of a process that was killed before it had told the ledger how a run ended
+        client.holder.follow(kept, only_if_there=True)
     if network.has_finished(kept.history, client.plan):
         _say_again(client.plan, output)
         return None
     if client.beside is not None and network.has_ended(kept.history, client.plan):
         client.beside.see_out(as_json=client.as_json)  # whoever has not been told is told, before this command is refused
-    party = _party(client, kept, dataset, mine)
+    party = _party(client, kept, mine)
     outcome = _take_part(party, client, mine)
     if isinstance(outcome, Ended):
         return _keep_unfinished(party, client.plan, outcome, output, place)
-    result = Result.of_run(client.plan, outcome)
+    result = result_of_run(client.plan, outcome)
     paths = _write(result, output, place, mine, kept)
     party.conclude()
     results.for_machines(result, output, paths)
@@ -174,16 +213,18 @@ def _run(
     return None
 
 
-def _records(plan: "Plan", data: str, missing: str, outside: str, workers: "Workers | None") -> "OwnRecords":
+def _records(plan: "Plan", data: str, unit: str | None, missing: str, outside: str, workers: "Workers | None") -> "OwnRecords":
     """Open the records, or read them if they are few: the plan's features."""
     from fastlloyd.cli.own_records import OwnRecords
     from fastlloyd.clustering.grid_records import Outside
     from fastlloyd.records import Missing, open_records, table_or_file
 
-    treatment, read = choose(Missing, missing, "missing"), table_or_file if workers is None else open_records
+    treatment = choose(Missing, missing, "missing")
     choose(Outside, outside, "outside")  # before any record is read
-    domain = plan.mechanism.domain
-    return OwnRecords(read(data, list(domain.features), missing=treatment), domain, outside, workers)
+    read = table_or_file if workers is None else open_records
+    m = plan.mechanism
+    records = read(data, list(m.domain.features), missing=treatment, unit=unit)
+    return OwnRecords(records, m.domain, outside, workers, of=m)
 
 
 def _look(client: _Client, mine: "OwnRecords", key: bytes, rehearsed: "Sequence[Query]" = ()) -> "Fingerprint":
@@ -193,7 +234,7 @@ def _look(client: _Client, mine: "OwnRecords", key: bytes, rehearsed: "Sequence[
     found = _drive(mine, lambda: asyncio.to_thread(mine.look, key, rehearsed), mine.stop, lambda: "before the run")
     if found is None:
         raise network.stopped(as_json=client.as_json)
-    client.plan.client(client.identity.name).check_cap(mine.answers.n or 0)
+    client.plan.client(client.identity.name).check_cap(mine.answers.n or 0, client.plan.mechanism.unit)
     say = partial(network.say, as_json=client.as_json)
     if not rehearsed and (to_ask_for := _pass_to_ask_for(client.plan, mine.seconds)) is not None:
         say(f"Warning: {_of_passes(client.plan, mine.seconds, to_ask_for)}")
@@ -202,16 +243,21 @@ def _look(client: _Client, mine: "OwnRecords", key: bytes, rehearsed: "Sequence[
     return found
 
 
-def _party(client: _Client, store: "Store", dataset: str, mine: "OwnRecords") -> "DurableClient":
+def _party(client: _Client, store: "Store", mine: "OwnRecords") -> "DurableClient":
     from fastlloyd.dp.noise import SystemNoise
-    from fastlloyd.federation import ledger
+    from fastlloyd.federation.admission import check_records
+    from fastlloyd.federation.ledger import plan_cost
     from fastlloyd.federation.runs import DurableClient, check_may_join
 
-    name = client.identity.name
+    name, dataset, holder = client.identity.name, client.dataset, client.holder
+    cost = plan_cost(client.plan, dataset.rows_are)
+    holder.check_names(dataset, store.history, cost)
     is_new = check_may_join(store, client.plan, name, dataset=dataset) is None  # else a long pass would be for nothing
+    if is_new:
+        holder.rehearse(dataset, store.history, store.identity, cost)
     fingerprint = _look(client, mine, store.fingerprint_key())
-    for other in ledger.check_records(store.history, dataset, fingerprint) if is_new else ():
-        _warn_of_unknown(client, dataset, other)
+    for other in check_records(store.history, dataset.name, fingerprint) if is_new else ():
+        _warn_of_unknown(client, dataset.name, other)
     return DurableClient.join(
         client.plan,
         name,
@@ -222,6 +268,7 @@ def _party(client: _Client, store: "Store", dataset: str, mine: "OwnRecords") ->
         fingerprint=fingerprint,
         noise=SystemNoise(),
         random_bytes=os.urandom,
+        holder=holder,
     )
 
 
@@ -307,7 +354,7 @@ def _keep_unfinished(
     return raised
 
 
-def _write(result: "Result", output: OutputOptions, place: "Destination", mine: "OwnRecords", store: "Store") -> list[Path]:
+def _write(result: "RunResult", output: OutputOptions, place: "Destination", mine: "OwnRecords", store: "Store") -> list[Path]:
     """Return the files of the result; writes them unless a process that was killed already did. Raises OutputError."""
     from fastlloyd.cli import results
 
@@ -335,27 +382,31 @@ def _say_again(plan: "Plan", output: OutputOptions) -> None:
         terminal.print_json(found)
 
 
-def _rehearsed_budget(client: _Client, path: Path, dataset: str, mine: "OwnRecords", new_dataset: bool) -> "LimitSet | None":
-    """Pass over the records; return the limit that the run must keep to, None if there is none. Nothing is stored.
+def _rehearsed_budget(client: _Client, path: Path, mine: "OwnRecords") -> "list[Limit]":
+    """Pass over the records; return the limits that the run must keep to. Nothing is stored.
 
-    Raises DataError, BudgetError and StateError, as taking part would; makes no store.
+    Raises DataError, BudgetError and StateError, as taking part would; makes no store and no ledger.
     """
-    from fastlloyd.federation import ledger
+    from fastlloyd.federation.ledger import finite, plan_cost
     from fastlloyd.federation.runs import check_may_join, reservation
-    from fastlloyd.federation.store import Role, Store
+    from fastlloyd.federation.store import History, Role, Store
     from fastlloyd.mechanisms.central import rehearse
 
-    plan, identity = client.plan, client.identity
-    queries = rehearse(plan.mechanism)
+    plan, identity, dataset, holder = client.plan, client.identity, client.dataset, client.holder
+    queries, cost = rehearse(plan.mechanism), plan_cost(plan, dataset.rows_are)
+    history = History(Role.CLIENT)
     if not path.exists():
+        holder.rehearse(dataset, history, identity.signing.public, cost)
         _look(client, mine, os.urandom(32), queries)
-        return None
-    with Store.open(path, role=Role.CLIENT, identity=identity.signing.public) as store:
-        ledger.check_slip(store.history, dataset, new=new_dataset)
-        check_may_join(store, plan, identity.name, dataset=dataset)
-        fingerprint = _look(client, mine, store.fingerprint_key(), queries)
-        reservation(store, plan, identity.name, dataset=dataset, fingerprint=fingerprint)
-        return store.history.limits.get(dataset)
+    else:
+        with Store.open(path, role=Role.CLIENT, identity=identity.signing.public) as store:
+            history = store.history
+            if check_may_join(store, plan, identity.name, dataset=dataset) is None:
+                holder.rehearse(dataset, history, store.identity, cost)
+            fingerprint = _look(client, mine, store.fingerprint_key(), queries)
+            reservation(store, plan, identity.name, dataset=dataset, fingerprint=fingerprint)
+    limits = [limit for known in (holder.history(), history) for limit in known.limits_on(dataset.name).values()]
+    return [limit for limit in limits if finite(limit) is not None]
 
 
 def _rehearse_connection(client: _Client) -> None:
@@ -368,12 +419,11 @@ def _rehearse_connection(client: _Client) -> None:
         raise NetworkError(f"records, bounds, cap and budget are as they must be, but {error}") from None
 
 
-def _say_ready(client: _Client, key: Path, dataset: str, limit: "LimitSet | None", seconds: float) -> None:
-    plan, address = client.plan, client.server["address"]
+def _say_ready(client: _Client, limits: "list[Limit]", seconds: float) -> None:
+    plan, address, dataset = client.plan, client.server["address"], client.dataset.name
     to_ask_for = _pass_to_ask_for(plan, seconds)
-    is_limited = limit is not None and math.isfinite(limit.epsilon)
     if client.as_json:
-        kept_to = {"epsilon": limit.epsilon, "delta": limit.delta} if limit is not None and is_limited else None
+        kept_to = {"epsilon": limits[0].epsilon, "delta": limits[0].delta} if limits else None
         ready = {"ready": True, "run_id": plan.run_id, "client": client.identity.name, "server": address, "limit": kept_to}
         ready |= {"pass_seconds": seconds, "longest_pass": plan.timeouts.longest_pass, "ask_for_pass_seconds": to_ask_for}
         terminal.print_json(ready)
@@ -387,10 +437,13 @@ def _say_ready(client: _Client, key: Path, dataset: str, limit: "LimitSet | None
         typer.echo(
             f"Whether the others reach it at {plan.server.address} only they can tell: `fastlloyd serve` lets them rehearse."
         )
-    if limit is not None and is_limited:
-        typer.echo(f"Data set {dataset!r} has the limit epsilon {limit.epsilon:g} at delta {limit.delta:g}; the run fits.")
-    else:
-        typer.echo(f"Data set {dataset!r} has no limit. To set one before the run: fastlloyd ledger limit {key}")
+    for limit in limits:
+        whom = "" if limit.speaks_of is None else f" for {limit.speaks_of}"
+        typer.echo(
+            f"Data set {dataset!r} has the limit epsilon {limit.epsilon:g} at delta {limit.delta:g}{whom}; the run fits."
+        )
+    if not limits:
+        typer.echo(f"Data set {dataset!r} has no limit. To set one before the run: fastlloyd ledger limit")
 
 
 def _of_passes(plan: "Plan", seconds: float, to_ask_for: int | None) -> str:

@@ -1,32 +1,77 @@
 """`fastlloyd ledger`: what runs have spent on each data set, how much they may; what a server saw of clients' stores."""
 
-import math
 import re
-from decimal import ROUND_FLOOR, Context
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fastlloyd.base.files import check_file, write_file
+from fastlloyd.base.files import check_file, write_bytes, write_file
 from fastlloyd.base.names import unknown_name
 from fastlloyd.cli import terminal
 from fastlloyd.cli.terminal import Column, print_json
 from fastlloyd.errors import BudgetError, OutputError, StateError
 
 if TYPE_CHECKING:
-    from fastlloyd.federation.ledger import Account, Proviso
-    from fastlloyd.federation.spending import Spending
-    from fastlloyd.federation.store.events import RunCost
+    from fastlloyd.federation.ledger import Account
+    from fastlloyd.federation.store import Store
+    from fastlloyd.federation.store.costs import PlannedCost
+    from fastlloyd.federation.store.events import Limit
     from fastlloyd.federation.store.files import Contents
     from fastlloyd.federation.store.history import History
 
+PNG = b"\x89PNG"
+
+LedgerFile = Annotated[
+    Path | None,
+    typer.Argument(
+        help="A ledger; or the store of a client, or the identity it belongs to: NAME.store lies beside NAME.identity.toml. "
+        "Default: your ledger, which the variable FASTLLOYD_LEDGER names or which is in your state folder.",
+        metavar="[FILE]",
+        show_default=False,
+    ),
+]
 StoreFile = Annotated[
     Path,
     typer.Argument(help="A store, or the identity it belongs to: NAME.store lies beside NAME.identity.toml.", metavar="STORE"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DataSet = Annotated[str, typer.Option(help="Name of the data set.", metavar="NAME")]
+OneDataSet = Annotated[str | None, typer.Option("--dataset", help="Show this data set only.", metavar="NAME")]
+AtDelta = Annotated[
+    float | None, typer.Option("--delta", help="The delta to say it at. Default: that of the limit.", metavar="D")
+]
+Runs = Annotated[
+    int, typer.Option("--runs", min=1, max=100_000, help="Say what is left for each of so many runs.", metavar="N")
+]
+Figure = Annotated[
+    Path | None, typer.Option("--figure", help="Also draw what is spent and left of the data set, as PNG.", metavar="FILE")
+]
+Unit = Annotated[
+    str | None,
+    typer.Option(
+        "--unit", help="Whom the limit protects: persons of this name, such as patient. Default: records.", metavar="NAME"
+    ),
+]
+Relation = Annotated[
+    str | None,
+    typer.Option(
+        "--neighboring-relation",
+        help="Of whom the limit speaks: one added or removed, or one replaced. Default: added or removed; of records, replaced "
+        "as long as all runs are made for that.",
+        metavar="add_or_remove_one|replace_one",
+    ),
+]
+MaxClients = Annotated[
+    int | None,
+    typer.Option(
+        "--max-clients-per-person",
+        min=1,
+        help="At up to how many organisations a person's records may be. Default: 1.",
+        metavar="C",
+    ),
+]
 RunId = Annotated[str, typer.Option(help="The run's id, as its plan shows it.", metavar="HEX")]
 Epsilon = Annotated[float, typer.Option(help="All runs together may spend this much; inf lifts the limit.", metavar="E")]
 NewDataSet = Annotated[
@@ -43,7 +88,7 @@ Plans = Annotated[
 Delta = Annotated[float, typer.Option(help="The delta of that epsilon, below 1 / records.", metavar="D")]
 ServerStore = Annotated[Path, typer.Argument(help="The store of a server, or the identity it belongs to.", metavar="STORE")]
 Out = Annotated[Path | None, typer.Option(help="Also write them to a file, for plan renew --positions.", metavar="FILE")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file of positions.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file.")]
 ClientOfStore = Annotated[str, typer.Option(help="The client's signing key (64 hex digits), or its name.", metavar="KEY|NAME")]
 
 
@@ -59,7 +104,7 @@ def positions(file: ServerStore, out: Out = None, force: Force = False, json: Js
         raise OutputError("--force is about the file to write; name it with --out FILE")
     contents, _ = read(path)
     if contents.role is not Role.SERVER:
-        raise StateError(f"{path} is the store of a client; only a server's remembers positions of others")
+        raise StateError(f"{path} is {contents.role.store}; only a server's store remembers positions of others")
     peers, signed = contents.history.peers, contents.history.signed
     rows: list[dict[str, Any]] = [
         {
@@ -118,33 +163,53 @@ def forget(file: ServerStore, client: ClientOfStore, json: Json = False) -> None
 
 
 def show(
-    file: StoreFile,
+    file: LedgerFile = None,
+    dataset: OneDataSet = None,
+    delta: AtDelta = None,
+    runs: Runs = 1,
     plan: Plans = [],  # noqa: B006 - typer's default, never changed
+    figure: Figure = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
-    """Show, for each data set, its runs, what they spent, the limit and what is left, and on what condition that holds."""
-    from fastlloyd.federation.ledger import accounts
-    from fastlloyd.federation.store import Role, read, store_path
+    """Show, for each data set, its runs, what they spent, the limits and what is left, and on what condition that holds."""
+    from fastlloyd.cli import accounts as shown
+    from fastlloyd.federation import ledger
+    from fastlloyd.federation.store import Role, read
 
-    path = store_path(file)
+    path = _path(file)
+    if delta is not None and not 0 < delta < 1:
+        raise BudgetError(f"delta is {delta:g}; expected a number above 0 and below 1, such as 1 / (100 records)")
+    if figure is not None:
+        check_file(figure, heading=PNG, force=force)
+    if file is None and not path.exists() and not path.is_symlink():
+        typer.echo(f"There is no ledger {path} yet: no run has named a data set.")
+        return
     contents, _ = read(path)
-    if contents.role is not Role.CLIENT:
+    if contents.role is Role.SERVER:
         raise StateError(f"{path} is the store of a server; only clients have records, and a ledger")
-    listed = accounts(contents.history, _costs(plan, contents.history))
+    listed = ledger.accounts(contents.history, _costs(plan, contents.history))
+    if dataset is not None:
+        _check_there(dataset, contents.history)
+        listed = [one for one in listed if one.dataset == dataset]
+    if figure is not None:
+        write_bytes(figure, _picture(listed, delta, runs))
     if json:
-        print_json({"data_sets": [_summary(one) for one in listed]} | _position(contents))
+        print_json({"data_sets": [shown.summary(one) for one in listed]} | _position(contents))
     elif listed:
-        _print(listed, str(path))
+        shown.show(listed, str(path), delta, runs)
     else:
         typer.echo(f"No run was joined from {path}, and no limit is set.")
+    if figure is not None and not json:
+        typer.echo(f"Drawn in {figure}.")
 
 
-def verify(file: StoreFile, json: Json = False) -> None:
+def verify(file: LedgerFile = None, json: Json = False) -> None:
     """Check the chain of events from its first to its last, and all sums by a second route."""
     from fastlloyd.federation.ledger import check_sums
-    from fastlloyd.federation.store import read, store_path
+    from fastlloyd.federation.store import read
 
-    path = store_path(file)
+    path = _path(file)
     contents, _ = read(path)
     check_sums(contents.history)
     if json:
@@ -152,58 +217,86 @@ def verify(file: StoreFile, json: Json = False) -> None:
         return
     position = contents.position
     events = "1 event" if position.length == 1 else f"{position.length} events"
-    typer.echo(f"{path} is sound: the store of a {contents.role.value}, {events}, head {position.head.hex()}.")
+    typer.echo(f"{path} is sound: {contents.role.store}, {events}, head {position.head.hex()}.")
 
 
 def limit(
-    file: StoreFile, dataset: DataSet, epsilon: Epsilon, delta: Delta, new: NewDataSet = False, json: Json = False
+    dataset: DataSet,
+    epsilon: Epsilon,
+    delta: Delta,
+    file: LedgerFile = None,
+    unit: Unit = None,
+    neighboring_relation: Relation = None,
+    max_clients_per_person: MaxClients = None,
+    new: NewDataSet = False,
+    json: Json = False,
 ) -> None:
     """Set how much all runs on a data set may spend together; a run that would go beyond is refused before it starts.
 
-    Where STORE is an identity that has no store yet, the store is made. A limit below what is spent is taken, too: no further
-    run is allowed then. A run that was joined before goes on.
+    A limit is for records or for persons, added or removed, or replaced: each kind stands for itself, and a run must fit all.
+    Your ledger is made if it is not there, and the store of an identity that has none yet. A limit below what is spent is
+    taken, too: no further run is allowed then. A run that was joined before goes on.
     """
-    from fastlloyd.base.precision import rounded_up
-    from fastlloyd.cli.network import client_store, has_store
-    from fastlloyd.federation.ledger import account, check_dataset, check_known
+    from fastlloyd.cli import accounts as shown
+    from fastlloyd.federation.admission import check_dataset, check_known
+    from fastlloyd.federation.ledger import account, finite
     from fastlloyd.federation.store import History, Role
-    from fastlloyd.federation.store.events import LimitSet
 
     check_dataset(dataset)
     if not epsilon > 0:
         raise BudgetError(f"epsilon is {epsilon:g}; expected a number above 0, or inf to lift the limit")
     if not 0 <= delta < 1:
         raise BudgetError(f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)")
-    if not has_store(file):
-        check_known(History(Role.CLIENT), dataset, new=new)  # before a store is made
-    with client_store(file) as store:
+    event = _limit(dataset, epsilon, delta, unit, neighboring_relation, max_clients_per_person)
+    if not _is_there(file):
+        check_known(History(Role.HOLDER), dataset, new=new)  # before a ledger is made
+    with _to_write(file) as store:
         check_known(store.history, dataset, new=new)
-        store.append([LimitSet(dataset=dataset, epsilon=epsilon, delta=delta)])
-        one = account(store.history, dataset)
+        store.append([event])
+        one = account(store.history, dataset, speaks_of=event.speaks_of)
     if json:
-        print_json(_summary(one))
-    elif math.isinf(epsilon):
-        typer.echo(f"Data set {dataset!r} has no limit any more. At delta {delta:g}, {rounded_up(one.epsilon)} is spent.")
+        print_json(shown.summary(one))
     else:
-        spent = rounded_up(one.epsilon)
-        typer.echo(f"Data set {dataset!r} has the limit epsilon {epsilon:g} at delta {delta:g}; {spent} is spent.")
+        _say_limit(one, event, is_lifted=finite(event) is None)
+
+
+def _say_limit(one: "Account", event: "Limit", *, is_lifted: bool) -> None:
+    from fastlloyd.base.precision import rounded_up
+    from fastlloyd.cli import accounts as shown
+
+    whom = "" if event.speaks_of is None else f" for {event.speaks_of}"
+    spent = rounded_up(one.epsilon)
+    if is_lifted:
+        typer.echo(f"Data set {one.dataset!r} has no limit{whom} any more. At delta {event.delta:g}, {spent} is spent.")
+    else:
+        typer.echo(
+            f"Data set {one.dataset!r} has the limit epsilon {event.epsilon:g} at delta {event.delta:g}{whom}; {spent} is "
+            "spent."
+        )
         if not one.left and not one.left_pure:
             typer.echo("Nothing is left: no further run will be allowed.")
-    if one.proviso is not None and not json:
-        typer.echo(f"From now on {_condition(one.proviso)}")
+    if one.proviso is not None:
+        typer.echo(f"From now on {shown.condition(one.proviso)}")
 
 
 def release(file: StoreFile, run: RunId, json: Json = False) -> None:
-    """Give up a run that will not be taken up again: what it reserved and never charged is free, and it never sends again."""
+    """Give up a run that a client will not take up again: what was never charged is free, and it never sends again."""
+    from fastlloyd.federation.holder import HoldersLedger, place
     from fastlloyd.federation.store import Role, Store, store_path
     from fastlloyd.federation.store.events import Outcome
 
     if not re.fullmatch(r"[0-9a-f]{32}", run):
         raise StateError(f"--run is {run!r:.80}; expected the 32 hex digits that `fastlloyd status` and the plan show")
+    run_id, ledger = bytes.fromhex(run), HoldersLedger(place())
     with Store.open(store_path(file), role=Role.CLIENT) as store:
-        end = store.history.open_run(bytes.fromhex(run)).end(Outcome.ABORTED, "given up by its owner")
+        if ledger.release_unbegun(store, run_id):
+            typer.echo(f"Run {run} is given up in {ledger.path}: it never began, and nothing had been charged.", err=json)
+            return
+        end = store.history.open_run(run_id).end(Outcome.ABORTED, "given up by its owner")
         store.append([end])
         charged = store.history.runs[end.run_id].charged
+        with suppress(StateError):
+            ledger.follow(store, only_if_there=True)
     if json:
         print_json({"run_id": run, "released": list(end.released), "charged": list(charged)})
     else:
@@ -212,10 +305,79 @@ def release(file: StoreFile, run: RunId, json: Json = False) -> None:
         )
 
 
-def _costs(plans: list[Path], history: "History") -> "dict[bytes, RunCost]":
+def _path(file: Path | None) -> Path:
+    """Return where the ledger or store is that was named, or the holder's own."""
+    from fastlloyd.federation.holder import place
+    from fastlloyd.federation.store import store_path
+
+    return place() if file is None else store_path(file)
+
+
+def _is_there(file: Path | None) -> bool:
+    from fastlloyd.cli.network import has_store
+
+    return _path(None).exists() if file is None else has_store(file)
+
+
+def _to_write(file: Path | None) -> "Store":
+    """Open the holder's ledger, made if needed, or the ledger or client's store that was named."""
+    from fastlloyd.cli.network import client_store
+    from fastlloyd.cli.screen import on_stderr
+    from fastlloyd.federation.holder import HoldersLedger
+
+    return HoldersLedger(_path(None), on_stderr).opened() if file is None else client_store(file)
+
+
+def _limit(
+    dataset: str, epsilon: float, delta: float, unit: str | None, relation: str | None, max_clients: int | None
+) -> "Limit":
+    """Return the event that sets the limit. Raises PlanError or BudgetError naming the option."""
+    from fastlloyd.base.names import choose
+    from fastlloyd.dp.neighboring import MAX_CLIENTS, NeighboringRelation, Neighbours
+    from fastlloyd.federation.admission import check_unit_name
+    from fastlloyd.federation.store.events import LimitSet, UnitLimitSet
+
+    if unit is None and max_clients is not None:
+        raise BudgetError("--max-clients-per-person is about persons; say how they are called with --unit NAME")
+    if unit is None and relation is None:
+        return LimitSet(dataset=dataset, epsilon=epsilon, delta=delta)
+    if unit is not None:
+        check_unit_name(unit)
+    if max_clients is not None and max_clients > MAX_CLIENTS:
+        raise BudgetError(f"--max-clients-per-person is {max_clients}; expected 1 to {MAX_CLIENTS}")
+    spelled = (relation or NeighboringRelation.ADD_OR_REMOVE_ONE.value).replace("-", "_")
+    asked = Neighbours(choose(NeighboringRelation, spelled, "neighboring_relation"), unit, max_clients or 1)
+    return UnitLimitSet(dataset=dataset, epsilon=epsilon, delta=delta, speaks_of=asked)
+
+
+def _check_there(dataset: str, history: "History") -> None:
+    from fastlloyd.federation.ledger import known_datasets
+
+    known = known_datasets(history)
+    if dataset not in known:
+        raise BudgetError(
+            f"data set {unknown_name(dataset, known)}" if known else f"data set {dataset!r:.80} is unknown; there is none"
+        )
+
+
+def _picture(listed: list["Account"], delta: float | None, n_runs: int) -> bytes:
+    """Return the picture of one data set, all of its sums at one delta. Raises BudgetError if there are several."""
+    from fastlloyd.cli import accounts as shown
+    from fastlloyd.reports import budget
+
+    names = sorted({one.dataset for one in listed})
+    if len(names) != 1:
+        raise BudgetError(f"--figure draws one data set, and there are {len(names)}; say which with --dataset NAME")
+    at = listed[0].delta if delta is None else delta
+    left, each = listed[0].left_for(n_runs, delta), f"each of {n_runs} more runs" if n_runs > 1 else "one more run"
+    words = "no limit" if left is None else f"left for {each}: epsilon {shown.down(left)}"
+    return budget.draw(f"{names[0]}, at delta {at:.3g}", [budget.line_of(one, at, n_runs) for one in listed], words)
+
+
+def _costs(plans: list[Path], history: "History") -> "dict[bytes, PlannedCost]":
     """Return what plans cost, by digest. Raises StateError if no run in the store belongs to a plan."""
     from fastlloyd.cli.settings import read_plan
-    from fastlloyd.federation.ledger import run_cost
+    from fastlloyd.federation.ledger import plan_cost
 
     joined = {run.reserved.plan_digest for run in history.runs.values() if run.reserved is not None}
     costs = {}
@@ -223,128 +385,12 @@ def _costs(plans: list[Path], history: "History") -> "dict[bytes, RunCost]":
         plan = read_plan(path)
         if plan.digest not in joined:
             raise StateError(f"--plan {path} has the digest {plan.digest.hex()}; no run in this store is of that plan")
-        costs[plan.digest] = run_cost(plan.mechanism, plan.distance)
+        costs[plan.digest] = plan_cost(plan)
     return costs
-
-
-def _print(listed: list["Account"], title: str) -> None:
-    from fastlloyd.base.precision import rounded_up
-
-    limits = [None if one.limit is None or math.isinf(one.limit.epsilon) else one.limit.epsilon for one in listed]
-    columns = [
-        Column(heading="data set", cells=[one.dataset for one in listed], justify="left"),
-        Column(heading="runs", cells=[f"{len(one.runs)}" + (f" ({one.n_open} open)" if one.n_open else "") for one in listed]),
-        Column(heading="spent", cells=[rounded_up(one.epsilon) for one in listed]),
-        Column(heading="at delta", cells=[f"{one.delta:.3g}" for one in listed]),
-        Column(heading="limit", cells=["none" if limit is None else f"{limit:g}" for limit in limits]),
-        Column(heading="left for one run", cells=["" if one.left is None else _down(one.left) for one in listed]),
-    ]
-    console = terminal.console()
-    terminal.show(console, title, columns)
-    for one in listed:
-        for sentence in _meaning(one):
-            console.print(f"{one.dataset}: {sentence}", soft_wrap=True)
-
-
-def _meaning(one: "Account") -> list[str]:
-    """Explain the row of a data set, in sentences."""
-    from fastlloyd.base.precision import rounded_up
-    from fastlloyd.federation.ledger import ADD
-
-    said = []
-    if one.runs:
-        adding = one.relation is ADD
-        counted, other = ("added or removed", "replaced") if adding else ("replaced", "added or removed")
-        spent = one.otherwise.epsilon(one.delta)
-        also = f"of one {other} it is {rounded_up(spent)}" if math.isfinite(spent) else f"of one {other} no bound is known"
-        said.append(f"spent is counted for one record {counted}; {also}.")
-        if one.otherwise.n_unknown:
-            said.append("a run of an earlier version does not say what it costs there; its plan does: --plan FILE.")
-    first = one.first_limit
-    if one.proviso is not None:
-        said.append(_condition(one.proviso))
-    elif first is not None:
-        said.append(
-            f"all runs together stay within epsilon {first.epsilon:g} at delta {first.delta:g}, however they were chosen: that "
-            "limit was set before the first run."
-        )
-    if one.limit is not None and math.isfinite(one.limit.epsilon):
-        if not one.is_within:
-            said.append("more is spent than the limit has room for; no further run is allowed.")
-        elif (one.left_pure or 0) > (one.left or 0):
-            said.append(f"a run with Laplace noise only may cost {_down(one.left_pure or 0)}.")
-    return said
-
-
-def _condition(proviso: "Proviso") -> str:
-    return f"the sum holds only if nobody chose number or size of the runs by looking at results: {proviso.value}."
-
-
-def _spent(spending: "Spending", delta: float) -> dict[str, Any]:
-    epsilon = spending.epsilon(delta)
-    return {
-        "epsilon": epsilon if math.isfinite(epsilon) else None,
-        "mu_squared": str(spending.mu_squared),
-        "pure_epsilon": str(spending.pure_epsilon),
-        "exchanges_without_bound": spending.n_unknown,
-    }
-
-
-def _summary(one: "Account") -> dict[str, Any]:
-    from fastlloyd.federation.ledger import ADD, REPLACE
-
-    limit, first = one.limit, one.first_limit
-    return {
-        "data_set": one.dataset,
-        "spent": {
-            "epsilon": one.epsilon if math.isfinite(one.epsilon) else None,
-            "delta": one.delta,
-            "mu_squared": str(one.spent.mu_squared),
-            "pure_epsilon": str(one.spent.pure_epsilon),
-            "neighboring_relation": one.relation.value if one.runs else None,
-        },
-        "spent_by_relation": {
-            one.relation.value: _spent(one.spent, one.delta),
-            (REPLACE if one.relation is ADD else ADD).value: _spent(one.otherwise, one.delta),
-        },
-        "limit": None
-        if limit is None or math.isinf(limit.epsilon)
-        else {
-            "epsilon": limit.epsilon,
-            "delta": limit.delta,
-            "holds_all": one.is_within,
-            "left_for_one_run": one.left,
-            "left_for_one_run_with_laplace_noise": one.left_pure,
-        },
-        "holds_whatever_runs_were_chosen_by": {"epsilon": first.epsilon, "delta": first.delta}
-        if first is not None and one.proviso is None
-        else None,
-        "holds_if_runs_were_not_chosen_from_results": one.proviso.value if one.proviso else None,
-        "runs": [
-            {
-                "run_id": run.run_id.hex(),
-                "plan_digest": run.reserved.plan_digest.hex(),
-                "client": run.reserved.client,
-                "epsilon": run.reserved.cost.epsilon,
-                "delta": run.reserved.cost.delta,
-                "exchanges": len(run.reserved.cost.costs),
-                "charged": list(run.charged),
-                "released": list(run.ended.released) if run.ended else [],
-                "outcome": run.ended.outcome.value if run.ended else None,
-                "reason": run.ended.reason if run.ended else None,
-            }
-            for run in one.runs
-            if run.reserved is not None
-        ],
-    }
 
 
 def _position(contents: "Contents") -> dict[str, Any]:
     return {"events": contents.position.length, "head": contents.position.head.hex(), "identity": contents.identity.hex()}
-
-
-def _down(value: float) -> str:
-    return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(value)):.4g}"
 
 
 def _found(history: "History", client: str) -> str:

@@ -9,9 +9,13 @@ import typer
 from fastlloyd.base.files import check_file, write_file
 from fastlloyd.cli.options import (
     FederationOptions,
-    MechanismOptions,
+    MaxClientsPerPerson,
     NetworkOptions,
+    PlanOptions,
+    ProtectedUnit,
     StudyOptions,
+    UnitName,
+    ValueRange,
     in_clustering,
     in_federation,
     in_output,
@@ -26,10 +30,12 @@ HEADING = "# A fastlloyd plan"  # how every plan file begins, so that --force re
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan.", metavar="PLAN", show_default=False)]
 Clients = Annotated[
-    list[str], in_federation(help="Name and cap of records, for a simulation. Once per client.", metavar="NAME:CAP")
+    list[str],
+    in_federation(help="Name and cap of records (or persons), for a simulation. Once each.", metavar="NAME:CAP"),
 ]
 Members = Annotated[
-    list[str], in_federation(help="Public file of a client and its cap of records. Once per client.", metavar="FILE:CAP")
+    list[str],
+    in_federation(help="Public file of a client and its cap of records (or persons). Once each.", metavar="FILE:CAP"),
 ]
 NewMembers = Annotated[
     list[Path],
@@ -63,13 +69,19 @@ SpentStore = Annotated[
     ),
 ]
 SpentOn = Annotated[str | None, in_privacy("--dataset", help="Name of your data set, with --store.", metavar="NAME")]
+KindOfPlan = Annotated[
+    str,
+    in_clustering(
+        "--kind", help="What the plan is for; bounds: to find them privately in --range.", metavar="clustering|bounds"
+    ),
+]
 Json = Annotated[bool, in_output("--json", help="Print it as JSON.")]
 Force = Annotated[bool, in_output("--force", help="Replace an earlier plan.")]
 
 
 def new(
     features: Features,
-    mechanism: MechanismOptions,
+    mechanism: PlanOptions,
     federation: FederationOptions,
     study: StudyOptions,
     network: NetworkOptions,
@@ -77,23 +89,29 @@ def new(
     member: Members = [],  # noqa: B006 - the same
     host: Host = None,
     simulation: Simulation = False,
+    kind: KindOfPlan = "clustering",
+    value_range: ValueRange = None,
+    unit: ProtectedUnit = "record",
+    unit_name: UnitName = None,
+    max_clients_per_person: MaxClientsPerPerson = None,
     out: NewPlan = Path("plan.toml"),
     force: Force = False,
 ) -> None:
-    """Make a plan; --bounds are needed, there are no data to take them from."""
+    """Make a plan; --bounds are needed, or for a plan of kind bounds --range: there are no data to take them from."""
     from msgspec import structs
 
     from fastlloyd.base.names import parse_columns
-    from fastlloyd.cli import settings, terminal
+    from fastlloyd.cli import private_bounds, settings, terminal
+    from fastlloyd.cli.persons import given_persons
     from fastlloyd.errors import PlanError
     from fastlloyd.federation.plan.design import chosen_masks, design_plan
     from fastlloyd.federation.plan.renewal import with_positions
 
     check_file(out, heading=HEADING, force=force)
+    persons = given_persons(unit, unit_name, max_clients_per_person)
     dropouts = federation.max_dropouts or 0
     masks = chosen_masks(settings.given_masks(federation), dropouts)
-    if mechanism.bounds in (None, settings.FROM_DATA):
-        raise PlanError("a plan needs --bounds: public bounds of every feature, chosen without looking at the data")
+    private_bounds.check_kind(kind, mechanism, value_range)
     if mechanism.n_records == settings.FROM_DATA:
         raise PlanError("a plan holds no records to count; leave --n-records out, or state a number")
     if simulation and network.server is not None:
@@ -102,11 +120,11 @@ def new(
     if not simulation:
         settings.check_complete(clients, server)
     clients = with_positions(clients, settings.given_positions(network))
-    domain = settings.given_domain(mechanism.bounds, parse_columns(features), mechanism.scaling, others=None)
     cap = settings.given_cap(mechanism) or sum(c.max_records for c in clients)
-    with terminal.placing(mechanism.n_clusters):
+    of_kind = private_bounds.planned(kind, mechanism, value_range, parse_columns(features), cap, persons)
+    with terminal.placing(mechanism.n_clusters or 0):
         plan = design_plan(
-            settings.given_settings(mechanism, domain, cap),
+            of_kind,
             clients=clients,
             run_id=os.urandom(16),
             server=server,
@@ -132,7 +150,7 @@ def show(file: PlanFile, json: Json = False) -> None:
     from fastlloyd.cli import screen
     from fastlloyd.cli.settings import read_plan
     from fastlloyd.reports.explain import store_in_words
-    from fastlloyd.reports.statement import plan_cautions
+    from fastlloyd.reports.statement import plan_cautions, whole_person
 
     plan = read_plan(file)
     if json:
@@ -149,7 +167,7 @@ def show(file: PlanFile, json: Json = False) -> None:
         "run": plan.run_id,
         **{"study" if what == "name" else what: text for what, text in words.items()},
         "algorithm": m.name,
-        "clusters": str(m.n_clusters),
+        **m.shown(),
         "features": "\n".join(
             f"{name}: {low:g} to {high:g}"
             for name, low, high in zip(m.domain.features, m.domain.lower, m.domain.upper, strict=True)
@@ -157,10 +175,9 @@ def show(file: PlanFile, json: Json = False) -> None:
         "scaling": m.domain.scaling.value,
         "epsilon, delta": f"{m.epsilon:.6g}, {m.delta:.3g}",
         "neighbouring relation": m.neighboring_relation.value,
-        "rounds": f"{len(m.rounds)}, of which {m.n_iterations} move the centroids",
-        "loss": f"estimated, with {float(m.loss_share):.3g} of the budget" if m.loss else "not estimated",
-        "records": f"at most {m.n_records}, planned for {m.n_expected}",
-        "clients": "\n".join(f"{c.name}: at most {c.max_records} records{store_in_words(c)}" for c in plan.clients),
+        "protected": m.unit.a if m.persons is None else whole_person(m.persons),
+        m.unit.many: f"at most {m.n_records}, planned for {m.n_expected}",
+        "clients": "\n".join(f"{c.name}: at most {c.max_records} {m.unit.many}{store_in_words(c)}" for c in plan.clients),
         "trust": plan.trust.value,
         "masks": plan.masks_kind.value,
         "host": plan.host or "none",
@@ -246,7 +263,7 @@ def renew(
 def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str | None:
     """What the reader's own ledger says, in sentences; None if they did not ask."""
     from fastlloyd.errors import StateError
-    from fastlloyd.federation.ledger import check_dataset, outlook
+    from fastlloyd.federation.admission import check_dataset, outlook
     from fastlloyd.federation.store import Role, read, store_path
 
     if store is None and dataset is None:
@@ -255,7 +272,7 @@ def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str 
         raise StateError("--store and --dataset go together: whose ledger, and which of its data sets")
     check_dataset(dataset)
     contents, _ = read(store_path(store))
-    if contents.role is not Role.CLIENT:
+    if contents.role is Role.SERVER:
         raise StateError(f"{store_path(store)} is the store of a server; only clients have records, and a ledger")
     return outlook(contents.history, dataset, plan)
 
@@ -291,20 +308,23 @@ def _timeouts(plan: "Plan") -> dict[str, int]:
 
 
 def _for_machines(plan: "Plan") -> dict[str, Any]:
-    m, issuer = plan.mechanism, plan.issuer
+    from msgspec import structs
+
+    m, issuer, facts = plan.mechanism, plan.issuer, plan.mechanism.facts()
     expires = {certificate.name: certificate.expires.isoformat() for certificate in plan.certificates()}
     return {
         "digest": plan.digest.hex(),
         "run_id": plan.run_id,
         "algorithm": m.name,
-        "n_clusters": m.n_clusters,
+        "n_clusters": facts.get("n_clusters"),
         "features": list(m.domain.features),
         "epsilon": m.epsilon,
         "delta": m.delta,
         "neighboring_relation": m.neighboring_relation.value,
-        "n_iterations": m.n_iterations,
+        "n_iterations": facts.get("n_iterations"),
         "n_rounds": len(m.rounds),
         "n_records": m.n_records,
+        **({} if m.persons is None else {"persons": structs.asdict(m.persons)}),
         "trust": plan.trust.value,
         "masks": plan.masks_kind.value,
         "host": plan.host,

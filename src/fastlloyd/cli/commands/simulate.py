@@ -1,6 +1,7 @@
 """`fastlloyd simulate`: a federated run in this process."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastlloyd.cli.options import (
     Columns,
@@ -8,12 +9,19 @@ from fastlloyd.cli.options import (
     Data,
     Engine,
     FederationOptions,
+    LedgerOptions,
+    MaxClientsPerPerson,
     MechanismOptions,
     MissingCells,
     OutsideBounds,
     ResultOptions,
+    UnitColumn,
+    UnitName,
     in_federation,
 )
+
+if TYPE_CHECKING:
+    from fastlloyd.federation.simulation import Drop
 
 Clients = Annotated[
     int, in_federation("--clients", min=1, max=1000, help="How many clients share the records evenly.", metavar="M")
@@ -33,66 +41,73 @@ def simulate(
     clients: Clients,
     mechanism: MechanismOptions,
     federation: FederationOptions,
+    ledger: LedgerOptions,
     output: ResultOptions,
     columns: Columns = None,
     missing: MissingCells = "refuse",
     outside: OutsideBounds = "clip",
     engine: Engine = None,
     drop: DroppedUploads = None,
+    unit_column: UnitColumn = None,
+    unit_name: UnitName = None,
+    max_clients_per_person: MaxClientsPerPerson = None,
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
     """Split records over clients and run them together in this process, message by message."""
     import os
 
-    from fastlloyd.cli import engines, results, screen, terminal
-    from fastlloyd.cli.settings import (
-        check_options,
-        chosen_trust,
-        given_masks,
-        given_settings,
-        on_grid,
-        public_numbers,
-        read_records,
-    )
+    from fastlloyd.cli import charging, engines, persons, results, screen, terminal
+    from fastlloyd.cli.settings import check_options, given_settings, on_grid, public_numbers, read_records
     from fastlloyd.federation import simulation
     from fastlloyd.federation.plan.design import design_plan
-    from fastlloyd.federation.plan.plan import Masks
     from fastlloyd.mechanisms.answering import check_cap
     from fastlloyd.reports.result import Result
 
     place = results.of_run(output, data, mechanism.n_clusters)
     if compare_non_private:
         results.check_comparison(mechanism)
-    check_options(mechanism, missing, outside)
+    till = charging.Till.of(ledger, by="simulate")
+    of = persons.persons_in(unit_column, unit_name, max_clients_per_person)
+    persons.check_alone(unit_column, engine)
+    check_options(mechanism, missing, outside, of)
     names = [f"client-{i}" for i in range(1, clients + 1)]
     dropped = [simulation.parse_drop(text, names) for text in drop or ()]
-    trust = chosen_trust(mechanism, federation)
-    masks = given_masks(federation) or (Masks.GROUP if dropped else None)  # who is dropped is missing from a round
+    terms = _terms(mechanism, federation, dropped)
     with engines.named(engine) as workers:
-        records = read_records(data, columns, missing, in_passes=workers is not None)
-        domain, n_records, leaks = public_numbers(mechanism, records, missing)
+        records = read_records(mechanism.bounds, data, columns, missing, in_passes=workers is not None, unit=unit_column)
+        domain, n_records, leaks = public_numbers(mechanism, records, missing, of)
         X = on_grid(records, domain, outside)
         roster, identities = simulation.roster(names, n_records)
-        settings = given_settings(mechanism, domain, n_records)
+        settings = given_settings(mechanism, domain, n_records, of)
         with terminal.placing(mechanism.n_clusters):
-            plan = design_plan(
-                settings,
-                clients=roster,
-                run_id=os.urandom(16),
-                trust=trust,
-                max_dropouts=len({drop.client for drop in dropped})
-                if federation.max_dropouts is None
-                else federation.max_dropouts,
-                max_colluding=federation.max_colluding,
-                ring_bits=federation.ring_bits,
-                masks=masks,
-            )
+            plan = design_plan(settings, clients=roster, run_id=os.urandom(16), **terms)
+        simulation.check_drops(plan, dropped)
         with (
-            terminal.at_work(f"{clients} clients at work", plan.mechanism),
+            terminal.at_work(f"{clients} clients at work", plan.clustering),
             engines.answering(records, X, outside, workers) as whole,
         ):
-            check_cap(whole.count(), n_records)
-            parts = simulation.split(whole, clients, settings.public_seed)
-            run = simulation.simulate(plan, identities, parts, drops=dropped)
+            if of is None:
+                check_cap(whole.count(), n_records)
+                parts = simulation.split(whole, clients, settings.public_seed)
+            else:
+                parts = persons.split(plan, records, X)
+            with till.charged(plan.mechanism, leaks, plan=plan) as charged:
+                charged.drawing(plan.mechanism.n_rounds - 1)  # sessions draw where they like
+                run = simulation.simulate(plan, identities, parts, drops=dropped)
     result = Result.of_run(plan, run, leaks=leaks, cautions=(screen.DROPPED,) if dropped else ())
-    results.end(result, output, place, records, X, with_comparison=compare_non_private)
+    results.end(result, output, place, records, X, with_comparison=compare_non_private, remarks=charged.said)
+
+
+def _terms(mechanism: MechanismOptions, federation: FederationOptions, dropped: "Sequence[Drop]") -> dict[str, Any]:
+    """What `design_plan` is told of the federation, by its keywords. Raises PlanError."""
+    from fastlloyd.cli.settings import chosen_trust, given_masks
+    from fastlloyd.federation.plan.plan import Masks
+
+    absent = len({drop.client for drop in dropped})
+    return {
+        "trust": chosen_trust(mechanism, federation),
+        "max_dropouts": absent if federation.max_dropouts is None else federation.max_dropouts,
+        "max_colluding": federation.max_colluding,
+        "ring_bits": federation.ring_bits,
+        "masks": given_masks(federation) or (Masks.GROUP if dropped else None),  # who is dropped is missing from a round
+    }

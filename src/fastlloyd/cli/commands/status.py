@@ -8,6 +8,7 @@ import typer
 from fastlloyd.cli import terminal
 from fastlloyd.cli.options import in_output
 from fastlloyd.cli.terminal import Column, print_json
+from fastlloyd.errors import StateError
 
 JOINING = "joining"
 SHOWN_CLIENTS = 12
@@ -22,6 +23,8 @@ def status(store: StoreFile, json: Json = False) -> None:
 
     path = store_path(store)
     contents, events = read(path)
+    if contents.role is Role.HOLDER:
+        raise StateError(f"{path} is a ledger, which takes no part in runs; `fastlloyd ledger show` says what is in it")
     runs = _runs(contents.history, events)
     if json:
         print_json({"role": contents.role.value, "events": contents.position.length, "runs": runs})

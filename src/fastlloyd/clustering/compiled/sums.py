@@ -1,6 +1,4 @@
-"""Sums and counts of the records of each cluster, by the labels of `distances.py`; sums of clipped offsets, by given labels."""
-
-from typing import Any
+"""Sums and counts of the records of each cluster, by the labels of `distances.py` or by given ones."""
 
 import numpy as np
 from numba import types
@@ -13,7 +11,6 @@ from fastlloyd.clustering.compiled.jit import (
     INTEGER,
     REAL,
     RECORDS,
-    TABLE,
     Labels,
     Points,
     helper,
@@ -25,7 +22,6 @@ Totals = NDArray[np.int32]
 _Unsigned = NDArray[np.uint32]  # labels of which the compiler need not expect that one is negative
 MASKED_ROWS = 2048  # of records: they, two features of theirs and their labels stay in the innermost cache
 _GIVEN, _TOTALS = read(types.int32, 1), types.int32[:, ::1]
-_OFFSETS = (_GIVEN, INTEGER, INTEGER, read(REAL, 2), REAL, REAL, TABLE)
 
 
 @kernel(types.int64[:, ::1](RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, REAL, INTEGER))
@@ -143,38 +139,6 @@ def _two_by_four(x: Points, y: Points, owners: Labels, c: int) -> tuple[tuple[np
         y2 = np.int32(y2 + (v if owner == c2 else none))
         y3 = np.int32(y3 + (v if owner == c3 else none))
     return (x0, y0), (x1, y1), (x2, y2), (x3, y3)
-
-
-@kernel(*(REAL(read(x, 2, "A"), *_OFFSETS) for x in (types.int32, types.int64)), exact=False)
-def add_clipped_offsets(
-    X: Any, labels: Labels, start: int, stop: int, centroids: FloatArray, radius: float, units: float, sums: FloatArray
-) -> float:
-    """Add clip(x - centroid) of the records X[start:stop] to the sums (k, d) of their labels; return the largest squared norm.
-
-    X : int32 or int64 (n, d), of any memory order. All sums are integers below 2**53, exact in any order. Every operation is
-    rounded as it is written, and none is left out or merged with another: with IEEE 754's roots and quotients the integers are
-    those of `mechanisms/queries/clipping.py`, whose proof they share.
-    """
-    d = centroids.shape[1]
-    z = np.empty(d)
-    largest = 0.0
-    for r in range(start, stop):
-        centroid, total = centroids[labels[r]], sums[labels[r]]
-        square = 0.0
-        for j in range(d):
-            z[j] = np.float64(X[r, j]) - centroid[j]
-            square += z[j] * z[j]
-        root = np.floor(np.sqrt(square))  # the integer root or one more: then the square is no square, and this is its ceiling
-        if root * root < square:
-            root += 1.0
-        length = max(root, radius)
-        square = 0.0
-        for j in range(d):
-            clipped = np.trunc(z[j] * units / length)
-            total[j] += clipped
-            square += clipped * clipped
-        largest = max(largest, square)
-    return largest
 
 
 @helper

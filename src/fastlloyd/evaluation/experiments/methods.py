@@ -153,7 +153,7 @@ def _federated(settings: Settings[AnyAlgorithm], problem: Problem, setting: Sett
     )
     parts = split(LocalRecords(problem.domain, problem.grid), setting.clients, setting.public_seed)
     result = simulate(plan, identities, parts, noise=SeededNoise(setting.noise_seed))
-    return plan.mechanism, result.clustering
+    return plan.clustering, result.clustering
 
 
 def _settings(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> Settings[AnyAlgorithm]:

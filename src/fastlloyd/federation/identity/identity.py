@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from fastlloyd.base.files import read_private, write_private
+from fastlloyd.base.names import NAME
 from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.base.sealed_toml import from_toml, load_text, to_toml
 from fastlloyd.errors import IdentityError, PlanError, RemoteProtocolError
@@ -25,7 +26,6 @@ from fastlloyd.federation.identity.certificates import make_certificate, parse_c
 from fastlloyd.federation.identity.parties import Client, Server
 from fastlloyd.federation.secagg.keys import Identity, verify
 from fastlloyd.federation.secagg.masks import Secret
-from fastlloyd.mechanisms.mechanism import NAME
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey

@@ -7,10 +7,11 @@ from datetime import datetime
 
 import msgspec
 
+from fastlloyd.base.names import NAME
 from fastlloyd.errors import DataError, IdentityError, PlanError
 from fastlloyd.federation.identity.certificates import Authority, Certificate, fingerprint, parse_authority, parse_certificate
 from fastlloyd.federation.positions import KnownStore
-from fastlloyd.mechanisms.mechanism import NAME
+from fastlloyd.mechanisms.persons import RECORD, Unit
 
 MAX_CLIENTS = 1000
 MAX_TIMEOUT = 7 * 24 * 3600  # seconds
@@ -18,7 +19,7 @@ ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One organisation: its name and its cap of records; empty until they are known, the keys it is known by.
+    """One organisation: its name and its cap of records, or of persons; empty until they are known, the keys it is known by.
 
     signing_key : Ed25519, 64 hex digits. certificate : of the channel (TLS), base64 of DER; it names the signing key too.
     store : where its store stood when a server last saw it; None, which is left out of the digest, if the plan does not say.
@@ -35,12 +36,12 @@ class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """SHA-256 of the certificate, 64 hex digits, or nothing."""
         return fingerprint(self.certificate)
 
-    def check_cap(self, n_records: int) -> None:
-        """Raise DataError if it has more records than its cap; the message does not say how many."""
-        if n_records > self.max_records:
+    def check_cap(self, n: int, unit: Unit = RECORD) -> None:
+        """Raise DataError if it has more records, or persons, than its cap; the message does not say how many."""
+        if n > self.max_records:
             raise DataError(
-                f"client {self.name!r} has more records than its cap, max_records {self.max_records}; "
-                "agree on a higher cap, or leave records out at random"
+                f"client {self.name!r} has more {unit.many} than its cap, max_records {self.max_records}; "
+                f"agree on a higher cap, or leave {unit.many} out at random"
             )
 
 

@@ -13,13 +13,13 @@ from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Client, Plan, Serve
 from fastlloyd.federation.plan.quorum import Masks
 from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION, TrustMode, aliasing_slack
 from fastlloyd.mechanisms.catalogue import design
-from fastlloyd.mechanisms.mechanism import MAX_COUNT_BITS
+from fastlloyd.mechanisms.private_run import MAX_COUNT_BITS
 from fastlloyd.mechanisms.rounds import SCALE_UNITS
-from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
+from fastlloyd.mechanisms.settings import RunSettings
 
 
 def design_plan(
-    settings: Settings[AnyAlgorithm],
+    settings: RunSettings,
     *,
     clients: tuple[Client, ...],
     run_id: bytes,
@@ -41,16 +41,22 @@ def design_plan(
     `chosen_masks` has it. host : the client on whose machine the server runs.
     """
     kind = chosen_masks(masks, max_dropouts)
+    persons = settings.persons
+    if persons is not None and persons.max_clients > len(clients):
+        raise PlanError(
+            f"{persons.unit.a} is to be at up to {persons.max_clients} clients, and there are {len(clients)}; say at how many "
+            f"one {persons.name} can be at most"
+        )
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding
     mechanism = design(settings)
-    if trust is TrustMode.CLIENT_NOISE and settings.algorithm.noise is Noise.GAUSSIAN:
+    if trust is TrustMode.CLIENT_NOISE and settings.noise is Noise.GAUSSIAN:
         M = len(clients)
         h = max(1, kind.quorum(M, M, max_dropouts, max_colluding).shares)
         slack = aliasing_slack(settings.epsilon, mechanism.n_released, h)
         settings = msgspec.structs.replace(settings, delta_slack=slack)
         count_bits = _count_bits(design(settings).count_scales, h)
         mechanism = design(msgspec.structs.replace(settings, count_bits=count_bits))
-    return Plan(
+    plan = Plan(
         protocol_version=PROTOCOL_VERSION,
         run_id=run_id.hex(),
         trust=trust,
@@ -66,6 +72,8 @@ def design_plan(
         masks=kind,
         host=host,
     )
+    mechanism.check_noise([plan.total_scales(round) for round in mechanism.rounds])
+    return plan
 
 
 def chosen_masks(masks: Masks | None, max_dropouts: int) -> Masks:

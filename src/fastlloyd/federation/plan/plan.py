@@ -36,8 +36,9 @@ from fastlloyd.federation.plan.shares import (
     share_scales,
 )
 from fastlloyd.federation.secagg.ring import NOTHING, Load, Ring, RingLoad, choose_ring
-from fastlloyd.mechanisms.catalogue import AnyMechanism
-from fastlloyd.mechanisms.mechanism import Clustering
+from fastlloyd.mechanisms.catalogue import AnyPlanned
+from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.rounds import Round, draw, sqrt_up
 from fastlloyd.mechanisms.uncertainty import LossEstimate, NoiseDeviation, loss_estimate, noise_deviation
 
@@ -99,7 +100,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_colluding: int
     ring_bits: int
     clients: tuple[Client, ...]
-    mechanism: AnyMechanism
+    mechanism: AnyPlanned
     server: Server = Server()
     timeouts: Timeouts = Timeouts()
     authority: str | None = None
@@ -115,10 +116,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         check_issued(self.clients, self.server, self.issuer)
         total, n_records = sum(client.max_records for client in self.clients), self.mechanism.n_records
         if total > n_records:
-            raise PlanError(f"the clients' caps add up to {total}, above n_records {n_records}; lower a cap or raise n_records")
+            counted = f" ({m.unit.a} counts once at each client)" if (m := self.mechanism).persons else ""
+            raise PlanError(
+                f"the clients' caps add up to {total}{counted}, above n_records {n_records}; lower a cap or raise n_records"
+            )
         _check_trust(self)
         _check_masks(self)
         choose_ring(ring_load(self), self.ring_bits, self.mechanism.domain.fraction_bits)
+
+    @property
+    def clustering(self) -> Mechanism:
+        """The mechanism, where the plan is for a clustering."""
+        if not isinstance(self.mechanism, Mechanism):
+            raise TypeError(f"this plan is for {self.mechanism.aim}, and no clustering")
+        return self.mechanism
 
     @property
     def n_clients(self) -> int:
@@ -304,18 +315,18 @@ def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
     That is sqrt(n_included / h) times what the guarantee needs (see `explain.noise_factor`), shares being rounded up.
     """
     if plan.trust is TrustMode.SERVER_NOISE:
-        return noise_deviation(plan.mechanism)
+        return noise_deviation(plan.clustering)
     sums, counts = plan.deviations(plan.mechanism.rounds[-1], n_included)
-    return NoiseDeviation(sums=sums, counts=counts / 2**plan.mechanism.count_bits)
+    return NoiseDeviation(sums=sums, counts=counts / 2**plan.mechanism.number_bits)
 
 
 def loss_estimate_of_run(plan: Plan, clustering: Clustering, n_included: int) -> LossEstimate | None:
     """The loss of a run whose round for the loss included `n_included` clients; None where the plan does not ask for it."""
-    loss = plan.mechanism.loss
-    if plan.trust is TrustMode.SERVER_NOISE or loss is None:
-        return loss_estimate(plan.mechanism, clustering)
-    (deviation,) = plan.deviations(loss, n_included)
-    return loss_estimate(plan.mechanism, clustering, deviation * loss.unit(plan.mechanism.domain.fraction_bits))
+    m = plan.clustering
+    if plan.trust is TrustMode.SERVER_NOISE or m.loss is None:
+        return loss_estimate(m, clustering)
+    (deviation,) = plan.deviations(m.loss, n_included)
+    return loss_estimate(m, clustering, deviation * m.loss_unit)
 
 
 def ring_load(plan: Plan) -> RingLoad:
@@ -325,7 +336,9 @@ def ring_load(plan: Plan) -> RingLoad:
         [Load(part.bound, scale) for part, scale in zip(m.parts(round), plan.total_scales(round), strict=True)]
         for round in set(m.rounds)
     ]
-    sums, counts, others = NOTHING, NOTHING, set[Load]()
+    sums, counts, loss, others = NOTHING, NOTHING, NOTHING, set[Load]()
+    for round in m.all_rounds[len(m.rounds) :]:
+        loss = Load(m.parts(round)[0].bound, *plan.total_scales(round))
     if m.sums_are_in_grid_units:
         sums, counts = (Load(*map(max, zip(*each, strict=True))) for each in zip(*loads, strict=True))
     else:
@@ -334,7 +347,7 @@ def ring_load(plan: Plan) -> RingLoad:
         n_records=m.n_records,
         sums=sums,
         counts=counts,
-        loss=Load(m.loss.cap, *plan.total_scales(m.loss)) if m.loss else NOTHING,
+        loss=loss,
         others=tuple(sorted(others)),
         n_rounding_terms=plan.n_draws(plan.n_clients),
         n_released=m.n_released,
@@ -366,6 +379,10 @@ def _check_run(plan: Plan) -> None:
         raise PlanError("run_id is not 32 hex digits; make a new plan")
     if plan.ring_bits not in (32, 64):
         raise PlanError(f"ring_bits is {plan.ring_bits}; expected 32 or 64")
+    if plan.mechanism.persons is not None and plan.ring_bits != 64:
+        raise PlanError(
+            f"ring_bits is {plan.ring_bits}; expected 64, as {plan.mechanism.unit.many} are protected, whose shares need room"
+        )
 
 
 def _check_trust(plan: Plan) -> None:
@@ -375,6 +392,7 @@ def _check_trust(plan: Plan) -> None:
     if not 0 <= plan.max_dropouts < M:
         raise PlanError(f"max_dropouts is {plan.max_dropouts}; expected 0 to {M - 1} with {M} clients")
     if plan.trust is TrustMode.SERVER_NOISE:
+        _check_server_noise(m)
         if plan.max_colluding != 0:
             raise PlanError("max_colluding is for client-noise; server-noise holds against any number of clients: set it to 0")
         return
@@ -398,6 +416,14 @@ def _check_trust(plan: Plan) -> None:
     if aliasing_slack(m.epsilon, m.n_released, plan.n_shares) > m.delta_slack:
         raise PlanError(
             f"delta_slack is {m.delta_slack}, too small to add up {plan.n_shares} shares of noise; design the plan anew"
+        )
+
+
+def _check_server_noise(m: AnyRun) -> None:
+    if not m.bears_server_noise:
+        raise PlanError(
+            f"trust is server-noise; expected client-noise to find {m.aim}: the next plan publishes them, and a server that "
+            "adds the noise would read exact answers off them"
         )
 
 

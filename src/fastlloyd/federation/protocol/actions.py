@@ -12,6 +12,7 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.federation.protocol.messages import Message
 from fastlloyd.federation.secagg.masks import Secret
 from fastlloyd.mechanisms.mechanism import Clustering
+from fastlloyd.mechanisms.private_run import Found
 
 SERVER: Final = "(server)"
 """Where clients send. No client can have this name: brackets are not allowed in one."""
@@ -56,17 +57,24 @@ class Keep(Secret):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientResult:
-    """What a client ends with: the same centroids, bit for bit, at every client that finishes.
+    """What a client ends with: the same, bit for bit, at every client that finishes.
 
-    included : per round, the names of the clients in the sum, in the order of the plan; unconfirmed : those of the last round
-    that did not confirm in time that they ended with the same centroids; doubtful : the rounds, from 1, whose noisy sums cannot
-    come from records and the planned noise (`mechanisms/doubt.py`).
+    found : what the plan's mechanism found. included : per round, the names of the clients in the sum, in the order of the
+    plan; unconfirmed : those of the last round that did not confirm in time that they ended with the same; doubtful : the
+    rounds, from 1, whose noisy sums cannot come from records and the planned noise (`mechanisms/doubt.py`).
     """
 
-    clustering: Clustering
+    found: Found
     included: tuple[tuple[str, ...], ...]
     unconfirmed: tuple[str, ...]
     doubtful: tuple[int, ...] = ()
+
+    @property
+    def clustering(self) -> Clustering:
+        """What was found, where the plan is for a clustering."""
+        if not isinstance(self.found, Clustering):
+            raise TypeError("this run was no clustering")
+        return self.found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

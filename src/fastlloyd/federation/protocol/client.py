@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.repeatable import check_private
@@ -99,7 +100,7 @@ class ClientSession(Secret):
         plan.check_current()
         check_private(noise)
         client = plan.client(name)
-        self._records = CappedRecords(records, plan.mechanism.domain, client.check_cap)
+        self._records = CappedRecords(records, plan.mechanism, partial(client.check_cap, unit=plan.mechanism.unit))
         if identity.public.hex() != client.signing_key:
             raise PlanError(f"this identity is not the one whose signing_key the plan lists for client {name!r}")
         self.plan, self.name, self.state = plan, name, ClientState.NEW

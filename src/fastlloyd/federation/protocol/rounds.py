@@ -21,8 +21,7 @@ from fastlloyd.federation.secagg.masks import UPLOAD_NONCE_BYTES, MaskContext, R
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, open_parameters, seal_parameters
 from fastlloyd.mechanisms.answering import CappedRecords
 from fastlloyd.mechanisms.doubt import is_doubtful
-from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
-from fastlloyd.mechanisms.queries.relative import centroids_digest
+from fastlloyd.mechanisms.private_run import AnyRun, Found
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
 
@@ -56,7 +55,7 @@ class ClientRounds:
         self._doubtful: list[int] = []
         self._nonce = b""
         self._proposed = False
-        self._mechanism: Mechanism = plan.mechanism
+        self._mechanism: AnyRun = plan.mechanism
         self._state = self._mechanism.start()
         self._awaiting: tuple[Answer, AnswerNoise] | None = None  # opened, and the state after it has not come yet
         self._enter_round()
@@ -174,8 +173,8 @@ class ClientRounds:
         self._enter_round()
 
     def confirm(self) -> Confirmation:
-        """The client's word on the transcript and the centroids it ended with."""
-        mac = self._ending(self._clustering()).confirmation(self.name)
+        """The client's word on the transcript and on what it ended with."""
+        mac = self._ending(self._found()).confirmation(self.name)
         return Confirmation(mac, self._keys.own.sign(self._keys.key_set.confirmation(self.name, mac)))
 
     def conclude(self, confirmations: Confirmations) -> ClientResult:
@@ -183,12 +182,12 @@ class ClientRounds:
 
         Two groups that a lying server leads to different results cannot both be that large; see `Masks.quorum` for when.
         """
-        clustering, last = self._clustering(), self._included[-1]
+        found, last = self._found(), self._included[-1]
         names = [name for name, _, _ in confirmations.confirmed]
         self.roster.check_members("the list of confirmations", names, self._caps, 0)
         for name, mac, signature in confirmations.confirmed:
             self._keys.key_set.check_confirmation(name, Confirmation(mac, signature))
-        if others := self._ending(clustering).differing({name: mac for name, mac, _ in confirmations.confirmed}):
+        if others := self._ending(found).differing({name: mac for name, mac, _ in confirmations.confirmed}):
             raise RemoteProtocolError(
                 f"client {others[0]!r} ended the run with other messages or other centroids; do not use them"
             )
@@ -199,7 +198,7 @@ class ClientRounds:
                 f"{len(last) - len(unconfirmed)} clients of the last round confirmed the result; at least {needed} are needed"
             )
         included, doubtful = tuple(self._included), tuple(self._doubtful)
-        return ClientResult(clustering=clustering, included=included, unconfirmed=unconfirmed, doubtful=doubtful)
+        return ClientResult(found=found, included=included, unconfirmed=unconfirmed, doubtful=doubtful)
 
     def unfinished(self) -> Unfinished | None:
         """What the rounds so far have led to; None without centroids. A sum whose parameters never came does not count."""
@@ -210,13 +209,14 @@ class ClientRounds:
         doubtful = tuple(number for number in self._doubtful if number <= len(settled))
         return Unfinished(centroids=centroids, included=tuple(settled), doubtful=doubtful)
 
-    def _clustering(self) -> Clustering:
+    def _found(self) -> Found:
         if self.state is not ClientState.CONFIRMING:
             raise LocalProtocolError("a client confirms its result after the last round, not before")
-        return self._mechanism.clustering(self._state)
+        found: Found = self._mechanism.result(self._state)
+        return found
 
-    def _ending(self, clustering: Clustering) -> Ending:
-        return Ending(self._keys.group_key, self._context(), centroids_digest(clustering.centroids))
+    def _ending(self, found: Found) -> Ending:
+        return Ending(self._keys.group_key, self._context(), found.digest)
 
     def _context(self) -> RoundContext:
         return RoundContext(

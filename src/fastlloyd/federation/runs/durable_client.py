@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Self
 
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import RemoteProtocolError, StateError
-from fastlloyd.federation import ledger
+from fastlloyd.federation.admission import DataSet, check, reserve
 from fastlloyd.federation.fingerprint import Fingerprint
+from fastlloyd.federation.holder import HoldersLedger
+from fastlloyd.federation.ledger import plan_cost
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import Action, ClientResult, Ended, Finish, Keep, Record, Send
@@ -17,7 +20,16 @@ from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.runs.steps import Again, Clock, DurableParty, check_goes_on
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.store import LogPosition, Role, Store
-from fastlloyd.federation.store.events import Event, ExchangeCharged, Outcome, Reservation, RunReserved, recorded
+from fastlloyd.federation.store.events import (
+    Event,
+    ExchangeCharged,
+    Outcome,
+    PersonRunReserved,
+    Reservation,
+    RunEnded,
+    RunReserved,
+    recorded,
+)
 from fastlloyd.mechanisms.answering import Records
 
 
@@ -30,9 +42,16 @@ class DurableClient(DurableParty):
     finds it again.
     """
 
-    def __init__(self, session: ClientSession, store: Store, identity: Identity, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self,
+        session: ClientSession,
+        store: Store,
+        identity: Identity,
+        clock: Clock = time.monotonic,
+        holder: HoldersLedger | None = None,
+    ) -> None:
         super().__init__(session.plan, store, clock)
-        self._session, self._identity = session, identity
+        self._session, self._identity, self._holder = session, identity, holder
         self._signed: SignedPosition | None = None
 
     @classmethod
@@ -44,19 +63,21 @@ class DurableClient(DurableParty):
         *,
         identity: Identity,
         store: Store,
-        dataset: str,
+        dataset: DataSet,
         fingerprint: Fingerprint,
         noise: NoiseSource,
         random_bytes: Callable[[int], bytes],
         clock: Clock = time.monotonic,
+        holder: HoldersLedger | None = None,
     ) -> Self:
         """Reserve what the run may cost on the data set and join it, or take it up where an earlier process left it.
 
-        fingerprint : of the records in original units. Other parameters as `ClientSession`.
+        fingerprint : of the records in original units. holder : the ledger that counts all runs on the records, beside the
+        store, which counts those of this client. Other parameters as `ClientSession`.
 
         Raises
         ------
-        BudgetError : the data set's limit is too low, or the records are known under another name.
+        BudgetError : a limit of the data set is too low, or the records are known under another name.
         StateError : the run has ended for this store, or was begun with another plan, name or records; or the plan knows more
             events of the store than it holds.
         PlanError, DataError : as `ClientSession`.
@@ -64,7 +85,9 @@ class DurableClient(DurableParty):
         store.check_owner(Role.CLIENT, identity.public)
         reserved = reservation(store, plan, name, dataset=dataset, fingerprint=fingerprint)
         session = ClientSession(plan, name, records, identity=identity, noise=noise, random_bytes=random_bytes)
-        client = cls(session, store, identity, clock)
+        client = cls(session, store, identity, clock, holder)
+        if holder is not None:
+            holder.enter(dataset, store, reserved, client._run_id)
         if reserved is not None:
             client._commit(session.start(), first=[reserved])
         else:
@@ -160,6 +183,7 @@ class DurableClient(DurableParty):
                 self._store.append([run.end(Outcome.FINISHED)])
             case Ended(reason):
                 self._store.append([run.end(Outcome.ABORTED, reason)])
+        self._tell_holder()
 
     def _commit(self, actions: Sequence[Action], first: Sequence[Event] = ()) -> list[Send | Finish]:
         events, messages, secrets = list(first), [], {}
@@ -179,10 +203,18 @@ class DurableClient(DurableParty):
         if events:
             self._append(events, messages, secrets)
         self._log.write(messages)
+        if any(isinstance(event, RunEnded) for event in events):
+            self._tell_holder()
         return [action for action in actions if isinstance(action, Send | Finish)]
 
+    def _tell_holder(self) -> None:
+        """Tell the holder's ledger that the run has ended. If that fails, it counts in full until the ledger hears of it."""
+        if self._holder is not None:
+            with suppress(StateError):
+                self._holder.follow(self._store)
 
-def check_may_join(store: Store, plan: Plan, name: str, *, dataset: str) -> Reservation | None:
+
+def check_may_join(store: Store, plan: Plan, name: str, *, dataset: DataSet) -> Reservation | None:
     """The event with which this client has joined the run; None if it has not. Raises what `reservation` raises of any records.
 
     To be asked before a long pass over them.
@@ -191,7 +223,7 @@ def check_may_join(store: Store, plan: Plan, name: str, *, dataset: str) -> Rese
         store.check_remembered(LogPosition(known.length, bytes.fromhex(known.head)), "the plan")
     run = store.history.runs.get(bytes.fromhex(plan.run_id))
     if run is None:
-        ledger.check(store.history, dataset, ledger.run_cost(plan.mechanism, plan.distance))
+        check(store.history, dataset.name, plan_cost(plan, dataset.rows_are))
         return None
     check_goes_on(run, " for this client")
     begun = run.reserved
@@ -199,20 +231,29 @@ def check_may_join(store: Store, plan: Plan, name: str, *, dataset: str) -> Rese
         raise StateError(f"run {plan.run_id} was begun with another plan of the same run id; ask for the plan that was agreed")
     if begun.client != name:
         raise StateError(f"run {plan.run_id} was begun as client {begun.client!r}, not as {name!r}")
-    if begun.dataset != dataset:
+    if begun.dataset != dataset.name:
         raise StateError(f"run {plan.run_id} was begun with --dataset {begun.dataset}; go on with the same name")
     return begun
 
 
-def reservation(store: Store, plan: Plan, name: str, *, dataset: str, fingerprint: Fingerprint) -> RunReserved | None:
+def reservation(
+    store: Store, plan: Plan, name: str, *, dataset: DataSet, fingerprint: Fingerprint
+) -> RunReserved | PersonRunReserved | None:
     """The event with which this client joins the run; None if it has joined it, and may take it up again. Nothing is stored.
 
     Raises BudgetError and StateError as `DurableClient.join`.
     """
     begun = check_may_join(store, plan, name, dataset=dataset)
     if begun is None:
-        return ledger.reserve(store.history, plan, client=name, dataset=dataset, fingerprint=fingerprint)
-    is_same = fingerprint.is_of(begun)
+        return reserve(
+            store.history,
+            plan,
+            client=name,
+            dataset=dataset.name,
+            fingerprint=fingerprint,
+            rows_are=dataset.rows_are,
+        )
+    is_same = fingerprint.goes_on_with(begun)
     if is_same is None:
         raise StateError(
             f"run {plan.run_id} was begun by an earlier version of fastlloyd, and whether this file, which is large, holds the "
@@ -220,6 +261,7 @@ def reservation(store: Store, plan: Plan, name: str, *, dataset: str, fingerprin
         )
     if not is_same:
         raise StateError(
-            f"run {plan.run_id} was begun with other records; go on with the same file, columns and treatment of missing cells"
+            f"run {plan.run_id} was begun with other records or ids; go on with the same file, columns and treatment of "
+            "missing cells"
         )
     return None

@@ -57,9 +57,12 @@ class Store:
         self._position, self._history = self._contents.position, self._contents.history
 
     @classmethod
-    def create(cls, path: Path, *, role: Role, identity: bytes) -> Self:
-        """Make the store of the party with this public signing key (32 bytes) and open it; StateError if the file exists."""
-        lock = Lock(path)
+    def create(cls, path: Path, *, role: Role, identity: bytes, patience: float = 0.0) -> Self:
+        """Make the store of the party with this public signing key (32 bytes) and open it; StateError if the file exists.
+
+        patience : seconds to wait for another process that has it.
+        """
+        lock = Lock(path, patience)
         try:
             files.create(path, role=role, identity=identity)
         except BaseException:
@@ -68,18 +71,19 @@ class Store:
         return cls(path, lock)
 
     @classmethod
-    def open(cls, path: Path, *, role: Role | None = None, identity: bytes | None = None) -> Self:
+    def open(cls, path: Path, *, role: Role | None = None, identity: bytes | None = None, patience: float = 0.0) -> Self:
         """Open a store, verify all of it, and see whether it is that of `role` and `identity` (None: whosever it is).
 
-        Raises StateError if another process has it, if it is damaged, another's, or open to others than its owner.
+        patience : seconds to wait for another process that has it. Raises StateError if one has it still, if the store is
+        damaged, another's, or open to others than its owner.
         """
         files.check_access(path)
-        return cls(path, Lock(path), role, identity)
+        return cls(path, Lock(path, patience), role, identity)
 
     def check_owner(self, role: Role | None, identity: bytes | None) -> None:
         """Raise StateError unless the store is that of `role` and `identity`, where they are given."""
         if role not in (None, self.role):
-            raise StateError(f"{self.path} is the store of a {self.role.value}; expected that of a {role.value}")
+            raise StateError(f"{self.path} is {self.role.store}; expected {role.store}")
         if identity not in (None, self.identity):
             raise StateError(
                 f"{self.path} belongs to the signing key {self.identity.hex()[:16]}..., not to {identity.hex()[:16]}...; "
@@ -134,7 +138,7 @@ class Store:
         """The key of fingerprints, 32 bytes, drawn when a client's store was made; it never leaves the store."""
         key = self.secrets(FOR_EVER).get(FINGERPRINT_KEY)
         if key is None:
-            raise StateError(f"{self.path} is the store of a server, which has no records to know again")
+            raise StateError(f"{self.path} is {self.role.store}, and only a client's knows records again")
         return key
 
     def append(self, events: Sequence[Event], *, messages: Sequence[bytes] = (), secrets: Secrets | None = None) -> None:

@@ -9,38 +9,39 @@ the store's own.
 
 import enum
 import hashlib
-import math
 import re
 from contextlib import suppress
 from fractions import Fraction
-from typing import Annotated, Final
+from functools import lru_cache
+from typing import Annotated, Final, Self
 
 import msgspec
 from msgspec import Meta
 
-from fastlloyd.base.precision import exact, round_up, working_precision
-from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import StateError
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.messages import Digest, Message, Name, Reason, RoundNumber, RunId, message_digest
+from fastlloyd.federation.store.costs import MAX_EXCHANGES, EarlierRunCost, PersonRunCost, Positive, RunCost, Share
 
-MAX_EXCHANGES: Final = 1000
 MAX_LENGTH: Final = 1 << 53
 SALT_BYTES: Final = 16
 FRACTION: Final = re.compile(r"[0-9]{1,400}(/[0-9]{1,400})?")  # not below 0; more digits than any exchange of any mechanism has
 _STORE_LABEL = b"fastlloyd/v1/store"
 _EVENT_LABEL = b"fastlloyd/v1/event"
-_BITS = 170
-
-Positive = Annotated[float, Meta(gt=0)]
-Share = Annotated[float, Meta(ge=0, lt=1)]
 
 
 class Role(enum.Enum):
-    """Whose store it is: a client's holds a ledger, a server's the positions of its clients."""
+    """Whose store it is: a client's holds its runs, a server's the positions of its clients, a holder's all runs on records."""
 
     CLIENT = "client"
     SERVER = "server"
+    HOLDER = "holder"
+
+    @property
+    def store(self) -> str:
+        """What a store of this role is called."""
+        return "a ledger" if self is Role.HOLDER else f"the store of a {self.value}"
 
 
 class Outcome(enum.Enum):
@@ -55,76 +56,6 @@ class LogPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
     length: Annotated[int, Meta(ge=0, le=MAX_LENGTH)]
     head: Digest
-
-
-class Cost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What one exchange costs at most: it is sqrt(mu_squared)-GDP and pure_epsilon-DP, composed."""
-
-    mu_squared: Fraction
-    pure_epsilon: Fraction
-
-
-class ExchangeCost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What one exchange costs where a record is added or removed, and where one is replaced."""
-
-    added: Cost
-    replaced: Cost
-
-
-class RunCost(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
-    """What a run may cost each record of a data set.
-
-    neighboring_relation : the plan's. epsilon, delta : what it states. distance : tau, the total variation distance between the
-    run and one whose noise is exactly that of its mechanism; 0 unless noise is added in shares.
-    """
-
-    neighboring_relation: NeighboringRelation
-    costs: Annotated[tuple[ExchangeCost, ...], Meta(min_length=1, max_length=MAX_EXCHANGES)]
-    epsilon: Positive
-    delta: Share
-    distance: Fraction
-
-    def under(self, relation: NeighboringRelation) -> tuple[Cost | None, ...]:
-        """What each exchange costs, for neighbours by this relation; None where nothing is known."""
-        adding = relation is NeighboringRelation.ADD_OR_REMOVE_ONE
-        return tuple(cost.added if adding else cost.replaced for cost in self.costs)
-
-
-class EarlierRunCost(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
-    """The `RunCost` that earlier versions kept: for neighbours by the plan's relation alone.
-
-    delta_slack : the part of delta that the plan sets aside for adding up rounded shares of noise, (1 + e^epsilon) tau.
-    """
-
-    neighboring_relation: NeighboringRelation
-    costs: Annotated[tuple[Cost, ...], Meta(min_length=1, max_length=MAX_EXCHANGES)]
-    epsilon: Positive
-    delta: Share
-    delta_slack: Share
-
-    def under(self, relation: NeighboringRelation) -> tuple[Cost | None, ...]:
-        """What each exchange costs, for neighbours by this relation; None where nothing is known.
-
-        A replacement is a removal and an addition: twice the mu, twice the epsilon. The other way round a run of
-        MomentLloyd for replaced records may have had a count that cost nothing; a run with Laplace noise has none such.
-        """
-        if relation is self.neighboring_relation:
-            return self.costs
-        if relation is NeighboringRelation.REPLACE_ONE:
-            return tuple(Cost(4 * cost.mu_squared, 2 * cost.pure_epsilon) for cost in self.costs)
-        return tuple(cost if cost.pure_epsilon else None for cost in self.costs)
-
-    @property
-    def distance(self) -> Fraction:
-        """The distance as in `RunCost`, from the slack, rounded up."""
-        if self.delta_slack == 0:
-            return Fraction(0)
-        with working_precision(_BITS) as mp:
-            tau = exact(mp, self.delta_slack) / (1 + mp.exp(self.epsilon))
-            return Fraction(math.nextafter(round_up(tau), math.inf))
-
-
-AnyRunCost = RunCost | EarlierRunCost  # both answer `under`; costs of other units can join them
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
@@ -143,6 +74,10 @@ class _Reserved(_Event, frozen=True):
     dataset: Name
     fingerprint: Digest
 
+    def under(self, run_id: bytes) -> Self:
+        """The same under another number and without fingerprints: for a ledger, whose key they are not made with."""
+        return msgspec.structs.replace(self, run_id=run_id, fingerprint=bytes(32))
+
 
 class RunReserved(_Reserved, frozen=True, tag=10):
     """A reservation; fingerprint : `fingerprint.RecordsHash`."""
@@ -160,6 +95,33 @@ class EarlierRunReserved(_Reserved, frozen=True, tag=1):
     """A `SortedRunReserved` of a still earlier version, which kept the cost for one neighbouring relation only."""
 
     cost: EarlierRunCost
+
+
+class PersonRunReserved(_Reserved, frozen=True, tag=11):
+    """A reservation of a run that protects persons; fingerprint : `fingerprint.RecordsHash`.
+
+    persons : `fingerprint.PersonsHash`; None in a ledger, and where each row is all there is of a person.
+    """
+
+    cost: PersonRunCost
+    persons: Digest | None = None
+
+    def under(self, run_id: bytes) -> Self:
+        """See `_Reserved`."""
+        return msgspec.structs.replace(super().under(run_id), persons=None)
+
+
+class RunCharged(_Event, frozen=True, tag=12):
+    """Holder: every exchange of the run may be answered from now on, by a process that does not come back before each."""
+
+    run_id: RunId
+
+
+class HandedBack(_Event, frozen=True, tag=13):
+    """Holder: no noise was drawn for these exchanges of a `RunCharged`, rising, and none will be; its own process says so."""
+
+    run_id: RunId
+    numbers: Annotated[tuple[RoundNumber, ...], Meta(min_length=1, max_length=MAX_EXCHANGES)]
 
 
 class MessageRecorded(_Event, frozen=True, tag=2):
@@ -193,11 +155,28 @@ class RunEnded(_Event, frozen=True, tag=4):
 
 
 class LimitSet(_Event, frozen=True, tag=5):
-    """Client: all runs on the data set together may be (epsilon, delta)-DP, not more; an infinite epsilon lifts the limit."""
+    """Client: all runs on the data set together may be (epsilon, delta)-DP, not more; an infinite epsilon lifts the limit.
+
+    Of one record: replaced as long as all runs of the data set are made for that, otherwise added or removed.
+    """
 
     dataset: Name
     epsilon: Positive
     delta: Share
+
+    @property
+    def speaks_of(self) -> Neighbours | None:
+        """Of whom the limit speaks; None: as the runs are made."""
+        return None
+
+
+class UnitLimitSet(_Event, frozen=True, tag=14):
+    """Client: a `LimitSet` that says of whom it speaks. Each `Neighbours` has a limit of its own, and all stand."""
+
+    dataset: Name
+    epsilon: Positive
+    delta: Share
+    speaks_of: Neighbours
 
 
 class PeerSeen(_Event, frozen=True, tag=6):
@@ -235,10 +214,12 @@ class PeerForgotten(_Event, frozen=True, tag=9):
     name: Name
 
 
-Reservation = RunReserved | SortedRunReserved | EarlierRunReserved
-ClientEvent = Reservation | ExchangeCharged | LimitSet
+Reservation = RunReserved | PersonRunReserved | SortedRunReserved | EarlierRunReserved
+Limit = LimitSet | UnitLimitSet
+HolderEvent = RunCharged | HandedBack
+ClientEvent = Reservation | ExchangeCharged | Limit
 ServerEvent = ClientJoined | ClientLeft | PeerSeen | PeerSigned | PeerForgotten
-Event = ClientEvent | ServerEvent | MessageRecorded | RunEnded
+Event = ClientEvent | ServerEvent | HolderEvent | MessageRecorded | RunEnded
 
 
 def _encode_fraction(value: object) -> str:
@@ -248,9 +229,16 @@ def _encode_fraction(value: object) -> str:
 
 
 def _decode_fraction(kind: type, value: object) -> Fraction:
-    if kind is Fraction and isinstance(value, str) and FRACTION.fullmatch(value):
+    if kind is Fraction and isinstance(value, str):
+        return _fraction(value)
+    raise ValueError("expected a fraction such as 13/4")
+
+
+@lru_cache(maxsize=4096)  # runs of the same plan cost the same
+def _fraction(text: str) -> Fraction:
+    if FRACTION.fullmatch(text):
         with suppress(ZeroDivisionError):
-            return Fraction(value)
+            return Fraction(text)
     raise ValueError("expected a fraction such as 13/4")
 
 

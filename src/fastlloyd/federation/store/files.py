@@ -5,6 +5,7 @@ import os
 import secrets
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ FORMAT_WITHOUT_HEAD, FORMAT = 1, 2
 """The tables are the same. From 2 on a head file must be there; a store of 1 becomes one of 2 when it is next worked with."""
 FOR_EVER: Final = b""
 """In place of a run id: secrets that no run's end wipes."""
+_PAUSE: Final = 0.02  # seconds between two looks at a lock
 FINGERPRINT_KEY: Final = "fingerprint"
 
 SCHEMA: Final = (
@@ -250,7 +252,7 @@ def _check_layout(connection: sqlite3.Connection, path: Path) -> None:
         raise _damaged(path, "SQLite's own check fails")
     for table, types in _TYPES:
         mistyped = " OR ".join(f"typeof ({column}) <> '{kind}'" for column, kind in types.items())
-        if connection.execute(f"SELECT 1 FROM {table} WHERE {mistyped}").fetchone():  # noqa: S608 - names of our own
+        if connection.execute(f"SELECT 1 FROM {table} WHERE {mistyped}").fetchone():  # noqa: S608  # nosec B608 - names of our own
             raise _damaged(path, "a table holds what it cannot")
     if connection.execute("PRAGMA foreign_key_check").fetchall():
         raise _damaged(path, "a message belongs to no event")
@@ -321,7 +323,7 @@ def _check_messages(connection: sqlite3.Connection, path: Path, history: History
 
 
 def _check_secrets(connection: sqlite3.Connection, path: Path, history: History) -> None:
-    is_complete = history.role is Role.SERVER
+    is_complete = history.role is not Role.CLIENT
     for run_id, name, secret, digest in connection.execute("SELECT run_id, name, bytes, digest FROM secrets"):
         if hashlib.sha256(secret).digest() != digest:
             raise _damaged(path, "a secret is not the one that was kept")
@@ -362,19 +364,28 @@ class Lock:
     there, and `msvcrt.locking` on Windows, decides: a file left behind by a process that was killed locks nobody out.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, patience: float = 0.0) -> None:
+        """patience : seconds to wait for another holder."""
         file = path.with_name(path.name + "-lock")
         try:
             self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         except OSError as error:
             raise StateError(f"{file} cannot be made ({error.strerror}); the folder of a store must be writable") from None
+        end = time.monotonic() + patience
+        while not self._is_taken():
+            if time.monotonic() >= end:
+                os.close(self._descriptor)
+                raise StateError(
+                    f"{path} is in use by another process; one at a time may work with a store: wait until it ends"
+                )
+            time.sleep(_PAUSE)
+
+    def _is_taken(self) -> bool:
         try:
             _take(self._descriptor)
         except OSError:
-            os.close(self._descriptor)
-            raise StateError(
-                f"{path} is in use by another process; one at a time may work with a store: wait until it ends"
-            ) from None
+            return False
+        return True
 
     def release(self) -> None:
         """Release the lock; may be called once."""

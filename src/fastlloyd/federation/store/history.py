@@ -2,19 +2,24 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Final, Self
 
+from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import StateError
 from fastlloyd.federation.protocol.messages import printable
 from fastlloyd.federation.store import events
 from fastlloyd.federation.store.events import Event, LogPosition, Outcome, Role, RunEnded
+
+Limited = tuple[str, Neighbours | None]
+"""What a limit is on: a data set, and of whom it speaks (`events.LimitSet.speaks_of`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run: what was reserved for it (None at a server), which exchanges were charged, in order, and how it ended.
 
-    joined, left : at a server, whose Hello was taken, and for whom the run is over, in order.
+    joined, left : at a server, whose Hello was taken, and for whom the run is over, in order. is_charged_whole : in a ledger,
+    every exchange was charged beforehand, but for those handed back; nothing more is heard of such a run.
     """
 
     run_id: bytes
@@ -23,6 +28,12 @@ class Run:
     joined: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     ended: RunEnded | None = None
+    is_charged_whole: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the run may go on."""
+        return self.ended is None and not self.is_charged_whole
 
     @property
     def n_exchanges(self) -> int:
@@ -38,7 +49,7 @@ class Run:
     @property
     def counted(self) -> tuple[int, ...]:
         """The exchanges that count as spent: all while the run may go on, those that were charged once it has ended."""
-        return tuple(sorted((*self.charged, *(self.uncharged if self.ended is None else ()))))
+        return tuple(sorted((*self.charged, *(self.uncharged if self.is_open else ()))))
 
     def end(self, outcome: Outcome, reason: str = "") -> RunEnded:
         """The event that ends this run and releases what was not charged."""
@@ -49,16 +60,18 @@ class Run:
 class History:
     """A fold of events in their order; `add` raises StateError at one that cannot follow those before it.
 
-    runs : by run id, in the order in which they began. limits : the last one set on each data set. limits_since_first_run :
-    those in force on a data set since its first run was reserved, in order; None where there was none. peers : the position
-    that each client reported last, by signing key. signed : the event in which it signed it, if it did.
+    runs : by run id, in the order in which they began. limits : the last one of each kind. limits_since_first_run : of each
+    kind, those in force since the first run on the data set was reserved, in order; None where there was none. used : the data
+    sets with a run. peers : the position that each client reported last, by signing key. signed : the event in which it signed
+    it, if it did.
     """
 
     def __init__(self, role: Role) -> None:
         self.role = role
         self.runs: dict[bytes, Run] = {}
-        self.limits: dict[str, events.LimitSet] = {}
-        self.limits_since_first_run: dict[str, tuple[events.LimitSet | None, ...]] = {}
+        self.limits: dict[Limited, events.Limit] = {}
+        self.limits_since_first_run: dict[Limited, tuple[events.Limit | None, ...]] = {}
+        self.used: frozenset[str] = frozenset()
         self.peers: dict[str, LogPosition] = {}
         self.signed: dict[str, events.PeerSigned] = {}
 
@@ -66,16 +79,21 @@ class History:
         """The history with these events after it; this one stays as it is."""
         after = type(self)(self.role)
         after.runs, after.limits, after.peers = dict(self.runs), dict(self.limits), dict(self.peers)
+        after.used = self.used
         after.signed, after.limits_since_first_run = dict(self.signed), dict(self.limits_since_first_run)
         for event in following:
             after.add(event)
         return after
 
+    def limits_on(self, dataset: str) -> dict[Neighbours | None, events.Limit]:
+        """The limits on a data set, by of whom they speak."""
+        return {asked: limit for (name, asked), limit in self.limits.items() if name == dataset}
+
     def open_run(self, run_id: bytes) -> Run:
         """The run of that id, which has begun and not ended; at a server a run begins with its first event."""
         run = self.runs.get(run_id)
         if run is None:
-            if self.role is Role.CLIENT:
+            if self.role is not Role.SERVER:
                 what = f"run {run_id.hex()} was never reserved in this store"
                 raise StateError(f"{what}; a client reserves a run before all else")
             return Run(run_id=run_id)
@@ -87,15 +105,20 @@ class History:
         """Take one more event."""
         self._check_role(event)
         match event:
-            case events.RunReserved() | events.SortedRunReserved() | events.EarlierRunReserved():
+            case events.RunReserved() | events.PersonRunReserved() | events.SortedRunReserved() | events.EarlierRunReserved():
                 if event.run_id in self.runs:
                     raise StateError(f"run {event.run_id.hex()} was joined before; a plan is good for one run, renew it")
+                if event.dataset not in self.used:
+                    first = {(event.dataset, asked): (limit,) for asked, limit in self.limits_on(event.dataset).items()}
+                    self.limits_since_first_run |= first
+                    self.used = self.used | {event.dataset}
                 self.runs[event.run_id] = Run(run_id=event.run_id, reserved=event)
-                self.limits_since_first_run.setdefault(event.dataset, (self.limits.get(event.dataset),))
-            case events.LimitSet():
-                self.limits[event.dataset] = event
-                if event.dataset in self.limits_since_first_run:
-                    self.limits_since_first_run[event.dataset] += (event,)
+            case events.LimitSet() | events.UnitLimitSet():
+                limited = event.dataset, event.speaks_of
+                self.limits[limited] = event
+                if event.dataset in self.used:
+                    before = self.limits_since_first_run.get(limited, (None,))
+                    self.limits_since_first_run[limited] = (*before, event)
             case events.PeerSeen() | events.PeerSigned():
                 self._see(event)
             case events.PeerForgotten():
@@ -106,11 +129,9 @@ class History:
                 self.runs[event.run_id] = _after(self.open_run(event.run_id), event)
 
     def _check_role(self, event: Event) -> None:
-        for kind, role in ((events.ClientEvent, Role.CLIENT), (events.ServerEvent, Role.SERVER)):
-            if isinstance(event, kind) and self.role is not role:
-                raise StateError(
-                    f"a {type(event).__name__} belongs into the store of a {role.value}; this is a {self.role.value}'s"
-                )
+        for kind, *roles in _PLACES:
+            if isinstance(event, kind) and self.role not in roles:
+                raise StateError(f"a {type(event).__name__} belongs into {roles[0].store}; this is {self.role.store}")
 
     def _see(self, event: events.PeerSeen | events.PeerSigned) -> None:
         name, now = event.name, LogPosition(event.position.length, event.position.head)
@@ -126,9 +147,23 @@ class History:
             self.signed[name] = event
 
 
+_PLACES: Final = (
+    (events.ClientEvent, Role.CLIENT, Role.HOLDER),
+    (events.ServerEvent, Role.SERVER),
+    (events.HolderEvent, Role.HOLDER),
+    (events.MessageRecorded, Role.CLIENT, Role.SERVER),
+)
+"""Kinds of events, and into whose store they belong; the others go into all."""
+
+
 def _after(
     run: Run,
-    event: events.MessageRecorded | events.ClientJoined | events.ClientLeft | events.ExchangeCharged | RunEnded,
+    event: events.MessageRecorded
+    | events.ClientJoined
+    | events.ClientLeft
+    | events.ExchangeCharged
+    | events.HolderEvent
+    | RunEnded,
 ) -> Run:
     match event:
         case events.ClientJoined(client=client):
@@ -143,8 +178,21 @@ def _after(
             if number > run.n_exchanges or number in run.charged:
                 raise StateError(f"exchange {number} of run {run.run_id.hex()} was charged before, or never reserved")
             return replace(run, charged=(*run.charged, number))
+        case events.RunCharged() | events.HandedBack():
+            return _charged_whole(run, event)
         case RunEnded(released=released):
             if released != run.uncharged:
                 raise StateError(f"the end of run {run.run_id.hex()} must release exactly the exchanges never charged")
             return replace(run, ended=event)
     return run
+
+
+def _charged_whole(run: Run, event: events.HolderEvent) -> Run:
+    charged = set(run.charged)
+    if isinstance(event, events.RunCharged):
+        if charged or run.is_charged_whole:
+            raise StateError(f"run {run.run_id.hex()} was charged before")
+        return replace(run, charged=run.uncharged, is_charged_whole=True)
+    if not run.is_charged_whole or run.uncharged or event.numbers != tuple(sorted(charged.intersection(event.numbers))):
+        raise StateError(f"run {run.run_id.hex()} has no such exchanges to hand back, or handed some back before")
+    return replace(run, charged=tuple(sorted(charged.difference(event.numbers))))

@@ -162,5 +162,11 @@ def _is_here(address: str) -> bool:
 async def _greet(distributed: Any, url: str) -> None:
     """Raise whatever shows that no scheduler answers in time; a client alone would wait for ever for one that says nothing."""
     arguments = distributed.Security().get_connection_args("client")
-    comm = await asyncio.wait_for(distributed.comm.connect(url, timeout=_PATIENCE, **arguments), _PATIENCE)
-    await comm.close()
+    async with asyncio.timeout(_PATIENCE):
+        comm = await distributed.comm.connect(url, timeout=_PATIENCE, **arguments)
+        try:
+            answer = await distributed.core.send_recv(comm, op="identity")
+        finally:
+            comm.abort()
+    if answer["type"] != "Scheduler":  # a worker, of which a client would not let go
+        raise ConnectionError

@@ -16,4 +16,4 @@ def engine(text: str, *, holds_keys: bool = False) -> LocalEngine | DaskEngine:
         return LocalEngine(int(found[1]))
     if found := re.fullmatch(r"(dask|tls)://(\S+:[0-9]{1,5})", text):
         return DaskEngine.connected(found[2], tls=found[1] == "tls", holds_keys=holds_keys)
-    raise PlanError(f"--engine is {text!r:.80}; expected local:N, with N processes, dask://HOST:PORT or tls://HOST:PORT")
+    raise PlanError(f"--engine is {text!r:.80}; expected local:N, with 1 to 999 processes, dask://HOST:PORT or tls://HOST:PORT")

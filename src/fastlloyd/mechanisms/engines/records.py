@@ -4,7 +4,7 @@ import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -48,6 +48,8 @@ class EngineRecords:
     report : is told now and then, and after each part, how many parts of the pass are done, and of how many.
     check_unchanged : raises DataError where the records are others than at the beginning.
     """
+
+    share_bits: ClassVar[int] = 0
 
     def __init__(
         self,

@@ -22,8 +22,10 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.lloyd.algorithm import MAX_ITERATIONS, MIN_ITERATIONS, Algorithm, RadiusSchedule
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.loss import loss_round, loss_share, scale_up
+from fastlloyd.mechanisms.queries.query import Question
 from fastlloyd.mechanisms.queries.relative import Moments, centroids_digest
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
+from fastlloyd.mechanisms.queries.shares import in_shares
 from fastlloyd.mechanisms.settings import Settings
 
 LLOYD_ITERATIONS = 7
@@ -38,13 +40,14 @@ def design(settings: Settings[Algorithm]) -> LloydMechanism:
     """The mechanism with the planner's choices for all that the settings leave open. Raises BudgetError or PlanError."""
     s, algorithm, domain, for_loss = settings, settings.algorithm, settings.domain, loss_share(settings)
     T = s.n_iterations or n_iterations(
-        algorithm, domain, s.n_clusters, s.expected, epsilon=s.epsilon, mu=s.mu, share=1 - for_loss
+        algorithm, domain, s.n_clusters, s.expected, epsilon=s.planned_epsilon, mu=s.planned_mu, share=1 - for_loss
     )
     questions = [
         Moments(domain=domain, n_clusters=s.n_clusters, squared_radius=H2, count_bits=s.count_bits)
         for H2 in squared_radii(algorithm, domain, s.n_clusters, T)
     ]
-    rounds = tuple(_round(s, question, T, (1 - for_loss) * s.budget) for question in questions)
+    budget = (1 - for_loss) * s.budget
+    rounds = tuple(_round(s, in_shares(question, s.persons), question.squared_radius, T, budget) for question in questions)
     loss = loss_round(s, for_loss, largest=max(question.sensitivity.entries[0] for question in questions))
     min_count = s.preset.min_count if s.min_count is None else s.min_count
     search = s.initialization or s.preset.initialization
@@ -53,7 +56,7 @@ def design(settings: Settings[Algorithm]) -> LloydMechanism:
         **s.fields,
         algorithm=algorithm,
         initialization=search,
-        min_count=default_min_count(algorithm.noise, rounds[-1], s.count_bits) if min_count is None else Fraction(min_count),
+        min_count=default_min_count(algorithm.noise, rounds[-1], s.number_bits) if min_count is None else Fraction(min_count),
         initial_centroids_digest=centroids_digest(start).hex(),
         rounds=rounds,
         loss=loss,
@@ -131,8 +134,8 @@ def _affordable_by_mu(mp: Any, algorithm: Algorithm, domain: Domain, k: int, N: 
     return exact(mp, TOLERATED_ERROR) * 4 * N**2 / (k**3 * eta2 * sigma**2 * (1 + mp.sqrt(4 * d)) ** 2)
 
 
-def default_min_count(noise: Noise, round: LloydRound, count_bits: int) -> Fraction:
-    """The floor under noisy counts: the standard deviation of the last round's count noise, at least 1 record.
+def default_min_count(noise: Noise, round: LloydRound, number_bits: int) -> Fraction:
+    """The floor under noisy counts: the standard deviation of the last round's count noise, at least 1 record or person.
 
     Below it not even the sign of a count is reliable, and a division moves the centroid anywhere within the radius. One
     deviation was picked among 0, 1/2, 1 and 2 by looking at the loss on iris, s1 and wine: results on these sets with this
@@ -140,16 +143,16 @@ def default_min_count(noise: Noise, round: LloydRound, count_bits: int) -> Fract
     """
     if noise is Noise.NONE:
         return Fraction(1)
-    deviation = round.count_scale / 2**count_bits
+    deviation = round.count_scale / 2**number_bits
     if noise is Noise.LAPLACE:
         deviation *= Fraction(3, 2)  # the standard deviation of Laplace noise is sqrt 2 times its scale
     return max(Fraction(1), Fraction(math.ceil(deviation)))
 
 
-def _round(s: Settings[Algorithm], question: Moments, T: int, budget: Fraction) -> LloydRound:
+def _round(s: Settings[Algorithm], question: Question, squared_radius: int | None, T: int, budget: Fraction) -> LloydRound:
     """One round out of T with its noise scales; budget : of all rounds, epsilon or squared mu."""
     sums, counts = _scales(s.algorithm, s.domain.n_features, question.sensitivity, T, budget, s.neighboring_relation)
-    return LloydRound(sum_scale=sums, count_scale=counts, squared_radius=question.squared_radius)
+    return LloydRound(sum_scale=sums, count_scale=counts, squared_radius=squared_radius)
 
 
 @lru_cache(maxsize=64)  # most rounds of a run are alike, and those of fits with the same settings

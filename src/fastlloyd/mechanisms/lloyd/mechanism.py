@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.names import NAME
 from fastlloyd.clustering import update
 from fastlloyd.clustering.packing import RadiusSearch, initial_centroids
 from fastlloyd.clustering.update import Postprocessing
@@ -15,7 +15,8 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, RadiusSchedule
-from fastlloyd.mechanisms.mechanism import NAME, Choices, Clustering, ExpectedError, Mechanism, check_guarantee, check_sizes
+from fastlloyd.mechanisms.mechanism import Clustering, ExpectedError, Mechanism, check_sizes
+from fastlloyd.mechanisms.private_run import Choices, check_guarantee
 from fastlloyd.mechanisms.queries.query import Query, ask
 from fastlloyd.mechanisms.queries.relative import Moments, centroids_digest
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
@@ -24,7 +25,7 @@ from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
 class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One iteration: its squared radius H2 (None: no radius) and the total noise its answer must carry.
 
-    sum_scale in grid units, count_scale in units of 2**-count_bits records; see `Round.scales`.
+    sum_scale in grid units, count_scale in units of 2**-count_bits records (or both in shares of a person); see `Round.scales`.
     """
 
     moves_centroids: ClassVar[bool] = True
@@ -52,14 +53,14 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         A centroid whose noisy count is too small stays. What is known of the noise is not used.
         """
         centroids, sums, counts = state.centroids, answer[:, :-1], answer[:, -1]
-        updated = update.is_large_enough(counts, m.count_bits, m.min_count)
+        updated = update.is_large_enough(counts, m.number_bits, m.min_count)
         stays = ~updated[:, None]
         moves = update.divide(np.where(stays, 0, sums), np.where(updated, counts, 1), m.count_bits)
         if m.algorithm.clipping and self.squared_radius is not None:
             moves = update.clip_to_radius(moves, self.squared_radius)
         moved = update.saturate(moves if self.squared_radius is None else centroids + moves, m.domain.saturation)
         moved = update.postprocess(np.where(stays, centroids, moved), m.domain.half_widths, m.algorithm.postprocessing)
-        return Clustering(moved, centroids, answer, updated)
+        return Clustering(moved, centroids, answer, updated, unit=2.0**-m.share_bits)
 
     def statement(self, m: "LloydMechanism") -> dict[str, Any]:
         """Its radius, sensitivities and noise."""
@@ -71,7 +72,8 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
             "sum_sensitivity_l2": math.sqrt(squared_l2),
             "sum_sensitivity_l1": s.l1_added[0],
             "count_sensitivity": s.l1_added[1],
-            "sensitivities_are_for": "one record added or removed" + (" (the cost counts a replacement)" if replace else ""),
+            "sensitivities_are_for": f"one {m.unit.one} added or removed"
+            + (" (the cost counts a replacement)" if replace else ""),
             "sum_noise_scale": float(self.sum_scale),
             "count_noise_scale": float(self.count_scale),
             "sum_noise_scale_exact": str(self.sum_scale),
@@ -148,9 +150,9 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         """The initial centroids. A state is the clustering that the iterations so far led to."""
         centroids = self.initial_centroids()
         answer = np.zeros((self.n_clusters, self.n_features + 1), dtype=np.int64)
-        return Clustering(centroids, centroids, answer, np.zeros(self.n_clusters, dtype=np.bool_))
+        return Clustering(centroids, centroids, answer, np.zeros(self.n_clusters, dtype=np.bool_), unit=2.0**-self.share_bits)
 
-    def clustering(self, state: Clustering) -> Clustering:
+    def result(self, state: Clustering) -> Clustering:
         """The last state, which is a clustering."""
         return state
 
@@ -166,16 +168,14 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
             offset = 0.225 * self.domain.half_widths.astype(np.float64)  # rho: see `RHO` in design.py
         else:
             offset = np.full(self.n_features, math.sqrt(last.squared_radius) / 2 / math.sqrt(self.n_features))
-        sums, counts = float(last.sum_scale), float(last.count_scale / 2**self.count_bits)
-        errors: FloatArray = (
-            self.noise.spread * noise_factor * np.sqrt(sums**2 + (counts * offset) ** 2) / size * self.domain.units
-        )
-        return errors
+        sums, counts = float(last.sum_scale / 2**self.share_bits), float(last.count_scale / 2**self.number_bits)
+        deviations = self.noise.spread * noise_factor * np.sqrt(sums**2 + (counts * offset) ** 2)
+        return np.asarray(deviations / size * self.domain.units)
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
         """The length of the expected standard errors, a closed form."""
-        errors = self.expected_standard_errors(noise_factor) / self.domain.units
-        error = float(np.linalg.norm(errors)) / max(self.planned_radius, 1.0)
+        length = float(np.linalg.norm(self.expected_standard_errors(noise_factor) / self.domain.units))
+        error = length / max(self.planned_radius, 1.0)
         return ExpectedError(typical=error, low=error, high=error)
 
     def choices(self, noise_factor: float) -> Choices:
@@ -191,18 +191,18 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
             )
         of_rounds = [
             (
-                f"Rounds: {len(self.rounds)}, for {self.n_expected} expected records (by the error analysis 2 to 7, where "
-                "nobody chose otherwise; more rounds mean more noise in each)."
+                f"Rounds: {len(self.rounds)}, for {self.n_expected} expected {self.unit.many} (by the error analysis 2 to 7, "
+                "where nobody chose otherwise; more rounds mean more noise in each)."
             ),
             f"Radius: {radius}",
             (
-                f"Noise of the last round: {float(last.sum_scale) / half_width:.4g} half widths on each sum, "
-                f"{float(last.count_scale) / 2**self.count_bits:.4g} records on each count."
+                f"Noise of the last round: {float(last.sum_scale) / 2**self.share_bits / half_width:.4g} half widths on each "
+                f"sum, {float(last.count_scale) / 2**self.number_bits:.4g} {self.unit.many} on each count."
             ),
         ]
         each = [f"{name!r}: {error:.4g}" for name, error in zip(self.domain.features[:20], errors, strict=False)]
         more = [f"... and {self.n_features - 20} more features"] if self.n_features > 20 else []
-        size = f"for clusters of {self.n_expected / self.n_clusters:.0f} records, in original units:"
+        size = f"for clusters of {self.n_expected / self.n_clusters:.0f} {self.unit.many}, in original units:"
         of_result = [
             f"Centroids whose noisy count is below {self.min_count} stay where they are.",
             "\n    ".join([f"Expected standard error of a centroid, {size}", *each, *more]),
@@ -211,8 +211,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
 
     def initial_centroids(self) -> IntArray:
         """Where every run of this mechanism starts, int64 (n_clusters, n_features), grid units; no data involved."""
-        seed = PublicSeed.from_hex(self.public_seed)
-        return initial_centroids(self.domain, self.n_clusters, seed, self.initialization)
+        return initial_centroids(self.domain, self.n_clusters, self.seed, self.initialization)
 
     @property
     def sum_unit(self) -> str:

@@ -9,6 +9,7 @@ percent. So nothing is left for users to tune.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -33,13 +34,17 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import (
     VotesRound,
 )
 from fastlloyd.mechanisms.moment_lloyd.start import FAR_PART, FEW_CANDIDATES, with_far
+from fastlloyd.mechanisms.persons import Persons, max_clients, share_bits
 from fastlloyd.mechanisms.queries.query import Question
+from fastlloyd.mechanisms.queries.shares import in_shares
 from fastlloyd.mechanisms.queries.spaces import squared_diameter
 from fastlloyd.mechanisms.rounds import sqrt_up
 from fastlloyd.mechanisms.settings import Settings
 
 UNITS = 1 << 16  # of sums, lengths and offsets
 SQUARE_UNITS = 1 << 13  # of squares and second moments, whose noise is drawn faster at this size
+LEAST_SQUARE_UNITS = 1 << 4  # of persons: below it rounding would cost more than larger noise
+LARGEST_SQUARE_SCALE = 1 << 38  # of their noise: still larger noise takes long to draw
 SQUARED_SUM_BITS = 58  # of the sum of squares over all records: it must leave room for the noise in a ring of 64 bits
 COUNT = Fraction(2, 100)  # the weight of the number of records
 COUNT_SHARE = Fraction(5, 100)  # of a step, for its counts
@@ -140,6 +145,7 @@ class Budget:
     n_clusters: int
     n_directions: int
     count_bits: int
+    persons: Persons | None
 
     def scales(self, question: Question, shares: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
         """Deviations of the noise of a question's parts; shares : of mu^2, one per part, or one for the whole answer."""
@@ -178,7 +184,7 @@ def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Pl
     Raises PlanError for more than 1024 features.
     """
     domain, n_clusters, n_expected = settings.domain, settings.n_clusters, settings.expected
-    d, mu = domain.n_features, float(mu_squared) ** 0.5
+    d, mu = domain.n_features, float(mu_squared) ** 0.5 / max_clients(settings.persons)
     b = (domain.squared_half_diagonal / 4**domain.fraction_bits) ** 0.5
     if d > MAX_FEATURES:
         raise PlanError(
@@ -196,20 +202,22 @@ def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Pl
         n_clusters=n_clusters,
         n_directions=r,
         count_bits=settings.count_bits,
+        persons=settings.persons,
     )
 
     def priced(round: Rounds, *shares: Fraction) -> Rounds:
-        return msgspec.structs.replace(round, scales=budget.scales(round.question(budget), shares))
+        return msgspec.structs.replace(round, scales=budget.scales(in_shares(round.question(budget), budget.persons), shares))
 
-    square_units = min(SQUARE_UNITS, 1 << (SQUARED_SUM_BITS - settings.n_records.bit_length()) // 2)
+    def in_units(units: int) -> Rounds:
+        kind = SecondMomentRound if r else SquaresRound
+        return priced(kind(scales=(), radius=row.second_radius, units=units), share["second"])
+
     rounds: list[Rounds] = [
         priced(MeanRound(scales=(), radius=row.mean_radius, units=UNITS), row.share(mean, mean), row.share(COUNT, mean))
     ]
     if r:
         rounds.append(priced(LengthsRound(scales=(), units=UNITS), share["lengths"]))
-        rounds.append(priced(SecondMomentRound(scales=(), radius=row.second_radius, units=square_units), share["second"]))
-    else:
-        rounds.append(priced(SquaresRound(scales=(), radius=row.second_radius, units=square_units), share["second"]))
+    rounds.append(_in_square_units(settings, in_units))
     if row.votes:
         m = _n_candidates(n_expected * mu * float(share["votes"]) ** 0.5 / 4, n_clusters, d)
         rounds.append(priced(VotesRound(scales=(), n_candidates=m), share["votes"]))
@@ -220,6 +228,21 @@ def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Pl
         whole = row.share(weight, mean)
         rounds.append(priced(step, (1 - COUNT_SHARE) * whole, COUNT_SHARE * whole))
     return Planned(n_directions=r, edge=row.edge, rounds=tuple(rounds))
+
+
+def _in_square_units(settings: Settings[MomentAlgorithm], in_units: Callable[[int], Rounds]) -> Rounds:
+    """The round of squares in the finest units, up to `SQUARE_UNITS`, in which its sum is small enough, and its noise.
+
+    Persons have larger sums and noise, so their units are often half as fine. Lengths z, in units, are rounded towards zero:
+    the trace is smaller by at most 2 sqrt(d) / |z| of itself, with 4096 units in the radius by 1 % at 100 features.
+    """
+    bits = SQUARED_SUM_BITS - share_bits(settings.persons) - settings.n_records.bit_length()
+    units = min(SQUARE_UNITS, 1 << bits // 2)
+    round = in_units(units)
+    while settings.persons is not None and units > LEAST_SQUARE_UNITS and max(round.scales) > LARGEST_SQUARE_SCALE:
+        units //= 2
+        round = in_units(units)
+    return round
 
 
 def _row(d: int, signal: float) -> Row:

@@ -12,6 +12,7 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.mechanism import ExpectedError
 from fastlloyd.mechanisms.moment_lloyd.state import MomentFields
+from fastlloyd.mechanisms.persons import max_clients
 
 FEATURES = ((1, 1), (2, 3), (4, 8), (9, 32), (33, 64), (65, 256))
 SIGNALS = tuple(2.0**power for power in range(1, 13))
@@ -66,9 +67,12 @@ def expected_error(m: MomentFields, noise_factor: float) -> ExpectedError:
 
 
 def signal(m: MomentFields) -> float:
-    """Records of a typical cluster times mu, where mu is what the clustering tells of one record added or removed."""
+    """Records of a typical cluster times mu, where mu is what the clustering tells of one record added or removed.
+
+    Or persons times the mu of one at one client, which is what the noise compares with: for c clients it is c times as large.
+    """
     costs = [m.accountant_of(round, NeighboringRelation.ADD_OR_REMOVE_ONE).mu_squared for round in m.rounds]
-    return m.n_expected / m.n_clusters * math.sqrt(sum(costs, Fraction(0)))
+    return m.n_expected / m.n_clusters * math.sqrt(sum(costs, Fraction(0))) / max_clients(m.persons)
 
 
 def between(line: tuple[float, ...], signal: float) -> float:

@@ -48,7 +48,7 @@ def divisor(m: MomentFields, state: State) -> float:
     A sum divided by a number that is mostly noise would be mostly noise too. Never raised above a quarter of the expected
     number, nor above the cap. The deviation is the plan's, for all clients: if some are missing, moves are more cautious.
     """
-    deviation = float(m.count_scales[0]) / 2**m.count_bits
+    deviation = float(m.count_scales[0]) / 2**m.number_bits
     least = LEAST_DEVIATIONS / math.sqrt(sum(_precisions(m, deviation)))
     return max(records(state), min(least, m.n_expected / 4, float(m.n_records)))
 

@@ -12,7 +12,7 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.mechanism import Choices, Clustering, ExpectedError, check_guarantee, check_sizes
+from fastlloyd.mechanisms.mechanism import Clustering, ExpectedError, check_sizes
 from fastlloyd.mechanisms.moment_lloyd.evidence import evidence
 from fastlloyd.mechanisms.moment_lloyd.expected import expected_error
 from fastlloyd.mechanisms.moment_lloyd.rounds import (
@@ -27,6 +27,7 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import (
     VotesRound,
 )
 from fastlloyd.mechanisms.moment_lloyd.state import MomentFields, State, decode, encode, n_bytes
+from fastlloyd.mechanisms.private_run import Choices, check_guarantee
 from fastlloyd.mechanisms.queries.spaces import Subspace
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
@@ -79,7 +80,7 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, forbid_unknown_fi
         """The state in which no answer is known."""
         return State.start(self)
 
-    def clustering(self, state: State) -> Clustering:
+    def result(self, state: State) -> Clustering:
         """The centroids after the last step, and what all answers show of how far they may be off."""
         last, before, answer = self.rounds[-1], state.seen.asked_in, state.seen.answer
         if before is None or answer is None:
@@ -127,7 +128,8 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, forbid_unknown_fi
             n = math.prod(self.shape(round))
             size = f"{n} noisy numbers" if n > 1 else "one noisy number"
             share = float(self.share_of_budget(round))
-            of_rounds.append(f"Round {number} asks for {round.in_words}: {size}, {share:.3g} of the budget.")
+            asks_for = round.in_words.format(many=self.unit.many)
+            of_rounds.append(f"Round {number} asks for {asks_for}: {size}, {share:.3g} of the budget.")
         where = (
             "Where each round looks follows from the noisy answers before it: one client works it out and seals it to all. Its "
             "lengths and the noise are fixed here, so a client that works out nonsense spoils the result and reveals nothing."

@@ -91,7 +91,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     powers : of lengths that its parts are in, 0 for records.
     """
 
-    in_words: ClassVar[str]  # what it asks for
+    in_words: ClassVar[str]  # what it asks for; {many} stands for records, or for what persons are called
     n_candidates: ClassVar[int] = 0
     finds_number: ClassVar[bool] = False  # of records, which otherwise stays as it was found
     powers: ClassVar[tuple[int, ...]]
@@ -129,7 +129,8 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
         """The unit of each part of an answer, in grid units, squared grid units or records."""
         unit = self.clips_at(m, state) / self.norm
-        return tuple(unit**power if power else 2.0**-m.count_bits for power in self.powers)
+        share = 2.0**-m.share_bits
+        return tuple(unit**power * share if power else 2.0**-m.number_bits for power in self.powers)
 
     @property
     def norm(self) -> int:
@@ -162,7 +163,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             "asks": type(self).__struct_config__.tag,
             "numbers": [*question.shape],
             "squared_sensitivities": [list(corner) for corner in question.sensitivity.corners(m.neighboring_relation)],
-            "sensitivities_are_for": f"one record, {m.neighboring_relation.value}: of these corners the dearest counts",
+            "sensitivities_are_for": f"one {m.unit.one}, {m.neighboring_relation.value}: of these corners the dearest counts",
             "noise_scales": [float(scale) for scale in self.scales],
             "noise_scales_exact": [str(scale) for scale in self.scales],
             "share_of_budget": float(m.share_of_budget(self)),
@@ -196,7 +197,7 @@ class ClippingRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_field
 class MeanRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="mean"):
     """The sum of the records, clipped to `radius` half diagonals of the box around its middle, and how many they are."""
 
-    in_words: ClassVar[str] = "the number of records and their mean"
+    in_words: ClassVar[str] = "the number of {many} and their mean"
     powers: ClassVar[tuple[int, ...]] = (1, 0)
     counts_records: ClassVar[bool] = True
     finds_number: ClassVar[bool] = True
@@ -325,7 +326,7 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=T
 class StepRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="step"):
     """Offsets from the nearest centroid, clipped to `radius` typical offsets, and counts: one step of the clustering."""
 
-    in_words: ClassVar[str] = "offsets from the nearest centroids, clipped, and how many records each has"
+    in_words: ClassVar[str] = "offsets from the nearest centroids, clipped, and how many {many} each has"
     powers: ClassVar[tuple[int, ...]] = (1, 0)
     moves_centroids: ClassVar[bool] = True
     counts_records: ClassVar[bool] = True

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.randomness import Draws, PublicSeed
+from fastlloyd.base.randomness import Draws
 from fastlloyd.clustering.public_kmeans import k_means, nearest_points
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, deviations, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, squared_length
@@ -199,7 +199,7 @@ def _in_directions(m: MomentFields, state: State, points: FloatArray, sizes: Flo
 
 
 def _draws(m: MomentFields, purpose: bytes) -> Draws:
-    return Draws(PublicSeed.from_hex(m.public_seed), b"fastlloyd/v1/momentlloyd/" + purpose)
+    return Draws(m.seed, b"fastlloyd/v1/momentlloyd/" + purpose)
 
 
 def _padded(points: FloatArray, n_directions: int) -> FloatArray:

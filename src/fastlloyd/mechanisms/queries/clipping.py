@@ -1,6 +1,6 @@
 """Vectors clipped to a radius and normalised to integers: where a record's length is bounded.
 
-The same operations stand, compiled, in `clustering/compiled/sums.py`, and nowhere else.
+The same integers come out of compiled code, `clustering/compiled/clipping.py`, and nowhere else.
 
     clip(z) = z units / max(radius, |z|), rounded towards zero coordinate by coordinate, with |z| rounded up to an integer.
 
@@ -17,13 +17,17 @@ Proofs: docs/momentlloyd.md.
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.clustering.kernels import blocks
+from fastlloyd.clustering.layout import feature_major
 from fastlloyd.errors import PlanError
 
 MAX_UNITS = 1 << 16  # its square times 2**18 records of a block is exact in float64, times 2**30 records in int64
+CLIPPED_CELLS = 1 << 16  # of vectors that compiled code clips at once: 256 KB
+LEAST_ROWS = 256  # of them
 
 
 def centred(X: GridArray, centre: IntArray) -> Iterator[FloatArray]:
@@ -33,6 +37,27 @@ def centred(X: GridArray, centre: IntArray) -> Iterator[FloatArray]:
         Z = X[start:stop].astype(np.float64)
         Z -= g
         yield Z
+
+
+def clipped_offsets(
+    X: GridArray, start: int, stop: int, owners: NDArray[np.int32], C: IntArray, radius: int, units: int
+) -> Iterator[tuple[int, NDArray[np.int32]]]:
+    """clip(x - c) of the records X[start:stop] and of the points C (k, d) that own them, by compiled code.
+
+    owners : (n,) of all records. Block by block: the place of the first record, and int32 (d, n_i), which the next block
+    overwrites.
+    """
+    from fastlloyd.clustering.compiled.clipping import clip_offsets
+
+    CT = np.ascontiguousarray(C.T, dtype=np.int32)
+    rows = max(LEAST_ROWS, CLIPPED_CELLS // len(CT))
+    Z = np.empty(min(rows, stop - start) * len(CT), dtype=np.int32)
+    for XT, (first, last), place in feature_major(X, start, stop):
+        for a in range(first, last, rows):
+            m, here = min(rows, last - a), place + a - first
+            some = Z[: m * len(CT)].reshape(len(CT), m)
+            check_largest(clip_offsets(XT, a, owners[here : here + m], CT, float(radius), float(units), some), units)
+            yield here, some
 
 
 def clip(Z: FloatArray, radius: int, units: int) -> FloatArray:

@@ -13,8 +13,9 @@ from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import GridArray
 from fastlloyd.clustering.filter import Labels
 from fastlloyd.clustering.parallel import is_compiled, sum_over_spans
+from fastlloyd.clustering.sums import ClusterSums
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.queries.clipping import check_largest, check_units, clip
+from fastlloyd.mechanisms.queries.clipping import check_units, clip, clipped_offsets
 from fastlloyd.mechanisms.queries.inequalities import Inequality, parts_of_records, sums_and_counts
 from fastlloyd.mechanisms.queries.parameters import Parameter, symmetric
 from fastlloyd.mechanisms.queries.query import Question
@@ -114,9 +115,9 @@ class ClippedOffsets(Question):
         points = self.space.place(X, **frame)
         labels = kernels.assign(points, centroids, limits=self.space.limits)
         compiled = points.dtype.kind == "i" and is_compiled(points.size)
-        sums = (_compiled_sums if compiled else _plain_sums)(points, labels, centroids, radius, self.units)
-        counts = np.bincount(labels, minlength=self.n_clusters).astype(np.int64)
-        return np.column_stack([sums, counts << self.count_bits])
+        totals = (_compiled_sums if compiled else _plain_sums)(points, labels, centroids, radius, self.units)
+        totals[:, -1] <<= self.count_bits
+        return totals
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
         """Those of sums and counts; no coordinate of z is longer than z."""
@@ -125,6 +126,7 @@ class ClippedOffsets(Question):
 
 
 def _plain_sums(points: GridArray, labels: Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
+    """Sums of clipped offsets and, in the last column, counts (k, r + 1)."""
     C = centroids.astype(np.float64)
     sums = np.zeros(centroids.shape, dtype=np.int64)
     for start, stop in kernels.blocks(len(points), len(C[0]), None):
@@ -132,24 +134,19 @@ def _plain_sums(points: GridArray, labels: Labels, centroids: IntArray, radius: 
         Z = points[start:stop].astype(np.float64)
         Z -= C[owners]
         sums += _sums_by_owner(clip(Z, radius, units), owners, len(C))
-    return sums
+    return np.column_stack([sums, np.bincount(labels, minlength=len(C)).astype(np.int64)])
 
 
 def _compiled_sums(points: GridArray, labels: Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
-    """The integers of `_plain_sums`, without temporary arrays, and on all cores where there are many records per sum."""
-    from fastlloyd.clustering.compiled.sums import add_clipped_offsets
-
-    C = np.ascontiguousarray(centroids, dtype=np.float64)
-    if points.dtype not in (np.int32, np.int64) or not points.flags.aligned:
-        points = points.astype(np.int64)
+    """The integers of `_plain_sums` on all cores, where there are many records per sum."""
 
     def of_span(start: int, stop: int) -> IntArray:
-        sums = np.zeros(C.shape)
-        largest = add_clipped_offsets(points, labels, start, stop, C, float(radius), float(units), sums)
-        check_largest(largest, units)
-        return sums.astype(np.int64)
+        sums = ClusterSums((len(centroids), centroids.shape[1]), units, by_feature=True)
+        for place, Z in clipped_offsets(points, start, stop, labels, centroids, radius, units):
+            sums.add(Z, 0, labels[place : place + Z.shape[1]])
+        return sums.totals()
 
-    return sum_over_spans(of_span, points, least=RECORDS_PER_SUM * len(C))
+    return sum_over_spans(of_span, points, least=RECORDS_PER_SUM * len(centroids))
 
 
 def check_count(name: str, value: int, count_bits: int) -> None:

@@ -18,6 +18,7 @@ import msgspec
 from fastlloyd.dp.accountant import GaussianRelease, GeometricRelease
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
+from fastlloyd.mechanisms.persons import Persons
 
 Corner = tuple[int, ...]
 Release = GaussianRelease | GeometricRelease
@@ -52,6 +53,22 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
             replaced=(within,) if n_rows == 1 else (within, across),
             l1_added=(l1, count),
             l1_replaced=(2 * l1, 2 * count),
+        )
+
+    def of_persons(self, persons: Persons) -> "Sensitivity":
+        """How far one person moves the answer in shares, if this is how far one record moves that for records.
+
+        A person with W shares at each of c clients moves it by a weighted mean of what single records do, c W times; squares
+        are convex, so every corner grows by (c W)**2. Somebody replaced may have more or fewer usable rows than before: that is
+        why `corners` has those of `added` too. At one client an entry moves by W times what a record moves it by.
+        """
+        W, most = persons.shares, persons.reach
+        return Sensitivity(
+            entries=tuple(W * entry for entry in self.entries),
+            added=tuple(tuple(most**2 * a for a in corner) for corner in self.added),
+            replaced=tuple(tuple(most**2 * a for a in corner) for corner in self.replaced),
+            l1_added=tuple(most * change for change in self.l1_added),
+            l1_replaced=tuple(most * change for change in self.l1_replaced),
         )
 
     def corners(self, relation: NeighboringRelation) -> tuple[Corner, ...]:

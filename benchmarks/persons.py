@@ -1,0 +1,128 @@
+"""Persons with many rows in a Parquet file: a pass over them beside a pass over the same rows as records, and the first pass.
+
+`python -m benchmarks.persons [--rows 20e6] [--folder DIR]` writes the file (40 bytes a row, about ten rows a person, in any
+order), passes over it in a process of its own, in turn as persons and as records, whose peak memory is read from the operating
+system, and writes its section of docs/results/performance.md.
+"""
+
+import argparse
+import importlib
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from msgspec.structs import replace
+
+from benchmarks.report import as_table, machine, write_section
+from benchmarks.stream import NAMES
+from benchmarks.timing import Spent, spent
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.grid_records import GridRecords, Outside
+from fastlloyd.mechanisms.answering import LocalRecords
+from fastlloyd.mechanisms.catalogue import ALGORITHMS, design
+from fastlloyd.mechanisms.passes.records import PersonsInPasses
+from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.settings import Settings
+from fastlloyd.records import open_records
+
+FEATURES, CLUSTERS, ROW_GROUP, ROWS_EACH, TURNS = 8, 10, 1_000_000, 10, 3
+UNIT = "person"
+DOMAIN = Domain(features=NAMES[:FEATURES], lower=(0.0,) * FEATURES, upper=(1.0,) * FEATURES)
+
+
+def write(path: Path, n: int) -> None:
+    """Uniform float32 rows, each of any person, not compressed."""
+    pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    rng = np.random.default_rng(0)
+    schema = pa.schema([(UNIT, pa.int64()), *((name, pa.float32()) for name in DOMAIN.features)])
+    with pq.ParquetWriter(path, schema, use_dictionary=False, compression="none") as writer:
+        for start in range(0, n, ROW_GROUP):
+            m = min(ROW_GROUP, n - start)
+            ids = rng.integers(0, n // ROWS_EACH, m)
+            writer.write_table(pa.table([ids, *(rng.random(m, dtype=np.float32) for _ in DOMAIN.features)], schema=schema))
+
+
+def passes(path: Path, n: int, name: str) -> dict[str, list[Spent]]:
+    """Seconds of the first pass over persons, and of later ones over persons and over records in turn."""
+    of_records = Settings(
+        algorithm=ALGORITHMS[name], domain=DOMAIN, n_clusters=CLUSTERS, n_records=n, epsilon=1.0,
+        public_seed=PublicSeed.from_int(0),
+    )  # fmt: skip
+    m, plain = design(replace(of_records, persons=Persons())), design(of_records)
+    query, other = m.query(0, m.start()), plain.query(0, plain.start())
+    persons = PersonsInPasses(_on_grid(path, UNIT), m, source=str(path))
+    records = LocalRecords(DOMAIN, _on_grid(path, None))
+    found = {"the first pass over persons": [spent(persons.count, 1)], "persons": [], "records": []}
+    turns: dict[str, Callable[[], object]] = {
+        "records": lambda: records.answer(other),
+        "persons": lambda: persons.answer(query),
+    }
+    for _ in range(TURNS):
+        for who, work in turns.items():
+            found[who].append(spent(work, 1))
+    return found
+
+
+def _on_grid(path: Path, unit: str | None) -> GridRecords:
+    source = open_records(path, list(DOMAIN.features), unit=unit)
+    return GridRecords(source, DOMAIN, Outside.CLIP, source=source.source, kept_cells=0)
+
+
+def measure(path: Path, n: int, name: str) -> dict[str, list[list[float]]]:
+    """As `passes`, in a process of its own; and its peak memory, MiB."""
+    command = [sys.executable, "-m", "benchmarks.persons", "--rows", str(n), "--passes", str(path), "--algorithm", name]
+    found: dict[str, list[list[float]]] = json.loads(
+        subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    )
+    return found
+
+
+def main() -> int:
+    """Write, pass over, report."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.persons", description=__doc__)
+    parser.add_argument("--rows", type=float, default=20e6)
+    parser.add_argument("--folder", type=Path, default=None, help="where the file goes (40 bytes a row)")
+    parser.add_argument("--algorithm", default="momentlloyd", choices=ALGORITHMS, help="whose first question is asked")
+    parser.add_argument("--passes", type=Path, default=None, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    n = int(options.rows)
+    if options.passes is not None:
+        found = passes(options.passes, n, options.algorithm)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(json.dumps({**found, "peak": [[peak]]}))
+        return 0
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        path = Path(folder) / "visits.parquet"
+        write(path, n)
+        size = path.stat().st_size
+        found_by = {name: measure(path, n, name) for name in ("fastlloyd", "momentlloyd")}
+    text = page(n, size, found_by)
+    print(text)
+    write_section("persons", text)
+    return 0
+
+
+def page(n: int, size: int, found_by: dict[str, dict[str, list[list[float]]]]) -> str:
+    """The section of docs/results/performance.md."""
+    rows = []
+    for name, found in found_by.items():
+        for who in ("the first pass over persons", "persons", "records"):
+            wall, cpu = np.min(found[who], axis=0)
+            rows.append([ALGORITHMS[name].name, who, f"{wall:.2f}", f"{cpu:.2f}", f"{n / wall / 1e6:.1f}"])
+    peak = max(found["peak"][0][0] for found in found_by.values())
+    return (
+        f"{n:,} rows of {FEATURES} float32 features, about {ROWS_EACH} rows a person in any order, {size / 2**30:.2f} GiB, "
+        f"{CLUSTERS} clusters, the least of {TURNS} passes in turn; {machine()}.\n\n"
+        f"{as_table(['first question of', 'pass over', 's', 'CPU, s', 'million rows/s'], 'llrrr', rows)}\n\n"
+        f"Peak memory of the process: {peak:.0f} MiB."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""What a ledger says of its data sets: on the screen, in sentences, and for machines."""
+
+import math
+from collections.abc import Sequence
+from decimal import ROUND_FLOOR, Context
+from typing import Any
+
+from fastlloyd.base.precision import rounded_up
+from fastlloyd.cli import terminal
+from fastlloyd.cli.terminal import Column
+from fastlloyd.federation.ledger import Account, Proviso, finite
+from fastlloyd.federation.spending import Spending
+from fastlloyd.federation.store.events import Limit
+from fastlloyd.federation.store.history import Run
+
+SEVERAL = 10  # runs, of which the sentence on what is left tells beside that of one
+
+
+def show(listed: Sequence[Account], title: str, delta: float | None, n_runs: int) -> None:
+    """Print a table with a row for each sum, and explain each row; delta : None: that of each limit."""
+    columns = [
+        Column(heading="data set", cells=[one.dataset for one in listed], justify="left"),
+        Column(heading="of one", cells=[one.asked.unit or "record" for one in listed], justify="left"),
+        Column(heading="runs", cells=[f"{len(one.runs)}" + (f" ({one.n_open} open)" if one.n_open else "") for one in listed]),
+        Column(heading="spent", cells=[_up(one.spent.epsilon(_at(one, delta))) for one in listed]),
+        Column(heading="at delta", cells=[f"{_at(one, delta):.3g}" for one in listed]),
+        Column(heading="limit", cells=[_limit(finite(one.limit), delta) for one in listed]),
+        Column(
+            heading="left for one run" if n_runs == 1 else f"left for each of {n_runs}",
+            cells=["" if (left := one.left_for(n_runs, delta)) is None else down(left) for one in listed],
+        ),
+    ]
+    console = terminal.console()
+    terminal.show(console, title, columns)
+    for one in listed:
+        for sentence in meaning(one, delta):
+            console.print(f"{one.dataset}: {sentence}", soft_wrap=True)
+
+
+def meaning(one: Account, delta: float | None = None) -> list[str]:
+    """Explain a sum of a data set, in sentences."""
+    at = _at(one, delta)
+    said = []
+    if one.runs:
+        spent = one.otherwise.epsilon(at)
+        also = f"it is {rounded_up(spent)}" if math.isfinite(spent) else "no bound is known"
+        said.append(f"spent is counted for {one.asked}; of one {'replaced' if one.asked.adds else 'added or removed'} {also}.")
+        if one.asked.unit is None and one.otherwise.n_unknown:
+            said.append("a run of an earlier version does not say what it costs there; its plan does: --plan FILE.")
+        if one.asked.unit is not None and one.spent.n_unknown:
+            said.append(f"no bound is known, for a run did not protect every {one.asked.unit} as a whole.")
+    first = one.first_limit
+    if one.proviso is not None:
+        said.append(condition(one.proviso))
+    elif first is not None:
+        said.append(
+            f"all runs together stay within epsilon {first.epsilon:g} at delta {first.delta:g}, however they were chosen: that "
+            "limit was set before the first run."
+        )
+    return [*said, *_left(one, delta)]
+
+
+def _left(one: Account, delta: float | None) -> list[str]:
+    """Say what is left of a limit."""
+    if finite(one.limit) is None:
+        return []
+    if not one.is_within:
+        return ["more is spent than the limit has room for; no further run is allowed."]
+    said, left, each = [], one.left_for(1, delta) or 0, one.left_for(SEVERAL, delta) or 0
+    if left:
+        law = "Laplace" if _at(one, delta) == 0 else "Gaussian"
+        said.append(
+            f"one more run with {law} noise may have epsilon {down(left)} at delta {_at(one, delta):.3g}, or each of {SEVERAL} "
+            f"runs {down(each)}."
+        )
+    if (one.left_pure or 0) > left:
+        said.append(f"a run with Laplace noise only may cost {down(one.left_pure or 0)}.")
+    return said
+
+
+def condition(proviso: Proviso) -> str:
+    """Say on which condition a sum holds."""
+    return f"the sum holds only if nobody chose number or size of the runs by looking at results: {proviso.value}."
+
+
+def summary(one: Account) -> dict[str, Any]:
+    """One sum of a data set, for programs."""
+    limit, first = one.limit, one.first_limit
+    whose = {} if one.asked.unit is None else {"unit": one.asked.unit, "max_clients_per_person": one.asked.max_clients}
+    return {
+        "data_set": one.dataset,
+        **whose,
+        "spent": {
+            "epsilon": one.epsilon if math.isfinite(one.epsilon) else None,
+            "delta": one.delta,
+            "mu_squared": str(one.spent.mu_squared),
+            "pure_epsilon": str(one.spent.pure_epsilon),
+            "neighboring_relation": one.asked.relation.value if one.runs else None,
+        },
+        "spent_by_relation": {
+            one.asked.relation.value: _spent(one.spent, one.delta),
+            one.asked.other.relation.value: _spent(one.otherwise, one.delta),
+        },
+        "limit": _limit_summary(one, limit),
+        "holds_whatever_runs_were_chosen_by": {"epsilon": first.epsilon, "delta": first.delta}
+        if first is not None and one.proviso is None
+        else None,
+        "holds_if_runs_were_not_chosen_from_results": one.proviso.value if one.proviso else None,
+        "runs": [_run_summary(run) for run in one.runs],
+    }
+
+
+def _limit_summary(one: Account, limit: Limit | None) -> dict[str, Any] | None:
+    if limit is None or finite(limit) is None:
+        return None
+    named = {} if limit.speaks_of is None else {"neighboring_relation": limit.speaks_of.relation.value}
+    return {
+        "epsilon": limit.epsilon,
+        "delta": limit.delta,
+        **named,
+        "holds_all": one.is_within,
+        "left_for_one_run": one.left,
+        "left_for_one_run_with_laplace_noise": one.left_pure,
+    }
+
+
+def _run_summary(run: Run) -> dict[str, Any]:
+    if run.reserved is None:
+        return {}
+    return {
+        "run_id": run.run_id.hex(),
+        "plan_digest": run.reserved.plan_digest.hex(),
+        "client": run.reserved.client,
+        "epsilon": run.reserved.cost.epsilon,
+        "delta": run.reserved.cost.delta,
+        "exchanges": len(run.reserved.cost.costs),
+        "charged": list(run.charged),
+        "released": list(run.ended.released) if run.ended else [],
+        "outcome": run.ended.outcome.value if run.ended else None,
+        "reason": run.ended.reason if run.ended else None,
+    }
+
+
+def _spent(spending: Spending, delta: float) -> dict[str, Any]:
+    epsilon = spending.epsilon(delta)
+    return {
+        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "mu_squared": str(spending.mu_squared),
+        "pure_epsilon": str(spending.pure_epsilon),
+        "exchanges_without_bound": spending.n_unknown,
+    }
+
+
+def _at(one: Account, delta: float | None) -> float:
+    return one.delta if delta is None else delta
+
+
+def _limit(limit: Limit | None, delta: float | None) -> str:
+    if limit is None:
+        return "none"
+    return f"{limit.epsilon:g}" + ("" if delta in (None, limit.delta) else f" at {limit.delta:.3g}")
+
+
+def _up(epsilon: float) -> str:
+    return rounded_up(epsilon) if math.isfinite(epsilon) else "no bound"
+
+
+def down(value: float) -> str:
+    """Four digits of a number, rounded down."""
+    return f"{float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(value)):.4g}"

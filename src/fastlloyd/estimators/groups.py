@@ -1,0 +1,70 @@
+"""Whose rows these are: one id for each row of X, whatever it is given in, as text that tells persons apart."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fastlloyd.errors import DataError
+from fastlloyd.mechanisms.engines.collections import is_collection
+from fastlloyd.records.cells import is_missing
+
+_NOTHING = ("NoneType", "NAType", "NaTType")  # of Python and pandas
+_ONE_EACH = "give groups one id for each row of X, text or integers"
+
+
+def person_ids(groups: Any, n_samples: int) -> list[bytes]:
+    """The id of each row: text in UTF-8 as it stands, or the integer in decimal.
+
+    groups : sequence, array or column of text or integers (NumPy, pandas, Polars, Arrow), (n_samples,). Raises DataError,
+    which shows no id, for anything else, and for a missing one.
+    """
+    if is_collection(groups):
+        raise DataError("groups is a collection of Dask; persons are told apart in memory only: pass X and groups in memory")
+    cells = _cells(groups)
+    if len(cells) != n_samples:
+        raise DataError(f"groups has another length than X; {_ONE_EACH}")
+    kinds = set(map(type, cells))
+    if any(kind.__name__ in _NOTHING for kind in kinds):
+        raise _missing()
+    _check_kinds(kinds, cells)
+    if any(issubclass(kind, str) for kind in kinds):
+        if any(map(is_missing, cells)):
+            raise _missing()
+        return [cell.encode("utf-8", "surrogatepass") for cell in cells]
+    return [b"%d" % cell for cell in cells]
+
+
+def _cells(groups: Any) -> Sequence[Any]:
+    """Each id as a Python object."""
+    if getattr(groups, "ndim", 1) != 1 or hasattr(groups, "columns") or isinstance(groups, str | bytes):
+        raise DataError(f"groups is no single column; {_ONE_EACH}")
+    for name in ("to_pylist", "to_list", "tolist"):  # of Arrow, of pandas and Polars, of NumPy
+        if hasattr(groups, name):
+            return list(getattr(groups, name)())
+    if not isinstance(groups, Iterable):
+        raise DataError(f"groups is a {type(groups).__name__:.40}; {_ONE_EACH}")
+    return list(groups)
+
+
+def _check_kinds(kinds: set[type], cells: Sequence[Any]) -> None:
+    """Refuse types of ids that are not text, or integers, all of them."""
+    text = {kind for kind in kinds if issubclass(kind, str)}
+    integers = {kind for kind in kinds if issubclass(kind, int | np.integer) and kind is not bool}
+    others = kinds - text - integers
+    if any(issubclass(kind, float) for kind in others):
+        if (text or integers) and all(math.isnan(cell) for cell in cells if isinstance(cell, float)):
+            raise _missing()
+        raise DataError(
+            "groups holds floating-point numbers, which are no ids: 7 and 7.0 would be two persons; convert them to "
+            "integers, or to the text that stands in the source"
+        )
+    if others:
+        raise DataError(f"groups holds values of type {min(kind.__name__ for kind in others):.40}; {_ONE_EACH}")
+    if text and integers:
+        raise DataError("groups holds text and integers, so that one person may have two ids; convert all of them to text")
+
+
+def _missing() -> DataError:
+    return DataError("an id is missing in groups; fill it in, or leave the row out")

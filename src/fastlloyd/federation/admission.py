@@ -1,0 +1,231 @@
+"""Whether one more run may begin: its limits hold it, its data set's name is no slip, its records had no other name.
+
+`check` is the filter of docs/proofs/ledger.md, asked once for each limit that stands on the data set: all must let the run
+through. Neighbouring relation: the one that the limit names (`ledger.Account.asked`).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from fastlloyd.base.names import NAME, unknown_name
+from fastlloyd.base.precision import rounded_up
+from fastlloyd.dp.neighboring import Neighbours
+from fastlloyd.errors import BudgetError
+from fastlloyd.federation.fingerprint import Fingerprint
+from fastlloyd.federation.ledger import (
+    Account,
+    Counted,
+    account,
+    counted_of,
+    finite,
+    first_of,
+    known_datasets,
+    plan_cost,
+    records_of,
+    runs_on,
+    sums_on,
+    whole,
+)
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.spending import Spending
+from fastlloyd.federation.store.costs import PersonRunCost, PlannedCost
+from fastlloyd.federation.store.events import Limit, PersonRunReserved, RunReserved
+from fastlloyd.federation.store.history import History
+
+
+class DataSet(msgspec.Struct, frozen=True, kw_only=True):
+    """The data set that a run is charged to, as its holder names it.
+
+    rows_are : what the persons are called of whom each record is one; None where nothing is said. is_new, is_new_unit : the
+    name, or that of the persons, is unlike those known because it is another data set, or other persons.
+    """
+
+    name: str
+    rows_are: str | None = None
+    is_new: bool = False
+    is_new_unit: bool = False
+
+
+def check_names(dataset: DataSet, cost: PlannedCost, *histories: History) -> None:
+    """Raise BudgetError if the name of the data set, or of the persons, is unlike all that are known and not said to be new.
+
+    It would have no limit and no past.
+    """
+    known = sorted({name for history in histories for name in known_datasets(history)})
+    if known and dataset.name not in known and not dataset.is_new:
+        raise BudgetError(
+            f"data set {unknown_name(dataset.name, known)}: correct the name, or say --new-dataset for other records"
+        )
+    units = sorted({unit for history in histories for unit in _units_of(history, dataset.name)})
+    if isinstance(cost, PersonRunCost) and units and cost.unit not in units and not dataset.is_new_unit:
+        raise BudgetError(f"unit {unknown_name(cost.unit, units)}: correct the name, or say --new-unit for other persons")
+
+
+def _units_of(history: History, dataset: str) -> set[str]:
+    """What the persons of a data set are called, in its limits and runs."""
+    costs = [run.reserved.cost for run in runs_on(history, dataset) if run.reserved is not None]
+    limited = {each.unit for each in history.limits_on(dataset) if each is not None and each.unit is not None}
+    return limited | {cost.unit for cost in costs if isinstance(cost, PersonRunCost)}
+
+
+def check(history: History, dataset: str, *costs: PlannedCost) -> None:
+    """Raise BudgetError if runs of these costs would bring the data set above a limit, as all earlier ones count now."""
+    everything = [*counted_of(runs_on(history, dataset), {}), *map(whole, costs)]
+    for speaks_of in history.limits_on(dataset):
+        before = account(history, dataset, speaks_of=speaks_of)
+        after = _together(everything, speaks_of)
+        for limit in map(finite, (before.limit, before.first_limit)):
+            if limit is not None and not after.fits(limit.epsilon, limit.delta, first_of(everything, speaks_of)):
+                raise BudgetError(_refusal(before, limit, after, costs))
+
+
+def _together(runs: list[Counted], speaks_of: Neighbours | None) -> Spending:
+    return Spending.of(runs, speaks_of or records_of(runs))
+
+
+def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[PlannedCost]) -> str:
+    """Why a run is refused, and what may be done about it."""
+    speaks_of = limit.speaks_of
+    whom = "" if speaks_of is None else f" for {speaks_of}"
+    told = f"data set {before.dataset!r} has the limit epsilon {limit.epsilon:g} at delta {limit.delta:g}{whom}"
+    asked = speaks_of or before.asked
+    if after.n_unknown and asked.unit:
+        if not any(None in cost.under(asked) for cost in costs):
+            return (
+                f"{told}, and a run before did not protect every {asked.unit} as a whole: what it cost one has no bound, so "
+                "the limit holds no further run; lift it with fastlloyd ledger limit --epsilon inf"
+            )
+        return (
+            f"{told}, and this run does not protect every {asked.unit} as a whole: what it costs one has no bound; protect all "
+            f"records of a {asked.unit} together or, if each is one {asked.unit}, say --rows-are {asked.unit}"
+        )
+    if after.n_unknown:
+        return (
+            f"{told} for a record added or removed, and holds a run that an earlier version joined for replaced records: what "
+            "it costs where a record is added is not in the store; plan runs for replace_one, or lift the limit with "
+            "fastlloyd ledger limit"
+        )
+    alone = _together([*map(whole, costs)], speaks_of or (before.asked if before.runs else None))
+    spent, needed, together = (rounded_up(each.epsilon(limit.delta)) for each in (before.spent, alone, after))
+    said = (
+        f"{told}, of which {spent} is spent or reserved; this run needs {needed}, which together makes {together}: plan a run "
+        "that costs less, or set another limit with fastlloyd ledger limit"
+    )
+    if after.epsilon(limit.delta) <= limit.epsilon:
+        said += "; about a millionth of a limit's delta is set aside for the noise that clients add in shares"
+    return said
+
+
+def outlook(history: History, dataset: str, plan: Plan) -> str:
+    """What runs on a data set spent before this plan's, and what they will have spent with it, in sentences for its owner."""
+    cost = plan_cost(plan)
+    speaks_of = _of_plan(history, dataset, cost)
+    one = account(history, dataset, speaks_of=speaks_of)
+    delta, limit = one.delta or plan.mechanism.delta, finite(one.limit)
+    said = f"By this store, {len(one.runs)} run{'' if len(one.runs) == 1 else 's'} on the data set {dataset!r} spent epsilon "
+    said += f"{rounded_up(one.spent.epsilon(delta))} at delta {delta:.3g}, for {one.asked}."
+    if bytes.fromhex(plan.run_id) in history.runs:
+        return f"{said} The run of this plan is among them."
+    together = _together([*counted_of(one.runs, {}), whole(cost)], speaks_of).epsilon(delta)
+    said += f" With the run of this plan it is epsilon {rounded_up(together)}."
+    if limit is None:
+        return f"{said} There is no limit."
+    try:
+        check(history, dataset, cost)
+    except BudgetError:
+        return f"{said} That is above the limit, epsilon {limit.epsilon:g}: `join` will refuse the plan."
+    return f"{said} The limit is epsilon {limit.epsilon:g}."
+
+
+def _of_plan(history: History, dataset: str, cost: PlannedCost) -> Neighbours | None:
+    """Whose sum says most about a plan: that of the persons it protects, by their limit if they have one."""
+    if not isinstance(cost, PersonRunCost):
+        return None
+    own = Neighbours(cost.neighboring_relation, cost.unit, max(cost.max_clients, 1))
+    return next((each for each in sums_on(history, dataset) if each is not None and each.unit == cost.unit), own)
+
+
+def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> list[str]:
+    """Raise BudgetError if these very records were used under another data set name, where what they spent is counted.
+
+    Returns the names of other data sets whose records cannot be compared with these.
+    """
+    unknown = set()
+    for known in (run.reserved for run in history.runs.values()):
+        if known is None or known.dataset == dataset:
+            continue
+        is_known = fingerprint.is_of(known)
+        if is_known:
+            raise BudgetError(
+                f"these records were used under the data set name {known.dataset!r} before; use that name instead of "
+                f"{dataset!r}, so that what is spent on them adds up"
+            )
+        if is_known is None:
+            unknown.add(known.dataset)
+    return sorted(unknown)
+
+
+def check_dataset(dataset: str) -> None:
+    """Raise BudgetError unless this can be the name of a data set."""
+    if not NAME.fullmatch(dataset):
+        raise BudgetError(f"dataset is {dataset!r:.80}; expected letters, digits, dot, dash or underscore, at most 64")
+
+
+def check_unit_name(unit: str) -> None:
+    """Raise BudgetError unless persons can be called so."""
+    if not NAME.fullmatch(unit):
+        raise BudgetError(f"the name of the unit is {unit!r:.80}; expected a word such as patient")
+
+
+def check_leaks(dataset: str, leaks: Sequence[str]) -> None:
+    """Raise BudgetError for settings that were taken from the data."""
+    if leaks:
+        raise BudgetError(
+            f"the ledger cannot count for data set {dataset!r} what settings tell that are taken from the data: "
+            f"{'; '.join(leaks)}; pass public values, or name no data set"
+        )
+
+
+def check_known(history: History, dataset: str, *, new: bool) -> None:
+    """Raise BudgetError unless the data set has a run or a limit, or has none and was said to be new: else a slip makes one."""
+    known = known_datasets(history)
+    if new and dataset in known:
+        raise BudgetError(f"data set {dataset!r} is not new: it has a run or a limit; leave --new out to set another limit")
+    if not new and dataset not in known:
+        there = f"data set {unknown_name(dataset, known)}" if known else f"data set {dataset!r} is unknown; there is none yet"
+        raise BudgetError(f"{there}: correct the name, or say --new if its first run is still to come")
+
+
+def reservation_of(
+    cost: PlannedCost, *, run_id: bytes, digest: bytes, client: str, dataset: str, fingerprint: bytes
+) -> RunReserved | PersonRunReserved:
+    """The event that reserves a run of this cost."""
+    kind: Any = PersonRunReserved if isinstance(cost, PersonRunCost) else RunReserved
+    event: RunReserved | PersonRunReserved = kind(
+        run_id=run_id, plan_digest=digest, client=client, dataset=dataset, fingerprint=fingerprint, cost=cost
+    )
+    return event
+
+
+def reserve(
+    history: History, plan: Plan, *, client: str, dataset: str, fingerprint: Fingerprint, rows_are: str | None = None
+) -> RunReserved | PersonRunReserved:
+    """The event that reserves a whole run on a data set, once it is known to fit; BudgetError if it does not.
+
+    rows_are : as in `ledger.run_cost`.
+    """
+    cost = plan_cost(plan, rows_are)
+    check_records(history, dataset, fingerprint)
+    check(history, dataset, cost)
+    event = reservation_of(
+        cost,
+        run_id=bytes.fromhex(plan.run_id),
+        digest=plan.digest,
+        client=client,
+        dataset=dataset,
+        fingerprint=fingerprint.digest,
+    )
+    return replace(event, persons=fingerprint.of_persons) if isinstance(event, PersonRunReserved) else event

@@ -1,0 +1,205 @@
+"""The ledger of one holder of records: one file that counts every run on them, however it was begun.
+
+A run of the central model is charged whole before its first noise is drawn; what it hands back afterwards was never drawn. A
+run that a client joins is reserved here before it is in the client's store, which keeps what each exchange needs, and ends here
+once it has ended there. So whenever a process dies, the ledger counts no less than was answered. The file is held for as long
+as one step takes: other processes wait their turn.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from fastlloyd.base.places import state_folder
+from fastlloyd.errors import StateError
+from fastlloyd.federation.admission import DataSet, check, check_dataset, check_names, reservation_of
+from fastlloyd.federation.ledger import Account, account, sums_on
+from fastlloyd.federation.store.costs import PlannedCost
+from fastlloyd.federation.store.durable import Store, read
+from fastlloyd.federation.store.events import (
+    Event,
+    ExchangeCharged,
+    HandedBack,
+    Outcome,
+    PersonRunReserved,
+    Role,
+    RunCharged,
+    RunEnded,
+    RunReserved,
+)
+from fastlloyd.federation.store.files import SUFFIX, store_path
+from fastlloyd.federation.store.history import History
+
+VARIABLE: Final = "FASTLLOYD_LEDGER"
+PATIENCE: Final = 60.0  # seconds; a step takes a fraction of one
+_NO_FINGERPRINT: Final = bytes(32)
+_RUN_LABEL: Final = b"fastlloyd/v1/run-of-a-client\0"
+
+Say = Callable[[str], None]
+
+
+def place(named: Path | None = None) -> Path:
+    """Where the ledger is: where it is said to be, or where the variable says, or in the user's state folder."""
+    if named is None and (said := os.environ.get(VARIABLE)):
+        named = Path(said).expanduser()
+    if named is not None:
+        return store_path(named)
+    try:
+        return state_folder() / f"ledger{SUFFIX}"
+    except RuntimeError:
+        raise StateError(f"this user has no home folder for a ledger; name a file with --ledger or {VARIABLE}") from None
+
+
+class Charge:
+    """A run of the central model that was charged whole. sums : what was spent on its data set, with it."""
+
+    def __init__(self, sums: list[Account]) -> None:
+        self.sums, self.n_drawn = sums, 0
+
+    def drawing(self, number: int) -> None:
+        """Hear that noise is about to be drawn for the round of that number, from 0."""
+        self.n_drawn = max(self.n_drawn, number + 1)
+
+
+class HoldersLedger:
+    """The ledger at `path`, made when it is first needed; say : tells its holder that it was."""
+
+    def __init__(self, path: Path, say: Say = lambda _: None) -> None:
+        self.path, self._say = path, say
+
+    def opened(self) -> Store:
+        """Open the ledger, once no other process has it; it is there then. Raises StateError."""
+        if not self.path.exists():
+            try:
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                made = Store.create(self.path, role=Role.HOLDER, identity=os.urandom(32), patience=PATIENCE)
+            except OSError as error:
+                raise StateError(
+                    f"the ledger {self.path} cannot be made ({error.strerror}); name another place with --ledger or {VARIABLE}"
+                ) from None
+            except StateError:
+                if not self.path.exists():  # else another process was first
+                    raise
+            else:
+                self._say(f"Note: made {self.path}, a new ledger, in which nothing is spent and nothing is limited.")
+                return made
+        return Store.open(self.path, role=Role.HOLDER, patience=PATIENCE)
+
+    def history(self) -> History:
+        """What the ledger holds now, nothing if there is none. Raises StateError."""
+        if not self.path.exists() and not self.path.is_symlink():
+            return History(Role.HOLDER)
+        contents, _ = read(self.path)
+        if contents.role is not Role.HOLDER:
+            raise StateError(f"{self.path} is {contents.role.store}; expected {Role.HOLDER.store}")
+        return contents.history
+
+    @contextmanager
+    def charged(self, dataset: DataSet, cost: PlannedCost, *ahead: PlannedCost, by: str, digest: bytes) -> Iterator[Charge]:
+        """Charge a whole run to a data set, durably; whatever is drawn inside is counted then.
+
+        ahead : what is to follow, and must fit too; it is charged later. by : what runs it, a word. digest : of its settings.
+        If what is inside fails, rounds that it never told the charge of are handed back. Raises BudgetError if a limit does not
+        hold it, StateError if it cannot be made durable; nothing is spent then.
+        """
+        name, run_id = dataset.name, os.urandom(16)
+        check_dataset(name)
+        with self.opened() as store:
+            check_names(dataset, cost, store.history)
+            check(store.history, name, cost, *ahead)
+            whole = reservation_of(cost, run_id=run_id, digest=digest, client=by, dataset=name, fingerprint=_NO_FINGERPRINT)
+            store.append([whole, RunCharged(run_id=run_id)])
+            charge = Charge([account(store.history, name, speaks_of=each) for each in sums_on(store.history, name)])
+        try:
+            yield charge
+        except BaseException:
+            if never_drawn := tuple(range(charge.n_drawn + 1, len(cost.costs) + 1)):
+                with suppress(StateError), self.opened() as store:  # what cannot be handed back is spent
+                    store.append([HandedBack(run_id=run_id, numbers=never_drawn)])
+            raise
+
+    def enter(self, dataset: DataSet, client: Store, reserved: RunReserved | PersonRunReserved | None, run_id: bytes) -> None:
+        """Count a run that a client is about to join, durably, and whatever else its store knows.
+
+        reserved : what the client's store is to hold next; None if it holds the run. Raises BudgetError and StateError as
+        `charged`.
+        """
+        mine = own_run_id(run_id, client.identity)
+        with self.opened() as store:
+            events = [*_news(store.history, client.history, client.identity)]
+            after = store.history.followed_by(events)
+            if reserved is not None:
+                reserved = reserved.under(mine)
+            if mine in after.runs:
+                begun = after.open_run(mine).reserved  # or it was given up
+                if reserved is not None and begun != reserved:
+                    raise StateError(
+                        f"run {run_id.hex()} is in {self.path} with another plan, name or data set, since a process was killed "
+                        f"that was to join it; say the same, or give the run up with `fastlloyd ledger release {client.path}`"
+                    )
+            elif reserved is not None:
+                _check_joining(after, client.history, dataset, reserved.cost)
+                events.append(reserved)
+            if events:
+                store.append(events)
+
+    def check_names(self, dataset: DataSet, client: History, cost: PlannedCost) -> None:
+        """Raise BudgetError if neither the ledger nor the client's store knows such a name, and one of them knows others."""
+        check_names(dataset, cost, self.history(), client)
+
+    def rehearse(self, dataset: DataSet, client: History, identity: bytes, cost: PlannedCost) -> None:
+        """Raise what `enter` would raise of a run of this cost that the client has not joined; nothing is written."""
+        now = self.history()
+        _check_joining(now.followed_by(_news(now, client, identity)), client, dataset, cost)
+
+    def follow(self, client: Store, *, only_if_there: bool = False) -> None:
+        """Take over what a client's store knows and the ledger does not: runs, and how they ended. Raises StateError.
+
+        only_if_there : make no ledger for it.
+        """
+        if only_if_there and not self.path.exists():
+            return
+        with self.opened() as store:
+            if events := [*_news(store.history, client.history, client.identity)]:
+                store.append(events)
+
+    def release_unbegun(self, client: Store, run_id: bytes) -> bool:
+        """End a run that was counted here and never came into the client's store, which sent nothing then.
+
+        The process that had begun it was killed in between. Returns whether there is such a run.
+        """
+        mine = own_run_id(run_id, client.identity)
+        if run_id in client.history.runs or not self.path.exists():
+            return False
+        with self.opened() as store:
+            run = store.history.runs.get(mine)
+            if run is None or not run.is_open:
+                return False
+            store.append([run.end(Outcome.ABORTED, "given up by its owner")])
+        return True
+
+
+def own_run_id(run_id: bytes, identity: bytes) -> bytes:
+    """How a ledger calls the run that this client joined: several clients of one holder may be in one run."""
+    return hashlib.sha256(_RUN_LABEL + identity + run_id).digest()[:16]
+
+
+def _check_joining(ledger: History, client: History, dataset: DataSet, cost: PlannedCost) -> None:
+    check_names(dataset, cost, ledger, client)
+    check(ledger, dataset.name, cost)
+
+
+def _news(ledger: History, client: History, identity: bytes) -> Iterator[Event]:
+    """The events that bring a ledger up to what a client's store knows of its runs."""
+    for run_id, run in client.runs.items():
+        mine = own_run_id(run_id, identity)
+        known = ledger.runs.get(mine)
+        if known is None and run.reserved is not None:
+            yield run.reserved.under(mine)
+        if run.ended is not None and (known is None or known.ended is None):
+            charged = () if known is None else known.charged
+            yield from (ExchangeCharged(run_id=mine, number=number) for number in run.charged if number not in charged)
+            yield RunEnded(run_id=mine, outcome=run.ended.outcome, reason=run.ended.reason, released=run.ended.released)

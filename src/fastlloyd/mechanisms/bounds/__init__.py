@@ -1,0 +1,1 @@
+"""Bounds of the features from noisy histograms: for records whose ranges nobody knows well."""

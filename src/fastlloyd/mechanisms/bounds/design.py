@@ -1,0 +1,119 @@
+"""From settings to the rounds that find bounds, and how a budget is divided between finding bounds and using them.
+
+All from public numbers, before anything is spent.
+"""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import msgspec
+
+from fastlloyd.clustering.domain import Domain, Scaling
+from fastlloyd.dp.gdp import gdp_epsilon, mu_from_squared
+from fastlloyd.dp.noise import Noise
+from fastlloyd.errors import BudgetError
+from fastlloyd.mechanisms.bounds.mechanism import (
+    N_ROUNDS,
+    SEEN_DEVIATIONS,
+    SEEN_SHARE,
+    BoundsMechanism,
+    HistogramRound,
+    too_few,
+)
+from fastlloyd.mechanisms.persons import unit
+from fastlloyd.mechanisms.queries.histograms import Histograms
+from fastlloyd.mechanisms.queries.shares import in_shares
+from fastlloyd.mechanisms.rounds import sqrt_up
+from fastlloyd.mechanisms.settings import RunSettings
+
+FEW_FEATURES, FINE, COARSE = 64, 22, 20  # fraction_bits up to so many features, and above
+DEEP_FEATURES, DEEP, FLAT = 32, 4, 3  # levels of the first round up to so many features, and above
+ZOOM_LEVELS = 3
+LEAST_SHARE, MOST_SHARE = Fraction(5, 100), Fraction(20, 100)
+
+
+class BoundsSettings(RunSettings, frozen=True, kw_only=True):
+    """What a run that finds bounds is designed from; domain : `outer_range`."""
+
+    @property
+    def noise(self) -> Noise:
+        """Gaussian."""
+        return Noise.GAUSSIAN
+
+
+class Stages(NamedTuple):
+    """A budget divided in two. first : finds bounds with `share` of mu^2; epsilon : of what uses them, at the same delta."""
+
+    first: BoundsMechanism
+    share: Fraction
+    epsilon: float
+
+
+def outer_range(features: Sequence[str], lower: Sequence[float], upper: Sequence[float]) -> Domain:
+    """The domain in which bounds are looked for: a fine grid, every feature by itself. Raises PlanError as `Domain` does."""
+    bits = FINE if len(features) <= FEW_FEATURES else COARSE
+    return Domain(
+        features=tuple(features), lower=tuple(lower), upper=tuple(upper), scaling=Scaling.PER_FEATURE, fraction_bits=bits
+    )
+
+
+def design(settings: BoundsSettings) -> BoundsMechanism:
+    """The mechanism that spends the whole budget on bounds. Raises BudgetError, or PlanError if noise would hide them."""
+    mechanism = _mechanism(settings)
+    mechanism.check_noise([round.scales for round in mechanism.rounds])
+    return mechanism
+
+
+def divide(settings: BoundsSettings) -> Stages:
+    """The least share that shows the bounds, of 5 to 20 percent, to find them, and the rest.
+
+    Raises PlanError where it would take more, BudgetError where there is no budget to divide.
+    """
+    needed = _needed(settings)
+    if needed > MOST_SHARE:
+        enough = math.ceil(settings.expected * float(needed / MOST_SHARE) ** 0.5)
+        budget = f"at most a fifth of the budget of epsilon {settings.epsilon:g}"
+        raise too_few(settings.expected, unit(settings.persons), settings.domain.n_features, budget, enough)
+    share = max(LEAST_SHARE, Fraction(math.ceil(1000 * needed), 1000))
+    delta = settings.whole_delta
+    own, rest = (_epsilon(part * settings.budget, delta) for part in (share, 1 - share))
+    return Stages(_mechanism(msgspec.structs.replace(settings, epsilon=own, delta=delta)), share, rest)
+
+
+def _mechanism(settings: BoundsSettings) -> BoundsMechanism:
+    rounds = []
+    for question in _questions(settings):
+        budget = settings.budget / N_ROUNDS
+        rounds.append(HistogramRound(n_levels=question.n_levels, scale=sqrt_up(_dearest(settings, question) / budget)))
+    return BoundsMechanism(**settings.fields, rounds=tuple(rounds))
+
+
+def _questions(settings: BoundsSettings) -> tuple[Histograms, ...]:
+    domain, bits = settings.domain, settings.count_bits
+    levels = DEEP if domain.n_features <= DEEP_FEATURES else FLAT, ZOOM_LEVELS
+    return tuple(Histograms(domain=domain, n_levels=n, count_bits=bits) for n in levels)
+
+
+def _dearest(settings: BoundsSettings, question: Histograms) -> int:
+    """The cost of an answer with noise of deviation 1 in all counts."""
+    sensitivity = in_shares(question, settings.persons).sensitivity
+    return max(sum(corner) for corner in sensitivity.corners(settings.neighboring_relation))
+
+
+def _needed(settings: BoundsSettings) -> Fraction:
+    """The share of mu^2 with which 3.5 deviations of the noise are a tenth of the expected records."""
+    dearest = max(_dearest(settings, question) for question in _questions(settings))
+    tolerated = SEEN_SHARE * settings.expected * 2**settings.number_bits / SEEN_DEVIATIONS
+    needed: Fraction = N_ROUNDS * dearest / (tolerated**2 * settings.budget)
+    return needed
+
+
+def _epsilon(budget: Fraction, delta: float) -> float:
+    """A float just below the epsilon at which mu^2 is this budget: whoever spends what it allows spends no more."""
+    mu = math.nextafter(mu_from_squared(budget), 0)
+    epsilon = math.nextafter(gdp_epsilon(mu, delta), 0)
+    if epsilon <= 0:
+        raise BudgetError(f"epsilon is too small to be divided at delta {delta:.3g}; use a larger epsilon, or state bounds")
+    return epsilon

@@ -1,0 +1,221 @@
+"""Bounds of the features from two rounds of noisy histograms: over a wide public range, and over what the first finds in it."""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.clustering.domain import Domain, Scaling
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
+from fastlloyd.errors import PlanError
+from fastlloyd.mechanisms.bounds.reading import OUTSIDE, Thresholds, interval
+from fastlloyd.mechanisms.persons import Persons, Unit
+from fastlloyd.mechanisms.private_run import AnyRun, Choices, PrivateRun, check_grid, check_guarantee, check_ints, check_numbers
+from fastlloyd.mechanisms.queries.histograms import Histograms
+from fastlloyd.mechanisms.queries.query import Query, ask
+from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
+
+MAX_FEATURES = 1024  # as momentlloyd has: an answer then has about half a million numbers
+N_ROUNDS = 2
+SEEN_DEVIATIONS = Fraction(35, 10)  # of the noise in a count, which
+SEEN_SHARE = Fraction(1, 10)  # of the expected records must be worth
+NARROWEST = 2.0**-11  # of the larger end: the width that bounds have at least, to be told apart by a fine grid
+
+
+class FoundBounds(msgspec.Struct, frozen=True):
+    """Bounds of the features, during a run or at its end.
+
+    lower, upper : int64 (d,), grid units of the outer range. found : bool (d,), False where noise hides where the records are:
+    there they are still those of the outer range.
+    """
+
+    lower: IntArray
+    upper: IntArray
+    found: NDArray[np.bool_]
+
+    @property
+    def digest(self) -> bytes:
+        """That of both ends, which clients confirm."""
+        ends = np.concatenate([self.lower, self.upper]).astype("<i8").tobytes()
+        return hashlib.sha256(b"fastlloyd/v1/bounds" + ends).digest()
+
+    def ends(self, outer: Domain) -> tuple[FloatArray, FloatArray]:
+        """Both ends in original units, float64 (d,), within the outer range; at least so wide that they can be bounds."""
+        B, (least, most) = outer.half_widths, np.array([outer.lower, outer.upper])
+        low, high = outer.from_grid(np.stack([self.lower, self.upper]))
+        room = np.maximum(NARROWEST * np.maximum(np.abs(low), np.abs(high)) - (high - low), 0.0) / 2
+        low, high = np.where(self.lower == -B, least, low - room), np.where(self.upper == B, most, high + room)
+        return np.maximum(low, least), np.minimum(high, most)
+
+    def domain(self, outer: Domain, *, scaling: Scaling, fraction_bits: int = 16) -> Domain:
+        """The domain of these bounds. Raises PlanError as `Domain` does."""
+        return Domain.of_bounds(outer.features, *self.ends(outer), scaling=scaling, fraction_bits=fraction_bits)
+
+    def missing(self, outer: Domain) -> list[str]:
+        """The features that keep the outer range."""
+        return [name for name, found in zip(outer.features, self.found.tolist(), strict=True) if not found]
+
+
+class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
+    """Histograms over what is found so far, of `n_levels` levels; scale : of the noise in every count."""
+
+    counts_records: ClassVar[bool] = True
+    n_levels: int
+    scale: Fraction
+
+    @property
+    def scales(self) -> tuple[Fraction, ...]:
+        """One per level."""
+        return (self.scale,) * self.n_levels
+
+    def question(self, m: Any) -> Histograms:
+        """Counts of all nodes of all features."""
+        return Histograms(domain=m.domain, n_levels=self.n_levels, count_bits=m.count_bits)
+
+    def query(self, m: "BoundsMechanism", state: FoundBounds) -> Query:
+        """Divide what is found into equal leaves."""
+        return ask(self.question(m), start=state.lower, step=self._step(m, state))
+
+    def advance(self, m: "BoundsMechanism", state: FoundBounds, answer: Answer, noise: AnswerNoise) -> FoundBounds:
+        """Read the histograms, feature by feature; bounds stay as they are where noise hides the records."""
+        question, B = self.question(m), m.domain.half_widths
+        thresholds = Thresholds.of(max(noise.deviations), m.n_features, question.n_leaves)
+        lower, upper, found = state.lower.copy(), state.upper.copy(), state.found.copy()
+        step, ends = self._step(m, state), np.cumsum(question.parts)[:-1]
+        for j, counts in enumerate(answer):
+            levels = [level.tolist() for level in np.split(counts, ends)]
+            is_open = {"open_below": bool(lower[j] == -B[j]), "open_above": bool(upper[j] == B[j])}
+            if (leaves := interval(levels, thresholds, **is_open)) is not None:
+                first, last = leaves
+                lower[j], upper[j] = lower[j] + first * step[j], min(lower[j] + last * step[j], upper[j])
+                found[j] = True
+        return FoundBounds(lower, upper, found)
+
+    def information_on_number(self, m: AnyRun, scales: Sequence[Fraction]) -> Fraction:
+        """Every level of every feature counts all records."""
+        question = self.question(m)
+        each = zip(question.parts, scales, strict=True)
+        return question.n_rows * sum((1 / (n * scale**2) for n, scale in each), Fraction(0))
+
+    def statement(self, m: "BoundsMechanism") -> dict[str, Any]:
+        """What it asks, its sensitivity, its noise and its cost."""
+        question = m.question(self)
+        return {
+            "asks": "histograms",
+            "numbers": [*question.shape],
+            "intervals_per_feature": [*question.parts],
+            "squared_sensitivities": [list(corner) for corner in question.sensitivity.corners(m.neighboring_relation)],
+            "noise_scale": float(self.scale),
+            "noise_scale_exact": str(self.scale),
+            "share_of_budget": float(m.share_of_budget(self)),
+        }
+
+    def _step(self, m: "BoundsMechanism", state: FoundBounds) -> IntArray:
+        return -((state.lower - state.upper) // self.question(m).n_leaves)
+
+
+class BoundsMechanism(
+    PrivateRun[FoundBounds], frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="bounds"
+):
+    """The `PrivateRun` that finds bounds, made by `bounds/design.py`. domain : the outer range; see `PrivateRun`."""
+
+    domain: Domain
+    n_records: int
+    n_expected: int
+    epsilon: float
+    delta: float
+    delta_slack: float
+    neighboring_relation: NeighboringRelation
+    public_seed: str
+    count_bits: int
+    rounds: tuple[HistogramRound, ...]
+    persons: Persons | None = None
+
+    name: ClassVar[str] = "bounds"
+    aim: ClassVar[str] = "bounds"
+    revealed: ClassVar[str] = "the bounds"
+    told_by_totals: ClassVar[str] = "and how they spread over each feature"
+    noise: ClassVar[Noise] = Noise.GAUSSIAN
+    sum_unit: ClassVar[str] = "none: only records are counted"
+    sums_are_in_grid_units: ClassVar[bool] = False
+    bears_server_noise: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_ints(self, "n_records", "n_expected", "count_bits")
+        check_numbers(self.n_records, self.epsilon, self.noise)
+        PublicSeed.from_hex(self.public_seed)
+        check_grid(self.n_expected, self.count_bits)
+        if self.domain.scaling is not Scaling.PER_FEATURE:
+            raise PlanError(f"scaling is {self.domain.scaling.value}; bounds are found per-feature")
+        if self.n_features > MAX_FEATURES:
+            raise PlanError(f"there are {self.n_features} features; expected at most {MAX_FEATURES}, to find bounds of")
+        if len(self.rounds) != N_ROUNDS:
+            raise PlanError(f"there are {len(self.rounds)} rounds; bounds are found in {N_ROUNDS}")
+        check_guarantee(self)
+
+    @property
+    def seed(self) -> PublicSeed:
+        """From all that is planned: bounds need no other randomness than the order in which shares are left over."""
+        return PublicSeed(self.digest)
+
+    def start(self) -> FoundBounds:
+        """The outer range. A state is what is found so far."""
+        B = self.domain.half_widths
+        return FoundBounds(-B, B.copy(), np.zeros(self.n_features, dtype=np.bool_))
+
+    def result(self, state: FoundBounds) -> FoundBounds:
+        """The last state."""
+        return state
+
+    def check_noise(self, totals: Sequence[tuple[Fraction, ...]]) -> None:
+        """Refuse noise of which 3.5 deviations are more than a tenth of the expected records."""
+        deviation = max(map(max, totals)) / 2**self.number_bits
+        needed = math.ceil(SEEN_DEVIATIONS * deviation / SEEN_SHARE)
+        if needed > self.n_expected:
+            raise too_few(self.n_expected, self.unit, self.n_features, f"epsilon {self.epsilon:.4g}", needed)
+
+    def choices(self, noise_factor: float) -> Choices:
+        """What each round counts, and from how many records on noise does not hide an interval."""
+        of_rounds = []
+        for number, (round, where) in enumerate(zip(self.rounds, ("the outer range", "what was found"), strict=True), 1):
+            question = self.question(round)
+            *most, last = (f"{n:,}" for n in question.parts)
+            of_rounds.append(
+                f"Round {number} counts {self.unit.many} in {', '.join(most)} and {last} equal intervals of {where}, for each "
+                f"feature: {math.prod(question.shape):,} noisy numbers, {float(self.share_of_budget(round)):.3g} of the budget."
+            )
+        first = self.rounds[0]
+        threshold = Thresholds.of(noise_factor * float(first.scale), self.n_features, first.question(self).n_leaves).node
+        seen = (
+            f"An interval counts as one with records from about {about(math.ceil(threshold / 2**self.number_bits))} "
+            f"{self.unit.many} on; the bounds leave out about {100 // OUTSIDE} % of the {self.unit.many} at most."
+        )
+        return Choices("public numbers only", of_rounds, [seen])
+
+    def facts(self) -> dict[str, Any]:
+        """The outer range."""
+        ends = zip(self.domain.lower, self.domain.upper, strict=True)
+        return {"outer_range": dict(zip(self.domain.features, map(list, ends), strict=True))}
+
+
+def too_few(n: int, unit: Unit, n_features: int, budget: str, needed: int) -> PlanError:
+    """The refusal to look for bounds among n records; needed : how many it takes with that budget."""
+    features = "1 feature" if n_features == 1 else f"{n_features} features"
+    return PlanError(
+        f"{n:,} {unit.many} are too few to find bounds of {features} with {budget}; that takes about {about(needed)}: use a "
+        "larger epsilon or fewer features, or state bounds"
+    )
+
+
+def about(n: int) -> str:
+    """A number for people, rounded up to two digits: 1,200."""
+    tens = 10 ** max(len(str(n)) - 2, 0)
+    return f"{-(-n // tens) * tens:,}"

@@ -1,0 +1,88 @@
+"""Numbers that wait on disk, encrypted, in a file without a name, which the system removes with the process."""
+
+import errno
+import os
+import tempfile
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from numpy.typing import NDArray
+
+from fastlloyd.errors import DataError
+
+Words = NDArray[np.uint64]
+
+_KEY_BYTES: Final = 32
+_BLOCK: Final = 64  # bytes of keystream that ChaCha20 numbers with 32 bits
+
+
+class Sheet(NamedTuple):
+    """What was written at once: where it begins, and its number."""
+
+    start: int
+    number: int
+
+
+class Scratch:
+    """A file without a name in the folder for temporary files (TMPDIR), which only this process can read, and by its key.
+
+    Each sheet is encrypted by ChaCha20 (RFC 8439) under a key that nothing but this object holds, with its number as the nonce.
+    `close` gives the room on the disk back, as the end of the object does. Raises DataError where the disk is full or not to be
+    used.
+    """
+
+    def __init__(self) -> None:
+        self._key, self._end, self._sheets = os.urandom(_KEY_BYTES), 0, 0
+        with _on_disk():
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - open as long as this object is there
+        self.close = weakref.finalize(self, self._file.close)
+
+    def write(self, numbers: NDArray[np.unsignedinteger]) -> Sheet:
+        """Write numbers behind all others."""
+        sheet = Sheet(self._end, self._sheets)
+        hidden = memoryview(self._encrypted(sheet, 0, np.ascontiguousarray(numbers).reshape(-1).view(np.uint8)))
+        with _on_disk():
+            self._file.seek(self._end)
+            while hidden:
+                hidden = hidden[self._file.write(hidden) :]
+        self._end, self._sheets = self._end + numbers.nbytes, self._sheets + 1
+        return sheet
+
+    def read(self, sheet: Sheet, first: int, n_bytes: int) -> NDArray[np.uint8]:
+        """Bytes of a sheet, from that number on."""
+        hidden = np.empty(n_bytes, dtype=np.uint8)
+        with _on_disk():
+            self._file.seek(sheet.start + first)
+            left = hidden.data
+            while left:
+                n = self._file.readinto(left)
+                if not n:
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                left = left[n:]
+        return np.frombuffer(self._encrypted(sheet, first, hidden), dtype=np.uint8)
+
+    def _encrypted(self, sheet: Sheet, first: int, content: NDArray[np.uint8]) -> bytes:
+        """Content that stands in a sheet from a byte on, encrypted, or decrypted."""
+        block, skipped = divmod(first, _BLOCK)
+        nonce = block.to_bytes(4, "little") + sheet.number.to_bytes(12, "little")
+        stream = Cipher(algorithms.ChaCha20(self._key, nonce), mode=None).encryptor()
+        stream.update(bytes(skipped))
+        return stream.update(content.data)
+
+
+@contextmanager
+def _on_disk() -> Iterator[None]:
+    """Turn what the file system raises into DataError."""
+    try:
+        yield
+    except OSError as error:
+        folder = tempfile.gettempdir() if tempfile.tempdir else "the folder for temporary files"
+        reason = "is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else f"cannot be used ({error.strerror})"
+        raise DataError(
+            f"{folder} {reason}, where the shares of persons wait, about 45 bytes for each record; make room, or name another "
+            "folder in TMPDIR, and start again"
+        ) from None

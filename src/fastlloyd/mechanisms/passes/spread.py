@@ -1,0 +1,157 @@
+"""Shares of rows that are read in passes: those of `mechanisms.spread`, bit for bit, in memory that does not grow with them.
+
+A row waits on disk as four words: the 128 bits of its person, its 64-bit hash, its number. Rows are sorted into parts by the
+first byte of the person, and a part that is still too large by the next byte, until the rows of whole persons fit into memory.
+No byte of the person divides the rows of one person: they are sorted into parts by their hash, and of each part no more rows
+are kept than could have a share more than the others.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.base.arrays import IntArray
+from fastlloyd.clustering.domain import GridArray
+from fastlloyd.mechanisms.passes.numbers import Collected, NumbersOnDisk
+from fastlloyd.mechanisms.passes.scratch import Scratch, Words
+from fastlloyd.mechanisms.passes.spill import N_PARTS, Spill
+from fastlloyd.mechanisms.spread import numbered_hashes, person_hashes, ranks, row_hashes, spread
+from fastlloyd.records.ids import Ids
+
+MOST_ROWS = 1 << 19  # sorted at once
+
+PERSON, HASH, ROW, _WIDTH = slice(2), 2, 3, 4  # the words of a row
+_FIRST_OF_HASH = 16  # of the bytes of a row, after those of the person
+
+
+class Part(NamedTuple):
+    """Rows that wait on disk: how many, and their words in pieces, in the order of their numbers, as often as asked."""
+
+    n_rows: int
+    pieces: Callable[[], Iterable[Words]]
+
+
+def spread_in_passes(rows: Iterable[tuple[GridArray, Ids]], key: bytes, weight_bits: int) -> tuple[NumbersOnDisk, int]:
+    """The shares of each row, in one pass, and how many persons there are: as `mechanisms.spread.shares_of`.
+
+    Raises what reading the rows raises, and DataError where the disk is full.
+    """
+    scratch = Scratch()
+    try:
+        n_rows, parts = waiting(scratch, rows, key)
+        spreading = Spreading(scratch, Collected(n_rows), weight_bits)
+        for part in parts:
+            spreading.settle(part, 1)
+    finally:
+        scratch.close()
+    return spreading.shares.on_disk(), spreading.n_persons
+
+
+def count_persons(ids: Iterable[Ids]) -> int:
+    """How many persons there are, by one pass over the ids of all rows. Raises as `spread_in_passes`."""
+    return spread_in_passes(((np.empty((len(each), 0), dtype=np.int64), each) for each in ids), os.urandom(32), 1)[1]
+
+
+def waiting(scratch: Scratch, rows: Iterable[tuple[GridArray, Ids]], key: bytes) -> tuple[int, Iterator[Part]]:
+    """How many rows there are, and themselves, who wait in parts by the first byte of their person."""
+    found, n_rows = Spill(scratch, _WIDTH), 0
+    for X, ids in rows:
+        words = np.empty((len(X), _WIDTH), dtype=np.uint64)
+        words[:, PERSON] = persons = _persons(ids, key)
+        words[:, HASH] = row_hashes(persons, X)
+        words[:, ROW] = np.arange(n_rows, n_rows + len(X))
+        found.add(_byte(words, 0), words)
+        n_rows += len(X)
+    return n_rows, _parts(found)
+
+
+def _persons(ids: Ids, key: bytes) -> Words:
+    """The `person_hashes` of each row; each person of a block is hashed once."""
+    numbers: dict[bytes, int] = {}
+    persons = [numbers.setdefault(each, len(numbers)) for each in ids.texts()]
+    return person_hashes(list(numbers), key)[persons]
+
+
+class Spreading:
+    """Spreads the shares of persons whose rows wait on disk.
+
+    shares : where they are collected. n_persons : how many persons had theirs so far, in the order of their hashes.
+    """
+
+    def __init__(self, scratch: Scratch, shares: Collected, weight_bits: int) -> None:
+        self.shares, self.n_persons = shares, 0
+        self._scratch, self._bits = scratch, weight_bits
+
+    def settle(self, part: Part, byte: int) -> None:
+        """Find the shares of all rows of a part; byte : of the person, the next one to sort by."""
+        if part.n_rows <= MOST_ROWS:
+            self.n_persons += self.whole_persons(np.concatenate(list(part.pieces())))
+        elif _are_equal(part, PERSON):
+            self.n_persons += self.one_person(part)
+        else:
+            for smaller in self._sorted(part, byte):
+                self.settle(smaller, byte + 1)
+
+    def whole_persons(self, words: Words) -> int:
+        """Find the shares of all rows of some persons, uint64 (n, 4), and how many persons these are."""
+        shares, n_persons = spread(words[:, PERSON], words[:, HASH], self._bits)
+        self.shares.add(words[:, ROW], shares)
+        return n_persons
+
+    def one_person(self, part: Part) -> int:
+        """Find the shares of a person with many rows: all have as many, but for one more of those that come first."""
+        least, left = divmod(1 << self._bits, part.n_rows)
+        for words in part.pieces():
+            self.shares.add(words[:, ROW], np.full(len(words), least, dtype=np.uint16))
+        first = np.empty((3, 0), dtype=np.uint64)
+        for more in self._ordered(part, _FIRST_OF_HASH):
+            first = np.concatenate([first, more], axis=1)
+            first = first[:, np.lexsort(first[::-1])[:left]]
+        self.shares.add(first[-1], np.ones(first.shape[1], dtype=np.uint16))
+        return 1
+
+    def _ordered(self, part: Part, byte: int) -> Iterator[Words]:
+        """What the rows of one person are ordered by, uint64 (3, n): numbered hashes, hashes and numbers of rows."""
+        if part.n_rows <= MOST_ROWS:
+            words = np.concatenate(list(part.pieces()))
+            words = words[np.argsort(words[:, HASH], kind="stable")]
+            yield _order(words, ranks(words[:, HASH]))
+        elif _are_equal(part, HASH):
+            n = 0
+            for words in part.pieces():
+                yield _order(words, np.arange(n, n + len(words), dtype=np.int64))
+                n += len(words)
+        else:
+            for smaller in self._sorted(part, byte):
+                yield from self._ordered(smaller, byte + 1)
+
+    def _sorted(self, part: Part, byte: int) -> Iterator[Part]:
+        """The rows of a part in parts by a byte."""
+        smaller = Spill(self._scratch, _WIDTH)
+        for words in part.pieces():
+            smaller.add(_byte(words, byte), words)
+        return _parts(smaller)
+
+
+def _parts(spill: Spill) -> Iterator[Part]:
+    return (Part(n, partial(spill.rows, part)) for part in range(N_PARTS) if (n := spill.size(part)))
+
+
+def _byte(words: Words, byte: int) -> NDArray[np.uint8]:
+    """A byte of each row, the first one of a word being its highest."""
+    word, within = divmod(byte, 8)
+    return (words[:, word] >> np.uint64(56 - 8 * within)).astype(np.uint8)
+
+
+def _are_equal(part: Part, of: int | slice) -> bool:
+    """Whether all rows have the same words of that kind."""
+    first = next(iter(part.pieces()))[0, of]
+    return all((words[:, of] == first).all() for words in part.pieces())
+
+
+def _order(words: Words, numbers: IntArray) -> Words:
+    return np.array([numbered_hashes(words[:, HASH], numbers), words[:, HASH], words[:, ROW]])

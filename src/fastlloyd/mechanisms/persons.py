@@ -1,0 +1,94 @@
+"""Whom a mechanism protects where a person has several rows: every person has the same number of shares, spread over the rows.
+
+A query then is a sum over rows of the number of shares times what the row adds, exact integers. One person moves it by no more
+than one record with all shares would (docs/proofs/persons.md). A mechanism without `Persons` protects single records.
+"""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from fastlloyd.base.names import NAME
+from fastlloyd.dp.neighboring import MAX_CLIENTS
+from fastlloyd.errors import PlanError
+
+MIN_WEIGHT_BITS: Final = 1  # with 0 a person has one share, and taking a row away may move another row's
+MAX_WEIGHT_BITS: Final = 15
+WEIGHT_BITS: Final = 10
+
+
+class Unit(NamedTuple):
+    """What is protected, and what caps and counts are numbers of, in words: one of them, and several."""
+
+    one: str
+    many: str
+
+    @classmethod
+    def called(cls, name: str) -> "Unit":
+        """The unit of which one has this name: a patient, patients; a family, families."""
+        if name.endswith(("s", "x", "ch", "sh")):
+            return cls(name, f"{name}es")
+        return cls(name, f"{name[:-1]}ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else f"{name}s")
+
+    @property
+    def a(self) -> str:
+        """One of them, with the article: an employee."""
+        return f"{'an' if self.one[0] in 'aeiouAEIOU' else 'a'} {self.one}"
+
+
+RECORD: Final = Unit.called("record")
+
+
+class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The unit of protection: one person with all rows. Raises PlanError.
+
+    name : what a person is called, "patient" for example. max_clients : at how many clients a person's rows may be (c); each of
+    these gives the person all shares, so the noise grows with c. weight_bits : of the number of shares.
+    """
+
+    name: str = "person"
+    max_clients: int = 1
+    weight_bits: int = WEIGHT_BITS
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise PlanError(f"the name of the unit is {self.name!r:.80}; expected a word such as patient")
+        if type(self.max_clients) is not int or not 1 <= self.max_clients <= MAX_CLIENTS:
+            raise PlanError(f"max_clients is {self.max_clients!r:.40}; expected 1 to {MAX_CLIENTS}")
+        if type(self.weight_bits) is not int or not MIN_WEIGHT_BITS <= self.weight_bits <= MAX_WEIGHT_BITS:
+            raise PlanError(f"weight_bits is {self.weight_bits!r:.40}; expected {MIN_WEIGHT_BITS} to {MAX_WEIGHT_BITS}")
+
+    @property
+    def unit(self) -> Unit:
+        """What a person is called, and several are."""
+        return Unit.called(self.name)
+
+    @property
+    def shares(self) -> int:
+        """W, the number of shares of every person at one client."""
+        return 1 << self.weight_bits
+
+    @property
+    def reach(self) -> int:
+        """c W, the number of shares of a person whose rows are at as many clients as may be."""
+        return self.max_clients * self.shares
+
+
+def unit(persons: Persons | None) -> Unit:
+    """What is protected and counted, in words."""
+    return RECORD if persons is None else persons.unit
+
+
+def max_clients(persons: Persons | None) -> int:
+    """At how many clients the unit of protection may be, c."""
+    return 1 if persons is None else persons.max_clients
+
+
+def share_bits(persons: Persons | None) -> int:
+    """2**share_bits shares make a person; 0 where each record stands for itself."""
+    return 0 if persons is None else persons.weight_bits
+
+
+def reach(persons: Persons | None) -> int:
+    """How many times as far as one record the unit of protection moves an answer: c W, or 1."""
+    return 1 if persons is None else persons.reach

@@ -1,0 +1,431 @@
+"""A private run of rounds, in one frozen record: the only source of noise scales. What drives a run needs no more than this.
+
+Sensitivities, noise scales and what the accountant is told come from the same object, so they cannot disagree. One that is read
+from a file is checked the same way as one just designed: the rational cost of its rounds must fit its epsilon and delta.
+
+There are two kinds: `Mechanism` (`mechanism.py`), a clustering, and `BoundsMechanism` (`bounds/mechanism.py`), which finds
+bounds of the features.
+"""
+
+import math
+from collections.abc import Sequence
+from copy import copy
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+
+import msgspec
+
+from fastlloyd.base.arrays import IntArray
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.sealed_toml import digest, from_toml, to_toml
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.dp.accountant import Accountant
+from fastlloyd.dp.gdp import gdp_mu
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import MAX_SCALE, Noise, NoiseSource
+from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
+from fastlloyd.mechanisms.persons import Persons, Unit, share_bits, unit
+from fastlloyd.mechanisms.queries.query import Query, Question
+from fastlloyd.mechanisms.queries.sensitivity import Release
+from fastlloyd.mechanisms.queries.shares import in_shares
+from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Part, Round, State, draw
+
+# Departs from the paper, where delta is 1 / (N ln N) and neighbours differ by an added record only: delta defaults to
+# 1 / (100 N); replacing a record is available.
+MAX_RECORDS = 1 << 40
+MAX_COUNT_BITS = 32
+MAX_ROUNDS = 1000
+MAX_SUM = 1 << 62
+
+
+class Found(Protocol):
+    """What a run ends with, the same at all clients."""
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of what must not differ between clients, 32 bytes."""
+
+
+FoundT_co = TypeVar("FoundT_co", bound=Found, covariant=True)
+
+
+class Choices(NamedTuple):
+    """How a run was planned, for people: by what, and in sentences what was, of its rounds and of what they lead to."""
+
+    by: str
+    of_rounds: list[str]
+    of_result: list[str]
+
+
+class PrivateRun(
+    msgspec.Struct, Generic[FoundT_co], frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, dict=True
+):
+    """A run that is fully determined but for the records and the noise.
+
+    Neighbouring relation: `neighboring_relation`; the unit of protection is one record (one row) or, with `persons`, one person
+    with all rows. Each kind has the properties up to `persons` as fields, in the order in which its files have them.
+    """
+
+    @property
+    def domain(self) -> Domain:
+        """Bounds and grid of the records."""
+        raise NotImplementedError
+
+    @property
+    def n_records(self) -> int:
+        """Public cap on the number of records, or of persons."""
+        raise NotImplementedError
+
+    @property
+    def n_expected(self) -> int:
+        """Public guess of their number, to plan with."""
+        raise NotImplementedError
+
+    @property
+    def epsilon(self) -> float:
+        """With delta the guarantee: P[M(D) in S] <= e^epsilon P[M(D') in S] + delta for all neighbours D, D'."""
+        raise NotImplementedError
+
+    @property
+    def delta(self) -> float:
+        """See `epsilon`."""
+        raise NotImplementedError
+
+    @property
+    def delta_slack(self) -> float:
+        """The part of delta set aside for adding up rounded shares of noise; 0 in the central model."""
+        raise NotImplementedError
+
+    @property
+    def neighboring_relation(self) -> NeighboringRelation:
+        """Which data sets are neighbours."""
+        raise NotImplementedError
+
+    @property
+    def public_seed(self) -> str:
+        """The seed of all public randomness, 64 hex digits."""
+        raise NotImplementedError
+
+    @property
+    def count_bits(self) -> int:
+        """Counts travel in units of 2**-count_bits records, or shares of a person."""
+        raise NotImplementedError
+
+    @property
+    def persons(self) -> Persons | None:
+        """Whose rows are protected together; None where each row stands for itself. An answer then is in shares of a person."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """The name of the algorithm."""
+        raise NotImplementedError
+
+    @property
+    def aim(self) -> str:
+        """What it finds, in words that "finds" can stand before."""
+        raise NotImplementedError
+
+    @property
+    def revealed(self) -> str:
+        """What is computed from its noisy answers, in words."""
+        raise NotImplementedError
+
+    @property
+    def told_by_totals(self) -> str:
+        """What its exact sums over many records tell of these, beside their number, in words."""
+        raise NotImplementedError
+
+    @property
+    def noise(self) -> Noise:
+        """What protects the answers."""
+        raise NotImplementedError
+
+    @property
+    def rounds(self) -> Sequence[Round]:
+        """The rounds of the algorithm, in order."""
+        raise NotImplementedError
+
+    @property
+    def all_rounds(self) -> tuple[Round, ...]:
+        """All that is asked of the records, in order."""
+        return tuple(self.rounds)
+
+    def start(self) -> State:
+        """The state before the first round, which follows from the run alone."""
+        raise NotImplementedError
+
+    def query(self, number: int, state: State) -> Query:
+        """The query of the round of that number, from 0, in this state; made of integers, so all clients ask the same."""
+        return self.all_rounds[number].query(self, state)
+
+    def advance(self, number: int, state: State, answer: Answer, noise: AnswerNoise) -> State:
+        """The state after the noisy answer to that round."""
+        return self.all_rounds[number].advance(self, state, answer, noise)
+
+    def result(self, state: State) -> FoundT_co:
+        """What was found, from the state after the last round."""
+        raise NotImplementedError
+
+    def centroids(self, number: int, state: State) -> IntArray | None:  # noqa: ARG002 - not every run has any
+        """The centroids after so many rounds, int64 (n_clusters, n_features), grid units; None if there are none."""
+        return None
+
+    def travelling_bytes(self, number: int) -> int:  # noqa: ARG002 - in most runs no state does
+        """The length of the state after that round if one client works it out and sends it to the others; 0: every client does.
+
+        A state travels if working it out takes floating point, which differs between machines.
+        """
+        return 0
+
+    def write_state(self, number: int, state: State) -> bytes:
+        """The bytes to send of the state after that round, `travelling_bytes` of them."""
+        raise NotImplementedError
+
+    def read_state(self, number: int, state: State, answer: Answer, noise: AnswerNoise, data: bytes) -> State:
+        """The state after that round: what travelled, and what every client knows from the arguments of `advance`.
+
+        Whoever called `advance` goes on from here too. Raises OverflowRisk if a number is out of its range.
+        """
+        raise NotImplementedError
+
+    def check_noise(self, totals: Sequence[tuple[Fraction, ...]]) -> None:
+        """Raise PlanError if noise of these scales, round by round and part by part, would hide all that the run looks for."""
+
+    def choices(self, noise_factor: float) -> Choices:
+        """How this run was planned, in sentences; noise_factor : how many times larger the noise is than what is needed."""
+        raise NotImplementedError
+
+    def afterwards(self, noise_factor: float) -> list[str]:  # noqa: ARG002 - most runs end with their rounds
+        """What is asked after the last of its rounds, in sentences."""
+        return []
+
+    def agreed(self) -> list[str]:
+        """What people agree on of this kind of run alone, in sentences."""
+        return []
+
+    def shown(self) -> dict[str, str]:
+        """What a table of its settings says of this kind of run alone."""
+        return {"rounds": str(len(self.rounds))}
+
+    def facts(self) -> dict[str, Any]:
+        """What the privacy statement says of this kind of run alone."""
+        raise NotImplementedError
+
+    @property
+    def sum_unit(self) -> str:
+        """The unit of sums and of their noise, in words for the privacy statement."""
+        raise NotImplementedError
+
+    @property
+    def sums_are_in_grid_units(self) -> bool:
+        """Whether one unit of a sum is one of the grid; otherwise it is found while the run goes on, or there are no sums."""
+        return True
+
+    @property
+    def bears_server_noise(self) -> bool:
+        """Whether the server may add the noise, if it never sees a result."""
+        return True
+
+    @property
+    def seed(self) -> PublicSeed:
+        """Of all public randomness."""
+        raise NotImplementedError
+
+    @property
+    def n_features(self) -> int:
+        """The number of features, d."""
+        return self.domain.n_features
+
+    @property
+    def n_rounds(self) -> int:
+        """How many queries the run asks."""
+        return len(self.all_rounds)
+
+    @cached_property
+    def n_released(self) -> int:
+        """K, how many noisy numbers are released."""
+        return sum(math.prod(self.shape(round)) for round in self.all_rounds)
+
+    @cached_property
+    def count_scales(self) -> tuple[Fraction, ...]:
+        """Scales of the noise of all numbers of records, in units of 2**-number_bits records."""
+        return tuple(round.scales[-1] for round in self.rounds if round.counts_records)
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected and counted, in words: a record, or what a person is called."""
+        return unit(self.persons)
+
+    @property
+    def share_bits(self) -> int:
+        """2**share_bits shares make a person; 0 where each record stands for itself."""
+        return share_bits(self.persons)
+
+    @property
+    def number_bits(self) -> int:
+        """Counts in an answer are in units of 2**-number_bits records, or persons."""
+        return self.count_bits + self.share_bits
+
+    @cached_property
+    def _questions(self) -> dict[Round, Question]:
+        return {round: in_shares(round.question(self), self.persons) for round in self.all_rounds}
+
+    def question(self, round: Round) -> Question:
+        """What the plan fixes of a round's query."""
+        return self._questions.get(round) or in_shares(round.question(self), self.persons)
+
+    def parts(self, round: Round) -> tuple[Part, ...]:
+        """The columns of a round's answer, with the noise it must carry."""
+        question = self.question(round)
+        each = zip(question.parts, round.scales, question.sensitivity.entries, strict=True)
+        return tuple(Part(n_columns=n, scale=scale, bound=bound) for n, scale, bound in each)
+
+    def shape(self, round: Round) -> tuple[int, int]:
+        """Rows and columns of a round's answer."""
+        return self.question(round).shape
+
+    def releases_of(self, round: Round, relation: NeighboringRelation | None = None) -> list[Release]:
+        """What one round reveals, as an accountant takes it; relation : None for the run's own."""
+        sensitivity = self.question(round).sensitivity
+        return sensitivity.releases(self.noise, round.scales, relation or self.neighboring_relation)
+
+    def accountant(self) -> Accountant:
+        """An accountant that has seen the whole run."""
+        return copy(self._whole)
+
+    @cached_property
+    def _whole(self) -> Accountant:
+        whole = Accountant(self.neighboring_relation)
+        for round in self.all_rounds:
+            whole.mu_squared += self._costs[round].mu_squared
+            whole.pure_epsilon += self._costs[round].pure_epsilon
+        return whole
+
+    @cached_property
+    def _costs(self) -> dict[Round, Accountant]:
+        return {round: self.accountant_of(round) for round in self._questions}
+
+    def releases(self) -> list[Release]:
+        """Everything the run reveals, for an accountant that knows nothing of rounds."""
+        return [release for round in self.all_rounds for release in self.releases_of(round)]
+
+    def accountant_of(self, round: Round, relation: NeighboringRelation | None = None) -> Accountant:
+        """An accountant that has seen one round; what those of all rounds have seen adds up to the whole run, exactly.
+
+        relation : None for the run's own.
+        """
+        relation = relation or self.neighboring_relation
+        return Accountant(relation).compose(self.releases_of(round, relation))
+
+    def share_of_budget(self, round: Round) -> Fraction:
+        """What a round costs as a share of what the run costs: of mu^2, or of epsilon with Laplace noise."""
+        whole, alone = self._whole, self._costs.get(round) or self.accountant_of(round)
+        return (alone.mu_squared + alone.pure_epsilon) / (whole.mu_squared + whole.pure_epsilon)  # one of each pair is 0
+
+    def draw_noise(self, round: Round, source: NoiseSource) -> IntArray:
+        """The total noise of one answer, int64 of its `shape`, part by part."""
+        columns = [(part.n_columns, part.scale) for part in self.parts(round)]
+        return draw(self.noise, self.shape(round)[0], columns, source)
+
+    def answer_noise(self, number: int) -> AnswerNoise:
+        """What is known of an answer that lacks nobody and has exactly the noise it must carry."""
+        return AnswerNoise(deviations=tuple(float(scale) for scale in self.all_rounds[number].scales), share=1.0)
+
+    def to_toml(self) -> str:
+        """The text of the file `mechanism.toml`."""
+        return to_toml(self, "A fastlloyd mechanism: settings, no records. The last line seals the content.")
+
+    @classmethod
+    def from_toml(cls, text: str, source: str = "mechanism.toml") -> Self:
+        """Read `mechanism.toml`; raises PlanError if it was changed or cannot give the guarantee it states."""
+        return from_toml(text, cls, source)
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical content, 32 bytes."""
+        return digest(self)
+
+
+AnyRun = PrivateRun[Any]
+
+
+def usable_delta(delta: float, delta_slack: float) -> float:
+    """What is left of delta for the Gaussian itself, rounded down."""
+    if not 0 < delta < 1:
+        raise BudgetError(f"delta is {delta}; expected a number above 0 and below 1, such as 1 / (100 n_records)")
+    if not delta_slack >= 0:  # NaN included
+        raise BudgetError(f"delta_slack is {delta_slack}; expected a part of delta, 0 or more: design the plan anew")
+    if delta_slack == 0:
+        return delta
+    left = math.nextafter(delta - delta_slack, 0)
+    if left <= 0.5 * delta:
+        raise BudgetError(
+            f"epsilon is so large that adding up shares of noise would use up delta {delta}; "
+            "use a smaller epsilon or server-noise"
+        )
+    return left
+
+
+def check_numbers(n_records: int, epsilon: float, noise: Noise) -> None:
+    """Refuse numbers out of range, naming the setting."""
+    if not 1 <= n_records <= MAX_RECORDS:
+        raise PlanError(f"n_records is {n_records}; expected 1 to {MAX_RECORDS}")
+    if noise is not Noise.NONE and not 0 < epsilon < math.inf:
+        raise BudgetError(f"epsilon is {epsilon}; expected a finite number above 0, such as 1.0")
+
+
+def check_grid(n_expected: int, count_bits: int) -> None:
+    """Refuse an expected number of records, or a grid of the counts, out of range, naming the setting."""
+    if not 1 <= n_expected <= MAX_RECORDS:
+        raise PlanError(f"n_expected is {n_expected}; expected 1 to {MAX_RECORDS}")
+    if not 0 <= count_bits <= MAX_COUNT_BITS:
+        raise PlanError(f"count_bits is {count_bits}; expected 0 to {MAX_COUNT_BITS}")
+
+
+def check_ints(m: AnyRun, *names: str) -> None:
+    """Refuse a run whose fields of these names are no integers of Python: NumPy's are equal to them, and wrap around."""
+    for name in names:
+        if type(getattr(m, name)) is not int:
+            raise PlanError(f"{name} is {getattr(m, name)!r:.40}; expected a Python int")
+
+
+def _check_sums(m: AnyRun) -> None:
+    """Half of the range is left to the noise."""
+    largest = max(part.bound for round in m.all_rounds for part in m.parts(round))
+    if m.n_records * largest >= MAX_SUM:
+        raise OverflowRisk(
+            f"n_records is {m.n_records}: sums of so many {m.unit.many} could leave 64 bits; expected fewer than "
+            f"{MAX_SUM // largest}, or use fewer fraction_bits"
+        )
+
+
+def check_guarantee(m: AnyRun) -> None:
+    """Refuse a run whose exact sums could leave 64 bits, or whose noise does not give its epsilon and delta."""
+    _check_sums(m)
+    if m.noise is not Noise.GAUSSIAN and not m.delta == m.delta_slack == 0:
+        raise PlanError(f"delta is {m.delta} and delta_slack {m.delta_slack}; expected 0 and 0 without Gaussian noise")
+    if m.noise is Noise.NONE:
+        if m.epsilon != math.inf:
+            raise PlanError(f"epsilon is {m.epsilon}; expected inf: {m.name} adds no noise and promises nothing")
+        return
+    scales = [scale for round in m.all_rounds for scale in round.scales]
+    if min(scales) <= 0:
+        raise PlanError(f"a round of {m.name} has no noise; expected positive scales in every round")
+    largest = max(scales)
+    if largest > MAX_SCALE:
+        raise OverflowRisk(
+            f"epsilon {m.epsilon} needs noise of about 2^{math.ceil(largest).bit_length() - 1} grid units, above 2^44; "
+            "use fewer fraction_bits or a larger epsilon" + (", or another loss_share" if m.n_rounds > len(m.rounds) else "")
+        )
+    accountant = m.accountant()
+    if m.noise is Noise.LAPLACE:
+        fits = accountant.pure_epsilon <= Fraction(m.epsilon)
+    else:
+        fits = accountant.mu_squared <= Fraction(gdp_mu(m.epsilon, usable_delta(m.delta, m.delta_slack))) ** 2
+    if not fits:
+        raise PlanError(
+            f"the noise scales do not give epsilon {m.epsilon} and delta {m.delta}; "
+            "the file was not made by fastlloyd: design the mechanism anew"
+        )

@@ -1,0 +1,169 @@
+"""Ids: whom each record of a block belongs to, where a person may have several records.
+
+An id is a text: the cell as it stands in a text file, an integer in decimal. So 7 is the same person in every format, and "007"
+is another one. A missing id is an empty text, or a word that says so (`is_missing`): records whose person is unknown cannot be
+protected together, so it is refused. Ids are private, and stay out of every repr and message.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from fastlloyd.errors import DataError
+from fastlloyd.records.cells import WORDS, is_missing
+
+MISSING = "the id is missing, and nobody knows whose record it is; fill it in or take the record out"
+FLOATS = "ids are integers or text: of numbers with a decimal point nobody can tell which are the same person"
+_LONGEST_WORD = max(map(len, WORDS))
+_INITIALS = np.frombuffer("".join({letter for word in WORDS for letter in word[:1] + word[:1].upper()}).encode(), np.uint8)
+_MOST_SIGNED = (1 << 63) - 1
+_SPACE = ord(" ")  # what ASCII has below is space too, or nothing to see
+
+
+class Ids(ABC):
+    """Ids of records, in their order.
+
+    kind : what they are in the source, "integers" or "text", for messages.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of records."""
+
+    @abstractmethod
+    def kept(self, which: npt.NDArray[np.bool_]) -> Self:
+        """Those of the records that are kept, bool (n,)."""
+
+    @abstractmethod
+    def cut(self, start: int, stop: int) -> Self:
+        """Those from one record to another."""
+
+    @abstractmethod
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """Which are missing, bool (n,)."""
+
+    @abstractmethod
+    def texts(self) -> list[bytes]:
+        """All of them in UTF-8."""
+
+    @abstractmethod
+    def cells(self) -> tuple[npt.NDArray[Any], ...]:
+        """Arrays that tell these ids from all others of this kind."""
+
+    @classmethod
+    @abstractmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Those of all parts, one or more, in their order."""
+
+
+class IntegerIds(Ids):
+    """Integers, int64 or uint64 (n,), of which some may be missing, bool (n,)."""
+
+    __slots__ = ("_gaps", "_numbers")
+    kind = "integers"
+
+    def __init__(self, numbers: npt.NDArray[Any], gaps: npt.NDArray[np.bool_] | None = None) -> None:
+        self._numbers = numbers.astype(np.uint64 if numbers.dtype.kind == "u" else np.int64, copy=False)
+        self._gaps = np.zeros(len(numbers), dtype=np.bool_) if gaps is None else gaps
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def kept(self, which: npt.NDArray[np.bool_]) -> IntegerIds:
+        """See `Ids`."""
+        return IntegerIds(self._numbers[which], self._gaps[which])
+
+    def cut(self, start: int, stop: int) -> IntegerIds:
+        """See `Ids`."""
+        return IntegerIds(self._numbers[start:stop], self._gaps[start:stop])
+
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """See `Ids`."""
+        return self._gaps
+
+    def texts(self) -> list[bytes]:
+        """See `Ids`: in decimal."""
+        return [b"%d" % number for number in self._numbers.tolist()]
+
+    def cells(self) -> tuple[npt.NDArray[Any], ...]:
+        """See `Ids`."""
+        return (self._numbers,)
+
+    @classmethod
+    def joined(cls, parts: Sequence[IntegerIds]) -> IntegerIds:
+        """See `Ids`. Raises DataError where neither int64 nor uint64 holds all of them."""
+        numbers = [part.cells()[0] for part in parts]
+        if len({each.dtype for each in numbers}) > 1:  # NumPy makes floats of both, which take several persons for one
+            signed = any((each < 0).any() for each in numbers)
+            if signed and any((each > _MOST_SIGNED).any() for each in numbers):
+                raise DataError(f"some ids are negative and some are above {_MOST_SIGNED}; write all ids as text")
+            numbers = [each.astype(np.int64 if signed else np.uint64) for each in numbers]
+        return cls(np.concatenate(numbers), np.concatenate([part.missing() for part in parts]))
+
+
+class TextIds(Ids):
+    """Texts in UTF-8, one behind the other, uint8, each of so many bytes: int64 (n,)."""
+
+    __slots__ = ("_lengths", "_letters")
+    kind = "text"
+
+    def __init__(self, letters: npt.NDArray[np.uint8], lengths: npt.NDArray[np.int64]) -> None:
+        self._letters, self._lengths = letters, lengths
+
+    @classmethod
+    def of(cls, texts: Sequence[bytes]) -> TextIds:
+        """The ids that these texts are."""
+        return cls(np.frombuffer(b"".join(texts), dtype=np.uint8), np.fromiter(map(len, texts), np.int64, len(texts)))
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def kept(self, which: npt.NDArray[np.bool_]) -> TextIds:
+        """See `Ids`."""
+        return TextIds(self._letters[np.repeat(which, self._lengths)], self._lengths[which])
+
+    def cut(self, start: int, stop: int) -> TextIds:
+        """See `Ids`."""
+        before, within = int(self._lengths[:start].sum()), int(self._lengths[start:stop].sum())
+        return TextIds(self._letters[before : before + within], self._lengths[start:stop])
+
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """See `Ids`. Looked at as text is only what is as short as such a word, or has a space at one end."""
+        found = self._lengths == 0
+        ends, there = np.cumsum(self._lengths), np.flatnonzero(~found)
+        starts = ends - self._lengths
+        first, last = self._letters[starts[there]], self._letters[ends[there] - 1]
+        short = np.isin(first, _INITIALS) & (self._lengths[there] <= _LONGEST_WORD)
+        for at in there[short | (first <= _SPACE) | (last <= _SPACE)]:
+            found[at] = is_missing(self._letters[starts[at] : ends[at]].tobytes().decode(errors="replace"))
+        return np.asarray(found)
+
+    def begin_with_a_space(self) -> npt.NDArray[np.bool_]:
+        """Which have a space before them, bool (n,)."""
+        there = self._lengths > 0
+        there[there] = self._letters[(np.cumsum(self._lengths) - self._lengths)[there]] == _SPACE
+        return np.asarray(there)
+
+    def texts(self) -> list[bytes]:
+        """See `Ids`."""
+        letters = self._letters.tobytes()
+        return [letters[start:end] for start, end in pairwise([0, *np.cumsum(self._lengths).tolist()])]
+
+    def cells(self) -> tuple[npt.NDArray[Any], ...]:
+        """See `Ids`."""
+        return self._letters, self._lengths
+
+    @classmethod
+    def joined(cls, parts: Sequence[TextIds]) -> TextIds:
+        """See `Ids`."""
+        letters, lengths = zip(*(part.cells() for part in parts), strict=True)
+        return cls(np.concatenate(letters), np.concatenate(lengths))

@@ -1,0 +1,105 @@
+"""What is left of a run that found bounds, and of bounds that were found on the way to a clustering."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import tomli_w
+
+from fastlloyd.base.sealed_toml import without_none
+from fastlloyd.dp.gdp import mu_from_squared
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol.actions import ClientResult
+from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism, FoundBounds
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.records.bounds import bounds_file
+from fastlloyd.reports.run_result import BOUNDS, RunResult
+from fastlloyd.reports.statement import cautions
+
+FOUND = "Bounds found with differential privacy"  # how every such file begins
+
+
+class BoundsResult(RunResult, frozen=True, kw_only=True):
+    """Bounds that a run found."""
+
+    mechanism: BoundsMechanism
+    bounds: FoundBounds
+
+    @classmethod
+    def of_run(cls, plan: Plan, run: ClientResult) -> "BoundsResult":
+        """Make the result of a client of a federated run."""
+        if not (isinstance(plan.mechanism, BoundsMechanism) and isinstance(run.found, FoundBounds)):
+            raise TypeError("this run found no bounds")
+        return cls(
+            mechanism=plan.mechanism,
+            bounds=run.found,
+            plan=plan,
+            included=run.included,
+            unconfirmed=run.unconfirmed,
+            doubtful=run.doubtful,
+        )
+
+    @property
+    def ends(self) -> dict[str, list[float]]:
+        """Both ends of each feature, original units."""
+        ends = np.array(self.bounds.ends(self.mechanism.domain)).T.tolist()
+        return dict(zip(self.mechanism.domain.features, ends, strict=True))
+
+    @property
+    def not_found(self) -> list[str]:
+        """The features that keep the outer range, because noise hides where their records are."""
+        return self.bounds.missing(self.mechanism.domain)
+
+    def statement(self) -> dict[str, Any]:
+        """See `RunResult`, and what was not found."""
+        return super().statement() | {"not_found": self.not_found}
+
+    def found(self) -> dict[str, Any]:
+        """Bounds, and the features that keep the outer range."""
+        return {"bounds": self.ends, "not_found": self.not_found}
+
+    def text(self, *, with_statement: bool = False) -> str:
+        """The text of the file of bounds, which `--bounds` takes; with_statement : with the privacy statement as a table."""
+        m, mark = self.mechanism, [self.mark] if self.mark else []
+        heading = f"{FOUND} (epsilon {m.epsilon:.4g}, delta {m.delta:.3g}); values outside are clipped."
+        kept = [f"Noise hid where these are, and the outer range stands: {', '.join(map(repr, self.not_found))}."]
+        lower, upper = self.bounds.ends(m.domain)
+        text = bounds_file(m.domain.features, lower, upper, [heading, *mark, *(kept if self.not_found else [])])
+        return text + ("\n" + tomli_w.dumps({"privacy": without_none(self.statement())}) if with_statement else "")
+
+    def files(self) -> dict[str, bytes]:
+        """See `RunResult`, and the bounds."""
+        return {BOUNDS: self.text().encode()} | super().files()
+
+
+class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
+    """What came before a clustering: bounds were found. epsilon : of both together, at the delta of either."""
+
+    result: BoundsResult
+    epsilon: float
+
+    @property
+    def stays_spent(self) -> str:
+        """What is lost if no clustering follows, in words that end a sentence."""
+        return (
+            f"finding the bounds has spent epsilon {self.result.mechanism.epsilon:.3g} of {self.epsilon:g}, which stays spent"
+        )
+
+    def with_second(self, said: dict[str, Any], m: Mechanism) -> dict[str, Any]:
+        """The statement of both, from that of the clustering with mechanism m."""
+        first, whole = self.result.mechanism, self.result.mechanism.accountant().compose(m.releases())
+        mine = self.result.statement()
+        return said | {
+            "epsilon": self.epsilon,
+            "mu": mu_from_squared(whole.mu_squared),
+            "delta_accounted": whole.get_delta(self.epsilon),
+            "n_rounds": len(first.rounds) + len(m.rounds),
+            "bounds": {
+                "share_of_budget": float(first.accountant().mu_squared / whole.mu_squared),
+                **{name: mine[name] for name in ("outer_range", "not_found", "rounds", "mechanism_digest")},
+            },
+            "protected": [f"the noisy answers before the run, {first.revealed}, within the same budget", *said["protected"]]
+            if said["private"]
+            else [],
+            "cautions": [*said["cautions"], *(c for c in cautions(m, self.epsilon) if c not in said["cautions"])],
+        }

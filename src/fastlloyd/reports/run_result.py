@@ -1,0 +1,142 @@
+"""What a run leaves behind, whatever it found: how private it is, and the files that say so.
+
+Everything in the folder of a result but a picture with records is private.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from fastlloyd.base.arrays import FloatArray
+from fastlloyd.base.files import to_json
+from fastlloyd.dp.noise import Noise
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.mechanisms.private_run import AnyRun
+from fastlloyd.reports.pictures import Picture
+from fastlloyd.reports.statement import NOT_COVERED, mechanism_statement, plan_statement, with_leaks
+
+PRIVACY, CENTROIDS, EXACT, BOUNDS, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON, UNFINISHED = FILES = (
+    "privacy.json",
+    "centroids.csv",
+    "centroids.json",
+    "bounds.toml",
+    "mechanism.toml",
+    "plan.toml",
+    "rounds.json",
+    "clusters.png",
+    "comparison-NOT-PRIVATE.json",
+    "unfinished.json",
+)
+NOT_PRIVATE = "NOT PRIVATE"
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run found out, in original units, and the settings that say how private it is.
+
+    leaks : sentences, what was taken from the data although the guarantee does not cover it. Of a federated run: plan;
+    included, the clients in every round's sum; unconfirmed, those of the last round that did not confirm that they ended with
+    the same; doubtful, the rounds, from 1, whose sums cannot come from records and the planned noise. cautions : sentences for
+    the statement, beside those on the mechanism.
+    """
+
+    mechanism: AnyRun
+    leaks: tuple[str, ...] = ()
+    plan: Plan | None = None
+    included: tuple[tuple[str, ...], ...] = ()
+    unconfirmed: tuple[str, ...] = ()
+    doubtful: tuple[int, ...] = ()
+    cautions: tuple[str, ...] = ()
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether noise was added."""
+        return self.mechanism.noise is not Noise.NONE
+
+    @property
+    def private(self) -> bool:
+        """Whether the guarantee holds: there is noise, and no setting was taken from the data."""
+        return self.has_noise and not self.leaks
+
+    @property
+    def mark(self) -> str:
+        """The warning in every file of a result that is not private; "" if it is."""
+        return NOT_PRIVATE if not self.has_noise else NOT_COVERED if self.leaks else ""
+
+    @property
+    def doubts(self) -> list[str]:
+        """A sentence on the rounds whose sums cannot be right, if there are any; it accuses nobody."""
+        if not self.doubtful:
+            return []
+        rounds = ("rounds " if len(self.doubtful) > 1 else "round ") + ", ".join(map(str, self.doubtful))
+        sentence = (
+            f"the noisy sums of {rounds} cannot come from honest clients' records, given the plan's bounds, caps and noise: a "
+            "fault or an invented answer changed them, so do not rely on what was found"
+        )
+        return [sentence]
+
+    @property
+    def epsilon(self) -> float:
+        """That of the guarantee."""
+        return self.mechanism.epsilon
+
+    @property
+    def rounds_in_words(self) -> str:
+        """What the guarantee is over."""
+        return f"{len(self.mechanism.rounds)} rounds"
+
+    def picture(self, records: FloatArray | None) -> Picture | None:  # noqa: ARG002 - not everything can be drawn
+        """What was found, to be drawn, with records if they are given; None if it is nothing to draw."""
+        return None
+
+    def statement(self) -> dict[str, Any]:
+        """The content of `privacy.json`: what is promised, and what was taken from the data outside of it."""
+        said = mechanism_statement(self.mechanism) if self.plan is None else plan_statement(self.plan, len(self.included[-1]))
+        said = with_leaks(said, self.leaks)
+        said["cautions"] = [*said["cautions"], *self.cautions, *self.doubts]
+        if self.plan is not None:
+            said["federated"]["unconfirmed"] = list(self.unconfirmed)
+        finite: dict[str, Any] = finite_or_none(said)
+        return finite
+
+    def found(self) -> dict[str, Any]:
+        """What was found, for machines."""
+        raise NotImplementedError
+
+    def summary(self) -> dict[str, Any]:
+        """The whole result for machines (`--json`)."""
+        said = {"private": self.private, **self.found(), "leaks": list(self.leaks), "privacy": self.statement()}
+        return said | ({"rounds": rounds(self.mechanism, self.included, self.doubtful)} if self.plan else {})
+
+    def files(self) -> dict[str, bytes]:
+        """The text files of the result, by name: everything but the picture."""
+        name, settings = (MECHANISM, self.mechanism.to_toml()) if self.plan is None else (PLAN, self.plan.to_toml())
+        if not self.has_noise:  # a comment: the seal covers the content only
+            settings = f"# {NOT_PRIVATE}: this run added no noise\n{settings}"
+        elif self.leaks:
+            settings = f"# {NOT_COVERED}\n{settings}"
+        texts = {PRIVACY: to_json(self.statement()), name: settings}
+        if self.plan is not None:
+            texts[ROUNDS] = to_json(rounds(self.mechanism, self.included, self.doubtful))
+        return {name: text.encode() for name, text in texts.items()}
+
+
+def rounds(m: AnyRun, included: Sequence[Sequence[str]], doubtful: Sequence[int]) -> list[dict[str, Any]]:
+    """Return who was in the sum of each round, and which sums cannot come from honest records, for machines."""
+    T = len(m.rounds)  # what comes after them is the loss
+    return [
+        {"round": number, "included": list(names)}
+        | ({"of": "loss"} if number > T else {})
+        | ({"doubtful": True} if number in doubtful else {})
+        for number, names in enumerate(included, 1)
+    ]
+
+
+def finite_or_none(value: Any) -> Any:
+    """Replace infinities and NaN by None, as JSON has neither."""
+    if isinstance(value, dict):
+        return {key: finite_or_none(item) for key, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [finite_or_none(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,190 @@
+"""`fit` and `simulate` on a data set, and what `ledger` shows of it: one ledger, that of whoever runs the commands."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command_line import FIT, SIMULATE, Command, refused
+from fastlloyd import FastLloyd
+from fastlloyd.errors import BudgetError
+from fastlloyd.federation.ledger import account
+from fastlloyd.federation.store import read
+from fastlloyd.federation.store.head_file import head_path
+
+NOBODY = "Nobody adds this up with other runs: no data set is named (--dataset NAME)."
+BRIEF = ("--no-out", "--algorithm", "fastlloyd", "--iterations", "2", "--public-seed", "8")
+ON = (*BRIEF, "--dataset", "patients")
+LIMIT = ("ledger", "limit", "--dataset", "patients", "--epsilon", "3", "--delta", "1e-5")
+
+
+def words(text: str) -> str:
+    """However wide the screen was."""
+    return " ".join(text.split())
+
+
+def spent(path: Path) -> float:
+    return account(read(path)[0].history, "patients").epsilon
+
+
+def test_what_names_no_data_set_says_that_nobody_adds_it_up(fastlloyd: Command, ledger_of_its_own: Path) -> None:
+    for arguments in (FIT, SIMULATE):
+        code, out, err = fastlloyd(*arguments, *BRIEF)
+        assert (code, out.count(NOBODY), err) == (0, 1, "")
+    code, out, err = fastlloyd(*FIT, *BRIEF, "--json")
+    assert (code, NOBODY in out, NOBODY in err) == (0, False, True)
+    assert json.loads(out)["private"] is True
+    assert NOBODY not in fastlloyd(*FIT, "--no-out", "--algorithm", "lloyd").out  # which spends nothing
+    assert not ledger_of_its_own.parent.exists()
+
+
+def test_fit_simulate_and_estimators_keep_to_one_limit_together(fastlloyd: Command, ledger_of_its_own: Path) -> None:
+    code, out, err = fastlloyd(*LIMIT, "--new")
+    assert (code, out) == (0, "Data set 'patients' has the limit epsilon 3 at delta 1e-05; 0 is spent.\n")
+    assert err == f"Note: made {ledger_of_its_own}, a new ledger, in which nothing is spent and nothing is limited.\n"
+    code, out, err = fastlloyd(*FIT, *ON, "--delta", "1e-5")
+    assert (code, err) == (0, "")
+    assert "Data set 'patients': epsilon 1 is spent at delta 1e-05, for one record added or removed; the limit is 3." in words(
+        out
+    )
+    assert fastlloyd(*SIMULATE, *ON, "--delta", "1e-5", "--epsilon", "1.5").code == 0
+    model = FastLloyd(3, epsilon=1.5, delta=1e-5, bounds=(0.0, 1.0), n_records=500, dataset="patients")
+    with pytest.warns():
+        model.fit(np.random.default_rng(1).random((60, 2)))
+    now = spent(ledger_of_its_own)
+    assert 2 < now < 3
+    for arguments in ((*FIT, *ON), (*SIMULATE, *ON)):
+        refused(fastlloyd(*arguments, "--epsilon", "2"), "data set 'patients' has the limit epsilon 3 at delta 1e-05, of which")
+    with pytest.raises(BudgetError, match="has the limit epsilon 3"):
+        model.set_params(epsilon=2.0).fit(np.zeros((60, 2)))
+    assert spent(ledger_of_its_own) == now
+
+
+def test_a_ledger_may_be_named_and_each_is_for_itself(fastlloyd: Command, here: Path, ledger_of_its_own: Path) -> None:
+    assert fastlloyd(*FIT, *ON, "--ledger", "mine.store").code == 0
+    assert (here / "mine.store").exists()
+    assert head_path(here / "mine.store").exists()
+    assert not ledger_of_its_own.exists()
+    assert "patients" in fastlloyd("ledger", "show", "mine.store").out
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--ledger", "mine.store"), "--ledger is about the ledger"),
+        (("--rows-are", "patient"), "--rows-are is about the ledger"),
+        (("--new-dataset",), "--new-dataset is about the ledger"),
+        (("--dataset", "a b"), "dataset is 'a b'"),
+        (("--dataset", "a", "--rows-are", "a b"), "the name of the unit is 'a b'"),
+        (("--dataset", "a", "--algorithm", "lloyd"), "lloyd adds no noise; no limit and no ledger holds what it costs"),
+    ],
+)
+def test_what_has_no_effect_or_no_sense_is_refused(more: tuple[str, ...], said: str, fastlloyd: Command) -> None:
+    refused(fastlloyd(*FIT, "--no-out", *more), said)
+
+
+def test_what_fails_before_any_noise_spends_nothing(fastlloyd: Command, ledger_of_its_own: Path) -> None:
+    refused(fastlloyd("fit", "data.csv", *FIT[2:4], "-k", "3", "--n-records", "100", *ON), "more records than the cap")
+    refused(fastlloyd(*SIMULATE, *ON, "--drop", "1@9"), "is to be dropped in round 9")
+    assert not ledger_of_its_own.exists()
+
+
+# Showing
+
+
+def test_show_tells_where_a_ledger_would_be(fastlloyd: Command, ledger_of_its_own: Path) -> None:
+    code, out, err = fastlloyd("ledger", "show")
+    assert (code, out, err) == (0, f"There is no ledger {ledger_of_its_own} yet: no run has named a data set.\n", "")
+    assert fastlloyd(*LIMIT).code == 2  # not said to be new
+    assert not ledger_of_its_own.exists()
+
+
+def test_show_explains_what_is_left_at_any_delta_and_for_so_many_runs(fastlloyd: Command) -> None:
+    fastlloyd(*LIMIT, "--new")
+    fastlloyd(*FIT, *ON, "--delta", "1e-5")
+    out = fastlloyd("ledger", "show").out
+    assert "patients: one more run with Gaussian noise may have epsilon 2.756 at delta 1e-05, or each of 10 runs 0.7693." in out
+    out = fastlloyd("ledger", "show", "--runs", "10", "--dataset", "patients").out
+    assert "left for each of 10" in out
+    assert "0.7693" in next(line for line in out.splitlines() if "│ patients" in line)
+    out = fastlloyd("ledger", "show", "--delta", "1e-7").out
+    row = next(line for line in out.splitlines() if "│ patients" in line)
+    assert "3 at 1e-05" in row
+    left = float(row.strip("│ ").split("│")[-1])
+    assert fastlloyd(*FIT, *ON, "--delta", "1e-7", "--epsilon", str(1.001 * left)).code == 2
+    assert fastlloyd(*FIT, *ON, "--delta", "1e-7", "--epsilon", str(left)).code == 0
+    assert "no further run" not in fastlloyd("ledger", "show").out
+    assert fastlloyd(*FIT, *ON, "--delta", "1e-7", "--epsilon", "0.1").code == 2
+
+
+def test_the_budget_is_drawn(fastlloyd: Command, here: Path) -> None:
+    fastlloyd(*LIMIT, "--new")
+    fastlloyd(*FIT, *ON)
+    code, out, err = fastlloyd("ledger", "show", "--figure", "budget.png", "--runs", "12")
+    assert (code, err) == (0, "")
+    assert out.endswith("Drawn in budget.png.\n")
+    assert (here / "budget.png").read_bytes().startswith(b"\x89PNG")
+    refused(fastlloyd("ledger", "show", "--figure", "budget.png"), "budget.png exists already")
+    assert fastlloyd("ledger", "show", "--figure", "budget.png", "--force").code == 0
+    refused(fastlloyd("ledger", "show", "--figure", "data.csv", "--force"), "is not a file of this kind")
+    fastlloyd("ledger", "limit", "--dataset", "b", "--new", "--epsilon", "3", "--delta", "0")
+    refused(fastlloyd("ledger", "show", "--figure", "other.png"), "draws one data set, and there are 2; say which")
+    refused(fastlloyd("ledger", "show", "--dataset", "patient"), "did you mean 'patients'")
+    refused(fastlloyd("ledger", "show", "--delta", "1"), "delta is 1; expected a number above 0")
+    assert fastlloyd("ledger", "show", "--figure", "other.png", "--dataset", "b").code == 0
+
+
+def test_limits_for_persons_are_set_shown_and_kept(fastlloyd: Command) -> None:
+    for more in (("--unit", "patient"), ("--unit", "patient", "--neighboring-relation", "replace-one")):
+        assert fastlloyd(*LIMIT, *more, *(() if "replace-one" in more else ("--new",))).code == 0
+    refused(fastlloyd(*FIT, *ON), "this run does not protect every patient as a whole", "say --rows-are patient")
+    code, out, _ = fastlloyd(*FIT, *ON, "--rows-are", "patient", "--epsilon", "0.5")
+    assert code == 0
+    assert "for one patient added or removed; the limit is 3." in words(out)
+    assert "for one patient replaced; the limit is 3." in words(out)
+    refused(fastlloyd(*FIT, *ON, "--rows-are", "household"), "'household' is unknown", "--new-unit")
+    out = fastlloyd("ledger", "show").out
+    assert out.count("│ patient ") == 2
+    said = json.loads(fastlloyd("ledger", "show", "--json").out)["data_sets"]
+    assert [(one["unit"], one["limit"]["neighboring_relation"]) for one in said] == [
+        ("patient", "add_or_remove_one"),
+        ("patient", "replace_one"),
+    ]
+    assert fastlloyd("ledger", "verify").out.split(" is sound: a ledger, 4 events")[0].endswith("ledger.store")
+
+
+def test_a_run_that_protects_persons_by_a_column_is_held_by_a_limit_for_them(fastlloyd: Command, here: Path) -> None:
+    rows = (here / "data.csv").read_text().splitlines()
+    table = [f"{rows[0]},who", *(f"{row},p{number // 3}" for number, row in enumerate(rows[1:]))]
+    (here / "visits.csv").write_text("\n".join(table))
+    fastlloyd(*LIMIT, "--new", "--unit", "patient")
+    given = ("fit", "visits.csv", *FIT[2:], *ON, "--unit-column", "who", "--unit-name", "patient")
+    code, out, _ = fastlloyd(*given)
+    assert code == 0
+    assert "for one patient added or removed; the limit is 3." in words(out)
+    refused(fastlloyd(*given, "--epsilon", "2.99"), "for one patient added or removed, of which")
+    refused(fastlloyd(*given[:-1], "household", "--rows-are", "patient"), "--rows-are is 'patient'")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--max-clients-per-person", "2"), "say how they are called with --unit NAME"),
+        (("--unit", "two words"), "the name of the unit is 'two words'"),
+        (("--unit", "a", "--max-clients-per-person", "100000"), "expected 1 to 10000"),
+        (("--neighboring-relation", "swap"), "neighboring_relation 'swap' is unknown"),
+    ],
+)
+def test_a_limit_for_nobody_is_refused(more: tuple[str, ...], said: str, fastlloyd: Command, ledger_of_its_own: Path) -> None:
+    refused(fastlloyd(*LIMIT, "--new", *more), said)
+    assert not ledger_of_its_own.exists()
+
+
+def test_a_ledger_takes_no_part_in_runs(fastlloyd: Command, ledger_of_its_own: Path) -> None:
+    fastlloyd(*LIMIT, "--new")
+    refused(fastlloyd("status", str(ledger_of_its_own)), "is a ledger, which takes no part in runs")
+    refused(fastlloyd("ledger", "positions", str(ledger_of_its_own)), "is a ledger; only a server's store remembers")
+    refused(
+        fastlloyd("ledger", "release", str(ledger_of_its_own), "--run", "0" * 32), "is a ledger; expected the store of a client"
+    )

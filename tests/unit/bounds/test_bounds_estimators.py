@@ -1,0 +1,90 @@
+"""Estimators with `bounds="private"`: both stages in one budget, and what is refused before anything is spent."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import pytest
+
+from fastlloyd import FastLloyd, MomentLloyd, SuLloyd
+from fastlloyd.errors import DataError, NoisyResultWarning, PlanError
+from fastlloyd.estimators import base
+from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.two_stages import TwoStages
+from fastlloyd.testing import SeededNoise
+
+CENTRES = np.array([[20, 1], [50, 4], [80, 2]])
+rng = np.random.default_rng(2)
+X = CENTRES[rng.integers(0, 3, 3000)] + rng.normal(0, [3, 0.2], (3000, 2))
+PUBLIC: dict[str, Any] = {"n_records": 4000, "epsilon": 3.0, "random_state": 8}
+PRIVATE = PUBLIC | {"bounds": "private", "value_range": (-1000, 1000)}
+
+
+@pytest.fixture(autouse=True)
+def known_noise(monkeypatch: pytest.MonkeyPatch, repeatable_noise: None) -> None:
+    monkeypatch.setattr(base, "SystemNoise", lambda: SeededNoise(0))
+
+
+@pytest.mark.parametrize("estimator", [MomentLloyd, FastLloyd])
+def test_bounds_and_centroids_are_found_within_one_budget(estimator: Any) -> None:
+    model = estimator(3, **PRIVATE).fit(X)
+    said = model.privacy_spent_
+    assert (said["private"], said["epsilon"]) == (True, 3.0)
+    assert said["delta_accounted"] <= said["delta"] == 1 / 400_000
+    assert said["bounds"]["share_of_budget"] == pytest.approx(0.05, rel=1e-3)
+    domain = model.mechanism_.domain
+    assert (np.array(domain.lower) < [20, 1]).all()
+    assert (np.array(domain.upper) > [80, 4]).all()
+    assert (np.array(domain.upper) < [120, 9]).all()
+    found = model.cluster_centers_[np.argsort(model.cluster_centers_[:, 0])]
+    np.testing.assert_allclose(found, CENTRES, atol=2)
+    assert len(model.labels_) == 3000
+    assert np.array_equal(model.predict(X), model.labels_)
+
+
+def test_a_data_frame_has_a_range_for_each_column_and_persons_are_counted_once() -> None:
+    frame = pd.DataFrame(X, columns=["age", "dose"])
+    ranges = {"age": (-1000, 1000), "dose": (-10, 10)}
+    model = MomentLloyd(3, **PRIVATE | {"value_range": ranges}).fit(frame, groups=np.arange(3000) // 2)
+    assert model.privacy_spent_["persons"]["max_clients"] == 1
+    assert model.privacy_spent_["bounds"]["outer_range"] == {"age": [-1000.0, 1000.0], "dose": [-10.0, 10.0]}
+
+
+def test_where_noise_hides_the_records_a_warning_says_so() -> None:
+    few = np.random.default_rng(0).uniform(-1, 1, (40, 2))
+    with pytest.warns(NoisyResultWarning, match="noise hides where the records are in 'x0', 'x1': the outer range stands"):
+        MomentLloyd(3, **PRIVATE | {"value_range": (-1, 1), "epsilon": 1.0}).fit(few)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"value_range": None}, "which takes value_range"),
+        ({"bounds": (0, 1)}, "value_range has no effect on bounds that are stated"),
+        ({"value_range": (5, 1)}, "value_range: the bounds of feature 'x0' are reversed"),
+        ({"value_range": ([0, 0, 0], 1)}, "value_range: bounds are not a pair"),
+        ({"epsilon": 0.1}, "4,000 records are too few to find bounds of 2 features"),
+        ({"n_expected": 300}, "300 records are too few"),
+        ({"bounds": "privat", "value_range": None}, "bounds are not a pair"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_is_spent(
+    given: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("records were asked")
+
+    monkeypatch.setattr(central, "release", never)
+    with pytest.raises((PlanError, DataError), match=said):
+        MomentLloyd(3, **PRIVATE | given).fit(X)
+    with pytest.raises(PlanError, match="sulloyd has a guarantee without delta"):
+        SuLloyd(3, **PRIVATE).fit(X)
+
+
+def test_if_the_second_stage_is_refused_what_was_spent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise PlanError("nobody can use these bounds")
+
+    monkeypatch.setattr(TwoStages, "second", broken)
+    with pytest.raises(PlanError, match=r"bounds; finding the bounds has spent epsilon 0.584 of 3, which stays spent"):
+        MomentLloyd(3, **PRIVATE).fit(X)

@@ -1,0 +1,184 @@
+"""The ledger of a holder counts what its clients' stores count, at whatever commit to either a process dies."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fastlloyd.dp.neighboring import Neighbours
+from fastlloyd.errors import BudgetError, StateError
+from fastlloyd.federation.admission import DataSet, check, reserve
+from fastlloyd.federation.fingerprint import Fingerprint
+from fastlloyd.federation.holder import HoldersLedger, own_run_id
+from fastlloyd.federation.ledger import account, plan_cost
+from fastlloyd.federation.plan.plan import Masks, TrustMode
+from fastlloyd.federation.protocol.actions import ClientResult
+from fastlloyd.federation.store import History, Role, Store
+from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome, RunReserved, UnitLimitSet
+from federation import identity, make_plan
+from mortal_ledger import LEDGER, LedgerWorld
+from mortal_parties import AFTER, BEFORE, DATASET, FINGERPRINT
+from runs_with_deaths import FEDERATIONS, N_COMMITS, NAMES, RESULTS, run_to_the_end
+from stores import ADD, OWNER, copy_store, new_store, reserved, run_id
+
+KIND = TrustMode.CLIENT_NOISE, Masks.PAIRWISE
+PLAN = FEDERATIONS[KIND].plan
+RUN = bytes.fromhex(PLAN.run_id)
+N = PLAN.mechanism.n_rounds
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> HoldersLedger:
+    return HoldersLedger(tmp_path / "state" / "ledger.store")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with new_store(tmp_path) as store:
+        yield store
+
+
+def reservation(**changes: Any) -> RunReserved:
+    event = reserve(History(Role.CLIENT), PLAN, client="c0", dataset="patients", fingerprint=Fingerprint(b"f" * 32))
+    assert isinstance(event, RunReserved)
+    return msgspec.structs.replace(event, **changes)
+
+
+# Deaths
+
+
+def test_a_process_may_die_at_every_commit_to_the_ledger_and_around_every_one_to_a_store(tmp_path: Path) -> None:
+    """Three clients of one holder are in the run, so that it counts three times: that is what their records are shown."""
+    everywhere = [(number, (BEFORE, AFTER)[number % 2]) for number in range(100)]  # each commit is tried twice
+    deaths = {LEDGER: everywhere, "c0": everywhere[: 2 * N_COMMITS["c0"]]}
+    world = run_to_the_end(FEDERATIONS[KIND], RESULTS[KIND], tmp_path, deaths, LedgerWorld)
+    assert isinstance(world, LedgerWorld)
+    # three entries, each tried twice, and two ends: c0 dies right after its own, and then has nothing more to tell
+    assert world.died[LEDGER] == world.n_ledger_appends == 8
+    assert world.died["c0"] == 2 * N_COMMITS["c0"]
+    assert world.n_checks > 60
+    for name in NAMES:  # what a process did not live to tell
+        mortal = world.parties[name]
+        with Store.open(copy_store(mortal.path, tmp_path / "after" / name)) as mine:
+            world.ledger.follow(mine)
+    runs = world.known().runs
+    assert set(runs) == {own_run_id(RUN, identity(name).public) for name in NAMES}
+    for run in runs.values():
+        assert run.ended is not None
+        assert (run.charged, run.ended.outcome) == (tuple(range(1, N + 1)), Outcome.FINISHED)
+    spent = account(world.known(), "patients").spent.mu_squared
+    assert spent == 3 * PLAN.mechanism.accountant().mu_squared
+
+
+def test_a_run_without_a_death_is_entered_and_ended_once_per_client(tmp_path: Path) -> None:
+    world = run_to_the_end(FEDERATIONS[KIND], RESULTS[KIND], tmp_path, {}, LedgerWorld)
+    assert isinstance(world, LedgerWorld)
+    assert world.n_ledger_appends == 6
+    assert all(isinstance(result, ClientResult) for results in world.results.values() for result in results)
+    assert all(run.ended is not None for run in world.known().runs.values())
+
+
+def test_a_run_that_was_entered_and_never_begun_is_given_up_by_its_store(ledger: HoldersLedger, store: Store) -> None:
+    ledger.enter(DATASET, store, reservation(), RUN)
+    assert account(ledger.history(), "patients").n_open == 1
+    with pytest.raises(StateError, match="with another plan, name or data set, since a process was killed"):
+        ledger.enter(DataSet(name="others"), store, reservation(dataset="others"), RUN)
+    ledger.enter(DATASET, store, reservation(), RUN)  # the same command again
+    assert ledger.release_unbegun(store, RUN)
+    assert not ledger.release_unbegun(store, RUN)
+    assert account(ledger.history(), "patients").spent.mu_squared == 0
+    with pytest.raises(StateError, match="has ended"):
+        ledger.enter(DATASET, store, reservation(), RUN)
+
+
+def test_a_run_that_the_store_holds_is_not_given_up_as_never_begun(ledger: HoldersLedger, store: Store) -> None:
+    store.append([reservation()])
+    ledger.enter(DATASET, store, None, RUN)
+    assert not ledger.release_unbegun(store, RUN)
+
+
+# What the ledger takes over
+
+
+def test_a_ledger_takes_over_what_a_store_of_earlier_runs_knows_and_no_more_than_once(
+    ledger: HoldersLedger, store: Store
+) -> None:
+    whole, part = run_id(1), run_id(2)
+    events: list[Event] = [LimitSet(dataset="patients", epsilon=9.0, delta=1e-6), reserved(whole), reserved(part)]
+    store.append([*events, ExchangeCharged(run_id=part, number=2)])
+    store.append([store.history.runs[part].end(Outcome.ABORTED, "why")])
+    ledger.follow(store)
+    ledger.follow(store)
+    mine, known = account(ledger.history(), "patients"), account(store.history, "patients")
+    assert mine.spent == known.spent
+    assert (mine.n_open, mine.limit) == (1, None)  # the store keeps to its own limits itself
+    for run in mine.runs:
+        assert run.reserved is not None
+        assert run.reserved.fingerprint == bytes(32)  # under the store's key, which stays there
+    store.append([ExchangeCharged(run_id=whole, number=n) for n in (1, 2, 3)])
+    store.append([store.history.runs[whole].end(Outcome.FINISHED)])
+    ledger.follow(store)
+    assert account(ledger.history(), "patients").n_open == 0
+    assert account(ledger.history(), "patients").spent == account(store.history, "patients").spent
+
+
+def test_an_old_copy_of_a_ledger_hears_of_a_clients_runs_again(ledger: HoldersLedger, store: Store, tmp_path: Path) -> None:
+    """Brought back together with its head file, which nobody can notice."""
+    with ledger.opened():
+        pass
+    copy_store(ledger.path, tmp_path / "old")
+    ledger.enter(DATASET, store, reservation(), RUN)
+    store.append([reservation()])
+    old = HoldersLedger(tmp_path / "old" / "ledger.store")
+    assert old.history().runs == {}
+    old.enter(DATASET, store, None, RUN)
+    assert account(old.history(), "patients").spent == account(ledger.history(), "patients").spent
+
+
+# Limits
+
+
+def test_a_limit_of_the_ledger_holds_for_a_client_and_one_of_its_store_too(ledger: HoldersLedger, store: Store) -> None:
+    cost = plan_cost(PLAN)
+    with ledger.opened() as opened:
+        opened.append([LimitSet(dataset="patients", epsilon=2.5, delta=PLAN.mechanism.delta)])
+    with ledger.charged(DATASET, cost, by="fit", digest=bytes(32)) as charge:
+        charge.drawing(N - 1)
+    with pytest.raises(BudgetError, match=r"has the limit epsilon 2\.5"):
+        ledger.enter(DATASET, store, reservation(), RUN)
+    with pytest.raises(BudgetError, match=r"has the limit epsilon 2\.5"):
+        ledger.rehearse(DATASET, store.history, OWNER, cost)
+    assert account(ledger.history(), "patients").spent == account(ledger.history(), "patients").first_run
+    store.append([LimitSet(dataset="patients", epsilon=0.5, delta=PLAN.mechanism.delta)])
+    with pytest.raises(BudgetError, match=r"has the limit epsilon 0\.5"):
+        reserve(store.history, PLAN, client="c0", dataset="patients", fingerprint=FINGERPRINT)
+
+
+def test_a_limit_for_persons_holds_for_a_client_whose_every_record_is_one(ledger: HoldersLedger, store: Store) -> None:
+    limit = UnitLimitSet(dataset="patients", epsilon=3.0, delta=1e-4, speaks_of=Neighbours(ADD, "patient"))
+    with ledger.opened() as opened:
+        opened.append([limit])
+    with pytest.raises(BudgetError, match="does not protect every patient as a whole"):
+        ledger.rehearse(DATASET, store.history, OWNER, plan_cost(PLAN))
+    ledger.rehearse(DATASET, store.history, OWNER, plan_cost(PLAN, "patient"))
+    ledger.enter(DataSet(name="patients", rows_are="patient"), store, _of_patients(), RUN)
+    check(ledger.history(), "patients", plan_cost(PLAN, "patient"))
+
+
+def _of_patients() -> Any:
+    known = History(Role.CLIENT)
+    return reserve(known, PLAN, client="c0", dataset="patients", fingerprint=Fingerprint(bytes(32)), rows_are="patient")
+
+
+def test_a_name_that_either_knows_is_no_slip_and_one_that_neither_knows_is(ledger: HoldersLedger, store: Store) -> None:
+    with ledger.opened() as opened:
+        opened.append([LimitSet(dataset="of-the-ledger", epsilon=1.0, delta=0.0)])
+    store.append([LimitSet(dataset="of-the-store", epsilon=1.0, delta=0.0)])
+    cost = plan_cost(make_plan(3))
+    for name in ("of-the-ledger", "of-the-store"):
+        ledger.check_names(DataSet(name=name), store.history, cost)
+    with pytest.raises(BudgetError, match="did you mean 'of-the-store'"):
+        ledger.check_names(DataSet(name="of-the-stor"), store.history, cost)
+    ledger.check_names(DataSet(name="of-the-stor", is_new=True), store.history, cost)
