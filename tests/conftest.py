@@ -55,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     if config.getoption("numprocesses", None):
         return  # this process only hands out the tests
+    gc.disable()  # until all tests are collected: what is made by then stays
     for module in pkgutil.walk_packages(fastlloyd.__path__, "fastlloyd."):
         importlib.import_module(module.name)
 
@@ -63,6 +64,7 @@ def pytest_collection_finish() -> None:
     """What there is now stays: looking for garbage in it, again and again, would only take time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
