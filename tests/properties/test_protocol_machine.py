@@ -1,7 +1,7 @@
 """Schedules of bad luck and of attacks on a virtual network: whatever happens, what finishes is right, and nothing is opened
 or masked twice.
 
-600 schedules of at most 60 operations with both kinds of masks, half of them bad luck only; who adds the noise is drawn with
+800 schedules of at most 60 operations with both kinds of masks, three eighths of them bad luck only; who adds the noise is drawn with
 each. The network delivers, drops, duplicates, delays, reorders and replays messages and lets deadlines pass; processes die at
 any point of a step, and are restored from what was durable then; the attacker also corrupts messages, misdirects them, shows
 clients different key sets and different broadcasts (among them proper sums over other sets of real uploads), deals keys it
@@ -76,7 +76,7 @@ def test_under_bad_luck_nobody_is_accused_and_every_opened_sum_is_exact(masks: M
 def test_under_attack_what_finishes_is_right_and_the_same_for_all(masks: Masks, monkeypatch: pytest.MonkeyPatch) -> None:
     watch, outcomes = Watch.install(monkeypatch), Counter[str]()
 
-    @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
     @given(DRAWN_TRUST, schedules(BAD_LUCK + ATTACKS))
     def check(trust: TrustMode, schedule: Schedule) -> None:
         network = play(subject(FASTLLOYD, trust, masks), watch, schedule)
