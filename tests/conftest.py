@@ -46,7 +46,6 @@ settings.load_profile("same")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Folders in memory; examples of a seed that is asked for; constants for them from all of our modules."""
-    config.addinivalue_line("markers", "campaign: long forms of tests, run by `make campaign`")
     if config.getoption("--hypothesis-seed") is not None:
         settings.load_profile("new")
     # Tests make tens of thousands of commits that wait for the disk. Their folders lie in memory where there is enough of it:
