@@ -1,12 +1,12 @@
 """Schedules of bad luck and of attacks on a virtual network: whatever happens, what finishes is right, and nothing is opened
 or masked twice.
 
-800 schedules of at most 60 operations with both kinds of masks, three eighths of them bad luck only; who adds the noise is drawn with
-each. The network delivers, drops, duplicates, delays, reorders and replays messages and lets deadlines pass; processes die at
-any point of a step, and are restored from what was durable then; the attacker also corrupts messages, misdirects them, shows
-clients different key sets and different broadcasts (among them proper sums over other sets of real uploads), deals keys it
-knows, and speaks in the name of others. A key set needs two clients of three, more than half, so that no two groups can be led
-to different results. `make campaign` plays as many as are asked for.
+800 schedules of at most 60 operations with both kinds of masks, 300 of them of bad luck only; who adds the noise is drawn
+with each. The network delivers, drops, duplicates, delays, reorders and replays messages and lets deadlines pass; processes
+die at any point of a step, and are restored from what was durable then; the attacker also corrupts messages, misdirects them,
+shows clients different key sets and different broadcasts (among them proper sums over other sets of real uploads), deals keys
+it knows, and speaks in the name of others. A key set needs two clients of three, more than half, so that no two groups can be
+led to different results. `make campaign` plays as many as are asked for.
 """
 
 from collections import Counter

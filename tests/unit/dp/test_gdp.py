@@ -23,7 +23,7 @@ DELTAS = st.one_of(st.floats(1e-300, 1 - 1e-12), st.floats(-300, -0.3).map(lambd
 
 
 def true_delta(mu: float | Fraction, epsilon: float, bits: int = 500) -> Any:
-    """The textbook formula with so many bits that its cancellation does not matter: of an epsilon of 1e12 it takes a hundred."""
+    """The textbook formula with so many bits that its cancellation does not matter: it takes at most a hundred."""
     with mpmath.workprec(bits):
         m = mpmath.mpf(mu.numerator) / mu.denominator if isinstance(mu, Fraction) else mpmath.mpf(mu)
         e = mpmath.mpf(epsilon)
