@@ -42,6 +42,7 @@ from fastlloyd.testing import InjectedNoise, repeatable_noise
 CAP = 40
 
 
+@cache
 def identity(name: str) -> Identity:
     """The fixed signing key of the client of that name."""
     return Identity.from_private_bytes(hashlib.sha256(f"identity of {name}".encode()).digest())
