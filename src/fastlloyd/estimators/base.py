@@ -360,9 +360,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         if self.unit == "record" and groups is not None:
             raise PlanError("unit is 'record', and fit was given groups; leave groups out, or pass unit='person'")
         if named and not isinstance(self.unit, str):
-            raise PlanError(
-                f"unit is {self.unit!r:.40}; expected 'record', what a person is called, or None for what groups say"
-            )
+            raise PlanError(f"unit is {self.unit!r:.40}; expected 'record', or what a person is called")
         return None if groups is None else Persons(name=self.unit or "person")
 
     def _settings(self, held: Held, persons: Persons | None, leaks: list[str], *, is_charged: bool) -> Settings[AnyAlgorithm]:
