@@ -12,7 +12,7 @@ import numbers
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
@@ -63,7 +63,7 @@ try:
     from sklearn.utils import Tags, check_random_state
     from sklearn.utils.validation import check_is_fitted
 
-    from fastlloyd.estimators.charging import till_of
+    from fastlloyd.estimators.charging import nobodys, till_of
     from fastlloyd.estimators.groups import person_ids
     from fastlloyd.estimators.held import Held, InMemory, OnCluster, on_grid
     from fastlloyd.estimators.validation import (
@@ -205,7 +205,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         mechanism: Mechanism = design(settings)
         for caution in cautions(mechanism):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
-        charge: Charge = partial(till.charged, leaks=leaks, by=type(self).__name__) if till else _nobodys
+        charge: Charge = partial(till.charged, leaks=leaks, by=type(self).__name__) if till else nobodys
         if planned is not None:
             first, mechanism = _narrowed(planned, held, leaks, charge)
         with charge(mechanism) as drawing:
@@ -451,12 +451,6 @@ def _narrowed(planned: TwoStages, held: Held, leaks: list[str], charge: Charge) 
         return first, design(planned.second(found))
     except FastLloydError as error:
         raise type(error)(f"{error}; {first.stays_spent}") from None
-
-
-@contextmanager
-def _nobodys(_mechanism: Mechanism, **_: object) -> Iterator[Callable[[int], None]]:
-    """Where no data set is named, nobody adds up what fits spend."""
-    yield lambda _: None
 
 
 def _spent(mechanism: Mechanism, first: FirstStage | None, leaks: list[str]) -> dict[str, Any]:
