@@ -246,22 +246,22 @@ def test_a_limit_from_before_the_first_run_is_said_to_hold_until_it_is_raised(
     path = tmp_path / "clinic-a.store"
     limit = ["ledger", "limit", str(path), "--dataset", "patients", "--delta", "1e-3", "--epsilon"]
     assert run([*limit, "3", "--new"]) == 0
-    assert "looking at results" not in capsys.readouterr().out
+    assert "holds only if" not in capsys.readouterr().out
     with Store.open(path) as store:
         join_one(store, make_plan())
     kept = (
-        "all runs together stay within epsilon 3 at delta 0.001, however they were chosen: that limit was set before "
-        "the first run."
+        "all runs together stay within epsilon 3 at delta 0.001, however they were chosen: that limit was set before the first"
     )
-    assert kept in shown(path, capsys)
+    kept += " run"
+    assert f"{kept}." in shown(path, capsys)
     assert run([*limit, "2.5"]) == 0
-    assert kept in shown(path, capsys)
+    assert f"{kept}; now it is epsilon 2.5 at delta 0.001." in shown(path, capsys)
     said = json.loads(shown(path, capsys, "--json"))["data_sets"][0]
     assert said["holds_whatever_runs_were_chosen_by"] == {"epsilon": 3.0, "delta": 1e-3}
     assert said["holds_if_runs_were_not_chosen_from_results"] is None
     assert run([*limit, "4"]) == 0
     assert "so the sum holds only if results did not decide how many runs followed" in capsys.readouterr().out
-    assert "its limit was raised or lifted after a run." in shown(path, capsys)
+    assert "its limit was raised or lifted after a run, so the sum holds only if" in shown(path, capsys)
     said = json.loads(shown(path, capsys, "--json"))["data_sets"][0]
     assert said["holds_whatever_runs_were_chosen_by"] is None
     assert said["holds_if_runs_were_not_chosen_from_results"] == "its limit was raised or lifted after a run"
