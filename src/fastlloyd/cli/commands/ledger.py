@@ -279,7 +279,7 @@ def _say_limit(one: "Account", event: "Limit", *, is_lifted: bool) -> None:
         if not one.left and not one.left_pure:
             typer.echo("Nothing is left: no further run will be allowed.")
     if one.proviso is not None:
-        typer.echo(f"From now on {shown.condition(one.proviso)}")
+        typer.echo(f"Note: {shown.condition(one.proviso)}")
 
 
 def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = False) -> None:
