@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.holder import HoldersLedger, place
 from fastlloyd.federation.ledger import Proviso, account, whole
 from fastlloyd.federation.spending import Spending
-from fastlloyd.federation.store import Store, head_file
+from fastlloyd.federation.store import Store, files, head_file
 from fastlloyd.federation.store.costs import RunCost
-from fastlloyd.federation.store.events import ExchangeCharged, LimitSet, Outcome
+from fastlloyd.federation.store.events import ExchangeCharged, LimitSet
 from fastlloyd.federation.store.files import connect
 from stores import ADDED, copy_store, new_store, reserved, run_id
 
@@ -110,7 +111,8 @@ def copies(ledger: HoldersLedger, tmp_path: Path) -> dict[str, Path]:
 def test_a_store_from_before_the_run_gives_nothing_up(
     ledger: HoldersLedger, copies: dict[str, Path], fastlloyd: Command
 ) -> None:
-    refused(fastlloyd("ledger", "release", str(copies["before"]), "--run", RUN.hex()), "is an old copy: it holds 0 events")
+    outcome = fastlloyd("ledger", "release", str(copies["before"]), "--run", RUN.hex())
+    refused(outcome, "is an old copy, or was made anew: the ledger saw 1 events of it, and it holds 0")
     assert counted(ledger) == [ALL]
 
 
@@ -119,23 +121,80 @@ def test_what_was_given_up_in_an_old_copy_counts_again_when_the_newest_is_back(
 ) -> None:
     assert fastlloyd("ledger", "release", str(copies["begun"]), "--run", RUN.hex()).code == 0
     assert counted(ledger) == [()]  # nobody could know
-    with Store.open(copies["newest"]) as store:
-        ledger.follow(store)
+    with Store.open(copies["newest"]) as store, pytest.raises(StateError, match="is an old copy"):
+        ledger.follow(store)  # of two copies that went on, neither is the newest
     assert counted(ledger) == [ALL]
-    with Store.open(copies["newest"]) as store:
-        store.append([store.history.runs[RUN].end(Outcome.FINISHED)])
-        ledger.follow(store)
+
+
+@pytest.mark.parametrize("copy", ["before", "made anew"])
+def test_a_store_that_was_wiped_or_is_old_is_not_known_again_when_it_has_become_longer(
+    ledger: HoldersLedger, copies: dict[str, Path], tmp_path: Path, copy: str
+) -> None:
+    (tmp_path / "anew").mkdir()
+    with Store.open(copies["before"]) if copy == "before" else new_store(tmp_path / "anew") as store:
+        store.append([LimitSet(dataset="patients", epsilon=float(n), delta=1e-5) for n in range(1, 9)])
+        steps: tuple[Callable[[], object], ...] = (
+            lambda: ledger.release_unbegun(store, RUN),
+            lambda: ledger.enter(PATIENTS, store, reserved(RUN), RUN),
+            lambda: ledger.follow(store),
+            lambda: ledger.rehearse(PATIENTS, store, store.identity, reserved(RUN).cost, run_id(2)),
+        )
+        for step in steps:
+            with pytest.raises(StateError, match="is an old copy, or was made anew"):
+                step()
     assert counted(ledger) == [ALL]
+
+
+def test_a_store_that_is_gone_is_missed_before_a_long_pass(ledger: HoldersLedger, copies: dict[str, Path]) -> None:
+    with Store.open(copies["newest"]) as store:
+        identity = store.identity
+    with pytest.raises(StateError, match="the store of this identity is gone: the ledger saw 1 events of it"):
+        ledger.rehearse(PATIENTS, None, identity, reserved(RUN).cost, run_id(2))
+    ledger.rehearse(PATIENTS, None, bytes(32), reserved(RUN).cost, run_id(2))
+
+
+def test_a_run_that_a_killed_process_had_entered_is_taken_up_though_a_limit_holds_it_once_only(
+    ledger: HoldersLedger, tmp_path: Path
+) -> None:
+    event = reserved(RUN)
+    room_for_one(ledger, event.cost)
+    with new_store(tmp_path) as store:
+        ledger.enter(PATIENTS, store, event, RUN)  # and then it died
+        ledger.rehearse(PATIENTS, store, store.identity, event.cost, RUN)
+        ledger.enter(PATIENTS, store, event, RUN)
+        assert counted(ledger) == [ALL]
+        assert ledger.release_unbegun(store, RUN)
+        steps: tuple[Callable[[], object], ...] = (
+            lambda: ledger.rehearse(PATIENTS, store, store.identity, event.cost, RUN),
+            lambda: ledger.enter(PATIENTS, store, event, RUN),
+        )
+        for step in steps:
+            with pytest.raises(StateError, match=f"run {RUN.hex()} has ended, or was given up"):
+                step()
+
+
+def test_a_ledger_that_another_process_is_just_making_is_no_ledger_that_is_gone(
+    ledger: HoldersLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    genuine = files.check_never_was
+
+    def made_meanwhile(path: Path) -> None:
+        monkeypatch.setattr(files, "check_never_was", genuine)
+        limited(HoldersLedger(path))
+        genuine(path)
+
+    monkeypatch.setattr(files, "check_never_was", made_meanwhile)
+    assert ledger.is_there()
 
 
 def test_limits_count_what_only_the_store_of_the_client_knows(ledger: HoldersLedger, tmp_path: Path) -> None:
     mine = reserved(RUN).cost
     room_for_one(ledger, mine)
     store = new_store(tmp_path)
-    ledger.rehearse(PATIENTS, store.history, store.identity, mine)
+    ledger.rehearse(PATIENTS, store, store.identity, mine, run_id(2))
     store.append([reserved(RUN)])
     with pytest.raises(BudgetError, match="is spent or reserved"):
-        ledger.rehearse(PATIENTS, store.history, store.identity, mine)
+        ledger.rehearse(PATIENTS, store, store.identity, mine, run_id(2))
     with pytest.raises(BudgetError, match="is spent or reserved"):
         ledger.enter(PATIENTS, store, reserved(run_id(2)), run_id(2))
 
@@ -264,6 +323,38 @@ def test_all_fits_inside_are_charged_to_a_data_set(ledger: HoldersLedger, tmp_pa
         model(dataset=None).fit(X)
     assert len(ledger.history().runs) == 2
     assert len(HoldersLedger(tmp_path / "other.store").history().runs) == 1
+
+
+def test_blocks_that_generators_hold_open_end_in_any_order() -> None:
+    def inside(name: str) -> Generator[str | None]:
+        with package.dataset(name, new=True):
+            yield None
+            yield model(dataset=None).fit(X).privacy_spent_["data_set"]
+
+    with package.dataset("b", new=True):
+        first, second = inside("a"), inside("c")
+        next(first)
+        next(second)
+        first.close()
+        assert next(second) == "c"
+        second.close()
+        assert model(dataset=None).fit(X).privacy_spent_["data_set"] == "b"
+    assert model(dataset=None).fit(X).privacy_spent_["data_set"] is None
+    third = inside("a")
+    elsewhere = threading.Thread(target=next, args=[third])
+    elsewhere.start()
+    elsewhere.join()
+    third.close()
+
+
+def test_a_file_is_the_same_wherever_fits_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with package.dataset("patients", ledger="mine.store"):
+        model(dataset=None).fit(X)
+        monkeypatch.chdir(tmp_path / "sub")
+        model(dataset=None).fit(X)
+    assert len(HoldersLedger(tmp_path / "mine.store").history().runs) == 2
 
 
 def test_a_limit_for_patients_holds_fits_that_protect_them_or_have_one_row_of_each(

@@ -55,7 +55,7 @@ def nobodys(_mechanism: AnyRun, **_: object) -> Iterator[Callable[[int], None]]:
     yield lambda _: None
 
 
-_OF_ALL_FITS: ContextVar[Till | None] = ContextVar("data set of all fits", default=None)
+_OPEN: ContextVar[tuple[Till, ...]] = ContextVar("blocks of `dataset` that are open, the innermost last", default=())
 
 
 @contextmanager
@@ -72,37 +72,37 @@ def dataset(
     rows_are : every record is all there is of one person, such as "patient", so that a limit for patients can hold the fits.
     new, new_unit : the ledger knows other data sets, or the data set knows other persons, and these are none of them.
     ledger : the file; None: the one that the variable FASTLLOYD_LEDGER names, or the one in the user's state folder.
-    It holds for this thread or task, not for threads and processes that are begun inside: there, as in a grid search with
-    n_jobs, use the parameter. Raises BudgetError for what cannot be a name.
+    It holds for this thread or task. Fits of other threads and processes, as in a grid search with n_jobs, are not charged: use
+    the parameter there. Raises BudgetError for what cannot be a name.
     """
     from fastlloyd.federation.admission import DataSet, check_dataset, check_unit_name
 
     check_dataset(name)
     if rows_are is not None:
         check_unit_name(rows_are)
-    till = Till(
-        DataSet(name=name, rows_are=rows_are, is_new=new, is_new_unit=new_unit), None if ledger is None else Path(ledger)
-    )
-    before = _OF_ALL_FITS.set(till)
+    charged = DataSet(name=str(name), rows_are=rows_are, is_new=new, is_new_unit=new_unit)
+    till = Till(charged, None if ledger is None else Path(ledger).expanduser().absolute())
+    _OPEN.set((*_OPEN.get(), till))
     try:
         yield
-    finally:
-        _OF_ALL_FITS.reset(before)
+    finally:  # by identity, as a generator may leave blocks in another order, or in another thread
+        _OPEN.set(tuple(each for each in _OPEN.get() if each is not till))
 
 
 def till_of(name: str | None) -> Till | None:
     """Where a fit is charged whose estimator names this data set, or none. Raises BudgetError if it is inside another one."""
     from fastlloyd.federation.admission import DataSet, check_dataset
 
-    of_all = _OF_ALL_FITS.get()
+    innermost = next(reversed(_OPEN.get()), None)
     if name is None:
-        return of_all
+        return innermost
     check_dataset(name)
-    if of_all is None:
+    if innermost is None:
         return Till(DataSet(name=str(name)))
-    if of_all.dataset.name != name:
-        raise BudgetError(f"dataset is {name!r}, and the fit is inside dataset({of_all.dataset.name!r}): leave one of them out")
-    return of_all
+    if innermost.dataset.name != name:
+        other = innermost.dataset.name
+        raise BudgetError(f"dataset is {name!r}, and the fit is inside dataset({other!r}): leave one of them out")
+    return innermost
 
 
 def _say(sentence: str) -> None:

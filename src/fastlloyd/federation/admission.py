@@ -174,9 +174,9 @@ def check_dataset(dataset: object) -> None:
         raise BudgetError(f"dataset is {dataset!r:.80}; expected letters, digits, dot, dash or underscore, at most 64")
 
 
-def check_unit_name(unit: str) -> None:
+def check_unit_name(unit: object) -> None:
     """Raise BudgetError unless persons can be called so."""
-    if not NAME.fullmatch(unit):
+    if not isinstance(unit, str) or not NAME.fullmatch(unit):
         raise BudgetError(f"the name of the unit is {unit!r:.80}; expected a word such as patient")
 
 

@@ -18,13 +18,13 @@ from fastlloyd.base.places import state_folder
 from fastlloyd.errors import StateError
 from fastlloyd.federation.admission import DataSet, check, check_dataset, check_names, reservation_of
 from fastlloyd.federation.ledger import Account, account, sums_on
+from fastlloyd.federation.store import files
 from fastlloyd.federation.store.costs import PlannedCost
 from fastlloyd.federation.store.durable import Store, read
 from fastlloyd.federation.store.events import (
     Event,
     ExchangeCharged,
     HandedBack,
-    LogPosition,
     Outcome,
     PeerSeen,
     PersonRunReserved,
@@ -34,12 +34,13 @@ from fastlloyd.federation.store.events import (
     RunReserved,
     TakenOver,
 )
-from fastlloyd.federation.store.files import SUFFIX, check_never_was, make_folder, store_path
-from fastlloyd.federation.store.history import History
+from fastlloyd.federation.store.files import SUFFIX, make_folder, store_path
+from fastlloyd.federation.store.history import History, Run
 
 VARIABLE: Final = "FASTLLOYD_LEDGER"
 PATIENCE: Final = 60.0  # seconds; a step takes a fraction of one
 _NO_FINGERPRINT: Final = bytes(32)
+_WAY_OUT: Final = "bring back the newest copy, or make a new identity (docs/how-to/ledger.md)"
 _RUN_LABEL: Final = b"fastlloyd/v1/run-of-a-client\0"
 
 Say = Callable[[str], None]
@@ -101,9 +102,13 @@ class HoldersLedger:
         try:
             if self.path.exists() or self.path.is_symlink():
                 return True
-            check_never_was(self.path)
+            files.check_never_was(self.path)
         except OSError as error:
             raise self._unusable(error) from None
+        except StateError:
+            if self.path.exists():  # another process has just made it
+                return True
+            raise
         return False
 
     def _unusable(self, error: OSError) -> StateError:
@@ -151,12 +156,13 @@ class HoldersLedger:
         """
         mine = own_run_id(run_id, client.identity)
         with self.opened() as store:
-            events = [*_news(store.history, client.history, client.identity), *_seen(store.history, client)]
+            events = _up_to_date(store, client)
             after = store.history.followed_by(events)
             if reserved is not None:
                 reserved = reserved.under(mine)
             if mine in after.runs:
-                begun = after.open_run(mine).reserved  # or it was given up
+                self._check_open(after.runs[mine], run_id)
+                begun = after.runs[mine].reserved
                 if reserved is not None and begun != reserved:
                     raise StateError(
                         f"run {run_id.hex()} is in {self.path} with another plan, name or data set, since a process was killed "
@@ -173,10 +179,25 @@ class HoldersLedger:
         """Raise BudgetError if neither the ledger nor the client's store knows such a name, and one of them knows others."""
         check_names(dataset, cost, self.history(), client)
 
-    def rehearse(self, dataset: DataSet, client: History, identity: bytes, cost: PlannedCost) -> None:
-        """Raise what `enter` would raise of a run of this cost that the client has not joined; nothing is written."""
+    def rehearse(self, dataset: DataSet, client: Store | None, identity: bytes, cost: PlannedCost, run_id: bytes) -> None:
+        """Raise what `enter` would raise of a run of this cost that is not in the client's store; nothing is written.
+
+        client : None where it has no store yet. identity : its signing key.
+        """
         now = self.history()
-        _check_joining(now.followed_by(_news(now, client, identity)), client, dataset, cost)
+        known = History(Role.CLIENT) if client is None else client.history
+        if client is not None:
+            now = now.followed_by([*_news(now, known, identity), *_seen(now, client)])
+        elif (seen := now.peers.get(identity.hex())) is not None and seen.length:
+            raise StateError(f"the store of this identity is gone: the ledger saw {seen.length} events of it; {_WAY_OUT}")
+        if (begun := now.runs.get(own_run_id(run_id, identity))) is not None:
+            self._check_open(begun, run_id)  # a process was killed that was to join it, and it counts already
+        else:
+            _check_joining(now, known, dataset, cost)
+
+    def _check_open(self, run: Run, run_id: bytes) -> None:
+        if run.ended is not None:
+            raise StateError(f"run {run_id.hex()} has ended, or was given up, in {self.path}; renew the plan for the next run")
 
     def follow(self, client: Store, *, only_if_there: bool = False) -> None:
         """Take over what a client's store knows and the ledger does not: runs, and how they ended. Raises StateError.
@@ -186,7 +207,7 @@ class HoldersLedger:
         if only_if_there and not self.is_there():
             return
         with self.opened() as store:
-            if events := [*_news(store.history, client.history, client.identity), *_seen(store.history, client)]:
+            if events := _up_to_date(store, client):
                 store.append(events)
 
     def release_unbegun(self, client: Store, run_id: bytes) -> bool:
@@ -198,7 +219,7 @@ class HoldersLedger:
         if not self.is_there():
             return False
         with self.opened() as store:
-            store.history.followed_by(_seen(store.history, client))
+            _up_to_date(store, client)  # refuses an old copy
             run = store.history.runs.get(mine)
             if run_id in client.history.runs or run is None or not run.is_open:
                 return False
@@ -214,6 +235,21 @@ def own_run_id(run_id: bytes, identity: bytes) -> bytes:
 def _check_joining(ledger: History, client: History, dataset: DataSet, cost: PlannedCost) -> None:
     check_names(dataset, cost, ledger, client)
     check(ledger, dataset.name, cost)
+
+
+def _up_to_date(ledger: Store, client: Store) -> list[Event]:
+    """The events that bring a ledger up to a client's store.
+
+    Raises StateError for an old copy, but not before what only this copy knows to be spent is counted: some have answers that
+    others have not.
+    """
+    news = [*_news(ledger.history, client.history, client.identity)]
+    try:
+        return [*news, *_seen(ledger.history, client)]
+    except StateError:
+        if more := [event for event in news if not isinstance(event, RunEnded)]:
+            ledger.append(more)
+        raise
 
 
 def _news(ledger: History, client: History, identity: bytes) -> Iterator[Event]:
@@ -233,7 +269,13 @@ def _news(ledger: History, client: History, identity: bytes) -> Iterator[Event]:
 
 
 def _seen(ledger: History, client: Store) -> Iterator[Event]:
-    """How much of the client's store there is now. The ledger refuses it, as a StateError, if it saw more before."""
+    """How much of the client's store there is now. Raises StateError if the ledger saw more of it, or other events."""
     name, now = client.identity.hex(), client.position
-    if ledger.peers.get(name) != LogPosition(now.length, now.head):
-        yield PeerSeen(name=name, position=LogPosition(now.length, now.head))
+    known = ledger.peers.get(name)
+    if known is not None and (known.length > now.length or client.head_at(known.length) != known.head):
+        raise StateError(
+            f"{client.path} is an old copy, or was made anew: the ledger saw {known.length} events of it, and it holds "
+            f"{now.length}; {_WAY_OUT}"
+        )
+    if known != now:
+        yield PeerSeen(name=name, position=now)

@@ -149,7 +149,7 @@ def test_a_limit_of_the_ledger_holds_for_a_client_and_one_of_its_store_too(ledge
     with pytest.raises(BudgetError, match=r"has the limit epsilon 2\.5"):
         ledger.enter(DATASET, store, reservation(), RUN)
     with pytest.raises(BudgetError, match=r"has the limit epsilon 2\.5"):
-        ledger.rehearse(DATASET, store.history, OWNER, cost)
+        ledger.rehearse(DATASET, store, OWNER, cost, RUN)
     assert account(ledger.history(), "patients").spent == account(ledger.history(), "patients").first_run
     store.append([LimitSet(dataset="patients", epsilon=0.5, delta=PLAN.mechanism.delta)])
     with pytest.raises(BudgetError, match=r"has the limit epsilon 0\.5"):
@@ -161,8 +161,8 @@ def test_a_limit_for_persons_holds_for_a_client_whose_every_record_is_one(ledger
     with ledger.opened() as opened:
         opened.append([limit])
     with pytest.raises(BudgetError, match="does not protect every patient as a whole"):
-        ledger.rehearse(DATASET, store.history, OWNER, plan_cost(PLAN))
-    ledger.rehearse(DATASET, store.history, OWNER, plan_cost(PLAN, "patient"))
+        ledger.rehearse(DATASET, store, OWNER, plan_cost(PLAN), RUN)
+    ledger.rehearse(DATASET, store, OWNER, plan_cost(PLAN, "patient"), RUN)
     ledger.enter(DataSet(name="patients", rows_are="patient"), store, _of_patients(), RUN)
     check(ledger.history(), "patients", plan_cost(PLAN, "patient"))
 

@@ -254,7 +254,7 @@ def _party(client: _Client, store: "Store", mine: "OwnRecords") -> "DurableClien
     holder.check_names(dataset, store.history, cost)
     is_new = check_may_join(store, client.plan, name, dataset=dataset) is None  # else a long pass would be for nothing
     if is_new:
-        holder.rehearse(dataset, store.history, store.identity, cost)
+        holder.rehearse(dataset, store, store.identity, cost, bytes.fromhex(client.plan.run_id))
     fingerprint = _look(client, mine, store.fingerprint_key())
     for other in check_records(store.history, dataset.name, fingerprint) if is_new else ():
         _warn_of_unknown(client, dataset.name, other)
@@ -394,15 +394,15 @@ def _rehearsed_budget(client: _Client, path: Path, mine: "OwnRecords") -> "list[
 
     plan, identity, dataset, holder = client.plan, client.identity, client.dataset, client.holder
     queries, cost = rehearse(plan.mechanism), plan_cost(plan, dataset.rows_are)
-    history = History(Role.CLIENT)
+    history, run_id = History(Role.CLIENT), bytes.fromhex(plan.run_id)
     if not path.exists():
-        holder.rehearse(dataset, history, identity.signing.public, cost)
+        holder.rehearse(dataset, None, identity.signing.public, cost, run_id)
         _look(client, mine, os.urandom(32), queries)
     else:
         with Store.open(path, role=Role.CLIENT, identity=identity.signing.public) as store:
             history = store.history
             if check_may_join(store, plan, identity.name, dataset=dataset) is None:
-                holder.rehearse(dataset, history, store.identity, cost)
+                holder.rehearse(dataset, store, store.identity, cost, run_id)
             fingerprint = _look(client, mine, store.fingerprint_key(), queries)
             reservation(store, plan, identity.name, dataset=dataset, fingerprint=fingerprint)
     limits = [limit for known in (holder.history(), history) for limit in known.limits_on(dataset.name).values()]

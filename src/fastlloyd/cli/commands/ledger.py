@@ -293,7 +293,10 @@ def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = 
     run_id, held = bytes.fromhex(run), HoldersLedger(place(ledger))
     with Store.open(store_path(file), role=Role.CLIENT) as store:
         if held.release_unbegun(store, run_id):
-            typer.echo(f"Run {run} is given up in {held.path}: it never began, and nothing had been charged.", err=json)
+            if json:
+                print_json({"run_id": run, "released": [], "charged": []})
+            else:
+                typer.echo(f"Run {run} is given up in {held.path}: it never began, and nothing had been charged.")
             return
         end = store.history.open_run(run_id).end(Outcome.ABORTED, "given up by its owner")
         store.append([end])

@@ -397,6 +397,7 @@ class Lock:
 
     def release(self) -> None:
         """Release the lock; may be called once."""
+        _give_back(self._descriptor)
         os.close(self._descriptor)
 
 
@@ -407,9 +408,18 @@ if sys.platform == "win32":
 
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
+    def _give_back(descriptor: int) -> None:
+        """Closing the file will do."""
+
 else:
 
     def _take(descriptor: int) -> None:
         import fcntl
 
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _give_back(descriptor: int) -> None:
+        """Also where a process was forked meanwhile, which holds the file open."""
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
