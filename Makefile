@@ -139,7 +139,7 @@ study-persons: $(READY)  ## shares beside what else would protect a person of se
 study-bounds: $(READY)  ## what bounds cost that are found privately, to results/private-bounds; rewrites docs/results/private-bounds.md (needs FASTLLOYD_DATA)
 	$(BIN)/python -m studies.private_bounds results/private-bounds
 
-notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
+notebook: $(READY)  ## runs the notebooks in examples/ anew and stores what they show
 	$(BIN)/python examples/execute.py
 
 reproduce-anchors: $(READY)  ## NICV of the preset `paper` beside the published code's figures (needs FASTLLOYD_DATA)
