@@ -9,7 +9,7 @@ import pytest
 from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples").glob("*.ipynb"))
-PICTURES = {"a-year-of-questions": 3, "central": 3, "several-rows": 3, "unknown-bounds": 2}
+PICTURES = {"a-year-of-questions": 2, "central": 3, "several-rows": 3, "unknown-bounds": 2}
 AS_NEW = "%reset -f"  # no name is left for the next notebook; modules stay loaded, which is what takes time
 
 each_notebook = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
