@@ -13,7 +13,7 @@ RECORDS ?= 1000000
 VECTORS ?= 30000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compatibility lint audit campaign bench bench-rivals bench-stream bench-engine bench-persons bench-growth bench-network bench-overhead study-groups study-coverage study-persons study-bounds paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
+.PHONY: help demo test compatibility lint audit campaign bench bench-rivals bench-stream bench-engine bench-persons bench-growth bench-network bench-overhead study-groups study-coverage study-persons study-bounds study-suggestions paper paper-quick reproduction notebook reproduce-anchors lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -66,6 +66,7 @@ campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed p
 	EXECUTIONS=$(EXECUTIONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/fuzz_campaign.py
 	PERSONS=$(PERSONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/persons_campaign.py
 	RECORDS=$(RECORDS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/bounds_campaign.py
+	$(BIN)/python -m pytest -m campaign -n 0 tests/properties
 	VECTORS=$(VECTORS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/clipping_campaign.py
 
 bench: bench-rivals  ## bench-rivals, then noise, masks, rounds, start-up and growth; rewrites docs/results/performance.md
@@ -138,6 +139,9 @@ study-persons: $(READY)  ## shares beside what else would protect a person of se
 
 study-bounds: $(READY)  ## what bounds cost that are found privately, to results/private-bounds; rewrites docs/results/private-bounds.md (needs FASTLLOYD_DATA)
 	$(BIN)/python -m studies.private_bounds results/private-bounds
+
+study-suggestions: $(READY)  ## do noisy votes suggest the right number of clusters? rewrites the table of docs/how-to/choosing-parameters.md (needs FASTLLOYD_DATA)
+	$(BIN)/python -m studies.suggestions --write
 
 notebook: $(READY)  ## runs the notebooks in examples/ anew and stores what they show
 	$(BIN)/python examples/execute.py

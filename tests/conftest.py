@@ -46,7 +46,6 @@ settings.load_profile("same")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Folders in memory; examples of a seed that is asked for; constants for them from all of our modules."""
-    config.addinivalue_line("markers", "campaign: long forms of tests, run by `make campaign`")
     if config.getoption("--hypothesis-seed") is not None:
         settings.load_profile("new")
     # Tests make tens of thousands of commits that wait for the disk. Their folders lie in memory where there is enough of it:
@@ -55,6 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     if config.getoption("numprocesses", None):
         return  # this process only hands out the tests
+    gc.disable()  # until all tests are collected: what is made by then stays
     for module in pkgutil.walk_packages(fastlloyd.__path__, "fastlloyd."):
         importlib.import_module(module.name)
 
@@ -63,6 +63,7 @@ def pytest_collection_finish() -> None:
     """What there is now stays: looking for garbage in it, again and again, would only take time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

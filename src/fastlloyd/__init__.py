@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         PrivacyLeakWarning,
         WeakGuaranteeWarning,
     )
+    from fastlloyd.estimators.charging import dataset
     from fastlloyd.estimators.estimators import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
     from fastlloyd.federation.plan.plan import Plan
     from fastlloyd.federation.protocol.client import ClientSession
@@ -41,6 +42,7 @@ __all__ = [
     "SuLloyd",
     "WeakGuaranteeWarning",
     "__version__",
+    "dataset",
     "read_mechanism",
 ]
 
@@ -53,6 +55,7 @@ _HOME = {
     "Lloyd": "fastlloyd.estimators",
     "Mechanism": "fastlloyd.mechanisms.mechanism",
     "MomentLloyd": "fastlloyd.estimators",
+    "dataset": "fastlloyd.estimators.charging",
     "read_mechanism": "fastlloyd.mechanisms.catalogue",
     "Plan": "fastlloyd.federation.plan.plan",
     "ClippedRecordsWarning": "fastlloyd.errors",

@@ -122,6 +122,20 @@ def test_the_number_of_patients_taken_from_the_data_leaks_under_both_relations(f
         assert strict(out)["private"] is False
 
 
+@pytest.mark.parametrize(("clients", "c", "cap"), [("3", "2", 204), ("7", "3", 315)])
+def test_a_simulation_that_counts_patients_itself_counts_each_at_each_of_its_clients(
+    fastlloyd: Command, visits: Path, clients: str, c: str, cap: int
+) -> None:
+    """c times 100 patients, up to the next number that all clients share evenly."""
+    assert visits.is_file()
+    shared = ("--clients", clients, "--max-clients-per-person", c, "--n-records", "from-data")
+    code, out, err = fastlloyd("simulate", *UNCAPPED[1:], *OF_PATIENTS, *shared, "--json")
+    assert code == 0
+    assert "the number of patients leaks" in err
+    assert strict(out)["private"] is False
+    assert strict(out)["privacy"]["delta"] == pytest.approx(1 / (100 * cap))
+
+
 PERSONS = ("--unit", "person", "--unit-name", "patient", "--max-clients-per-person", "2")
 
 

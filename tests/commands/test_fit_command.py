@@ -55,7 +55,8 @@ def test_fit_shows_centroids_guarantee_and_files_and_writes_them(fastlloyd: Comm
     nearest = np.abs(X[:, :1] - [20, 50, 80]).argmin(axis=1)
     exact = np.array([X[nearest == j].mean(axis=0) for j in range(3)])
     centroids, errors = np.split(table[np.argsort(table[:, 0])][:, [0, 1, 3, 4]], 2, axis=1)
-    assert (errors < [1, 0.05]).all()
+    # a tenth of what the features span: of 200 fits the largest were 1.6 and .15; each .6 and .05 more are ten times as rare
+    assert (errors < [10, 0.5]).all()
     assert (np.abs(centroids - exact) < 7 * errors).all()  # six normal deviates beyond 7 errors: 2e-11
     m = read_mechanism(Path("result/mechanism.toml").read_text())
     statement = strict(Path("result/privacy.json").read_text())

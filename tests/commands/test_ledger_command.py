@@ -50,8 +50,8 @@ def test_show_lists_runs_spending_limit_and_what_is_left(store: Path, capsys: py
     assert run(["ledger", "show", str(store)]) == 0
     shown = capsys.readouterr().out
     assert "3 (1 open)" in shown
-    assert "patients: spent is counted for one record added or removed; of one replaced it is " in shown
-    assert "by looking at results: no limit was set before the first run." in shown
+    assert "patients: spent is counted for one record added or removed; if one is replaced, it is " in shown
+    assert "no limit was set before the first run, so the sum holds only if results did not decide how many runs" in shown
     one = account(read(store)[0].history, "patients")
     m = make_plan().mechanism
     assert one.spent.mu_squared == 2 * m.accountant().mu_squared + m.accountant_of(m.all_rounds[0]).mu_squared
@@ -246,25 +246,22 @@ def test_a_limit_from_before_the_first_run_is_said_to_hold_until_it_is_raised(
     path = tmp_path / "clinic-a.store"
     limit = ["ledger", "limit", str(path), "--dataset", "patients", "--delta", "1e-3", "--epsilon"]
     assert run([*limit, "3", "--new"]) == 0
-    assert "looking at results" not in capsys.readouterr().out
+    assert "holds only if" not in capsys.readouterr().out
     with Store.open(path) as store:
         join_one(store, make_plan())
     kept = (
-        "all runs together stay within epsilon 3 at delta 0.001, however they were chosen: that limit was set before "
-        "the first run."
+        "all runs together stay within epsilon 3 at delta 0.001, however they were chosen: that limit was set before the first"
     )
-    assert kept in shown(path, capsys)
+    kept += " run"
+    assert f"{kept}." in shown(path, capsys)
     assert run([*limit, "2.5"]) == 0
-    assert kept in shown(path, capsys)
+    assert f"{kept}; now it is epsilon 2.5 at delta 0.001." in shown(path, capsys)
     said = json.loads(shown(path, capsys, "--json"))["data_sets"][0]
     assert said["holds_whatever_runs_were_chosen_by"] == {"epsilon": 3.0, "delta": 1e-3}
     assert said["holds_if_runs_were_not_chosen_from_results"] is None
     assert run([*limit, "4"]) == 0
-    assert (
-        "From now on the sum holds only if nobody chose number or size of the runs by looking at results"
-        in capsys.readouterr().out
-    )
-    assert "its limit was raised or lifted after a run." in shown(path, capsys)
+    assert "so the sum holds only if results did not decide how many runs followed" in capsys.readouterr().out
+    assert "its limit was raised or lifted after a run, so the sum holds only if" in shown(path, capsys)
     said = json.loads(shown(path, capsys, "--json"))["data_sets"][0]
     assert said["holds_whatever_runs_were_chosen_by"] is None
     assert said["holds_if_runs_were_not_chosen_from_results"] == "its limit was raised or lifted after a run"
@@ -291,7 +288,7 @@ def test_a_past_that_exceeds_its_limit_is_shown_and_verified(tmp_path: Path, cap
         path = store.path
     text = shown(path, capsys)
     assert "more is spent than the limit has room for; no further run is allowed." in text
-    assert "a run was joined by an earlier version of fastlloyd, which let runs through by another rule." in text
+    assert "a run was joined by an earlier version of fastlloyd, which let runs through by another rule, so the sum" in text
     assert run(["ledger", "verify", str(path)]) == 0
 
 
@@ -307,11 +304,11 @@ def test_the_plan_of_an_earlier_run_shows_what_the_store_does_not_know(
         store.append([earlier(run_id(1), *costs, relation=REPLACE, plan_digest=plan.digest)])
         path = store.path
     text = shown(path, capsys)
-    assert "patients: spent is counted for one record replaced; of one added or removed no bound is known." in text
+    assert "patients: spent is counted for one record replaced; if one is added or removed, no bound is known." in text
     assert "its plan does: --plan FILE." in text
     text = shown(path, capsys, "--plan", str(tmp_path / "plan.toml"))
     assert "no bound" not in text
     added = Spending.of([(run_cost(m, plan.distance), range(1, len(costs) + 1))], ADDED)
-    assert f"of one added or removed it is {rounded_up(added.epsilon(m.delta))}." in text
+    assert f"if one is added or removed, it is {rounded_up(added.epsilon(m.delta))}." in text
     assert run(["ledger", "show", str(path), "--plan", str(tmp_path / "other.toml")]) == 2
     assert "no run in this store is of that plan" in capsys.readouterr().err

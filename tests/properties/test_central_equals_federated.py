@@ -157,7 +157,7 @@ def central(of: Federation, present: Iterable[str]) -> Clustering:
     return run(m, ask)
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(run=runs())
 def test_a_run_with_absent_clients_is_the_plain_integer_run_over_the_included_sets(run: tuple[Federation, Absences]) -> None:
     of, absences = run
@@ -171,7 +171,7 @@ def test_a_run_with_absent_clients_is_the_plain_integer_run_over_the_included_se
         assert same_clustering(result.clustering, expected)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(run=runs())
 def test_an_honest_run_is_the_central_run_with_the_same_total_noise_and_has_the_bytes_that_were_foretold(
     run: tuple[Federation, Absences],

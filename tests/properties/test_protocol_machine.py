@@ -1,12 +1,12 @@
 """Schedules of bad luck and of attacks on a virtual network: whatever happens, what finishes is right, and nothing is opened
 or masked twice.
 
-1,200 schedules of at most 60 operations with both kinds of masks, half of them bad luck only; who adds the noise is drawn with
-each. The network delivers, drops, duplicates, delays, reorders and replays messages and lets deadlines pass; processes die at
-any point of a step, and are restored from what was durable then; the attacker also corrupts messages, misdirects them, shows
-clients different key sets and different broadcasts (among them proper sums over other sets of real uploads), deals keys it
-knows, and speaks in the name of others. A key set needs two clients of three, more than half, so that no two groups can be led
-to different results. `make campaign` plays as many as are asked for.
+800 schedules of at most 60 operations with both kinds of masks, 300 of them of bad luck only; who adds the noise is drawn
+with each. The network delivers, drops, duplicates, delays, reorders and replays messages and lets deadlines pass; processes
+die at any point of a step, and are restored from what was durable then; the attacker also corrupts messages, misdirects them,
+shows clients different key sets and different broadcasts (among them proper sums over other sets of real uploads), deals keys
+it knows, and speaks in the name of others. A key set needs two clients of three, more than half, so that no two groups can be
+led to different results. `make campaign` plays as many as are asked for.
 """
 
 from collections import Counter
@@ -60,7 +60,7 @@ def schedules(names: tuple[str, ...]) -> st.SearchStrategy[Schedule]:
 def test_under_bad_luck_nobody_is_accused_and_every_opened_sum_is_exact(masks: Masks, monkeypatch: pytest.MonkeyPatch) -> None:
     watch, outcomes = Watch.install(monkeypatch), Counter[str]()
 
-    @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
     @given(DRAWN_TRUST, schedules(BAD_LUCK))
     def check(trust: TrustMode, schedule: Schedule) -> None:
         network = play(subject(FASTLLOYD, trust, masks), watch, schedule)
@@ -76,7 +76,7 @@ def test_under_bad_luck_nobody_is_accused_and_every_opened_sum_is_exact(masks: M
 def test_under_attack_what_finishes_is_right_and_the_same_for_all(masks: Masks, monkeypatch: pytest.MonkeyPatch) -> None:
     watch, outcomes = Watch.install(monkeypatch), Counter[str]()
 
-    @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
     @given(DRAWN_TRUST, schedules(BAD_LUCK + ATTACKS))
     def check(trust: TrustMode, schedule: Schedule) -> None:
         network = play(subject(FASTLLOYD, trust, masks), watch, schedule)
@@ -99,7 +99,7 @@ def test_the_same_where_parameters_travel(
 ) -> None:
     watch, outcomes = Watch.install(monkeypatch), Counter[str]()
 
-    @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=75, suppress_health_check=[HealthCheck.too_slow])
     @given(DRAWN_TRUST, DRAWN_MASKS, schedules(names))
     def check(trust: TrustMode, masks: Masks, schedule: Schedule) -> None:
         network = play(subject(MOMENTLLOYD, trust, masks), watch, schedule)
@@ -119,7 +119,7 @@ def test_the_same_where_two_of_five_may_be_missing_and_two_may_pool_what_they_se
 ) -> None:
     watch, outcomes = Watch.install(monkeypatch), Counter[str]()
 
-    @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
     @given(DRAWN_MASKS, schedules(names))
     def check(masks: Masks, schedule: Schedule) -> None:
         network = play(f"five clients, {masks.value}", watch, schedule)

@@ -36,11 +36,13 @@ from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
 from fastlloyd.mechanisms.settings import AnyAlgorithm
+from fastlloyd.mechanisms.suggestion import NoisyVotes
 from fastlloyd.testing import InjectedNoise, repeatable_noise
 
 CAP = 40
 
 
+@cache
 def identity(name: str) -> Identity:
     """The fixed signing key of the client of that name."""
     return Identity.from_private_bytes(hashlib.sha256(f"identity of {name}".encode()).digest())
@@ -290,11 +292,12 @@ def over_the_wire(plan: Plan, message: Message) -> Message:
 
 def same_clustering(a: Clustering, b: Clustering) -> bool:
     """Bit for bit, every field, and what all rounds together showed."""
-    fields = [field for field in a.__struct_fields__ if field != "evidence"]
-    return all(np.array_equal(getattr(a, field), getattr(b, field)) for field in fields) and _same(a.evidence, b.evidence)
+    fields = [field for field in a.__struct_fields__ if field not in ("evidence", "votes")]
+    shown = _same(a.evidence, b.evidence) and _same(a.votes, b.votes)
+    return shown and all(np.array_equal(getattr(a, field), getattr(b, field)) for field in fields)
 
 
-def _same(a: Evidence | None, b: Evidence | None) -> bool:
+def _same(a: Evidence | NoisyVotes | None, b: Evidence | NoisyVotes | None) -> bool:
     if a is None or b is None:
         return a is b
     return all(np.array_equal(getattr(a, field), getattr(b, field)) for field in a.__struct_fields__)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from typing import TypeVar
 
 import pytest
@@ -15,6 +16,7 @@ from fastlloyd.federation.protocol.messages import Broadcast, Parameters, Upload
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.secagg import masks
+from fastlloyd.federation.secagg.pairs import RunKeys
 from federation import starts_cheaply
 
 T = TypeVar("T")
@@ -66,6 +68,8 @@ class Watch:
     def install(cls, monkeypatch: pytest.MonkeyPatch) -> "Watch":
         watch = cls()
         starts_cheaply(monkeypatch)
+        # fixed entropy makes the same keys again and again
+        monkeypatch.setattr(RunKeys, "from_private_bytes", staticmethod(cache(RunKeys.from_private_bytes)))
         # most of what a restart costs, and the same for every session of a plan
         monkeypatch.setattr(Plausible, "of", once_per_plan(Plausible.of))
         monkeypatch.setattr(Roster, "of", once_per_plan(Roster.of))

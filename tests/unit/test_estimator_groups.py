@@ -5,7 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
 
 from fastlloyd import FastLloyd, Lloyd, MomentLloyd, PrivacyLeakWarning
 from fastlloyd.errors import DataError, FastLloydError, PlanError
@@ -60,7 +64,7 @@ def test_an_id_is_the_same_whatever_it_is_given_in(number: int) -> None:
 
 
 def test_text_stays_as_it_stands() -> None:
-    texts = ["007", "7", " 7", "Ä", "a b", "7.0", "x" * 1000, "\ud800"]
+    texts = ["007", "7", " 7", "Ä", "a b", "7.0", "x" * 1000, "\U0010ffff"]
     found = person_ids(texts, len(texts))
     assert len(set(found)) == len(texts)
     assert found[:4] == [b"007", b"7", b" 7", "Ä".encode()]
@@ -86,6 +90,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a word": ([*map(str, IDS[:-1]), "NaN"], "an id is missing"),
     "short": (IDS[:-1], "another length than X"),
     "two columns": (np.stack([IDS, IDS], axis=1), "no single column"),
+    "half a character": ([*map(str, IDS[:-1]), "\ud800"], "not valid Unicode"),
+    "half a character in an array": (np.array([*map(str, IDS[:-1]), "\ud800"]), "not valid Unicode"),
+    "no characters": (pa.array([b"\xff"] * len(IDS), pa.binary()).view(pa.string()), "not valid Unicode"),
+    "too many digits": ([*IDS[:-1].tolist(), 10**4300], "integers of more than 4,300 digits"),
+    "too many digits below 0": ([*IDS[:-1].tolist(), -(10**4300)], "integers of more than 4,300 digits"),
     "a frame": (pd.DataFrame({"a": IDS}), "no single column"),
     "one text": ("a" * len(IDS), "no single column"),
     "a number": (7, "groups is a int"),
@@ -108,10 +117,36 @@ def test_unit_and_groups_must_agree() -> None:
         MomentLloyd(2, **PUBLIC, unit="person").fit(X)
     with pytest.raises(PlanError, match="unit is 'record', and fit was given groups"):
         MomentLloyd(2, **PUBLIC, unit="record").fit(X, groups=IDS)
-    with pytest.raises(PlanError, match="unit is 'patient'; expected 'record' or 'person'"):
-        MomentLloyd(2, **PUBLIC, unit="patient").fit(X, groups=IDS)
+    with pytest.raises(PlanError, match="name of the unit is 'two words'; expected a word such as patient"):
+        MomentLloyd(2, **PUBLIC, unit="two words").fit(X, groups=IDS)
+    with pytest.raises(PlanError, match="unit is 7; expected 'record', or what a person is called"):
+        MomentLloyd(2, **(PUBLIC | {"unit": 7})).fit(X, groups=IDS)
+    assert MomentLloyd(2, **PUBLIC, unit="patient").fit(X, groups=IDS).mechanism_.unit.many == "patients"
     with pytest.raises(TypeError, match="unexpected keyword argument 'group'"):
         MomentLloyd(2, **PUBLIC).fit(X, group=IDS)
+
+
+def test_a_grid_search_that_keeps_the_groups_to_itself_fits_no_model_that_is_to_protect_persons() -> None:
+    """It splits by them, and passes them on only where scikit-learn's metadata routing is on."""
+    records = PUBLIC | {"n_records": len(X)}
+    search = {"param_grid": {"n_clusters": [2]}, "cv": GroupKFold(2), "error_score": "raise"}
+    with pytest.raises(PlanError, match="unit is 'person', and fit was given no groups"):
+        GridSearchCV(MomentLloyd(**records, unit="person"), **search).fit(X, groups=IDS)
+    unsaid = GridSearchCV(MomentLloyd(**records), **search).fit(X, groups=IDS)
+    assert unsaid.best_estimator_.mechanism_.persons is None
+    with config_context(enable_metadata_routing=True):
+        model = MomentLloyd(**records, unit="person").set_fit_request(groups=True)
+        found = GridSearchCV(model, **search).fit(X, groups=IDS)
+        piped = make_pipeline(MaxAbsScaler(), model).fit(X, groups=IDS)
+    assert found.best_estimator_.mechanism_.persons == piped[-1].mechanism_.persons == Persons()
+
+
+@pytest.mark.parametrize("method", ["fit", "fit_predict", "fit_transform"])
+def test_groups_are_passed_by_name(method: str) -> None:
+    """By position they would pass for sample weights elsewhere."""
+    model = MomentLloyd(2, **PUBLIC)
+    with pytest.raises(TypeError, match="positional arguments"):
+        getattr(model, method)(X, None, IDS)
 
 
 @pytest.mark.parametrize("unit", [None, "person"])

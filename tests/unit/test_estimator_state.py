@@ -57,6 +57,7 @@ KEPT = {
     "noisy_loss_",
     "noisy_loss_std_",
     "privacy_spent_",
+    "suggested_n_clusters_",  # of the noisy votes
 }
 
 

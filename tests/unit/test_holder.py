@@ -328,7 +328,7 @@ def test_where_the_disk_fails_nothing_is_drawn_and_nothing_is_spent(
 def test_a_ledger_that_cannot_be_made_is_refused_in_a_sentence(fastlloyd: Command, here: Path) -> None:
     (here / "file").touch()
     outcome = fastlloyd(*FITTED, "--ledger", "file/ledger.store")
-    refused(outcome, "the ledger file/ledger.store cannot be made", "name another place with --ledger or FASTLLOYD_LEDGER")
+    refused(outcome, "the ledger file/ledger.store cannot be used", "name another place with --ledger or FASTLLOYD_LEDGER")
 
 
 @BY

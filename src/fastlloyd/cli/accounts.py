@@ -20,7 +20,7 @@ def show(listed: Sequence[Account], title: str, delta: float | None, n_runs: int
     """Print a table with a row for each sum, and explain each row; delta : None: that of each limit."""
     columns = [
         Column(heading="data set", cells=[one.dataset for one in listed], justify="left"),
-        Column(heading="of one", cells=[one.asked.unit or "record" for one in listed], justify="left"),
+        Column(heading="counted for", cells=[f"one {one.asked.unit or 'record'}" for one in listed], justify="left"),
         Column(heading="runs", cells=[f"{len(one.runs)}" + (f" ({one.n_open} open)" if one.n_open else "") for one in listed]),
         Column(heading="spent", cells=[_up(one.spent.epsilon(_at(one, delta))) for one in listed]),
         Column(heading="at delta", cells=[f"{_at(one, delta):.3g}" for one in listed]),
@@ -42,9 +42,9 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
     at = _at(one, delta)
     said = []
     if one.runs:
-        spent = one.otherwise.epsilon(at)
-        also = f"it is {rounded_up(spent)}" if math.isfinite(spent) else "no bound is known"
-        said.append(f"spent is counted for {one.asked}; of one {'replaced' if one.asked.adds else 'added or removed'} {also}.")
+        other, whom = one.otherwise.epsilon(at), "replaced" if one.asked.adds else "added or removed"
+        also = f"it is {rounded_up(other)}" if math.isfinite(other) else "no bound is known"
+        said.append(f"spent is counted for {one.asked}; if one is {whom}, {also}.")
         if one.asked.unit is None and one.otherwise.n_unknown:
             said.append("a run of an earlier version does not say what it costs there; its plan does: --plan FILE.")
         if one.asked.unit is not None and one.spent.n_unknown:
@@ -55,9 +55,17 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
     elif first is not None:
         said.append(
             f"all runs together stay within epsilon {first.epsilon:g} at delta {first.delta:g}, however they were chosen: that "
-            "limit was set before the first run."
+            f"limit was set before the first run{_now(one)}."
         )
     return [*said, *_left(one, delta)]
+
+
+def _now(one: Account) -> str:
+    """The limit that stands now, if it is another."""
+    limit, first = finite(one.limit), one.first_limit
+    if limit is None or first is None or (limit.epsilon, limit.delta) == (first.epsilon, first.delta):
+        return ""
+    return f"; now it is epsilon {limit.epsilon:g} at delta {limit.delta:g}"
 
 
 def _left(one: Account, delta: float | None) -> list[str]:
@@ -80,7 +88,7 @@ def _left(one: Account, delta: float | None) -> list[str]:
 
 def condition(proviso: Proviso) -> str:
     """Say on which condition a sum holds."""
-    return f"the sum holds only if nobody chose number or size of the runs by looking at results: {proviso.value}."
+    return f"{proviso.value}, so the sum holds only if results did not decide how many runs followed, or how large they were."
 
 
 def summary(one: Account) -> dict[str, Any]:

@@ -71,9 +71,16 @@ class Till:
     by: str
 
     @classmethod
-    def of(cls, options: LedgerOptions, *, by: str) -> Self:
-        """As the options say. Raises BudgetError, before anything is read."""
-        return cls(data_set(options), options.ledger, by)
+    def of(cls, options: LedgerOptions, n_records: str | None, *, by: str) -> Self:
+        """As the options say; n_records : of `--n-records`. Raises BudgetError, before anything is read."""
+        from fastlloyd.cli.settings import FROM_DATA
+
+        dataset = data_set(options)
+        if dataset is not None and n_records == FROM_DATA:
+            from fastlloyd.federation.admission import CAP_LEAK, check_leaks
+
+            check_leaks(dataset.name, [CAP_LEAK])
+        return cls(dataset, options.ledger, by)
 
     @contextmanager
     def charged(
@@ -99,7 +106,7 @@ class Till:
         ahead = [] if then is None else [run_cost(design(then), rows_are=rows_are)]
         ledger = HoldersLedger(place(self.file), screen.on_stderr)
         with ledger.charged(self.dataset, cost, *ahead, by=self.by, digest=digest) as charge:
-            yield Charging(charge.drawing, [f"Data set {one.dataset!r}: {spent(one)}." for one in charge.sums])
+            yield Charging(charge.drawing, [f"Data set {one.dataset!r}, all runs so far: {spent(one)}." for one in charge.sums])
 
 
 def spent(one: "Account") -> str:

@@ -1,6 +1,7 @@
 """From options to whose rows are protected together, and from a column of ids to who answers."""
 
 import enum
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
@@ -54,6 +55,12 @@ def persons_in(column: str | None, name: str | None, max_clients: int | None = N
 
 def _persons(name: str | None, max_clients: int) -> Persons:
     return Persons(name=Persons().name if name is None else name, max_clients=max_clients)
+
+
+def cap_at_clients(n: int, n_clients: int, of: Persons | None) -> int:
+    """A cap on n records or persons of a simulation, each counted at each client it is at; the clients share it evenly."""
+    c = max_clients(of)
+    return n if c == 1 else c * n_clients * math.ceil(n / n_clients)
 
 
 def check_alone(column: str | None, engine: str | None) -> None:

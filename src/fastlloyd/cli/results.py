@@ -248,4 +248,4 @@ def _found_before(folder: Path, privacy: Mapping[str, Any]) -> dict[str, Any]:
         return {"bounds": tomllib.loads((folder / BOUNDS).read_text())["bounds"], "not_found": privacy["not_found"]}
     StoredResult.read(folder)  # that centroids and settings belong together
     exact = msgspec.json.decode((folder / EXACT).read_bytes())
-    return {"features": exact["features"], "clusters": exact["clusters"]}
+    return {"features": exact["features"], "clusters": exact["clusters"], "suggested_n_clusters": None}  # no file has the votes

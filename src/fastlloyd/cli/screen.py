@@ -216,7 +216,17 @@ def reliability(result: Result) -> list[str]:
         )
     if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
         sentences.append(noise_dominates(m.unit))
-    return sentences
+    return [*sentences, *suggestion(result)]
+
+
+def suggestion(result: Result) -> list[str]:
+    """Say which number of clusters the votes suggest, if they suggest one."""
+    k = result.suggested_n_clusters
+    if k is None:
+        return []
+    if k == result.mechanism.n_clusters:
+        return [f"The votes suggest k = {k}, which this run has (advice from what is released anyway: it costs nothing)."]
+    return [f"The votes suggest k = {k} (advice from what is released anyway: it costs nothing; try it with a new budget)."]
 
 
 def beyond_bounds(result: Result) -> list[str]:

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -46,6 +46,7 @@ from fastlloyd.mechanisms.engines.collections import is_collection
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.persons import Persons, unit
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
+from fastlloyd.mechanisms.suggestion import NoisyVotes, suggested_n_clusters
 from fastlloyd.mechanisms.two_stages import TwoStages, placeholder
 from fastlloyd.mechanisms.uncertainty import Status, Verdict, noise_deviation, noise_dominates
 from fastlloyd.records.bounds import Bounds, data_bounds, given_bounds
@@ -62,7 +63,7 @@ try:
     from sklearn.utils import Tags, check_random_state
     from sklearn.utils.validation import check_is_fitted
 
-    from fastlloyd.estimators.charging import charged
+    from fastlloyd.estimators.charging import nobodys, till_of
     from fastlloyd.estimators.groups import person_ids
     from fastlloyd.estimators.held import Held, InMemory, OnCluster, on_grid
     from fastlloyd.estimators.validation import (
@@ -82,6 +83,7 @@ RandomState = int | np.random.RandomState
 Charge = Callable[..., AbstractContextManager[Callable[[int], None]]]  # `charged`, of a data set
 PRIVATE = "private"  # in place of bounds that are to be found
 Limits = Bounds | str | None
+_OF_ONE_FIT = ("labels_", "noisy_loss_", "noisy_loss_std_", "suggested_n_clusters_")  # which not every fit sets
 
 
 class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -91,6 +93,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     unit: str | None = None  # this and the next two, of models that were pickled before there was a choice
     value_range: Limits = None
     dataset: str | None = None
+    _votes: NoisyVotes | None = None
 
     @classmethod
     def from_result(cls, folder: str | os.PathLike[str]) -> Self:
@@ -111,7 +114,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         model = cls(**cls._parameters(m, has_names=has_names))
         model.mechanism_ = m
         model.privacy_spent_ = statement
-        model._centroids = stored.centroids
+        model._centroids, model._votes = stored.centroids, None  # no result holds votes
         model.cluster_centers_ = m.domain.from_grid(stored.centroids)
         model.cluster_centers_std_ = stored.standard_errors
         model.cluster_status_ = stored.status
@@ -144,7 +147,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             "estimate_loss": m.loss is not None,
             "loss_share": None if m.loss is None or m.noise is Noise.NONE else plain(m.loss_share),
             "fraction_bits": m.domain.fraction_bits,
-            "unit": None if m.persons is None else "person",
+            "unit": None if m.persons is None else m.persons.name,
         }
 
     def plot(self, X: ArrayLike | None = None) -> Figure:
@@ -166,14 +169,14 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         )
         return pictures.figure_of(picture, "the picture", pictures.ON_SCREEN)
 
-    def fit(self, X: ArrayLike, y: object = None, groups: Any = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    def fit(self, X: ArrayLike, y: object = None, *, groups: Any = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Cluster the records privately.
 
         X : array or data frame (n_samples, n_features), finite real numbers; values outside the bounds are clipped. y is
         ignored. There is no sample_weight: a weight would multiply what one record can change.
         groups : whose rows these are, one id for each, text or integers (n_samples,). All rows of one id are then protected
         together, as one person; n_records, n_expected, delta and noisy_counts_ then speak of persons
-        (docs/how-to/several-rows.md).
+        (docs/how-to/several-rows.md). Set unit="person" too, so that a fit without them is refused.
         X of Dask (a data frame, or an array) stays on the cluster that this process is connected to, whose workers see records
         and exact sums. bounds must be stated, and n_records but for replace_one. There are no `labels_` then, which would take
         one more pass: `X.map_partitions(model.predict)` has them.
@@ -187,9 +190,10 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._refuse("fit", unknown)
         check_numbers(vars(self))
         leaks: list[str] = []
+        till = till_of(self.dataset)
         persons = self._persons(groups)
         held = self._held(X, groups)
-        settings, first = self._settings(held, persons, leaks), None
+        settings, first = self._settings(held, persons, leaks, is_charged=till is not None), None
         if leaks and settings.noise is not Noise.NONE:
             warnings.warn(
                 f"{'; '.join(leaks)}. The guarantee does not hold, and privacy_spent_ says that the result is not private: "
@@ -201,17 +205,19 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         mechanism: Mechanism = design(settings)
         for caution in cautions(mechanism):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
-        charge = partial(charged, self.dataset, leaks=leaks, by=type(self).__name__)
+        charge: Charge = partial(till.charged, leaks=leaks, by=type(self).__name__) if till else nobodys
         if planned is not None:
             first, mechanism = _narrowed(planned, held, leaks, charge)
         with charge(mechanism) as drawing:
             clustering = central.cluster(mechanism, held.on(mechanism), SystemNoise(), drawing)
         _warn_if_clipped(held)
-        for name in ("labels_", "noisy_loss_", "noisy_loss_std_"):  # of an earlier fit, whose centroids are gone
+        for name in _OF_ONE_FIT:  # of an earlier fit, whose centroids are gone
             self.__dict__.pop(name, None)
         if held.grid is not None:
             self.labels_ = kernels.assign(held.grid, clustering.centroids, limits=mechanism.domain.half_widths).astype(np.int32)
-        self.privacy_spent_ = PrivacyStatement(_spent(mechanism, first, leaks) | {"data_set": self.dataset})
+        self.privacy_spent_ = PrivacyStatement(
+            _spent(mechanism, first, leaks) | {"data_set": till.dataset.name if till else None}
+        )
         for sentence in self._found(mechanism, clustering):
             warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
         return self
@@ -231,11 +237,17 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             self.noisy_loss_std_ = mechanism.loss_deviation
             self.privacy_spent_["loss_estimate"]["standard_error"] = self.noisy_loss_std_
         self.n_iter_ = mechanism.n_iterations
-        self._centroids = clustering.centroids
+        self._centroids, self._votes = clustering.centroids, clustering.votes
         self._n_features_out = mechanism.n_clusters
         typical = uncertainty.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
         dominates = [noise_dominates(mechanism.unit)] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
         return [*uncertainty.cautions(found.status, noise.counts), *dominates]
+
+    @cached_property
+    def suggested_n_clusters_(self) -> int | None:
+        """See the attributes of the estimators; worked out when it is first asked for."""
+        check_is_fitted(self)
+        return suggested_n_clusters(self._votes, self.mechanism_.n_clusters, self.mechanism_.seed)
 
     def fit_predict(self, X: ArrayLike, y: object = None, **unknown: object) -> IntArray:
         """Cluster the records as `fit` does, and return `labels_`. NOT PRIVATE. Raises DataError for X of Dask."""
@@ -342,16 +354,20 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     def _persons(self, groups: object) -> Persons | None:
         """Whether persons are protected. Raises PlanError where `unit` says otherwise."""
-        if self.unit not in (None, "record", "person"):
-            raise PlanError(f"unit is {self.unit!r:.40}; expected 'record' or 'person', or None for what groups say")
-        if self.unit == "person" and groups is None:
-            raise PlanError("unit is 'person', and fit was given no groups; pass groups, one id for each row of X")
+        named = self.unit not in (None, "record")
+        if named and groups is None:
+            raise PlanError(f"unit is {self.unit!r:.40}, and fit was given no groups; pass groups, one id for each row of X")
         if self.unit == "record" and groups is not None:
             raise PlanError("unit is 'record', and fit was given groups; leave groups out, or pass unit='person'")
-        return None if groups is None else Persons()
+        if named and not isinstance(self.unit, str):
+            raise PlanError(f"unit is {self.unit!r:.40}; expected 'record', or what a person is called")
+        return None if groups is None else Persons(name=self.unit or "person")
 
-    def _settings(self, held: Held, persons: Persons | None, leaks: list[str]) -> Settings[AnyAlgorithm]:
-        """What the mechanism is designed from; records on a cluster are counted only if n_records is not stated."""
+    def _settings(self, held: Held, persons: Persons | None, leaks: list[str], *, is_charged: bool) -> Settings[AnyAlgorithm]:
+        """What the mechanism is designed from; records on a cluster are counted only if n_records is not stated.
+
+        is_charged : to a data set, of whose records one may be added in another run.
+        """
         domain = self._domain(held.values, leaks)
         n_records, many = self.n_records, unit(persons).many
         n = held.count(domain) if held.values is not None or n_records is None else 0
@@ -362,7 +378,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             n_records = n
             taken = "n_records and delta, which depends on it, were" if self.delta is None else "n_records was"
             # replace_one takes the number of records as known; a person who is replaced may have no row any more
-            if persons is not None or relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
+            if persons is not None or relation is NeighboringRelation.ADD_OR_REMOVE_ONE or is_charged:
                 leaks.append(f"{taken} taken from the data, so the number of {many} leaks")
         elif n_records < 1:
             raise PlanError(f"n_records is {n_records!r:.40}, the cap on the number of {many}; expected at least 1")
@@ -398,12 +414,15 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     def __getstate__(self) -> dict[str, Any]:
         """Pickle and copy everything but `labels_`, which are exact outputs of the records.
 
-        The settings become the text of `mechanism.toml` and the statement a plain dict, so that a pickle names no class that
-        may move.
+        The settings become the text of `mechanism.toml`, the statement a plain dict, and the votes what they suggest, so that
+        a pickle names no class that may move.
         """
-        state: dict[str, Any] = {name: value for name, value in super().__getstate__().items() if name != "labels_"}
+        state: dict[str, Any] = {
+            name: value for name, value in super().__getstate__().items() if name not in ("labels_", "_votes")
+        }
         if "privacy_spent_" in state:
             state |= {"mechanism_": self.mechanism_.to_toml(), "privacy_spent_": dict(self.privacy_spent_)}
+            state["suggested_n_clusters_"] = self.suggested_n_clusters_
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -80,7 +80,9 @@ class FastLloyd(Estimator):
         preset is "paper".
     unit : {"record", "person"}, default=None
         What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`; n_records is then a cap on
-        persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups.
+        persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups. Say "person" if you pass
+        groups: where they do not reach `fit` (a grid search keeps them to itself), it is refused then; with None it would
+        protect single rows.
     value_range : as bounds, default=None
         With bounds="private": a public range that surely holds all values, in which bounds are found; it may be far too wide.
     dataset : str, default=None
@@ -107,6 +109,8 @@ class FastLloyd(Estimator):
         at which distance records are cut off. Private.
     noisy_loss_std_ : float, only with estimate_loss
         Standard deviation of the noise in noisy_loss_. Public.
+    suggested_n_clusters_ : None
+        For `MomentLloyd`, which asks for votes.
     privacy_spent_ : dict
         The machine-readable privacy statement of this fit; shown in one line, complete for programs. "private" is False where
         bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of
@@ -281,7 +285,9 @@ class MomentLloyd(Estimator):
         width rounds to none is refused. None: 16.
     unit : {"record", "person"}, default=None
         What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`; n_records is then a cap on
-        persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups.
+        persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups. Say "person" if you pass
+        groups: where they do not reach `fit` (a grid search keeps them to itself), it is refused then; with None it would
+        protect single rows.
     value_range : as bounds, default=None
         With bounds="private": a public range that surely holds all values, in which bounds are found; it may be far too wide.
     dataset : str, default=None
@@ -308,6 +314,9 @@ class MomentLloyd(Estimator):
         at which distance records are cut off. Private.
     noisy_loss_std_ : float, only with estimate_loss
         Standard deviation of the noise in noisy_loss_. Public.
+    suggested_n_clusters_ : int or None
+        The number of clusters, at most n_clusters, that the noisy votes of this fit suggest: advice from what is released
+        anyway (docs/how-to/choosing-parameters.md). None where they do not say. Private.
     privacy_spent_ : dict
         The machine-readable privacy statement of this fit; shown in one line, complete for programs. "private" is False where
         bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of

@@ -1,7 +1,9 @@
 """Whose rows these are: one id for each row of X, whatever it is given in, as text that tells persons apart."""
 
 import math
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 from fastlloyd.errors import DataError
 from fastlloyd.mechanisms.engines.collections import is_collection
 from fastlloyd.records.cells import is_missing
+from fastlloyd.records.ids import BROKEN, in_utf8
 
 _NOTHING = ("NoneType", "NAType", "NaTType")  # of Python and pandas
 _ONE_EACH = "give groups one id for each row of X, text or integers"
@@ -32,8 +35,12 @@ def person_ids(groups: Any, n_samples: int) -> list[bytes]:
     if any(issubclass(kind, str) for kind in kinds):
         if any(map(is_missing, cells)):
             raise _missing()
-        return [cell.encode("utf-8", "surrogatepass") for cell in cells]
-    return [b"%d" % cell for cell in cells]
+        ids, fault = in_utf8(cells), BROKEN
+    else:
+        ids, fault = _in_decimal(cells), f"integers of more than {sys.get_int_max_str_digits():,} digits; give shorter ids"
+    if ids is None:
+        raise DataError(f"groups holds {fault}")
+    return ids
 
 
 def _cells(groups: Any) -> Sequence[Any]:
@@ -42,10 +49,25 @@ def _cells(groups: Any) -> Sequence[Any]:
         raise DataError(f"groups is no single column; {_ONE_EACH}")
     for name in ("to_pylist", "to_list", "tolist"):  # of Arrow, of pandas and Polars, of NumPy
         if hasattr(groups, name):
-            return list(getattr(groups, name)())
+            return _listed(getattr(groups, name))
     if not isinstance(groups, Iterable):
         raise DataError(f"groups is a {type(groups).__name__:.40}; {_ONE_EACH}")
     return list(groups)
+
+
+def _listed(as_list: Callable[[], Iterable[Any]]) -> list[Any]:
+    """What it returns. Raises DataError for text that Arrow holds and Python cannot."""
+    with suppress(UnicodeDecodeError):
+        return list(as_list())
+    raise DataError(f"groups holds {BROKEN}")
+
+
+def _in_decimal(integers: Sequence[int]) -> list[bytes] | None:
+    """Each integer in decimal; None where one has more digits than Python writes out."""
+    try:
+        return [b"%d" % integer for integer in integers]
+    except ValueError:
+        return None
 
 
 def _check_kinds(kinds: set[type], cells: Sequence[Any]) -> None:

@@ -5,7 +5,7 @@ through. Neighbouring relation: the one that the limit names (`ledger.Account.as
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -168,9 +168,9 @@ def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> l
     return sorted(unknown)
 
 
-def check_dataset(dataset: str) -> None:
+def check_dataset(dataset: object) -> None:
     """Raise BudgetError unless this can be the name of a data set."""
-    if not NAME.fullmatch(dataset):
+    if not (isinstance(dataset, str) and NAME.fullmatch(dataset)):
         raise BudgetError(f"dataset is {dataset!r:.80}; expected letters, digits, dot, dash or underscore, at most 64")
 
 
@@ -178,6 +178,10 @@ def check_unit_name(unit: str) -> None:
     """Raise BudgetError unless persons can be called so."""
     if not NAME.fullmatch(unit):
         raise BudgetError(f"the name of the unit is {unit!r:.80}; expected a word such as patient")
+
+
+CAP_LEAK: Final = "the number of records was taken from the data"
+"""What a replaced record does not change, but one added does; and one that is replaced today may be added tomorrow."""
 
 
 def check_leaks(dataset: str, leaks: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ as one step takes: other processes wait their turn.
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,14 +24,17 @@ from fastlloyd.federation.store.events import (
     Event,
     ExchangeCharged,
     HandedBack,
+    LogPosition,
     Outcome,
+    PeerSeen,
     PersonRunReserved,
     Role,
     RunCharged,
     RunEnded,
     RunReserved,
+    TakenOver,
 )
-from fastlloyd.federation.store.files import SUFFIX, store_path
+from fastlloyd.federation.store.files import SUFFIX, check_never_was, make_folder, store_path
 from fastlloyd.federation.store.history import History
 
 VARIABLE: Final = "FASTLLOYD_LEDGER"
@@ -43,14 +47,20 @@ Say = Callable[[str], None]
 
 def place(named: Path | None = None) -> Path:
     """Where the ledger is: where it is said to be, or where the variable says, or in the user's state folder."""
-    if named is None and (said := os.environ.get(VARIABLE)):
-        named = Path(said).expanduser()
-    if named is not None:
-        return store_path(named)
     try:
-        return state_folder() / f"ledger{SUFFIX}"
+        if named is None and (said := os.environ.get(VARIABLE)):
+            named = Path(said).expanduser()
+            if not named.is_absolute():
+                raise StateError(f"{VARIABLE} is {said!r:.80}; expected a full path, so that all folders have the same ledger")
+        if named is None:
+            return state_folder() / f"ledger{SUFFIX}"
     except RuntimeError:
-        raise StateError(f"this user has no home folder for a ledger; name a file with --ledger or {VARIABLE}") from None
+        raise StateError(f"there is no such home folder for a ledger; name a file with --ledger or {VARIABLE}") from None
+    if re.match(r"[a-z][a-z0-9+.-]+:/", str(named)):
+        raise StateError(f"the ledger is {str(named)!r:.80}; expected a file on this machine")
+    if named.is_dir():
+        raise StateError(f"the ledger is {str(named)!r:.80}, a folder; name a file in it, such as ledger{SUFFIX}")
+    return store_path(named)
 
 
 class Charge:
@@ -72,14 +82,12 @@ class HoldersLedger:
 
     def opened(self) -> Store:
         """Open the ledger, once no other process has it; it is there then. Raises StateError."""
-        if not self.path.exists():
+        if not self.is_there():
             try:
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_folder(self.path.parent)
                 made = Store.create(self.path, role=Role.HOLDER, identity=os.urandom(32), patience=PATIENCE)
             except OSError as error:
-                raise StateError(
-                    f"the ledger {self.path} cannot be made ({error.strerror}); name another place with --ledger or {VARIABLE}"
-                ) from None
+                raise self._unusable(error) from None
             except StateError:
                 if not self.path.exists():  # else another process was first
                     raise
@@ -88,9 +96,23 @@ class HoldersLedger:
                 return made
         return Store.open(self.path, role=Role.HOLDER, patience=PATIENCE)
 
+    def is_there(self) -> bool:
+        """Whether there is a ledger. Raises StateError if its head file tells of one that is gone."""
+        try:
+            if self.path.exists() or self.path.is_symlink():
+                return True
+            check_never_was(self.path)
+        except OSError as error:
+            raise self._unusable(error) from None
+        return False
+
+    def _unusable(self, error: OSError) -> StateError:
+        why = error.strerror or type(error).__name__
+        return StateError(f"the ledger {self.path} cannot be used ({why}); name another place with --ledger or {VARIABLE}")
+
     def history(self) -> History:
         """What the ledger holds now, nothing if there is none. Raises StateError."""
-        if not self.path.exists() and not self.path.is_symlink():
+        if not self.is_there():
             return History(Role.HOLDER)
         contents, _ = read(self.path)
         if contents.role is not Role.HOLDER:
@@ -129,7 +151,7 @@ class HoldersLedger:
         """
         mine = own_run_id(run_id, client.identity)
         with self.opened() as store:
-            events = [*_news(store.history, client.history, client.identity)]
+            events = [*_news(store.history, client.history, client.identity), *_seen(store.history, client)]
             after = store.history.followed_by(events)
             if reserved is not None:
                 reserved = reserved.under(mine)
@@ -138,7 +160,8 @@ class HoldersLedger:
                 if reserved is not None and begun != reserved:
                     raise StateError(
                         f"run {run_id.hex()} is in {self.path} with another plan, name or data set, since a process was killed "
-                        f"that was to join it; say the same, or give the run up with `fastlloyd ledger release {client.path}`"
+                        f"that was to join it; say the same, or give the run up with `fastlloyd ledger release {client.path} "
+                        f"--run {run_id.hex()} --ledger {self.path}`"
                     )
             elif reserved is not None:
                 _check_joining(after, client.history, dataset, reserved.cost)
@@ -160,10 +183,10 @@ class HoldersLedger:
 
         only_if_there : make no ledger for it.
         """
-        if only_if_there and not self.path.exists():
+        if only_if_there and not self.is_there():
             return
         with self.opened() as store:
-            if events := [*_news(store.history, client.history, client.identity)]:
+            if events := [*_news(store.history, client.history, client.identity), *_seen(store.history, client)]:
                 store.append(events)
 
     def release_unbegun(self, client: Store, run_id: bytes) -> bool:
@@ -172,11 +195,12 @@ class HoldersLedger:
         The process that had begun it was killed in between. Returns whether there is such a run.
         """
         mine = own_run_id(run_id, client.identity)
-        if run_id in client.history.runs or not self.path.exists():
+        if not self.is_there():
             return False
         with self.opened() as store:
+            store.history.followed_by(_seen(store.history, client))
             run = store.history.runs.get(mine)
-            if run is None or not run.is_open:
+            if run_id in client.history.runs or run is None or not run.is_open:
                 return False
             store.append([run.end(Outcome.ABORTED, "given up by its owner")])
         return True
@@ -199,7 +223,17 @@ def _news(ledger: History, client: History, identity: bytes) -> Iterator[Event]:
         known = ledger.runs.get(mine)
         if known is None and run.reserved is not None:
             yield run.reserved.under(mine)
-        if run.ended is not None and (known is None or known.ended is None):
+            yield TakenOver(run_id=mine)
+        is_over = known is not None and known.ended is not None
+        if run.ended is not None or is_over:
             charged = () if known is None else known.charged
             yield from (ExchangeCharged(run_id=mine, number=number) for number in run.charged if number not in charged)
+        if run.ended is not None and not is_over:
             yield RunEnded(run_id=mine, outcome=run.ended.outcome, reason=run.ended.reason, released=run.ended.released)
+
+
+def _seen(ledger: History, client: Store) -> Iterator[Event]:
+    """How much of the client's store there is now. The ledger refuses it, as a StateError, if it saw more before."""
+    name, now = client.identity.hex(), client.position
+    if ledger.peers.get(name) != LogPosition(now.length, now.head):
+        yield PeerSeen(name=name, position=LogPosition(now.length, now.head))

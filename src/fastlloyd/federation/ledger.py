@@ -36,6 +36,7 @@ class Proviso(enum.Enum):
     NO_LIMIT = "no limit was set before the first run"
     RAISED = "its limit was raised or lifted after a run"
     EARLIER = "a run was joined by an earlier version of fastlloyd, which let runs through by another rule"
+    TAKEN_OVER = "a run began before this ledger knew of it"
     EXCEEDED = "its runs exceed the limit that was set before the first of them"
 
 
@@ -279,4 +280,6 @@ def _kept(
         return None, Proviso.RAISED
     if any(isinstance(run.reserved, EarlierRunReserved) for run in runs):
         return first, Proviso.EARLIER
+    if any(run.is_taken_over for run in runs):
+        return first, Proviso.TAKEN_OVER
     return first, None if spent.fits(first.epsilon, first.delta, first_run) else Proviso.EXCEEDED

@@ -23,6 +23,7 @@ from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.private_run import MAX_ROUNDS, PrivateRun, check_grid, check_ints, check_numbers
 from fastlloyd.mechanisms.queries.relative import centroids_digest
 from fastlloyd.mechanisms.rounds import Answer, LossRound, Round, State
+from fastlloyd.mechanisms.suggestion import NoisyVotes
 
 MAX_CLUSTERS = 10_000  # packing them takes time quadratic in their number, also for whoever only reads the file
 MAX_LOSS_CAP = 1 << 20  # MAX_RECORDS of them stay below 2**62
@@ -62,7 +63,8 @@ class Clustering(msgspec.Struct, frozen=True):
     centroids and previous : int64 (n_clusters, n_features), grid units, after and before the last update; answer : the last
     noisy answer of a round; updated : bool (n_clusters,), False where the last noisy count was too small and the centroid
     stayed; loss : the noisy loss of `centroids` in the units of `LossRound`, None where it was not asked for.
-    unit : grid units in one unit of the answer's sums. evidence : of all rounds; None where the last answer is all.
+    unit : grid units in one unit of the answer's sums. evidence : of all rounds; None where the last answer is all. votes : of
+    the round that asked for some, if one did.
     """
 
     centroids: IntArray
@@ -72,6 +74,7 @@ class Clustering(msgspec.Struct, frozen=True):
     loss: int | None = None
     unit: float = 1.0
     evidence: Evidence | None = None
+    votes: NoisyVotes | None = None
 
     def noisy_counts(self, number_bits: int) -> FloatArray:
         """Records, or persons, per cluster in the last round, float64 (n_clusters,): exact and noise, so perhaps negative."""

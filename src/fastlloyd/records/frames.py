@@ -8,6 +8,7 @@ from typing import Any
 from fastlloyd.errors import DataError
 from fastlloyd.records.arrow import ArrowRecords, load
 from fastlloyd.records.columns import chosen, unit_place
+from fastlloyd.records.ids import BROKEN
 from fastlloyd.records.reader import Missing
 from fastlloyd.records.record_file import RecordFile
 from fastlloyd.records.table import Table
@@ -63,9 +64,12 @@ def _of_pandas(pa: Any, frame: Any, columns: Sequence[str] | None, unit: str | N
     for i, name in enumerate(names):
         try:
             arrays.append(pa.array(frame.iloc[:, i], from_pandas=True) if i in picked or i == of_ids else pa.nulls(len(frame)))
-        except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError):  # quotes the cell
-            fault = "no plain numbers; choose numeric columns or convert it"
-            if i == of_ids:
-                fault = "ids of several kinds; convert them all to text"
-            raise DataError(f"{source}: column {name!r} holds {fault}") from None
+            continue
+        except UnicodeEncodeError:
+            of_id = BROKEN
+        except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError):
+            of_id = "ids of several kinds, or integers of more than 64 bits; convert them all to text"
+        # raised out here, where no exception is being handled that quotes the cell
+        fault = of_id if i == of_ids else "no plain numbers; choose numeric columns or convert it"
+        raise DataError(f"{source}: column {name!r} holds {fault}")
     return pa.table(arrays, names=names)

@@ -19,11 +19,20 @@ from fastlloyd.errors import DataError
 from fastlloyd.records.cells import WORDS, is_missing
 
 MISSING = "the id is missing, and nobody knows whose record it is; fill it in or take the record out"
+BROKEN = "text that is not valid Unicode; read its source anew, in the right encoding"
 FLOATS = "ids are integers or text: of numbers with a decimal point nobody can tell which are the same person"
 _LONGEST_WORD = max(map(len, WORDS))
 _INITIALS = np.frombuffer("".join({letter for word in WORDS for letter in word[:1] + word[:1].upper()}).encode(), np.uint8)
 _MOST_SIGNED = (1 << 63) - 1
 _SPACE = ord(" ")  # what ASCII has below is space too, or nothing to see
+
+
+def in_utf8(texts: Sequence[str]) -> list[bytes] | None:
+    """The texts in UTF-8; None where it cannot hold one of them, as Python's own refusal would show it."""
+    try:
+        return [text.encode() for text in texts]
+    except UnicodeEncodeError:
+        return None
 
 
 class Ids(ABC):

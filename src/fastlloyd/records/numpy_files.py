@@ -26,7 +26,7 @@ from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
 from fastlloyd.records.columns import Columns, chosen, numbered, unit_place
 from fastlloyd.records.files import open_binary, readable
-from fastlloyd.records.ids import FLOATS, Ids, IntegerIds, TextIds
+from fastlloyd.records.ids import BROKEN, FLOATS, Ids, IntegerIds, TextIds, in_utf8
 from fastlloyd.records.reader import BLOCK_CELLS, Missing, Reader
 from fastlloyd.records.table import ColumnBlock, with_ids
 
@@ -68,8 +68,12 @@ class _Array:
         """Ids that stand in cells of this array."""
         if self.dtype.kind in "iu":
             return IntegerIds(cells)
-        texts = np.char.encode(cells, "utf-8") if self.dtype.kind == "U" else cells
-        return TextIds.of(texts.tolist())
+        if self.dtype.kind == "S":
+            return TextIds.of(cells.tolist())
+        texts = in_utf8(cells.tolist())
+        if texts is None:
+            raise DataError(f"{self.path}: an id is {BROKEN}")
+        return TextIds.of(texts)
 
     def kind_of_ids(self, what: str) -> str:
         """What ids in this array are, "integers" or "text". Raises DataError, which begins with `what` this is."""

@@ -22,6 +22,7 @@ from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.mechanisms.bounds.mechanism import FoundBounds
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
+from fastlloyd.mechanisms.suggestion import suggested_n_clusters
 from fastlloyd.mechanisms.uncertainty import Accuracy, LossEstimate, NoiseDeviation, Status, assess, settled
 from fastlloyd.records.files import opened
 from fastlloyd.reports.bounds_result import BoundsResult, FirstStage
@@ -54,7 +55,8 @@ class Result(RunResult, frozen=True, kw_only=True):
     centroids : float64 (n_clusters, n_features). noisy_counts : float64 (n_clusters,), records, or persons, per cluster in the
     last round and noise, as they came: they may be negative. count_error : the standard error of each of them. accuracy : the
     centroids' standard errors and status. loss : the estimate of the loss, where the mechanism asks for it. first : what was
-    found before, within the same budget: the bounds that the mechanism states.
+    found before, within the same budget: the bounds that the mechanism states. suggested_n_clusters : what the noisy votes say
+    (`mechanisms.suggestion`), None where they do not.
     """
 
     mechanism: Mechanism
@@ -64,6 +66,7 @@ class Result(RunResult, frozen=True, kw_only=True):
     accuracy: Accuracy
     loss: LossEstimate | None = None
     first: FirstStage | None = None
+    suggested_n_clusters: int | None = None
 
     @classmethod
     def of(cls, mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, **others: Any) -> "Result":
@@ -74,6 +77,7 @@ class Result(RunResult, frozen=True, kw_only=True):
             noisy_counts=clustering.noisy_counts(mechanism.number_bits),
             count_error=noise.counts,
             accuracy=assess(mechanism, clustering, noise),
+            suggested_n_clusters=suggested_n_clusters(clustering.votes, mechanism.n_clusters, mechanism.seed),
             **others,
         )
 
@@ -157,6 +161,10 @@ class Result(RunResult, frozen=True, kw_only=True):
     def found(self) -> dict[str, Any]:
         """Features and clusters; `standard_errors` is None where a centroid stayed in the last round."""
         return {"features": list(self.mechanism.domain.features), "clusters": msgspec.to_builtins(self.clusters)}
+
+    def summary(self) -> dict[str, Any]:
+        """See `RunResult`, and the number of clusters that the votes suggest, which is in no file."""
+        return super().summary() | {"suggested_n_clusters": self.suggested_n_clusters}
 
     def files(self) -> dict[str, bytes]:
         """See `RunResult`, and both tables of the centroids."""

@@ -50,6 +50,13 @@ def test_it_costs_its_epsilon_and_a_unit_less_noise_is_refused(
 
 
 @pytest.mark.parametrize("persons", [None, PERSONS], ids=["records", "persons"])
+def test_what_a_query_asks_is_what_its_noise_is_for(persons: Persons | None) -> None:
+    m = designed(persons=persons)
+    for number, round in enumerate(m.rounds):
+        assert m.query(number, m.start()).question == m.question(round)
+
+
+@pytest.mark.parametrize("persons", [None, PERSONS], ids=["records", "persons"])
 @pytest.mark.parametrize("relation", NeighboringRelation)
 @pytest.mark.parametrize(("d", "levels"), [(1, 4), (32, 4), (33, 3)])
 def test_noise_is_that_of_the_formula(d: int, levels: int, relation: NeighboringRelation, persons: Persons | None) -> None:

@@ -111,7 +111,7 @@ def outcome(path: Path, columns: Sequence[str] | None, missing: Missing) -> tupl
     return values.shape, values.tobytes(), records.dropped, lines, np.isnan(again).tobytes(), np.nan_to_num(again).tobytes()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     table=tables(),
     first=st.integers(1, 40),

@@ -31,6 +31,19 @@ def texts(records: Table) -> list[str]:
     return [each.decode() for each in records.ids.texts()]
 
 
+def test_text_that_is_not_unicode_is_refused_without_showing_it(tmp_path: Path) -> None:
+    broken, f = [SECRET + "\ud800", "b"], [1.0, 2.0]
+    np.savez(tmp_path / "a.npz", np.array(broken), np.array(f))
+    frame = pd.DataFrame({UNIT: pd.Series(broken, dtype=object), "f": f})
+    for said in (
+        refusal(lambda: read_table(tmp_path / "a.npz", columns=["arr_1"], unit="arr_0")),
+        refusal(lambda: table_from_frame(frame, unit=UNIT)),
+    ):
+        assert "text that is not valid Unicode" in said
+        assert SECRET not in said
+        assert "ud800" not in said
+
+
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("kind", TEXT)
 def test_an_id_is_the_text_of_its_cell_in_every_format(
@@ -181,6 +194,8 @@ def test_frames_of_pandas_with_mixed_or_floating_ids_are_refused() -> None:
     f = [1.0, 2.0]
     assert "floating-point" in refusal(lambda: table_from_frame(pd.DataFrame({UNIT: [1, None], "f": f}), unit=UNIT))
     assert "several kinds" in refusal(lambda: table_from_frame(pd.DataFrame({UNIT: ["a", 7], "f": f}), unit=UNIT))
+    large = pd.DataFrame({UNIT: pd.Series([10**5000, 7], dtype=object), "f": f})
+    assert "integers of more than 64 bits" in refusal(lambda: table_from_frame(large, unit=UNIT))
     nullable = pd.DataFrame({UNIT: pd.array([SECRET, None]), "f": f})
     assert "record 2, column 'patient': the id is missing" in refusal(lambda: table_from_frame(nullable, unit=UNIT))
 

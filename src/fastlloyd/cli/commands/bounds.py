@@ -96,7 +96,7 @@ def estimate(
 
     if value_range is None:
         raise PlanError(f"--range is missing: {private_bounds.NEEDED}")
-    till = charging.Till.of(ledger, by="bounds")
+    till = charging.Till.of(ledger, guarantee.n_records, by="bounds")
     of = persons.persons_in(unit_column, unit_name)
     persons.check_alone(unit_column, engine)
     check_passes(missing, outside)

@@ -44,7 +44,7 @@ def fit(
     place = results.of_run(output, data, mechanism.n_clusters)
     if compare_non_private:
         results.check_comparison(mechanism)
-    till = charging.Till.of(ledger, by="fit")
+    till = charging.Till.of(ledger, mechanism.n_records, by="fit")
     of = persons.persons_in(unit_column, unit_name)
     persons.check_alone(unit_column, engine)
     finds_bounds = private_bounds.are_wanted(mechanism, value_range)

@@ -1,5 +1,6 @@
 """`fastlloyd ledger`: what runs have spent on each data set, how much they may; what a server saw of clients' stores."""
 
+import math
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ import typer
 from fastlloyd.base.files import check_file, write_bytes, write_file
 from fastlloyd.base.names import unknown_name
 from fastlloyd.cli import terminal
+from fastlloyd.cli.options import LedgerFile as OwnLedger
 from fastlloyd.cli.terminal import Column, print_json
 from fastlloyd.errors import BudgetError, OutputError, StateError
 
@@ -175,6 +177,7 @@ def show(
     """Show, for each data set, its runs, what they spent, the limits and what is left, and on what condition that holds."""
     from fastlloyd.cli import accounts as shown
     from fastlloyd.federation import ledger
+    from fastlloyd.federation.holder import HoldersLedger
     from fastlloyd.federation.store import Role, read
 
     path = _path(file)
@@ -182,7 +185,7 @@ def show(
         raise BudgetError(f"delta is {delta:g}; expected a number above 0 and below 1, such as 1 / (100 records)")
     if figure is not None:
         check_file(figure, heading=PNG, force=force)
-    if file is None and not path.exists() and not path.is_symlink():
+    if file is None and not HoldersLedger(path).is_there():
         typer.echo(f"There is no ledger {path} yet: no run has named a data set.")
         return
     contents, _ = read(path)
@@ -265,7 +268,7 @@ def _say_limit(one: "Account", event: "Limit", *, is_lifted: bool) -> None:
     from fastlloyd.cli import accounts as shown
 
     whom = "" if event.speaks_of is None else f" for {event.speaks_of}"
-    spent = rounded_up(one.epsilon)
+    spent = rounded_up(one.epsilon) if math.isfinite(one.epsilon) else "no bounded epsilon"
     if is_lifted:
         typer.echo(f"Data set {one.dataset!r} has no limit{whom} any more. At delta {event.delta:g}, {spent} is spent.")
     else:
@@ -276,10 +279,10 @@ def _say_limit(one: "Account", event: "Limit", *, is_lifted: bool) -> None:
         if not one.left and not one.left_pure:
             typer.echo("Nothing is left: no further run will be allowed.")
     if one.proviso is not None:
-        typer.echo(f"From now on {shown.condition(one.proviso)}")
+        typer.echo(f"Note: {shown.condition(one.proviso)}")
 
 
-def release(file: StoreFile, run: RunId, json: Json = False) -> None:
+def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = False) -> None:
     """Give up a run that a client will not take up again: what was never charged is free, and it never sends again."""
     from fastlloyd.federation.holder import HoldersLedger, place
     from fastlloyd.federation.store import Role, Store, store_path
@@ -287,16 +290,16 @@ def release(file: StoreFile, run: RunId, json: Json = False) -> None:
 
     if not re.fullmatch(r"[0-9a-f]{32}", run):
         raise StateError(f"--run is {run!r:.80}; expected the 32 hex digits that `fastlloyd status` and the plan show")
-    run_id, ledger = bytes.fromhex(run), HoldersLedger(place())
+    run_id, held = bytes.fromhex(run), HoldersLedger(place(ledger))
     with Store.open(store_path(file), role=Role.CLIENT) as store:
-        if ledger.release_unbegun(store, run_id):
-            typer.echo(f"Run {run} is given up in {ledger.path}: it never began, and nothing had been charged.", err=json)
+        if held.release_unbegun(store, run_id):
+            typer.echo(f"Run {run} is given up in {held.path}: it never began, and nothing had been charged.", err=json)
             return
         end = store.history.open_run(run_id).end(Outcome.ABORTED, "given up by its owner")
         store.append([end])
         charged = store.history.runs[end.run_id].charged
         with suppress(StateError):
-            ledger.follow(store, only_if_there=True)
+            held.follow(store, only_if_there=True)
     if json:
         print_json({"run_id": run, "released": list(end.released), "charged": list(charged)})
     else:
@@ -315,8 +318,9 @@ def _path(file: Path | None) -> Path:
 
 def _is_there(file: Path | None) -> bool:
     from fastlloyd.cli.network import has_store
+    from fastlloyd.federation.holder import HoldersLedger
 
-    return _path(None).exists() if file is None else has_store(file)
+    return HoldersLedger(_path(None)).is_there() if file is None else has_store(file)
 
 
 def _to_write(file: Path | None) -> "Store":

@@ -57,7 +57,7 @@ def simulate(
     import os
 
     from fastlloyd.cli import charging, engines, persons, results, screen, terminal
-    from fastlloyd.cli.settings import check_options, given_settings, on_grid, public_numbers, read_records
+    from fastlloyd.cli.settings import check_options, given_cap, given_settings, on_grid, public_numbers, read_records
     from fastlloyd.federation import simulation
     from fastlloyd.federation.plan.design import design_plan
     from fastlloyd.mechanisms.answering import check_cap
@@ -66,7 +66,7 @@ def simulate(
     place = results.of_run(output, data, mechanism.n_clusters)
     if compare_non_private:
         results.check_comparison(mechanism)
-    till = charging.Till.of(ledger, by="simulate")
+    till = charging.Till.of(ledger, mechanism.n_records, by="simulate")
     of = persons.persons_in(unit_column, unit_name, max_clients_per_person)
     persons.check_alone(unit_column, engine)
     check_options(mechanism, missing, outside, of)
@@ -76,6 +76,8 @@ def simulate(
     with engines.named(engine) as workers:
         records = read_records(mechanism.bounds, data, columns, missing, in_passes=workers is not None, unit=unit_column)
         domain, n_records, leaks = public_numbers(mechanism, records, missing, of)
+        if given_cap(mechanism) is None:
+            n_records = persons.cap_at_clients(n_records, clients, of)
         X = on_grid(records, domain, outside)
         roster, identities = simulation.roster(names, n_records)
         settings = given_settings(mechanism, domain, n_records, of)

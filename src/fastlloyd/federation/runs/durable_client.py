@@ -90,6 +90,8 @@ class DurableClient(DurableParty):
             holder.enter(dataset, store, reserved, client._run_id)
         if reserved is not None:
             client._commit(session.start(), first=[reserved])
+            if holder is not None:
+                holder.follow(store)  # before an answer can leave: it knows then that no older copy of the store will do
         else:
             session.restore(store.secrets(client._run_id), store.messages(client._run_id))
             if session.outcome is not None:

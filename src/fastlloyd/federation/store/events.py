@@ -179,8 +179,14 @@ class UnitLimitSet(_Event, frozen=True, tag=14):
     speaks_of: Neighbours
 
 
+class TakenOver(_Event, frozen=True, tag=18):
+    """Holder: the run just reserved is one that a client joined before this ledger knew of it."""
+
+    run_id: RunId
+
+
 class PeerSeen(_Event, frozen=True, tag=6):
-    """Server: the client of that signing key reported this position of its own store; written by earlier versions only."""
+    """Holder: the store of the client of that signing key held this much. Servers of earlier versions wrote it, too."""
 
     name: Name
     position: LogPosition
@@ -216,10 +222,10 @@ class PeerForgotten(_Event, frozen=True, tag=9):
 
 Reservation = RunReserved | PersonRunReserved | SortedRunReserved | EarlierRunReserved
 Limit = LimitSet | UnitLimitSet
-HolderEvent = RunCharged | HandedBack
+HolderEvent = RunCharged | HandedBack | TakenOver
 ClientEvent = Reservation | ExchangeCharged | Limit
-ServerEvent = ClientJoined | ClientLeft | PeerSeen | PeerSigned | PeerForgotten
-Event = ClientEvent | ServerEvent | HolderEvent | MessageRecorded | RunEnded
+ServerEvent = ClientJoined | ClientLeft | PeerSigned | PeerForgotten
+Event = ClientEvent | ServerEvent | HolderEvent | PeerSeen | MessageRecorded | RunEnded
 
 
 def _encode_fraction(value: object) -> str:

@@ -83,6 +83,14 @@ def store_path(named: Path) -> Path:
     return named
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for this user only; they are there after a power cut, too."""
+    if not folder.exists():
+        make_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        head_file.sync_folder(folder.parent)
+
+
 def create(path: Path, *, role: Role, identity: bytes) -> None:
     """Make an empty store under another name, complete and durable, then give it its own; the caller holds the lock."""
     if len(identity) != PUBLIC_KEY_BYTES:
@@ -90,7 +98,7 @@ def create(path: Path, *, role: Role, identity: bytes) -> None:
     with sentences(path):
         if path.is_symlink() or path.exists():
             raise StateError(f"{path} exists already; a store is never made anew over an old one")
-        _check_never_was(path)
+        check_never_was(path)
         unfinished = path.with_name(path.name + "-new")
         for left in files(unfinished):
             left.unlink(missing_ok=True)
@@ -144,7 +152,7 @@ def check_access(path: Path) -> None:
     """
     if not path.is_file():
         if not path.exists():
-            _check_never_was(path)
+            check_never_was(path)
         raise StateError(f"there is no store {path}; it is made when an identity is first used")
     if path.is_symlink() or path.stat().st_nlink > 1:
         raise StateError(f"{path} is a link, or has other names; a store has one name: use that, and no links")
@@ -300,7 +308,7 @@ def _check_newest(connection: sqlite3.Connection, path: Path, contents: Contents
         )
 
 
-def _check_never_was(path: Path) -> None:
+def check_never_was(path: Path) -> None:
     """Raise StateError if a head file tells of a store that is gone: what it knew was spent is not to be forgotten."""
     known = head_file.remembered(path)
     if known is not None and known.length:

@@ -19,7 +19,8 @@ class Run:
     """One run: what was reserved for it (None at a server), which exchanges were charged, in order, and how it ended.
 
     joined, left : at a server, whose Hello was taken, and for whom the run is over, in order. is_charged_whole : in a ledger,
-    every exchange was charged beforehand, but for those handed back; nothing more is heard of such a run.
+    every exchange was charged beforehand, but for those handed back; nothing more is heard of such a run. is_taken_over : in a
+    ledger, the run began before the ledger knew of it.
     """
 
     run_id: bytes
@@ -29,6 +30,7 @@ class Run:
     left: tuple[str, ...] = ()
     ended: RunEnded | None = None
     is_charged_whole: bool = False
+    is_taken_over: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -125,6 +127,9 @@ class History:
                 if self.peers.pop(event.name, None) is None:
                     raise StateError(f"no position of the client {event.name!r} is remembered, so there is nothing to forget")
                 self.signed.pop(event.name, None)
+            case events.ExchangeCharged() if self.role is Role.HOLDER and event.run_id in self.runs:
+                # also after the end: a client that was given up in an old copy of its store had answered more
+                self.runs[event.run_id] = _after(self.runs[event.run_id], event)
             case _:
                 self.runs[event.run_id] = _after(self.open_run(event.run_id), event)
 
@@ -151,6 +156,7 @@ _PLACES: Final = (
     (events.ClientEvent, Role.CLIENT, Role.HOLDER),
     (events.ServerEvent, Role.SERVER),
     (events.HolderEvent, Role.HOLDER),
+    (events.PeerSeen, Role.SERVER, Role.HOLDER),
     (events.MessageRecorded, Role.CLIENT, Role.SERVER),
 )
 """Kinds of events, and into whose store they belong; the others go into all."""
@@ -178,8 +184,8 @@ def _after(
             if number > run.n_exchanges or number in run.charged:
                 raise StateError(f"exchange {number} of run {run.run_id.hex()} was charged before, or never reserved")
             return replace(run, charged=(*run.charged, number))
-        case events.RunCharged() | events.HandedBack():
-            return _charged_whole(run, event)
+        case events.RunCharged() | events.HandedBack() | events.TakenOver():
+            return _in_ledger(run, event)
         case RunEnded(released=released):
             if released != run.uncharged:
                 raise StateError(f"the end of run {run.run_id.hex()} must release exactly the exchanges never charged")
@@ -187,7 +193,9 @@ def _after(
     return run
 
 
-def _charged_whole(run: Run, event: events.HolderEvent) -> Run:
+def _in_ledger(run: Run, event: events.HolderEvent) -> Run:
+    if isinstance(event, events.TakenOver):
+        return replace(run, is_taken_over=True)
     charged = set(run.charged)
     if isinstance(event, events.RunCharged):
         if charged or run.is_charged_whole:

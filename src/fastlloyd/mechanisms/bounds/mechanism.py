@@ -82,7 +82,7 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def query(self, m: "BoundsMechanism", state: FoundBounds) -> Query:
         """Divide what is found into equal leaves."""
-        return ask(self.question(m), start=state.lower, step=self._step(m, state))
+        return ask(m.question(self), start=state.lower, step=self._step(m, state))
 
     def advance(self, m: "BoundsMechanism", state: FoundBounds, answer: Answer, noise: AnswerNoise) -> FoundBounds:
         """Read the histograms, feature by feature; bounds stay as they are where noise hides the records."""

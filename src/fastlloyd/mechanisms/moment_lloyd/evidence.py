@@ -18,6 +18,7 @@ from fastlloyd.mechanisms.moment_lloyd.directions import basis, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor
 from fastlloyd.mechanisms.moment_lloyd.state import Histogram, MomentFields, Noisy, Seen, State, Step
 from fastlloyd.mechanisms.moment_lloyd.steps import sizes
+from fastlloyd.mechanisms.suggestion import NoisyVotes
 from fastlloyd.mechanisms.uncertainty import chi_squared_quantile
 
 DISAGREE = 0.1  # probability of steps that differ as much by noise alone
@@ -47,6 +48,18 @@ def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence
     )
 
 
+def noisy_votes(m: MomentFields, state: State, histogram: Histogram) -> NoisyVotes:
+    """The votes and their places, among the features or along the directions of the state."""
+    votes = histogram.votes
+    return NoisyVotes(places=_places(m, state, histogram), votes=votes.values.ravel(), deviation=votes.deviation)
+
+
+def _places(m: MomentFields, state: State, histogram: Histogram) -> FloatArray:
+    """Where the candidates are: without the directions that were not found."""
+    places = histogram.candidates.astype(np.float64)
+    return places[:, : used(state)] if m.n_directions else places
+
+
 def _together(steps: tuple[Step, ...], n: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Means (k, d) that the steps show, weighted by their precision, and deviations of their noise (k, d).
 
@@ -68,9 +81,9 @@ def _beyond(
     m: MomentFields, state: State, radius: float, counts: Noisy, histogram: Histogram
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
     """What the votes show beyond the radius, as far as it is more than their noise; see the fields of `Evidence`."""
-    candidates, places = histogram.candidates.astype(np.float64), state.centroids.astype(np.float64)
+    candidates, places = _places(m, state, histogram), state.centroids.astype(np.float64)
     if m.n_directions:
-        candidates, places = candidates[:, : used(state)], (places - state.centre) @ basis(state)
+        places = (places - state.centre) @ basis(state)
     owners = nearest_points(candidates, places)
     offsets = candidates - places[owners]
     lengths = np.linalg.norm(offsets, axis=1)

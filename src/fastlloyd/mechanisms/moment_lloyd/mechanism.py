@@ -13,7 +13,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.mechanism import Clustering, ExpectedError, check_sizes
-from fastlloyd.mechanisms.moment_lloyd.evidence import evidence
+from fastlloyd.mechanisms.moment_lloyd.evidence import evidence, noisy_votes
 from fastlloyd.mechanisms.moment_lloyd.expected import expected_error
 from fastlloyd.mechanisms.moment_lloyd.rounds import (
     MAX_FEATURES,
@@ -94,6 +94,7 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, forbid_unknown_fi
             loss=state.loss,
             unit=unit,
             evidence=evidence(self, before, last.clips_at(self, before), state.seen),
+            votes=None if state.seen.histogram is None else noisy_votes(self, before, state.seen.histogram),
         )
 
     def centroids(self, number: int, state: State) -> IntArray | None:
