@@ -143,7 +143,7 @@ study-bounds: $(READY)  ## what bounds cost that are found privately, to results
 study-suggestions: $(READY)  ## do noisy votes suggest the right number of clusters? rewrites the table of docs/how-to/choosing-parameters.md (needs FASTLLOYD_DATA)
 	$(BIN)/python -m studies.suggestions --write
 
-notebook: $(READY)  ## runs examples/central.ipynb anew and stores what it shows
+notebook: $(READY)  ## runs the notebooks in examples/ anew and stores what they show
 	$(BIN)/python examples/execute.py
 
 reproduce-anchors: $(READY)  ## NICV of the preset `paper` beside the published code's figures (needs FASTLLOYD_DATA)

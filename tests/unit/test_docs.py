@@ -25,6 +25,7 @@ PYTHON_FILES = [
     for path in (ROOT / folder).rglob("*.py")
 ]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+NOTEBOOKS = sorted(ROOT.glob("examples/*.ipynb"))
 
 
 @pytest.mark.parametrize("role", ["client", "server"])
@@ -139,23 +140,28 @@ def test_every_extra_and_command_stands_in_the_readme() -> None:
     assert all(f"`{name}`" in commands for name in shown)
 
 
-def test_every_link_of_the_notebook_leads_somewhere() -> None:
-    cells = json.loads((ROOT / "examples/central.ipynb").read_text())["cells"]
-    text = "".join(line for cell in cells for line in cell["source"])
-    targets = re.findall(r"\]\(([^)#:]+)\)", text)
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_link_of_a_notebook_leads_somewhere(notebook: Path) -> None:
+    cells = json.loads(notebook.read_text())["cells"]
+    text = "".join(line for cell in cells if cell["cell_type"] == "markdown" for line in cell["source"])
+    targets = re.findall(r"\]\(([^)#:]+)(?:#([^):]*))?\)", text)
     assert targets
-    assert all((ROOT / "examples" / target).exists() for target in targets)
+    for target, anchor in targets:
+        there = notebook.parent / target
+        assert there.exists(), target
+        assert not anchor or anchor in _anchors(there), f"{target}#{anchor}"
 
 
-def test_the_index_leads_to_every_page() -> None:
+def test_the_index_leads_to_every_page_and_notebook() -> None:
     index = (ROOT / "docs/index.md").read_text()
     folders = [ROOT / "docs", ROOT / "docs/how-to", ROOT / "docs/design", ROOT / "docs/results"]
     for path in (path for folder in folders for path in folder.glob("*.md") if path.name != "index.md"):
         assert f"]({path.relative_to(ROOT / 'docs')})" in index, path.name
+    assert all(f"](../examples/{path.name})" in index for path in NOTEBOOKS)
 
 
 def test_the_repository_speaks_of_the_product_alone() -> None:
-    for path in [*PAGES, *map(ROOT.joinpath, PYTHON_FILES), ROOT / "Makefile", ROOT / "examples/central.ipynb"]:
+    for path in [*PAGES, *map(ROOT.joinpath, PYTHON_FILES), ROOT / "Makefile", *NOTEBOOKS]:
         text = path.read_text()
         assert not re.search(r"(?<![\w.])/(?:work|root|home)/|[.][.]/shared", text), path
 
