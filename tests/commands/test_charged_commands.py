@@ -165,7 +165,7 @@ def test_a_run_that_protects_persons_by_a_column_is_held_by_a_limit_for_them(fas
     assert code == 0
     assert "for one patient added or removed; the limit is 3." in words(out)
     refused(fastlloyd(*given, "--epsilon", "2.99"), "for one patient added or removed, of which")
-    refused(fastlloyd(*given[:-1], "household", "--rows-are", "patient"), "--rows-are is 'patient'")
+    refused(fastlloyd(*given[:-1], "household", "--rows-are", "patient"), "rows are said to be one 'patient' each")
 
 
 @pytest.mark.parametrize(

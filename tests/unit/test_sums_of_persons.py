@@ -146,7 +146,9 @@ def test_a_plan_for_records_that_are_persons_is_for_one_organisation() -> None:
 
 def test_persons_of_another_name_than_the_noise_is_made_for_are_refused() -> None:
     run_cost(mechanism(), rows_are="patient")
-    with pytest.raises(BudgetError, match="--rows-are is 'household', and the noise is made for all rows of a 'patient'"):
+    with pytest.raises(
+        BudgetError, match="rows are said to be one 'household' each, and the noise is made for all rows of a 'patient'"
+    ):
         run_cost(mechanism(), rows_are="household")
 
 
@@ -273,7 +275,7 @@ def test_sums_are_listed_for_whom_there_are_limits_and_runs() -> None:
 def test_a_name_of_persons_unlike_those_known_is_a_slip_unless_it_is_new() -> None:
     now = of_costs(PATIENTS)
     households = run_cost(mechanism(persons=Persons(name="household")))
-    with pytest.raises(BudgetError, match=r"'household' is unknown.*say --new-unit for other persons"):
+    with pytest.raises(BudgetError, match=r"'household' is unknown.*for other persons, say --new-unit"):
         check_names(DataSet(name="patients"), households, now)
     for dataset, run in ((DataSet(name="patients", is_new_unit=True), households), (DataSet(name="patients"), RECORDS)):
         check_names(dataset, run, now)

@@ -57,11 +57,13 @@ def check_names(dataset: DataSet, cost: PlannedCost, *histories: History) -> Non
     known = sorted({name for history in histories for name in known_datasets(history)})
     if known and dataset.name not in known and not dataset.is_new:
         raise BudgetError(
-            f"data set {unknown_name(dataset.name, known)}: correct the name, or say --new-dataset for other records"
+            f"data set {unknown_name(dataset.name, known)}: correct the name or, for other records, say --new-dataset "
+            "(in Python, fastlloyd.dataset(..., new=True))"
         )
     units = sorted({unit for history in histories for unit in _units_of(history, dataset.name)})
     if isinstance(cost, PersonRunCost) and units and cost.unit not in units and not dataset.is_new_unit:
-        raise BudgetError(f"unit {unknown_name(cost.unit, units)}: correct the name, or say --new-unit for other persons")
+        known_as = unknown_name(cost.unit, units)
+        raise BudgetError(f"unit {known_as}: correct the name (in Python, unit=...) or, for other persons, say --new-unit")
 
 
 def _units_of(history: History, dataset: str) -> set[str]:
@@ -100,7 +102,8 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
             )
         return (
             f"{told}, and this run does not protect every {asked.unit} as a whole: what it costs one has no bound; protect all "
-            f"records of a {asked.unit} together or, if each is one {asked.unit}, say --rows-are {asked.unit}"
+            f"records of a {asked.unit} together or, if each is one {asked.unit}, say --rows-are {asked.unit} (in Python, "
+            f"fastlloyd.dataset(..., rows_are={asked.unit!r}))"
         )
     if after.n_unknown:
         return (

@@ -115,7 +115,9 @@ def run_cost(
         raise BudgetError(f"{mechanism.name} adds no noise; no limit and no ledger holds what it costs")
     persons = mechanism.persons
     if persons is not None and rows_are not in (None, persons.name):
-        raise BudgetError(f"--rows-are is {rows_are!r}, and the noise is made for all rows of a {persons.name!r}; leave it out")
+        raise BudgetError(
+            f"rows are said to be one {rows_are!r} each, and the noise is made for all rows of a {persons.name!r}; leave it out"
+        )
 
     def cost(number: int, relation: NeighboringRelation) -> Cost:
         accountant = mechanism.accountant_of(mechanism.all_rounds[number], relation)
