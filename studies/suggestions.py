@@ -2,7 +2,7 @@
 
     python -m studies.suggestions [--runs N] [--write]
 
-Needs FASTLLOYD_DATA; takes two minutes. `--write` puts the table into docs/how-to/choosing-parameters.md. Noise is repeatable
+Needs FASTLLOYD_DATA; takes two minutes. `--write` puts the table into docs/results/suggestions.md. Noise is repeatable
 and measures are exact: NOT PRIVATE.
 """
 
@@ -26,7 +26,7 @@ from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.mechanisms.suggestion import suggested_n_clusters
 from fastlloyd.testing import SeededNoise, repeatable_noise
 
-PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "choosing-parameters.md"
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "suggestions.md"
 G2 = [f"g2-{d}-{deviation}" for d in (2, 4, 8, 16, 32) for deviation in (30, 50, 70)]
 ALONE = {name: [name] for name in ("s1", "house", "breast", "lsun", "adult", "yeast")}
 SETS = ALONE | {f"{len(G2)} of G2": G2}
