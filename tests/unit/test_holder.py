@@ -412,7 +412,7 @@ def test_what_is_taken_from_the_data_is_in_no_ledger(ledger: HoldersLedger, fast
     outcome = fastlloyd(
         "fit", "data.csv", "-k", "3", "--bounds", "0:100", "--n-records", "from-data", "--dataset", "a", "--no-out"
     )
-    refused(outcome, "the ledger cannot count for data set 'a'")
+    refused(outcome, "the ledger of data set 'a' cannot count that; pass public values")
     assert charged(ledger) == []
 
 

@@ -115,7 +115,7 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
     spent, needed, together = (rounded_up(each.epsilon(limit.delta)) for each in (before.spent, alone, after))
     said = (
         f"{told}, of which {spent} is spent or reserved; this run needs {needed}, which together makes {together}: plan a run "
-        "that costs less, or set another limit with fastlloyd ledger limit"
+        "that costs less (a limit raised now with fastlloyd ledger limit does not hold for runs that were chosen by results)"
     )
     if after.epsilon(limit.delta) <= limit.epsilon:
         said += "; about a millionth of a limit's delta is set aside for the noise that clients add in shares"
@@ -191,8 +191,7 @@ def check_leaks(dataset: str, leaks: Sequence[str]) -> None:
     """Raise BudgetError for settings that were taken from the data."""
     if leaks:
         raise BudgetError(
-            f"the ledger cannot count for data set {dataset!r} what settings tell that are taken from the data: "
-            f"{'; '.join(leaks)}; pass public values, or name no data set"
+            f"{'; '.join(leaks)}: the ledger of data set {dataset!r} cannot count that; pass public values, or name no data set"
         )
 
 
