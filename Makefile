@@ -66,7 +66,7 @@ campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed p
 	EXECUTIONS=$(EXECUTIONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/fuzz_campaign.py
 	PERSONS=$(PERSONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/persons_campaign.py
 	RECORDS=$(RECORDS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/bounds_campaign.py
-	$(BIN)/python -m pytest -m campaign -n 0 tests/properties
+	$(BIN)/python -m pytest -m campaign -n $(WORKERS) tests/properties tests/unit tests/integration
 	VECTORS=$(VECTORS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/clipping_campaign.py
 
 bench: bench-rivals  ## bench-rivals, then noise, masks, rounds, start-up and growth; rewrites docs/results/performance.md

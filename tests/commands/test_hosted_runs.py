@@ -180,7 +180,7 @@ def test_the_server_stays_for_whoever_has_not_got_the_end_yet_and_ctrl_c_loses_n
 
 def test_a_run_without_a_result_is_told_to_all_also_after_a_kill(made: Path, tmp_path: Path) -> None:
     """`c` never comes. `b` is killed when it has joined, the host when its own part is over and `b` has not been told."""
-    times = Timeouts(joining=4, dealing=3600, round=3600, confirming=12)
+    times = Timeouts(joining=4, dealing=3600, round=3600, confirming=8)
     with cleared(Site.make(made, tmp_path / "site", masks=Masks.PAIRWISE, host=HOST, timeouts=times)) as site:
         process = site.start(HOST, host(site), FAST)
         dying = site.start("b", site.join("b"), FAST)

@@ -86,8 +86,7 @@ def test_a_fault_far_down_in_the_file_is_found_before_anything_is_spent(site: Si
     assert read(site.folder / "b.store")[0].history.runs == {}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("in_pass", [0, 1, 2])
+@pytest.mark.parametrize(("in_pass", "number"), [(0, signal.SIGTERM), (1, signal.SIGINT), (2, signal.SIGTERM)])
 def test_a_client_stops_in_the_middle_of_a_pass_and_the_same_command_goes_on(site: Site, in_pass: int, number: int) -> None:
     client, others = with_others(site, {"in_pass": [in_pass, "wait"]})
     site.wait_for(lambda: "in the pass" in site.said("b"))

@@ -14,7 +14,7 @@ from command_line import PUBLIC, Command, refused
 from fastlloyd.base import extras
 from fastlloyd.records import Missing, open_records, read_table, stores
 from fastlloyd.records.record_file import RecordFile
-from record_files import NAMED, NAMELESS, SECRET, pa, pq, refusal, written
+from record_files import NAMED, NAMELESS, SECRET, formats, pa, pq, refusal, written
 
 server = pytest.importorskip("moto.server", reason="the S3 server of moto is not installed")
 pytest.importorskip("s3fs", reason="s3fs is not installed")
@@ -62,7 +62,7 @@ def stored(s3: Any, name: str, path: Path) -> str:
     return f"s3://hospital/{name}"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind not in READ_ALIKE])
+@pytest.mark.parametrize("kind", formats(kind for kind in FORMATS if kind not in READ_ALIKE))
 def test_an_object_a_folder_and_a_pattern_hold_the_records_of_the_files(s3: Any, tmp_path: Path, kind: str) -> None:
     suffix = FORMATS[kind][0]
     one = stored(s3, f"one{suffix}", written(tmp_path, kind, X))
@@ -118,7 +118,7 @@ def test_a_change_of_an_object_ends_the_pass(s3: Any, tmp_path: Path, when: str,
     assert "was changed while it was in use" in sentence or change == "deleted"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind not in READ_ALIKE])
+@pytest.mark.parametrize("kind", formats(kind for kind in FORMATS if kind not in READ_ALIKE))
 def test_what_is_wrong_in_an_object_is_said_as_of_a_file(s3: Any, tmp_path: Path, kind: str) -> None:
     gap = X.copy()
     gap[4, 1] = np.nan
@@ -201,7 +201,7 @@ async def _denied(*_: object, **__: object) -> None:
     raise PermissionError(SECRET)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind not in READ_ALIKE])
+@pytest.mark.parametrize("kind", formats(kind for kind in FORMATS if kind not in READ_ALIKE))
 def test_a_connection_that_ends_in_mid_pass_is_not_taken_for_damage(
     s3: Any, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

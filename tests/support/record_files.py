@@ -4,7 +4,7 @@ import gzip
 import importlib
 import traceback
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,17 @@ NAMELESS: Mapping[str, tuple[str, Writer]] = {
     "matrix in npz": (".npz", lambda path, X, _: np.savez_compressed(path, X)),
     "matrix by columns in npz": (".npz", lambda path, X, _: np.savez(path, np.asfortranarray(X))),
 }
+LIKE_ANOTHER = {
+    "plain parquet", "packed arrow", "arrow stream", "columns in npz", "npy by columns", "npy of the other byte order",
+    "matrix by columns in npz",
+}  # fmt: skip
+
+
+def formats(names: Iterable[str] = (*NAMED, *NAMELESS)) -> list[Any]:
+    """Kinds of files as parameters of a test; those that are read like another kind are for `make campaign`."""
+    return [pytest.param(name, marks=pytest.mark.campaign) if name in LIKE_ANOTHER else name for name in names]
+
+
 BINARY = {name: writer for name, writer in {**NAMED, **NAMELESS}.items() if name not in ("csv", "gzip")}
 
 

@@ -70,7 +70,7 @@ def test_centroids_spread_over_runs_as_their_standard_errors_say(algorithm: Algo
     assert np.allclose(ratio, 1, atol=0.09)
 
 
-@pytest.mark.parametrize("masks", Masks)
+@pytest.mark.parametrize("masks", [pytest.param(Masks.GROUP, marks=pytest.mark.campaign), Masks.PAIRWISE])
 def test_in_client_noise_every_included_client_widens_the_spread(masks: Masks) -> None:
     """Power: as above; with 4 of 5 clients, h = 3, forgetting the factor sqrt(4 / 3) = 1.155 changes the ratio by 15 %."""
     clients = tuple(Client(name=f"c{i}", max_records=N // 5) for i in range(5))

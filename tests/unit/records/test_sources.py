@@ -16,7 +16,7 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.records import NUMERIC, Missing, open_records, pieces, read_table
 from fastlloyd.records.record_file import RecordFile
-from record_files import NAMED, NAMELESS, SECRET, Matrix, matrices, pa, pq, refusal, written
+from record_files import NAMED, NAMELESS, SECRET, Matrix, formats, matrices, pa, pq, refusal, written
 
 FORMATS = {**NAMED, **NAMELESS}
 
@@ -35,7 +35,7 @@ def parts(folder: Path, kind: str, blocks: Sequence[Matrix], within: Sequence[st
 # The same records
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", formats())
 @settings(max_examples=10, deadline=None)
 @given(X=matrices(), cut=st.integers(0, 12))
 def test_a_folder_a_pattern_and_one_file_hold_the_same_records(
@@ -57,7 +57,7 @@ def test_a_folder_a_pattern_and_one_file_hold_the_same_records(
         assert read_table(source).values.tobytes() == X.tobytes()
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", formats())
 def test_a_piece_is_pickled_and_opened_elsewhere_and_all_of_them_are_the_source(tmp_path: Path, kind: str) -> None:
     X = np.arange(60.0).reshape(30, 2)
     parts(tmp_path, kind, [X[:11], X[11:]])
@@ -88,7 +88,7 @@ def test_a_parquet_file_is_split_into_runs_of_row_groups(tmp_path: Path, monkeyp
 # Places in messages
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", formats())
 @pytest.mark.parametrize("missing", Missing)
 def test_messages_name_the_file_and_the_record_in_it(tmp_path: Path, kind: str, missing: Missing) -> None:
     X = np.zeros((12, 2))
@@ -167,7 +167,7 @@ def test_folders_state_columns_that_are_used_where_they_are_asked_for(tmp_path: 
     assert piece.folders == {"site": None}
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", formats())
 def test_a_column_that_folders_state_has_the_same_value_in_every_record(tmp_path: Path, kind: str) -> None:
     parts(tmp_path, kind, [np.ones((3, 2)), np.zeros((2, 2))], ("z=0.1", "z=-3"))
     values = read_table(tmp_path, ["x2", "z", "x1"]).values  # z=-3 is before z=0.1
