@@ -140,7 +140,7 @@ def _client(setup: Setup, name: str) -> ClientSession:
 
 def _rounds_over_grpc() -> Iterator[list[str]]:
     """Runs with either kind of masks in turn, so that whatever else the machine does meets both."""
-    for size, n_iterations, n_pairs in ((SMALL, 150, 3), (LARGE, 6, 7)):
+    for size, n_iterations, n_pairs in ((SMALL, 150, 9), (LARGE, 6, 11)):
         for n_clients in (2, 3, 5, 10):
             setups = [Setup.make(n_clients, masks=masks, n_iterations=n_iterations, **size) for masks in Masks]
             rounds: list[list[float]] = [[], []]
