@@ -72,6 +72,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return (os.cpu_count() or 1) + 1
 
 
+@pytest.fixture(scope="module", autouse=True)
+def ledger_of_the_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """For fixtures that a module's tests share, which are made before a test has a ledger of its own."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("FASTLLOYD_LEDGER", str(tmp_path_factory.getbasetemp() / "ledgers" / uuid.uuid4().hex / "l.store"))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def ledger_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """No test, nor a process that it starts, writes to the ledger of whoever runs it, or of another test; made where used."""
