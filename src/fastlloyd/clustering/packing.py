@@ -89,7 +89,7 @@ def pack(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) 
 
 def _placed_by_compiled_code(points: FloatArray, reach: IntArray, stream: PublicStream, squared_gap: int) -> bool | None:
     """The same as `_placed`; None where `PublicStream.integers` rejects a word, one of 2**31 at most, and then takes others."""
-    from fastlloyd.clustering.compiled.public import place
+    from fastlloyd.clustering.compiled.packing import place
 
     k, d = points.shape
     together = max(1, BLOCK_WORDS // (ATTEMPTS * d))

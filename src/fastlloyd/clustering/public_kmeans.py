@@ -1,8 +1,8 @@
 """k-means of *public* points, which follow from noisy answers or from public draws. Never of records.
 
 Starts are those of greedy k-means++ (Arthur and Vassilvitskii 2007, section 2.2). Arithmetic is ordinary float64: equal draws
-give equal results on one machine; on another the last place may differ. The numbers of steps and of draws are fixed beforehand,
-so that how long it takes says little of the points.
+give equal results on one machine; on another the last place may differ. How long it takes depends on the points, which are
+public.
 """
 
 import math
@@ -104,20 +104,21 @@ class _Lloyd:
         return float(self._weights @ _squared_distances(self._points, centroids, labels))
 
     def _sure_steps(self, n_steps: int, centroids: FloatArray) -> tuple[int, IntArray]:
-        """Make steps by compiled code, in place, as far as they are sure; see `compiled.public.lloyd_steps`."""
+        """Make steps by compiled code, in place, as far as they are sure; see `compiled.public_kmeans.lloyd_steps`."""
         labels = np.empty(len(self._points), dtype=np.int64)
         if not is_compiled(n_steps * self._points.size * len(centroids) // BLAS_STEPS):
             return 0, labels
-        from fastlloyd.clustering.compiled.public import lloyd_steps
+        from fastlloyd.clustering.compiled.public_kmeans import lloyd_steps
 
         return lloyd_steps(*self._compiled_points, centroids, labels, n_steps), labels
 
     @cached_property
-    def _compiled_points(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        from fastlloyd.clustering.compiled.public import blocks_of
+    def _compiled_points(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+        from fastlloyd.clustering.compiled.public_kmeans import blocks_of
 
-        lengths = np.sqrt(np.einsum("ij,ij->i", self._points, self._points))
-        return blocks_of(self._points), lengths, self._weights, self._weighted.T.copy()
+        points = np.ascontiguousarray(self._points)
+        lengths = np.sqrt(np.einsum("ij,ij->i", points, points))
+        return blocks_of(points), points, lengths, self._weights, self._weighted.T.copy()
 
     def _step(self, centroids: FloatArray) -> FloatArray:
         k = len(centroids)
@@ -179,15 +180,27 @@ def first_centroids(points: FloatArray, weights: FloatArray, n_clusters: int, dr
     trials = draws.uniform(0.0, 1.0, (n_starts, n_clusters - 1, T))
     chosen = np.empty((n_starts, n_clusters), dtype=np.int64)
     chosen[:, 0] = _drawn(np.broadcast_to(weights, (1, n)), firsts[None, :])[0]
-    lifted = _lifted(points)
+    left = [s for s, is_done in enumerate(_surely_added(points, weights, trials, chosen)) if not is_done]
     starts_together = max(1, BLOCK_ELEMENTS // (n * T))
-    for s in range(0, n_starts, starts_together):
-        _go_on(lifted, weights, trials[s : s + starts_together], chosen[s : s + starts_together])
+    for first in range(0, len(left), starts_together):
+        some = left[first : first + starts_together]
+        chosen[some] = _added(_lifted(points), weights, trials[some], chosen[some])
     return points[chosen]
 
 
-def _go_on(lifted: tuple[FloatArray, FloatArray], weights: FloatArray, trials: FloatArray, chosen: IntArray) -> None:
-    """Fill chosen[:, 1:] for a few starts. trials : (starts, k - 1, T) uniform numbers."""
+def _surely_added(points: FloatArray, weights: FloatArray, trials: FloatArray, chosen: IntArray) -> list[bool]:
+    """Fill chosen (starts, k) behind its first column by compiled code, and say for which starts that is sure."""
+    if not is_compiled(trials.size * points.size // BLAS_STEPS):
+        return [False] * len(chosen)
+    from fastlloyd.clustering.compiled.public_kmeans import add_centroids, blocks_of
+
+    blocks, points = blocks_of(points), np.ascontiguousarray(points)
+    filled_up = blocks_of(weights[:, None])[:, 0]
+    return [add_centroids(blocks, points, filled_up, each, row) for each, row in zip(trials, chosen, strict=True)]
+
+
+def _added(lifted: tuple[FloatArray, FloatArray], weights: FloatArray, trials: FloatArray, chosen: IntArray) -> IntArray:
+    """Fill chosen[:, 1:] for a few starts, and return it. trials : (starts, k - 1, T) uniform numbers."""
     S, k = chosen.shape
     T, n = trials.shape[2], len(weights)
     rows, columns = lifted
@@ -200,6 +213,7 @@ def _go_on(lifted: tuple[FloatArray, FloatArray], weights: FloatArray, trials: F
         best = (distances @ weights).argmin(axis=1)
         chosen[:, c] = candidates[np.arange(S), best]
         np.maximum(distances[np.arange(S), best], 0.0, out=nearest)  # a rounded distance of 0 may lie below
+    return chosen
 
 
 def _drawn(masses: FloatArray, uniform: FloatArray) -> IntArray:

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering import public_kmeans
-from fastlloyd.clustering.public_kmeans import PublicClusters, _Lloyd, k_means
+from fastlloyd.clustering.public_kmeans import PublicClusters, _Lloyd, first_centroids, k_means
 from fastlloyd.errors import LocalProtocolError
 
 
@@ -201,7 +201,7 @@ def _forced(compiled: bool) -> Iterator[None]:
 @given(
     n=st.sampled_from([1, 2, 30, 255, 256, 257, 600]),
     r=st.integers(1, 9),
-    k=st.integers(1, 12),
+    k=st.one_of(st.integers(1, 12), st.integers(30, 80)),
     grid=st.sampled_from([0, 1, 3, 1000]),
     exponent=st.sampled_from([-530, -180, 0, 300]),
     seed=st.integers(0, 2**32),
@@ -218,6 +218,75 @@ def test_compiled_steps_are_those_of_numpy_bit_for_bit(n: int, r: int, k: int, g
     assert np.array_equal(found[0].centroids, found[1].centroids)
     assert np.array_equal(found[0].labels, found[1].labels)
     assert found[0].loss == found[1].loss
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n=st.sampled_from([257, 600, 2000]),
+    r=st.integers(1, 9),
+    k=st.integers(2, 60),
+    grid=st.sampled_from([0, 3, 1000]),
+    seed=st.integers(0, 2**32),
+)
+def test_compiled_starts_are_those_of_numpy(n: int, r: int, k: int, grid: int, seed: int) -> None:
+    pytest.importorskip("numba")
+    points, w = _mixture(n, r, k, seed)
+    points = np.rint(points * grid) / grid if grid else points
+    found = []
+    for compiled in (True, False):
+        with _forced(compiled):
+            found.append(first_centroids(points, w + 1e-9, k, _draws(seed), 7))
+    assert np.array_equal(found[0], found[1])
+
+
+@pytest.mark.parametrize(("n", "r", "k"), [(4000, 3, 40), (300, 7, 12), (2000, 1, 60)])
+def test_compiled_starts_are_sure_but_for_ties(n: int, r: int, k: int) -> None:
+    pytest.importorskip("numba")
+    points, w = _mixture(n, r, k, 3)
+    with _forced(True), mock.patch.object(public_kmeans, "_added", side_effect=AssertionError):
+        first_centroids(points, w, k, _draws(1), 10)
+    with _forced(True), mock.patch.object(public_kmeans, "_added", wraps=public_kmeans._added) as added:
+        square = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]])
+        first_centroids(square, np.ones(4), 4, _draws(1), 10)
+    added.assert_called_once()
+
+
+def test_compiled_starts_leave_a_draw_at_the_border_of_two_points_to_the_caller() -> None:
+    pytest.importorskip("numba")
+    from fastlloyd.clustering.compiled.public_kmeans import add_centroids, blocks_of
+
+    square = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]])  # seen from the first: 0, 4, 8, 4
+    weights = blocks_of(np.ones((4, 1)))[:, 0]
+    for uniform, is_sure in ((0.25, False), (0.26, True), (0.75, False), (0.74, True)):
+        chosen = np.array([0, 9])
+        assert add_centroids(blocks_of(square), square, weights, np.array([[uniform]]), chosen) == is_sure
+        assert chosen[1] == (2 if is_sure else 9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    r=st.integers(1, 6), k=st.integers(32, 60), wide=st.floats(0.1, 3.0), steps=st.integers(1, 8), seed=st.integers(0, 2**32)
+)
+def test_compiled_steps_from_a_poor_start_are_those_of_numpy(r: int, k: int, wide: float, steps: int, seed: int) -> None:
+    """Centroids among the points of one corner move far, and some of them much farther than others."""
+    pytest.importorskip("numba")
+    points, w = _mixture(600, r, 5, seed)
+    order = np.argsort(points @ np.full(r, 1.0) + wide * _draws(seed).normal((600,)))
+    lloyd, found = _Lloyd(points, w + 0.01), []
+    for compiled in (True, False):
+        with _forced(compiled):
+            found.append(lloyd.after(steps, points[order[:k]]))
+    assert np.array_equal(found[0], found[1])
+
+
+def test_compiled_steps_end_at_a_point_that_no_step_moves() -> None:
+    pytest.importorskip("numba")
+    centroids = _column(0.0, 9.0)
+    with _forced(True):
+        made, labels = _Lloyd(_column(0, 1, 8, 9), np.ones(4))._sure_steps(10**15, centroids)
+    assert made == 10**15 + 1  # steps that would take weeks
+    assert centroids.ravel().tolist() == [0.5, 8.5]
+    assert labels.tolist() == [0, 0, 1, 1]
 
 
 def test_compiled_steps_end_where_a_label_is_not_sure_and_where_a_cluster_is_empty() -> None:
