@@ -66,7 +66,7 @@ def k_means(
 def nearest_points(sample: FloatArray, points: FloatArray) -> IntArray:
     """Index, int64 (n,), of the point (m, r) nearest to each of a sample (n, r); the lowest of several."""
     origin = points.mean(axis=0)
-    return _labels(_with_ones(sample - origin), points - origin)
+    return _Lloyd(sample - origin, np.ones(len(sample))).labels(np.ascontiguousarray(points - origin))
 
 
 def _best(points: FloatArray, weights: FloatArray, k: int, draws: Draws, n_restarts: int, n_steps: int) -> FloatArray:
@@ -98,10 +98,12 @@ class _Lloyd:
 
     def loss(self, centroids: FloatArray) -> float:
         """Weighted sum of squared distances to the nearest centroids."""
+        return float(self._weights @ _squared_distances(self._points, centroids, self.labels(centroids)))
+
+    def labels(self, centroids: FloatArray) -> IntArray:
+        """The nearest centroid of each point, int64 (n,), the lowest of several."""
         found, labels = self._sure_steps(0, centroids)
-        if not found:
-            labels = _labels(self._with_ones, centroids)
-        return float(self._weights @ _squared_distances(self._points, centroids, labels))
+        return labels if found else _labels(self._with_ones, centroids)
 
     def _sure_steps(self, n_steps: int, centroids: FloatArray) -> tuple[int, IntArray]:
         """Make steps by compiled code, in place, as far as they are sure; see `compiled.public_kmeans.lloyd_steps`."""
