@@ -11,6 +11,9 @@ from benchmarks.rivals import SHAPE, mixture
 from benchmarks.sides import Array
 from benchmarks.timing import Spent, in_turn, spent
 from fastlloyd import FastLloyd, MomentLloyd
+from fastlloyd.clustering.compiled.jit import WORTH_COMPILING, pays
+from fastlloyd.clustering.compiled.public_kmeans import add_centroids, lloyd_steps
+from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import NoisyResultWarning
 
 SHAPES = [
@@ -21,7 +24,9 @@ Algorithm = type[FastLloyd] | type[MomentLloyd]
 
 
 def table() -> str:
-    """Medians of wall and CPU time."""
+    """Medians of wall and CPU time, once everything is compiled."""
+    assert is_compiled(1 << 40)
+    assert pays(WORTH_COMPILING, add_centroids, lloyd_steps)
     rows = []
     for n, k, d in SHAPES:
         X, _ = mixture(n, k, d)

@@ -79,6 +79,16 @@ def _best(points: FloatArray, weights: FloatArray, k: int, draws: Draws, n_resta
     return ends[int(np.argmin([lloyd.loss(C) for C in ends]))]
 
 
+def _is_compiled(steps: int) -> bool:
+    """Whether compiled code makes so many steps of a k-means."""
+    if not is_compiled(steps // BLAS_STEPS):
+        return False
+    from fastlloyd.clustering.compiled.jit import pays
+    from fastlloyd.clustering.compiled.public_kmeans import add_centroids, lloyd_steps
+
+    return pays(steps, add_centroids, lloyd_steps)
+
+
 class _Lloyd:
     """Lloyd's steps on points (n, r) around the origin, with positive weights (n,)."""
 
@@ -108,7 +118,7 @@ class _Lloyd:
     def _sure_steps(self, n_steps: int, centroids: FloatArray) -> tuple[int, IntArray]:
         """Make steps by compiled code, in place, as far as they are sure; see `compiled.public_kmeans.lloyd_steps`."""
         labels = np.empty(len(self._points), dtype=np.int64)
-        if not is_compiled(n_steps * self._points.size * len(centroids) // BLAS_STEPS):
+        if not _is_compiled(n_steps * self._points.size * len(centroids)):
             return 0, labels
         from fastlloyd.clustering.compiled.public_kmeans import lloyd_steps
 
@@ -192,7 +202,7 @@ def first_centroids(points: FloatArray, weights: FloatArray, n_clusters: int, dr
 
 def _surely_added(points: FloatArray, weights: FloatArray, trials: FloatArray, chosen: IntArray) -> list[bool]:
     """Fill chosen (starts, k) behind its first column by compiled code, and say for which starts that is sure."""
-    if not is_compiled(trials.size * points.size // BLAS_STEPS):
+    if not _is_compiled(trials.size * points.size):
         return [False] * len(chosen)
     from fastlloyd.clustering.compiled.public_kmeans import add_centroids, blocks_of
 

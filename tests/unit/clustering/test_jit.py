@@ -150,3 +150,37 @@ for _ in range(5):
 assert loaded == [False, False, False, True, True], loaded
 """
     subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
+
+
+def test_what_other_code_can_do_is_compiled_when_that_has_paid() -> None:
+    pytest.importorskip("numba")
+    program = """
+import numba
+from fastlloyd.clustering.compiled.jit import INTEGER, WORTH_COMPILING, kernel, pays
+
+@kernel(INTEGER(INTEGER))
+def double(n):
+    return 2 * n
+
+assert [pays(WORTH_COMPILING // 4, double) for _ in range(4)] == [False, False, False, True]
+double.steps = 0
+assert not pays(0, double)
+assert double(3) == 6
+assert pays(0, double), "it is compiled"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
+
+
+def test_what_is_on_disk_is_used_at_once(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    cache = f"import numba; numba.config.CACHE_DIR = {str(tmp_path)!r}"
+    program = f"""
+{cache}
+from fastlloyd.clustering.compiled.jit import pays
+from fastlloyd.clustering.compiled.public_kmeans import add_centroids, blocks_of
+assert pays(0, add_centroids) == EXPECTED
+import numpy as np
+add_centroids(blocks_of(np.eye(2)), np.eye(2), blocks_of(np.ones((2, 1)))[:, 0], np.ones((0, 1)), np.zeros(1, np.int64))
+"""
+    for expected in ("False", "True"):
+        subprocess.run([sys.executable, "-c", program.replace("EXPECTED", expected)], check=True)  # noqa: S603 - our own

@@ -193,7 +193,7 @@ def test_how_many_numbers_are_drawn_follows_from_the_shapes_alone() -> None:
 
 @contextmanager
 def _forced(compiled: bool) -> Iterator[None]:
-    with mock.patch.object(public_kmeans, "is_compiled", return_value=compiled):
+    with mock.patch.object(public_kmeans, "_is_compiled", return_value=compiled):
         yield
 
 

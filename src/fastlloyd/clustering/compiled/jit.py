@@ -8,7 +8,7 @@ import logging
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
@@ -28,6 +28,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _LOG = logging.getLogger(__name__)
 COMPILING = "fastlloyd compiles its inner loops for this machine: some seconds, once per installation"
 _EXACT = {"reassoc", "contract", "nsz", "nnan"}
+WORTH_COMPILING = 1 << 31  # steps that other code makes in about the time that kernels take to compile
 
 
 def read(number: Any, n_dimensions: int, layout: Literal["C", "A"] = "C") -> Any:
@@ -60,6 +61,17 @@ def rounded_helper(function: _Function) -> _Function:
     return cast("_Function", numba.njit(nogil=True, error_model="numpy")(function))
 
 
+def pays(steps: int, *kernels: Callable[..., Any]) -> bool:
+    """Whether these kernels should do so many steps, that other code could do, too.
+
+    They should where they are on disk, or where compiling them would have paid by now.
+    """
+    mine = [cast("_Kernel", kernel) for kernel in kernels]
+    for kernel in mine:
+        kernel.steps += steps
+    return all(kernel.code is not None or kernel.steps >= WORTH_COMPILING or kernel.is_on_disk for kernel in mine)
+
+
 class _Kernel:
     """A function that is compiled, or read from disk, when it is first called."""
 
@@ -69,15 +81,18 @@ class _Kernel:
         self._function, self._signatures = function, list(signatures)
         self._options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": _EXACT if exact else False}
         self.code: Any = None
+        self.steps = 0  # that it could have done
 
     def __call__(self, *arguments: Any) -> Any:
         if self.code is None:
-            if not self._is_on_disk():
+            if not self.is_on_disk:
                 _announce()
             self.code = self._compiled()
         return self.code(*arguments)
 
-    def _is_on_disk(self) -> bool:
+    @cached_property
+    def is_on_disk(self) -> bool:
+        """Whether it was, when this was first asked."""
         with suppress(Exception):  # see `_compiled`
             copies = Path(str(numba.njit(cache=True)(self._function).stats.cache_path))
             return any(copies.glob(f"*.{self._function.__qualname__}-*.nbi"))

@@ -39,19 +39,18 @@ def add_centroids(blocks: FloatArray, points: FloatArray, weights: FloatArray, t
     sums that differ by more than 8 e here, the same one is less there.
     """
     (n, r), T = points.shape, trials.shape[1]
-    squares, nearest = _squares(blocks), np.full(weights.shape, np.inf)
+    squares, nearest, scores = np.empty(weights.shape), np.empty(weights.shape), np.empty(WIDTH)
     masses, candidates, losses = np.empty(len(blocks)), np.empty(T, np.int64), np.empty(T)
-    e = weights.sum() * (r + 4) * 2.0**-49 * squares.max() + _UNDERFLOW
+    e = _begin(blocks, weights, squares, nearest) * (r + 4) * 2.0**-49 + _UNDERFLOW
     for c in range(1, len(chosen)):
-        _come_nearer(blocks, squares, weights, points[chosen[c - 1]], nearest, masses)
-        total = masses.sum()
+        total, best = _come_nearer(blocks, squares, weights, points[chosen[c - 1]], nearest, masses, scores), 0
         slack = 8.0 * (e + (n + 2) * 2.0**-53 * total)
         for t in range(T):
             candidates[t] = _drawn(masses, weights, nearest, trials[c - 1, t] * total, slack)
             if candidates[t] < 0:
                 return False
-            losses[t] = _loss_with(blocks, squares, weights, points[candidates[t]], nearest)
-        best = losses.argmin()
+            losses[t] = _loss_with(blocks, squares, weights, points[candidates[t]], nearest, scores)
+            best = t if losses[t] < losses[best] else best
         for t in range(T):
             if candidates[t] != candidates[best] and losses[t] - losses[best] <= slack:
                 return False
@@ -81,7 +80,9 @@ def lloyd_steps(
     """
     (k, r), n = centroids.shape, len(points)
     sums, masses, moved = np.empty((k, r)), np.empty(k), np.empty(k)
-    own, others = np.zeros(n), np.full(n, -1.0)
+    own, others = np.empty(n), np.empty(n)
+    for i in range(n):
+        own[i], others[i] = 0.0, -1.0
     for step in range(n_steps + 1):
         if k < MANY_CENTROIDS:
             is_sure = _find_labels(blocks, lengths, centroids, labels)
@@ -107,11 +108,14 @@ def lloyd_steps(
 @rounded_helper
 def _add_up(weights: FloatArray, weighted: FloatArray, labels: IntArray, masses: FloatArray, sums: FloatArray) -> None:
     """Add up the points of each cluster in their order, each sum rounded as NumPy does."""
-    masses[:] = 0.0
-    sums[:] = 0.0
+    r = sums.shape[1]
+    for c in range(len(masses)):
+        masses[c] = 0.0
+        for j in range(r):
+            sums[c, j] = 0.0
     for i in range(len(labels)):
         masses[labels[i]] += weights[i]
-        for j in range(weighted.shape[1]):
+        for j in range(r):
             sums[labels[i], j] += weighted[i, j]
 
 
@@ -134,12 +138,10 @@ def _move(sums: FloatArray, masses: FloatArray, centroids: FloatArray, moved: Fl
 @helper
 def _find_labels(blocks: FloatArray, lengths: FloatArray, centroids: FloatArray, labels: IntArray) -> bool:
     """Find the nearest centroids; False if one is not sure."""
-    r, n = centroids.shape[1], len(lengths)
-    squares = _squares_of(centroids)
-    farthest = squares.max()
+    r, n, farthest = centroids.shape[1], len(lengths), _farthest(centroids)
     best, second, nearest = np.empty(WIDTH), np.empty(WIDTH), np.empty(WIDTH, np.int64)
     for b in range(len(blocks)):
-        _find_two_nearest(blocks[b], centroids, squares, best, second, nearest)
+        _find_two_nearest(blocks[b], centroids, best, second, nearest)
         first, sure = b * WIDTH, 0
         m = min(WIDTH, n - first)
         for i in range(m):
@@ -158,80 +160,59 @@ def _find_changed_labels(
 
     The bounds hold for these centroids and labels, and are renewed; others < own where there are none yet.
     """
-    n, r = points.shape
-    squares, some, m = _squares_of(centroids), np.empty(WIDTH, np.int64), 0
-    farthest = squares.max()
+    (n, r), farthest, m, sure = points.shape, _farthest(centroids), 0, 0
+    block, some = np.empty((r, WIDTH)), np.empty(WIDTH, np.int64)
+    best, second, nearest = np.empty(WIDTH), np.empty(WIDTH), np.empty(WIDTH, np.int64)
     for i in range(n):
-        doubt = _doubt(lengths[i], farthest, r)
-        if not _is_settled(own[i], others[i], doubt) and others[i] > 0.0:  # one distance may do
-            own[i] = np.sqrt(_squared_distance(points[i], centroids[labels[i]])) * _MORE + _LOST
-        if not _is_settled(own[i], others[i], doubt):
+        if not _is_settled(own[i], others[i], lengths[i], farthest, r) and others[i] > 0.0:  # one distance may do
+            own[i] = _distance(points[i], centroids[labels[i]])
+        if not _is_settled(own[i], others[i], lengths[i], farthest, r):
             some[m] = i
             m += 1
-        if m == WIDTH or i == n - 1:
-            if not _find_some_labels(points, lengths, centroids, squares, some[:m], labels, own, others):
+        if m == WIDTH or (m and i == n - 1):  # as many as are looked at together
+            for j in range(r):
+                for p in range(m):
+                    block[j, p] = points[some[p], j]
+                for p in range(m, WIDTH):
+                    block[j, p] = 0.0
+            _find_two_nearest(block, centroids, best, second, nearest)
+            for p in range(m):
+                length, square = lengths[some[p]], lengths[some[p]] * lengths[some[p]]
+                error = (r + 2) * 2.0**-49 * (length + np.sqrt(farthest)) * (length + np.sqrt(farthest)) + _UNDERFLOW
+                sure += second[p] - best[p] > _doubt(length, farthest, r)
+                own[some[p]] = np.sqrt(max(square + best[p], 0.0) + error) * _MORE
+                others[some[p]] = np.sqrt(max(square + second[p] - error, 0.0)) * _LESS
+                labels[some[p]] = nearest[p]
+            if sure < m:
                 return False
-            m = 0
+            m = sure = 0
     return True
 
 
 @helper
-def _find_some_labels(
-    points: FloatArray,
-    lengths: FloatArray,
-    centroids: FloatArray,
-    squares: FloatArray,
-    some: IntArray,
-    labels: IntArray,
-    own: FloatArray,
-    others: FloatArray,
-) -> bool:
-    """The labels and bounds of up to WIDTH points, whose indices are given; False if one label is not sure."""
-    r, farthest, sure = points.shape[1], squares.max(), 0
-    block = np.zeros((r, WIDTH))
-    best, second, nearest = np.empty(WIDTH), np.empty(WIDTH), np.empty(WIDTH, np.int64)
-    for i in range(len(some)):
-        for j in range(r):
-            block[j, i] = points[some[i], j]
-    _find_two_nearest(block, centroids, squares, best, second, nearest)
-    for i in range(len(some)):
-        p = some[i]
-        sure += second[i] - best[i] > _doubt(lengths[p], farthest, r)
-        labels[p] = nearest[i]
-        square, error = lengths[p] * lengths[p], _error(lengths[p], farthest, r)
-        own[p] = np.sqrt(max(square + best[i], 0.0) + error) * _MORE
-        others[p] = np.sqrt(max(square + second[i] - error, 0.0)) * _LESS
-    return sure == len(some)
-
-
-@helper
 def _find_two_nearest(
-    block: FloatArray, centroids: FloatArray, squares: FloatArray, best: FloatArray, second: FloatArray, nearest: IntArray
+    block: FloatArray, centroids: FloatArray, best: FloatArray, second: FloatArray, nearest: IntArray
 ) -> None:
-    """The two least scores of each point of a block, and the centroid of the least; squares : |c|^2 (k,)."""
+    """The two least scores of each point of a block, and the centroid of the least."""
     k, scores, more = len(centroids), np.empty(WIDTH), np.empty(WIDTH)
     for i in range(WIDTH):
         best[i] = second[i] = np.inf
-    for c in range(0, k - 1, 2):  # two at a time: fewer loads and stores
-        _score(block, centroids[c], squares[c], scores)
-        _score(block, centroids[c + 1], squares[c + 1], more)
+    for c in range(0, k, 2):  # two at a time: fewer loads and stores
+        _score(block, centroids[c], scores)
+        if c + 1 < k:
+            _score(block, centroids[c + 1], more)
         for i in range(WIDTH):
+            more[i] = more[i] if c + 1 < k else np.inf
             least, nearer = min(scores[i], more[i]), c + 1 if more[i] < scores[i] else c
             second[i] = min(second[i], max(scores[i], more[i]), max(least, best[i]))
             nearest[i] = nearer if least < best[i] else nearest[i]
             best[i] = min(least, best[i])
-    if k % 2:
-        _score(block, centroids[k - 1], squares[k - 1], scores)
-        for i in range(WIDTH):
-            second[i] = min(second[i], max(scores[i], best[i]))
-            nearest[i] = k - 1 if scores[i] < best[i] else nearest[i]
-            best[i] = min(scores[i], best[i])
 
 
 @rounded_helper
-def _is_settled(own: float, others: float, doubt: float) -> bool:
-    """Whether the own centroid is nearer than all others, by more than the doubt in squares."""
-    return others > own and (others - own) * (others + own) > 2.0 * doubt
+def _is_settled(own: float, others: float, length: float, farthest: float, r: int) -> bool:
+    """Whether the own centroid is nearer than all others, by more than is in doubt in squares."""
+    return others > own and (others - own) * (others + own) > 2.0 * _doubt(length, farthest, r)
 
 
 @helper
@@ -239,40 +220,79 @@ def _doubt(length: float, farthest: float, r: int) -> float:
     """How much scores must differ, for a point x of this length and centroids with |c|^2 up to the farthest one's.
 
     With u = 2**-53, |c|^2 - 2 x.c is known up to g = 2 (r + 1) u (2 |x| |c| + |c|^2), here and there: of two that differ by
-    more than 4 g here, the same one is less there.
+    more than 4 g here, the same one is less there. The squared distance is known up to less than 4 (r + 2) u (|x| + |c|)^2.
     """
     return float((r + 2) * 2.0**-49 * (2.0 * length * np.sqrt(farthest) + farthest) + _UNDERFLOW)
 
 
 @helper
-def _error(length: float, farthest: float, r: int) -> float:
-    """How far a score with |x|^2 added to it may be from the squared distance: less than 4 (r + 2) u (|x| + |c|)^2."""
-    return float((r + 2) * 2.0**-49 * (length + np.sqrt(farthest)) ** 2 + _UNDERFLOW)
+def _distance(x: FloatArray, c: FloatArray) -> float:
+    """The distance, rounded up."""
+    squared = 0.0
+    for j in range(len(x)):
+        squared += (x[j] - c[j]) * (x[j] - c[j])
+    return float(np.sqrt(squared) * _MORE + _LOST)
+
+
+@helper
+def _farthest(centroids: FloatArray) -> float:
+    """The largest |c|^2."""
+    largest = 0.0
+    for c in range(len(centroids)):
+        square = 0.0
+        for j in range(centroids.shape[1]):
+            square += centroids[c, j] * centroids[c, j]
+        largest = max(largest, square)
+    return largest
+
+
+@helper
+def _begin(blocks: FloatArray, weights: FloatArray, squares: FloatArray, nearest: FloatArray) -> float:
+    """Set |x|^2 of the points x of all blocks (n_blocks, WIDTH), and distances to no centroid; return W M."""
+    whole = largest = 0.0
+    for b in range(len(blocks)):
+        for i in range(WIDTH):
+            squares[b, i], nearest[b, i] = 0.0, np.inf
+        for j in range(blocks.shape[1]):
+            for i in range(WIDTH):
+                squares[b, i] += blocks[b, j, i] * blocks[b, j, i]
+        for i in range(WIDTH):
+            largest = max(largest, squares[b, i])
+            whole += weights[b, i]
+    return whole * largest
 
 
 @helper
 def _come_nearer(
-    blocks: FloatArray, squares: FloatArray, weights: FloatArray, centroid: FloatArray, nearest: FloatArray, masses: FloatArray
-) -> None:
-    """Take one more centroid into the squared distances to the nearest, and into the weighted sum of each block's."""
-    scores, square = np.empty(WIDTH), _square(centroid)
+    blocks: FloatArray,
+    squares: FloatArray,
+    weights: FloatArray,
+    centroid: FloatArray,
+    nearest: FloatArray,
+    masses: FloatArray,
+    scores: FloatArray,
+) -> float:
+    """Take one more centroid into squared distances to the nearest; return their weighted sum, and set those of blocks."""
+    total = 0.0
     for b in range(len(blocks)):
-        _score(blocks[b], centroid, square, scores)
+        _score(blocks[b], centroid, scores)
         mass = 0.0
         for i in range(WIDTH):
             nearest[b, i] = max(min(nearest[b, i], squares[b, i] + scores[i]), 0.0)
             mass += weights[b, i] * nearest[b, i]
         masses[b] = mass
+        total += mass
+    return total
 
 
 @helper
 def _loss_with(
-    blocks: FloatArray, squares: FloatArray, weights: FloatArray, centroid: FloatArray, nearest: FloatArray
+    blocks: FloatArray, squares: FloatArray, weights: FloatArray, centroid: FloatArray, nearest: FloatArray, scores: FloatArray
 ) -> float:
     """The weighted sum of squared distances to the nearest centroid if this one were one of them."""
-    scores, square, loss = np.empty(WIDTH), _square(centroid), 0.0
+    loss = 0.0
     for b in range(len(blocks)):
-        _score(blocks[b], centroid, square, scores)
+        _score(blocks[b], centroid, scores)
         for i in range(WIDTH):
             loss += weights[b, i] * min(nearest[b, i], squares[b, i] + scores[i])
     return loss
@@ -295,62 +315,18 @@ def _drawn(masses: FloatArray, weights: FloatArray, nearest: FloatArray, target:
 
 
 @helper
-def _squares(blocks: FloatArray) -> FloatArray:
-    """|x|^2 of the points x of all blocks, (n_blocks, WIDTH)."""
-    squares = np.zeros((len(blocks), WIDTH))
-    for b in range(len(blocks)):
-        for j in range(blocks.shape[1]):
-            for i in range(WIDTH):
-                squares[b, i] += blocks[b, j, i] * blocks[b, j, i]
-    return squares
-
-
-@helper
-def _squared_distance(x: FloatArray, c: FloatArray) -> float:
-    squared = 0.0
-    for j in range(len(x)):
-        squared += (x[j] - c[j]) * (x[j] - c[j])
-    return squared
-
-
-@helper
-def _squares_of(centroids: FloatArray) -> FloatArray:
-    """|c|^2 (k,)."""
-    squares = np.empty(len(centroids))
-    for c in range(len(centroids)):
-        squares[c] = _square(centroids[c])
-    return squares
-
-
-@helper
-def _square(point: FloatArray) -> float:
-    """|x|^2 of one point."""
-    square = 0.0
-    for j in range(len(point)):
-        square += point[j] * point[j]
-    return square
-
-
-@helper
-def _score(block: FloatArray, centroid: FloatArray, square: float, scores: FloatArray) -> None:
-    """|c|^2 - 2 x.c for the points x of a block (r, WIDTH), a centroid c and its square."""
-    r = len(centroid)
-    odd = r % 4
-    a = -2.0 * centroid[0]
-    b, c = -2.0 * centroid[min(1, r - 1)], -2.0 * centroid[min(2, r - 1)]
-    if odd == 0:
-        for i in range(WIDTH):
-            scores[i] = square
-    elif odd == 1:
-        for i in range(WIDTH):
-            scores[i] = square + a * block[0, i]
-    elif odd == 2:
-        for i in range(WIDTH):
-            scores[i] = square + a * block[0, i] + b * block[1, i]
-    else:
-        for i in range(WIDTH):
-            scores[i] = square + a * block[0, i] + b * block[1, i] + c * block[2, i]
-    for j in range(odd, r, 4):  # four at a time: fewer loads and stores
+def _score(block: FloatArray, centroid: FloatArray, scores: FloatArray) -> None:
+    """|c|^2 - 2 x.c for the points x of a block (r, WIDTH) and a centroid c (r,)."""
+    r, square = len(centroid), 0.0
+    for j in range(r):
+        square += centroid[j] * centroid[j]
+    for i in range(WIDTH):
+        scores[i] = square
+    for j in range(0, r - 3, 4):  # four at a time: fewer loads and stores
         a, b, c, d = -2.0 * centroid[j], -2.0 * centroid[j + 1], -2.0 * centroid[j + 2], -2.0 * centroid[j + 3]
         for i in range(WIDTH):
             scores[i] += a * block[j, i] + b * block[j + 1, i] + c * block[j + 2, i] + d * block[j + 3, i]
+    for j in range(r // 4 * 4, r):
+        a = -2.0 * centroid[j]
+        for i in range(WIDTH):
+            scores[i] += a * block[j, i]
