@@ -440,6 +440,13 @@ for by_feature, keyed, turned in ((False, 0, 0), (False, 0, 99), (True, 0, 0), (
                 labels = kernels.assign(X, C, limits=limits, block_rows=rows or None)
             nearest._compiled_sums(X, labels, C, 7, 4)
             nearest._compiled_sums(X.astype(np.int64), labels, C, 7, 4)
+
+from fastlloyd.base.randomness import Draws, PublicSeed
+from fastlloyd.clustering import public_kmeans
+public_kmeans._is_compiled = lambda _: True
+for n, r, k in ((1, 1, 1), (255, 2, 3), (256, 5, 4), (300, 3, 40), (600, 9, 33)):
+    points, draws = generator.normal(size=(n, r)), Draws(PublicSeed.from_int(1), b"fastlloyd/v1/test-of-arrays")
+    public_kmeans.k_means(points, np.ones(n), k, draws, n_restarts=2, n_steps=9)
 """
     settings = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "0", "NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "2"}
     subprocess.run([sys.executable, "-c", program], check=True, env=os.environ | settings)  # noqa: S603 - our own program
