@@ -1,4 +1,4 @@
-"""The import contracts of pyproject.toml find each import that they are there for: they are added to a copy, and each is named."""
+"""The import contracts of pyproject.toml find each import that they are there for: copies have them, and each is named."""
 
 import re
 import shutil
