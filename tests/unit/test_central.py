@@ -1,4 +1,4 @@
-"""The central driver lets only grid points in: every sensitivity is that of a point in the box. It tells of noise beforehand."""
+"""The central driver lets only grid points in, as every sensitivity is that of a point in the box; it tells before it draws."""
 
 from fractions import Fraction
 from itertools import groupby
