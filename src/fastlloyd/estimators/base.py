@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.names import choose, listing
+from fastlloyd.base.names import NAME, choose, listing
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray, Scaling
@@ -205,7 +205,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         mechanism: Mechanism = design(settings)
         for caution in cautions(mechanism):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
-        charge: Charge = partial(till.charged, leaks=leaks, by=type(self).__name__) if till else nobodys
+        charge: Charge = partial(till.charged, leaks=leaks, by=self._name) if till else nobodys
         if planned is not None:
             first, mechanism = _narrowed(planned, held, leaks, charge)
         with charge(mechanism) as drawing:
@@ -242,6 +242,12 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         typical = uncertainty.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
         dominates = [noise_dominates(mechanism.unit)] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
         return [*uncertainty.cautions(found.status, noise.counts), *dominates]
+
+    @property
+    def _name(self) -> str:
+        """What a ledger calls the estimator: by its class or, where that has no name for it, the nearest class above."""
+        kinds = [kind.__name__ for kind in type(self).__mro__ if issubclass(kind, Estimator)]
+        return next(name for name in kinds if NAME.fullmatch(name))
 
     @cached_property
     def suggested_n_clusters_(self) -> int | None:
