@@ -63,8 +63,8 @@ def test_where_noise_hides_the_records_a_warning_says_so() -> None:
         ({"bounds": (0, 1)}, "value_range has no effect on bounds that are stated"),
         ({"value_range": (5, 1)}, "value_range: the bounds of feature 'x0' are reversed"),
         ({"value_range": ([0, 0, 0], 1)}, "value_range: bounds are not a pair"),
-        ({"epsilon": 0.1}, "4,000 records are too few to find bounds of 2 features"),
-        ({"n_expected": 300}, "300 records are too few"),
+        ({"epsilon": 0.1}, "^n_records, the cap, is 4,000 records: too few to find bounds of 2 features"),
+        ({"n_expected": 300}, "^n_expected is 300 records: too few"),
         ({"bounds": "privat", "value_range": None}, "bounds are not a pair"),
     ],
 )
