@@ -42,7 +42,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DataSet = Annotated[str, typer.Option(help="Name of the data set.", metavar="NAME")]
 OneDataSet = Annotated[str | None, typer.Option("--dataset", help="Show this data set only.", metavar="NAME")]
 AtDelta = Annotated[
-    float | None, typer.Option("--delta", help="The delta to say it at. Default: that of the limit.", metavar="D")
+    float | None,
+    typer.Option("--delta", help="The delta to say it at, 0 for Laplace noise alone. Default: that of the limit.", metavar="D"),
 ]
 Runs = Annotated[
     int, typer.Option("--runs", min=1, max=100_000, help="Say what is left for each of so many runs.", metavar="N")
