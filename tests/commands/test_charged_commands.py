@@ -132,7 +132,7 @@ def test_the_budget_is_drawn(fastlloyd: Command, here: Path) -> None:
     fastlloyd("ledger", "limit", "--dataset", "b", "--new", "--epsilon", "3", "--delta", "0")
     refused(fastlloyd("ledger", "show", "--figure", "other.png"), "draws one data set, and there are 2; say which")
     refused(fastlloyd("ledger", "show", "--dataset", "patient"), "did you mean 'patients'")
-    refused(fastlloyd("ledger", "show", "--delta", "1"), "delta is 1; expected a number above 0")
+    refused(fastlloyd("ledger", "show", "--delta", "1"), "delta is 1; expected 0 or more and below 1")
     assert fastlloyd("ledger", "show", "--figure", "other.png", "--dataset", "b").code == 0
 
 

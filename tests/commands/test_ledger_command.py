@@ -12,6 +12,7 @@ import pytest
 from fastlloyd.base.precision import rounded_up
 from fastlloyd.cli.failures import run
 from fastlloyd.dp.gdp import gdp_epsilon
+from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import StateError
 from fastlloyd.federation.admission import reserve
 from fastlloyd.federation.fingerprint import Fingerprint
@@ -20,10 +21,10 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store import Role, Store, read
 from fastlloyd.federation.store.costs import Cost
-from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome
+from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome, UnitLimitSet
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import make_plan
-from stores import ADDED, OWNER, REPLACE, earlier, new_store, pure_cost, reserved, run_id
+from stores import ADD, ADDED, OWNER, REPLACE, cost, earlier, new_store, pure_cost, reserved, reserved_as, run_id
 
 DELTA = 1e-6
 
@@ -277,6 +278,94 @@ def test_laplace_noise_that_is_left_is_said_beside_gaussian_noise_that_is_not(
         path = store.path
     assert "patients: a run with Laplace noise only may cost 1." in shown(path, capsys)
     assert "Nothing is left" not in shown(path, capsys)
+
+
+@pytest.fixture
+def pure(tmp_path: Path) -> Path:
+    """A store with a limit at a delta, and a run of Laplace noise only."""
+    with new_store(tmp_path) as store:
+        store.append([LimitSet(dataset="patients", epsilon=3.0, delta=1e-6)])
+        store.append([reserved_as(pure_cost(Fraction(1, 2)), run_id(1))])
+        return store.path
+
+
+def with_gaussian_noise(path: Path) -> None:
+    with Store.open(path) as store:
+        store.append([reserved_as(cost(Fraction(1, 1000)), run_id(2))])
+
+
+def row(text: str) -> list[str]:
+    line = next(line for line in text.splitlines() if "│ patients" in line)
+    return [cell.strip() for cell in line.split("│")[1:-1]]
+
+
+def test_at_delta_0_laplace_noise_is_shown_as_it_is(pure: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    text = shown(pure, capsys, "--delta", "0", "--figure", str(tmp_path / "year.png"))
+    assert row(text)[3:] == ["0.5", "0", "3 at 1e-06", "2.5"]
+    assert "one more run with Laplace noise may have epsilon 2.5 at delta 0, or each of 10 runs 0.25." in text
+    assert "has no bound" not in text
+    assert (tmp_path / "year.png").exists()
+    (said,) = json.loads(shown(pure, capsys, "--delta", "0", "--json"))["data_sets"]
+    assert (said["spent"]["epsilon"], said["spent"]["delta"], said["limit"]["left_for_one_run"]) == (0.5, 0, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "is_known"),
+    [("3", "1e-06", False), ("3", "0", True), ("0.5", "1e-06", True), ("inf", "0", False)],
+    ids=["limit at a delta", "limit at delta 0", "limit that is exceeded", "no limit"],
+)
+def test_at_delta_0_gaussian_noise_has_no_bound(
+    pure: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, epsilon: str, delta: str, is_known: bool
+) -> None:
+    """is_known : that nothing is left."""
+    with_gaussian_noise(pure)
+    assert run(["ledger", "limit", str(pure), "--dataset", "patients", "--epsilon", epsilon, "--delta", delta]) == 0
+    text = shown(pure, capsys, "--delta", "0")
+    spent, at, _, left = row(text)[3:]
+    assert (spent, at, left) == ("no bound", "0", "0" if is_known else "")
+    assert "patients: what is spent has Gaussian noise, which has no bound at delta 0; show it at a delta above 0" in text
+    assert "if one is replaced, no bound is known." in text
+    (said,) = json.loads(shown(pure, capsys, "--delta", "0", "--json"))["data_sets"]
+    assert (said["spent"]["epsilon"], said["spent"]["delta"]) == (None, 0)
+    assert {each["epsilon"] for each in said["spent_by_relation"].values()} == {None}
+    assert said["limit"] is None or said["limit"]["left_for_one_run"] == (0 if is_known else None)
+    assert "which has no bound" not in shown(pure, capsys, "--delta", "1e-6")
+    capsys.readouterr()
+    assert run(["ledger", "show", str(pure), "--delta", "0", "--figure", str(tmp_path / "year.png")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "cannot draw data set 'patients' at delta 0" in " ".join(err.split())
+    assert not (tmp_path / "year.png").exists()
+
+
+def test_a_picture_at_delta_0_has_the_sums_that_have_a_bound(
+    pure: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with Store.open(pure) as store:
+        patients = UnitLimitSet(dataset="patients", epsilon=3.0, delta=0.0, speaks_of=Neighbours(ADD, "patient"))
+        store.append([patients])
+    text = shown(pure, capsys, "--delta", "0", "--figure", str(tmp_path / "year.png"))
+    assert "no bound is known, for a run did not protect every patient as a whole." in text
+    assert "Gaussian noise" not in text
+    assert (tmp_path / "year.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("delta", ["1", "-1e-9", "nan", "inf"])
+def test_a_delta_that_is_none_is_refused(store: Path, delta: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ledger", "show", str(store), "--delta", delta]) == 2
+    assert "expected 0 or more and below 1" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_delta_just_below_1_is_not_shown_as_1(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    limit = ["ledger", "limit", str(store), "--dataset", "patients", "--epsilon", "9", "--delta", "0.9999999"]
+    assert run(limit) == 0
+    assert "at delta 0.9999999; " in capsys.readouterr().out
+    text = shown(store, capsys)
+    assert row(text)[4] == "0.9999999"
+    assert "at delta 1" not in text
+    text = shown(store, capsys, "--delta", "0.99999951")
+    assert row(text)[4:6] == ["0.99999951", "9 at 0.9999999"]
+    assert "at delta 0.999999, or each of" in text  # a run that is still to be planned: no more than it is
 
 
 def test_a_past_that_exceeds_its_limit_is_shown_and_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

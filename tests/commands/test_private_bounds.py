@@ -143,15 +143,29 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
     ((*FIT, "--range", "1000:-1000"), "--range: bounds of 'age' are reversed: write -1000.0:1000.0"),
     ((*FIT, "--range", "age=5:1,dose=0:9"), "--range: bounds of 'age' are reversed"),
     ((*FIT, "--range", "1e15:1000000000000000.1"), "--range: "),
-    ((*FIT, "--range", "age=0:100,dosis=0:9"), "(did you mean 'dose'?)"),
+    ((*FIT, "--range", "age=0:100,dosis=0:9"), "--range: bounds: column 'dosis' is unknown (did you mean 'dose'?)"),
+    ((*FIT, "--range", "0:x"), "--range: bounds of every column: expected LO:HI"),
+    ((*FIT, "--range", "age=0:x,dose=0:9"), "--range: bounds of 'age': expected LO:HI"),
+    ((*FIT, "--range", "age=0:100"), "--range: bounds are missing for 'dose'"),
+    ((*FIT, "--range", "range.toml"), "--range: range.toml: there is no such file"),
+    ((*ESTIMATE, "--range", "0:x"), "--range: bounds of every column: expected LO:HI"),
+    ((*ESTIMATE, "--range", "0:9,"), "--range: bounds of every column: expected LO:HI"),
+    ((*NEW, "--kind", "bounds", "--range", "0:x"), "--range: bounds of every column: expected LO:HI"),
     ((*FIT, "--range", "0:0"), "--range: bounds of 'age' are equal"),
-    ((*FIT, *RANGE, "--epsilon", "0.1"), "4,000 records are too few to find bounds of 2 features with at most a fifth"),
-    ((*FIT, *RANGE, "--n-expected", "200"), "200 records are too few"),
+    (
+        (*FIT, *RANGE, "--epsilon", "0.1"),
+        "n_records, the cap, is 4,000 records: too few to find bounds of 2 features with at most a fifth",
+    ),
+    ((*FIT, *RANGE, "--n-expected", "200"), "Error: n_expected is 200 records: too few"),
     ((*FIT, *RANGE, "--algorithm", "sulloyd"), "bounds are found with Gaussian noise, and sulloyd"),
     ((*FIT, *RANGE, "--bounds", "0:100"), "leave one of them out"),
     ((*FIT, "--bounds", "private"), "--range is missing"),
     ((*ESTIMATE,), "--range is missing"),
-    ((*ESTIMATE, *RANGE, "--epsilon", "0.01"), "4,000 records are too few to find bounds of 2 features with epsilon 0.01"),
+    (
+        (*ESTIMATE, *RANGE, "--epsilon", "0.01"),
+        "n_records, the cap, is 4,000 records: too few to find bounds of 2 features with epsilon 0.01",
+    ),
+    ((*ESTIMATE, *RANGE, "--epsilon", "0.01", "--n-expected", "3000"), "Error: n_expected is 3,000 records: too few"),
     ((*ESTIMATE, *RANGE, "--out", "bounds.txt"), "does not end in .toml"),
     ((*NEW, "--kind", "bounds"), "--range is missing"),
     ((*NEW, "--kind", "bounds", *RANGE, "-k", "3"), "--n-clusters has no effect on a plan of kind bounds"),
@@ -174,6 +188,15 @@ def test_what_cannot_be_done_is_refused_before_anything_is_spent(
     arguments = tuple(a for i, a in enumerate(arguments) if not _overridden(arguments, i))
     refused(fastlloyd(*arguments), said)
     assert tree(here) == before
+
+
+@pytest.mark.usefixtures("spends_nothing")
+def test_a_range_that_is_none_is_refused_before_any_record_is_read(fastlloyd: Command, here: Path) -> None:
+    with (here / "visits.csv").open("a") as file:
+        file.write("not,a record\n")
+    for command in (FIT, ESTIMATE):
+        refused(fastlloyd(*command, "--range", "0:x"), "--range: bounds of every column: expected LO:HI")
+        refused(fastlloyd(*command, "--range", "age=0:9,dosis=0:9"), "--range: bounds: column 'dosis' is unknown")
 
 
 def _overridden(arguments: tuple[str, ...], i: int) -> bool:

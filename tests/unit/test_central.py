@@ -1,5 +1,7 @@
-"""The central driver lets only grid points in: every sensitivity is that of a point in the box."""
+"""The central driver lets only grid points in, as every sensitivity is that of a point in the box; it tells before it draws."""
 
+from fractions import Fraction
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,13 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import DataError
 from fastlloyd.mechanisms.answering import LocalRecords
-from fastlloyd.mechanisms.central import cluster, rehearse
+from fastlloyd.mechanisms.bounds.design import BoundsSettings, outer_range
+from fastlloyd.mechanisms.catalogue import design
+from fastlloyd.mechanisms.central import cluster, rehearse, release
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.settings import AnyAlgorithm
 
@@ -122,3 +127,40 @@ def test_a_rehearsal_has_the_questions_of_the_run(algorithm: AnyAlgorithm, n_clu
         estimate_loss=True,
     )
     assert [query.question for query in rehearse(m)] == [round.question(m) for round in m.all_rounds]
+
+
+class Watched(SystemNoise):
+    """The system's noise, which notes in `heard` that it is drawn."""
+
+    def __init__(self, heard: list[str]) -> None:
+        self._heard = heard
+
+    def gaussian(self, scale: Fraction, size: int) -> IntArray:
+        self._heard.append("drawn")
+        return super().gaussian(scale, size)
+
+    def two_sided_geometric(self, scale: Fraction, size: int) -> IntArray:
+        self._heard.append("drawn")
+        return super().two_sided_geometric(scale, size)
+
+
+def of_bounds() -> AnyRun:
+    outer = outer_range(DOMAIN.features, [-100.0, -100.0], [100.0, 100.0])
+    return design(BoundsSettings(domain=outer, n_records=5000, epsilon=1.0, public_seed=PublicSeed.from_int(0)))
+
+
+def of_clusters(algorithm: AnyAlgorithm) -> AnyRun:
+    common: dict[str, Any] = {"n_clusters": 2, "n_records": 50, "epsilon": 1.0, "public_seed": PublicSeed.from_int(0)}
+    return design_mechanism(algorithm, DOMAIN, **common, estimate_loss=True)
+
+
+@pytest.mark.parametrize(
+    "m",
+    [*map(of_clusters, (FASTLLOYD, GLLOYD, SULLOYD, MOMENTLLOYD)), of_bounds()],
+    ids=["fastlloyd", "glloyd", "sulloyd", "momentlloyd", "bounds"],
+)
+def test_of_every_round_is_told_before_its_noise_is_drawn(m: AnyRun) -> None:
+    heard: list[str] = []
+    release(m, LocalRecords(m.domain, np.zeros((7, 2), dtype=np.int64)), Watched(heard), lambda n: heard.append(f"round {n}"))
+    assert m.n_rounds > 1
+    assert [event for event, _ in groupby(heard)] == [each for n in range(m.n_rounds) for each in (f"round {n}", "drawn")]

@@ -63,6 +63,7 @@ def test_a_result_is_a_fitted_estimator_that_predicts_as_assign_does(records: An
     assert model.cluster_centers_.tolist() == [cluster["centroid"] for cluster in exact]
     assert model.noisy_counts_.tolist() == [cluster["noisy_count"] for cluster in exact]
     assert model.privacy_spent_ == json.loads(Path("result/privacy.json").read_text())
+    assert model.bounds_.tolist() == [[0, 100], [0, 5]]
     assert list(model.feature_names_in_) == ["age", "dose"]
     assert list(model.get_feature_names_out()) == [f"{kind.__name__.lower()}{i}" for i in range(3)]
 

@@ -73,6 +73,7 @@ def test_what_is_saved_or_copied_holds_the_settings_and_the_noisy_results_only(k
     assert again.mechanism_ == model.mechanism_
     assert again.privacy_spent_ == model.privacy_spent_
     assert np.array_equal(again.cluster_centers_, model.cluster_centers_)
+    assert np.array_equal(again.bounds_, model.bounds_)
     assert np.array_equal(again.predict(X), model.predict(X))
     assert np.array_equal(again.transform(X), model.transform(X))
 

@@ -48,6 +48,25 @@ def test_with_public_settings_nothing_leaks_and_nothing_warns(kind: type[FastLlo
     assert model.privacy_spent_["private"] is (kind is not Lloyd)
 
 
+@pytest.mark.parametrize("scaling", ["per-feature", "common"])
+@pytest.mark.parametrize(
+    ("bounds", "used"),
+    [
+        (BOUNDS, [[4, 8], [2, 5], [1, 7], [0, 3]]),
+        ((0, 8), 4 * [[0, 8]]),
+        (None, np.column_stack([X.min(axis=0), X.max(axis=0)]).tolist()),
+    ],
+)
+@pytest.mark.filterwarnings(f"ignore::{PrivacyLeakWarning.__module__}.PrivacyLeakWarning")
+def test_the_bounds_that_a_fit_used_are_an_attribute(bounds: Any, used: list[list[float]], scaling: str) -> None:
+    model = FastLloyd(3, **PUBLIC | {"bounds": bounds, "scaling": scaling})
+    assert not hasattr(model, "bounds_")
+    model.fit(X).bounds_[:] = 0  # a copy
+    assert (model.bounds_.dtype, model.bounds_.shape) == (np.dtype(np.float64), (4, 2))
+    assert model.bounds_.tolist() == used
+    assert "bounds_" in dir(model)
+
+
 @pytest.mark.parametrize(
     ("given", "leaks"),
     [

@@ -120,6 +120,32 @@ def test_what_an_estimator_spends_is_what_it_states_and_clones_spend_it_again(le
     assert len(ledger.history().runs) == 2
 
 
+class Mine(FastLloyd):
+    """An estimator of a user's own."""
+
+
+class Elsewhere:
+    """What a user's estimators also are."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (Mine, "Mine"),
+        (type("Médecin", (FastLloyd,), {}), "FastLloyd"),
+        (type("Médecin", (Elsewhere, Mine), {}), "Mine"),
+        (type(65 * "M", (FastLloyd,), {}), "FastLloyd"),
+        (type(64 * "M", (FastLloyd,), {}), 64 * "M"),
+        (type("", (FastLloyd,), {}), "FastLloyd"),
+    ],
+)
+def test_a_ledger_names_a_users_own_estimator_or_the_nearest_class_that_it_can_name(
+    ledger: HoldersLedger, kind: type[FastLloyd], name: str
+) -> None:
+    kind(3, n_iter=1, bounds=(0.0, 1.0), n_records=100, dataset="patients").fit(X)
+    assert [run.reserved.client for run in ledger.history().runs.values() if run.reserved is not None] == [name]
+
+
 def test_persons_are_counted_as_persons(ledger: HoldersLedger) -> None:
     mine = MomentLloyd(2, bounds=(0.0, 1.0), n_records=100, dataset="patients", random_state=1)
     mine.fit(X, groups=np.arange(60) // 3)

@@ -294,6 +294,44 @@ def test_a_sum_holds_whatever_runs_were_chosen_by_if_a_limit_was_set_before_them
     assert (one.first_limit, one.proviso) == (first, proviso)
 
 
+def run_of(epsilon: float, distance: Fraction = Fraction(0)) -> RunCost:
+    """A run of Gaussian noise that costs this epsilon at the delta of the limits."""
+    return cost(Fraction(gdp_mu(epsilon, DELTA)) ** 2, distance=distance)
+
+
+@pytest.mark.parametrize(
+    ("limits", "fitting", "refused_by"),
+    [
+        ((LIMIT,), 1.8, LIMIT),
+        ((LIMIT, LOWER), 0.5, LOWER),
+        ((LIMIT, LOWER, LIMIT), 1.8, LIMIT),
+        ((LIMIT, HIGHER), 2.8, HIGHER),  # the first one holds no more, as the sentence on the sum then says
+        ((LIMIT, HIGHER, LOWER), 0.5, LOWER),
+    ],
+    ids=["one", "lowered", "lowered and back", "raised", "raised and lowered"],
+)
+def test_the_limit_that_stands_holds_a_run_whatever_was_set_before(
+    limits: tuple[LimitSet, ...], fitting: float, refused_by: LimitSet
+) -> None:
+    now = history(limits[0], SMALL, *limits[1:])
+    check(now, "patients", run_of(fitting))
+    with pytest.raises(BudgetError, match=f"has the limit epsilon {refused_by.epsilon:g} at"):
+        check(now, "patients", run_of(refused_by.epsilon + 0.05))
+
+
+def test_the_first_limit_holds_a_run_that_only_the_one_set_later_has_room_for() -> None:
+    """A lower limit weighs shares of noise less; that all runs keep to the first one is what its holder is told."""
+    high = msgspec.structs.replace(LIMIT, epsilon=10.0)
+    shares = run_of(0.1, Fraction(set_aside(DELTA)) / 1000)
+    check(history(LOWER, SMALL), "patients", shares)
+    check(history(LOWER, SMALL, high), "patients", run_of(5.0))  # raised: nothing is said of the first any more
+    now = history(high, SMALL, LOWER)
+    assert account(now, "patients").first_limit == high
+    with pytest.raises(BudgetError, match=r"has the limit epsilon 10 at .* a millionth of a limit's delta is set aside"):
+        check(now, "patients", shares)
+    check(now, "patients", run_of(0.1))
+
+
 def test_a_past_that_exceeds_its_limit_is_shown_and_lets_nothing_more_through() -> None:
     """Under the rule of earlier versions this fitted: 1.98 at most of Gaussian noise, and 1 of Laplace noise."""
     now = of_costs(cost(Fraction(1, 5)), pure_cost(Fraction(1)), limit=(3.0, 1e-4))

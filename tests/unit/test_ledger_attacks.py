@@ -252,6 +252,22 @@ def test_a_variable_that_names_no_file_is_refused(monkeypatch: pytest.MonkeyPatc
         model().fit(X)
 
 
+def test_a_ledger_that_is_a_link_to_nothing_is_not_made_behind_it(
+    ledger: HoldersLedger, fastlloyd: Command, tmp_path: Path
+) -> None:
+    ledger.path.parent.mkdir()
+    ledger.path.symlink_to(tmp_path / "gone.store")
+    why = "which is a link to something else; name the store itself"
+    refused(fastlloyd("ledger", "show"), f"there is no store {ledger.path}", why)
+    with pytest.raises(StateError, match=why):
+        model().fit(X)
+    assert not (tmp_path / "gone.store").exists()
+
+
+def test_where_there_is_no_ledger_to_verify_the_sentence_says_how_one_is_made(fastlloyd: Command) -> None:
+    refused(fastlloyd("ledger", "verify"), "a ledger is made by the first run that names a data set")
+
+
 @pytest.mark.usefixtures("here")
 def test_a_ledger_is_a_file_on_this_machine(fastlloyd: Command, here: Path) -> None:
     refused(fastlloyd(*FIT, *ON, "--ledger", "s3://bucket/ledger.store"), "expected a file on this machine")

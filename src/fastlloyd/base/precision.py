@@ -10,7 +10,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from decimal import ROUND_CEILING, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 from functools import cache
 from types import SimpleNamespace
@@ -70,6 +70,22 @@ def round_up(value: Any) -> float:
 def rounded_up(value: float) -> str:
     """Return four digits for people, never less than the value."""
     return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(value)):.4g}"
+
+
+def delta_up(delta: float) -> str:
+    """Six digits of a delta for people, never less than it is, so that what holds at it holds at what is shown; never 1."""
+    return _delta(delta, ROUND_CEILING)
+
+
+def delta_down(delta: float) -> str:
+    """Six digits of a delta for people, never more than it is: of a run that may still be planned with it."""
+    return _delta(delta, ROUND_FLOOR)
+
+
+def _delta(delta: float, rounding: str) -> str:
+    """Rounded as it is written: the float 1e-05 is a little more than the decimal number."""
+    shown = f"{float(Context(prec=WITHOUT_ERROR, rounding=rounding).create_decimal(repr(abs(float(delta))))):.{WITHOUT_ERROR}g}"
+    return shown if float(shown) < 1 else repr(float(delta))
 
 
 def decimals(error: float) -> int | None:

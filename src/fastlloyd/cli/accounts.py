@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Context
 from typing import Any
 
-from fastlloyd.base.precision import rounded_up
+from fastlloyd.base.precision import delta_down, delta_up, rounded_up
 from fastlloyd.cli import terminal
 from fastlloyd.cli.terminal import Column
 from fastlloyd.federation.ledger import Account, Proviso, finite
@@ -23,7 +23,7 @@ def show(listed: Sequence[Account], title: str, delta: float | None, n_runs: int
         Column(heading="counted for", cells=[f"one {one.asked.unit or 'record'}" for one in listed], justify="left"),
         Column(heading="runs", cells=[f"{len(one.runs)}" + (f" ({one.n_open} open)" if one.n_open else "") for one in listed]),
         Column(heading="spent", cells=[_up(one.spent.epsilon(_at(one, delta))) for one in listed]),
-        Column(heading="at delta", cells=[f"{_at(one, delta):.3g}" for one in listed]),
+        Column(heading="at delta", cells=[delta_up(_at(one, delta)) for one in listed]),
         Column(heading="limit", cells=[_limit(finite(one.limit), delta) for one in listed]),
         Column(
             heading="left for one run" if n_runs == 1 else f"left for each of {n_runs}",
@@ -49,13 +49,17 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
             said.append("a run of an earlier version does not say what it costs there; its plan does: --plan FILE.")
         if one.asked.unit is not None and one.spent.n_unknown:
             said.append(f"no bound is known, for a run did not protect every {one.asked.unit} as a whole.")
+    if at == 0 and not one.spent.is_pure and not one.spent.n_unknown:
+        said.append(
+            "what is spent has Gaussian noise, which has no bound at delta 0; show it at a delta above 0, with --delta."
+        )
     first = one.first_limit
     if one.proviso is not None:
         said.append(condition(one.proviso))
     elif first is not None:
         said.append(
-            f"all runs together stay within epsilon {first.epsilon:g} at delta {first.delta:g}, however they were chosen: that "
-            f"limit was set before the first run{_now(one)}."
+            f"all runs together stay within epsilon {first.epsilon:g} at delta {delta_up(first.delta)}, however they were "
+            f"chosen: that limit was set before the first run{_now(one)}."
         )
     return [*said, *_left(one, delta)]
 
@@ -65,7 +69,7 @@ def _now(one: Account) -> str:
     limit, first = finite(one.limit), one.first_limit
     if limit is None or first is None or (limit.epsilon, limit.delta) == (first.epsilon, first.delta):
         return ""
-    return f"; now it is epsilon {limit.epsilon:g} at delta {limit.delta:g}"
+    return f"; now it is epsilon {limit.epsilon:g} at delta {delta_up(limit.delta)}"
 
 
 def _left(one: Account, delta: float | None) -> list[str]:
@@ -78,8 +82,8 @@ def _left(one: Account, delta: float | None) -> list[str]:
     if left:
         law = "Laplace" if _at(one, delta) == 0 else "Gaussian"
         said.append(
-            f"one more run with {law} noise may have epsilon {down(left)} at delta {_at(one, delta):.3g}, or each of {SEVERAL} "
-            f"runs {down(each)}."
+            f"one more run with {law} noise may have epsilon {down(left)} at delta {delta_down(_at(one, delta))}, or each "
+            f"of {SEVERAL} runs {down(each)}."
         )
     if (one.left_pure or 0) > left:
         said.append(f"a run with Laplace noise only may cost {down(one.left_pure or 0)}.")
@@ -91,25 +95,25 @@ def condition(proviso: Proviso) -> str:
     return f"{proviso.value}, so the sum holds only if results did not decide how many runs followed, or how large they were."
 
 
-def summary(one: Account) -> dict[str, Any]:
-    """One sum of a data set, for programs."""
-    limit, first = one.limit, one.first_limit
+def summary(one: Account, delta: float | None = None) -> dict[str, Any]:
+    """One sum of a data set, for programs; delta : None: that of the limit."""
+    limit, first, at = one.limit, one.first_limit, _at(one, delta)
     whose = {} if one.asked.unit is None else {"unit": one.asked.unit, "max_clients_per_person": one.asked.max_clients}
     return {
         "data_set": one.dataset,
         **whose,
         "spent": {
-            "epsilon": one.epsilon if math.isfinite(one.epsilon) else None,
-            "delta": one.delta,
+            "epsilon": _finite(one.spent.epsilon(at)),
+            "delta": at,
             "mu_squared": str(one.spent.mu_squared),
             "pure_epsilon": str(one.spent.pure_epsilon),
             "neighboring_relation": one.asked.relation.value if one.runs else None,
         },
         "spent_by_relation": {
-            one.asked.relation.value: _spent(one.spent, one.delta),
-            one.asked.other.relation.value: _spent(one.otherwise, one.delta),
+            one.asked.relation.value: _spent(one.spent, at),
+            one.asked.other.relation.value: _spent(one.otherwise, at),
         },
-        "limit": _limit_summary(one, limit),
+        "limit": _limit_summary(one, limit, delta),
         "holds_whatever_runs_were_chosen_by": {"epsilon": first.epsilon, "delta": first.delta}
         if first is not None and one.proviso is None
         else None,
@@ -118,7 +122,7 @@ def summary(one: Account) -> dict[str, Any]:
     }
 
 
-def _limit_summary(one: Account, limit: Limit | None) -> dict[str, Any] | None:
+def _limit_summary(one: Account, limit: Limit | None, delta: float | None) -> dict[str, Any] | None:
     if limit is None or finite(limit) is None:
         return None
     named = {} if limit.speaks_of is None else {"neighboring_relation": limit.speaks_of.relation.value}
@@ -127,7 +131,7 @@ def _limit_summary(one: Account, limit: Limit | None) -> dict[str, Any] | None:
         "delta": limit.delta,
         **named,
         "holds_all": one.is_within,
-        "left_for_one_run": one.left,
+        "left_for_one_run": one.left_for(1, delta),
         "left_for_one_run_with_laplace_noise": one.left_pure,
     }
 
@@ -150,13 +154,16 @@ def _run_summary(run: Run) -> dict[str, Any]:
 
 
 def _spent(spending: Spending, delta: float) -> dict[str, Any]:
-    epsilon = spending.epsilon(delta)
     return {
-        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "epsilon": _finite(spending.epsilon(delta)),
         "mu_squared": str(spending.mu_squared),
         "pure_epsilon": str(spending.pure_epsilon),
         "exchanges_without_bound": spending.n_unknown,
     }
+
+
+def _finite(epsilon: float) -> float | None:
+    return epsilon if math.isfinite(epsilon) else None
 
 
 def _at(one: Account, delta: float | None) -> float:
@@ -166,7 +173,7 @@ def _at(one: Account, delta: float | None) -> float:
 def _limit(limit: Limit | None, delta: float | None) -> str:
     if limit is None:
         return "none"
-    return f"{limit.epsilon:g}" + ("" if delta in (None, limit.delta) else f" at {limit.delta:.3g}")
+    return f"{limit.epsilon:g}" + ("" if delta in (None, limit.delta) else f" at {delta_up(limit.delta)}")
 
 
 def _up(epsilon: float) -> str:

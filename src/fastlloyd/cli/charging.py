@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from fastlloyd.base.precision import rounded_up
+from fastlloyd.base.precision import delta_up, rounded_up
 from fastlloyd.cli import screen
 from fastlloyd.cli.options import LedgerOptions
 from fastlloyd.dp.noise import Noise
@@ -117,4 +117,4 @@ def spent(one: "Account") -> str:
     of = "there is no limit" if limit is None else f"the limit is {limit.epsilon:g}"
     if math.isinf(one.epsilon):
         return f"what is spent has no bound for {one.asked}; {of}"
-    return f"epsilon {rounded_up(one.epsilon)} is spent at delta {one.delta:.3g}, for {one.asked}; {of}"
+    return f"epsilon {rounded_up(one.epsilon)} is spent at delta {delta_up(one.delta)}, for {one.asked}; {of}"

@@ -19,6 +19,7 @@ from fastlloyd.cli.settings import (
     Records,
     given_domain,
     given_settings,
+    named_range,
     on_grid,
     public_numbers,
     public_seed,
@@ -62,11 +63,9 @@ def are_wanted(options: MechanismOptions, value_range: str | None) -> bool:
 
 def given_range(value_range: str, columns: Sequence[str], others: Sequence[str] | None = ()) -> Domain:
     """The outer range of the columns. Raises DataError or PlanError, which name the option."""
-    try:
+    with named_range():
         lower, upper = parse_bounds(value_range, columns, others)
         return outer_range(columns, lower.tolist(), upper.tolist())
-    except FastLloydError as error:
-        raise type(error)(f"--range: {error}") from None
 
 
 def bounds_settings(

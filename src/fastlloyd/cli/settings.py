@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
-from fastlloyd.errors import DataError, IdentityError, PlanError
+from fastlloyd.errors import DataError, FastLloydError, IdentityError, PlanError
 from fastlloyd.federation.identity.certificates import certificates_in, parse_authority
 from fastlloyd.federation.identity.identity import PRIVATE_HEADING, PUBLIC_HEADING, PublicIdentity
 from fastlloyd.federation.plan.plan import Client, Masks, Plan, Server, Study, Timeouts, TrustMode
@@ -90,18 +91,31 @@ def read_records(
     columns: str | None,
     missing: str,
     *,
+    value_range: str | None = None,
     in_passes: bool = False,
     unit: str | None = None,
 ) -> Records:
     """The records of a source, all columns or those chosen; very many are read in passes, or however many there are.
 
-    Bounds that are stated for what is no column are refused before any record is read. unit : the column that says whose they
-    are.
+    Bounds, or a range to find them in, that are none or are stated for what is no column are refused before any record is
+    read. unit : the column that says whose they are.
     """
     file = open_records(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"), unit=unit)
     if bounds not in (None, FROM_DATA, PRIVATE):
         check_names_of_bounds(bounds, file.columns, file.others)
+    if value_range is not None:
+        with named_range():
+            check_names_of_bounds(value_range, file.columns, file.others)
     return file if in_passes else at_once_if_few(file)
+
+
+@contextmanager
+def named_range() -> Iterator[None]:
+    """Have what is refused of a range name its option, which is written as bounds are."""
+    try:
+        yield
+    except FastLloydError as error:
+        raise type(error)(f"--range: {error}") from None
 
 
 def _chosen_columns(columns: str | None) -> list[str] | None:

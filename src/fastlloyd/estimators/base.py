@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.names import choose, listing
+from fastlloyd.base.names import NAME, choose, listing
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray, Scaling
@@ -83,6 +83,10 @@ RandomState = int | np.random.RandomState
 Charge = Callable[..., AbstractContextManager[Callable[[int], None]]]  # `charged`, of a data set
 PRIVATE = "private"  # in place of bounds that are to be found
 Limits = Bounds | str | None
+_CLIPPED = (
+    "more than a tenth of the records have values outside the bounds, which are clipped: are the bounds in the units of X? "
+    "This is an exact fact about the records: keep it to yourself."
+)
 _OF_ONE_FIT = ("labels_", "noisy_loss_", "noisy_loss_std_", "suggested_n_clusters_")  # which not every fit sets
 
 
@@ -188,6 +192,16 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         dataset BudgetError too if its limits do not hold the fit, and StateError if the ledger cannot be written.
         """
         self._refuse("fit", unknown)
+        anew = object.__new__(type(self))  # this model is as it was until all is done, however that ends
+        anew.__dict__.update(self.__dict__)
+        cautions = anew._fit(X, groups)
+        self.__dict__ = anew.__dict__
+        for caution in cautions:
+            warnings.warn(caution, stacklevel=2)
+        return self
+
+    def _fit(self, X: Any, groups: Any) -> list[Warning]:
+        """Do what `fit` says, on a model that nobody has; what its caller is to be warned of in the end."""
         check_numbers(vars(self))
         leaks: list[str] = []
         till = till_of(self.dataset)
@@ -199,18 +213,17 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
                 f"{'; '.join(leaks)}. The guarantee does not hold, and privacy_spent_ says that the result is not private: "
                 "pass public values.",
                 PrivacyLeakWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         planned = TwoStages.of(settings, self._outer_range()) if self._finds_bounds else None
         mechanism: Mechanism = design(settings)
         for caution in cautions(mechanism):
-            warnings.warn(caution, WeakGuaranteeWarning, stacklevel=2)
-        charge: Charge = partial(till.charged, leaks=leaks, by=type(self).__name__) if till else nobodys
+            warnings.warn(caution, WeakGuaranteeWarning, stacklevel=3)
+        charge: Charge = partial(till.charged, leaks=leaks, by=self._name) if till else nobodys
         if planned is not None:
             first, mechanism = _narrowed(planned, held, leaks, charge)
         with charge(mechanism) as drawing:
             clustering = central.cluster(mechanism, held.on(mechanism), SystemNoise(), drawing)
-        _warn_if_clipped(held)
         for name in _OF_ONE_FIT:  # of an earlier fit, whose centroids are gone
             self.__dict__.pop(name, None)
         if held.grid is not None:
@@ -218,9 +231,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self.privacy_spent_ = PrivacyStatement(
             _spent(mechanism, first, leaks) | {"data_set": till.dataset.name if till else None}
         )
-        for sentence in self._found(mechanism, clustering):
-            warnings.warn(sentence, NoisyResultWarning, stacklevel=2)
-        return self
+        doubts = [NoisyResultWarning(sentence) for sentence in self._found(mechanism, clustering)]
+        return [*([ClippedRecordsWarning(_CLIPPED)] if held.many_are_outside else []), *doubts]
 
     def _found(self, mechanism: Mechanism, clustering: Clustering) -> list[str]:
         """Set what a fit has found, and return what is doubtful in it because of the noise."""
@@ -242,6 +254,19 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         typical = uncertainty.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
         dominates = [noise_dominates(mechanism.unit)] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
         return [*uncertainty.cautions(found.status, noise.counts), *dominates]
+
+    @property
+    def _name(self) -> str:
+        """What a ledger calls the estimator: by its class or, where that has no name for it, the nearest class above."""
+        kinds = [kind.__name__ for kind in type(self).__mro__ if issubclass(kind, Estimator)]
+        return next(name for name in kinds if NAME.fullmatch(name))
+
+    @property
+    def bounds_(self) -> FloatArray:
+        """See the attributes of the estimators."""
+        check_is_fitted(self)
+        domain = self.mechanism_.domain
+        return np.array([domain.lower, domain.upper], dtype=np.float64).T
 
     @cached_property
     def suggested_n_clusters_(self) -> int | None:
@@ -446,7 +471,7 @@ def _narrowed(planned: TwoStages, held: Held, leaks: list[str], charge: Charge) 
     first = FirstStage(result=result, epsilon=planned.epsilon)
     if result.not_found:
         sentence = f"noise hides where the records are in {listing(result.not_found)}: the outer range stands there"
-        warnings.warn(sentence, NoisyResultWarning, stacklevel=3)
+        warnings.warn(sentence, NoisyResultWarning, stacklevel=4)
     try:
         return first, design(planned.second(found))
     except FastLloydError as error:
@@ -457,17 +482,6 @@ def _spent(mechanism: Mechanism, first: FirstStage | None, leaks: list[str]) -> 
     """The privacy statement of one fit."""
     said = with_leaks(mechanism_statement(mechanism), leaks)
     return said if first is None else first.with_second(said, mechanism)
-
-
-def _warn_if_clipped(held: Held) -> None:
-    """Warn the owner, where `fit` was called, of bounds that cut many records."""
-    if held.many_are_outside:
-        warnings.warn(
-            "more than a tenth of the records have values outside the bounds, which are clipped: are the bounds in the "
-            "units of X? This is an exact fact about the records: keep it to yourself.",
-            ClippedRecordsWarning,
-            stacklevel=3,
-        )
 
 
 def plain(value: Fraction) -> float | Fraction:

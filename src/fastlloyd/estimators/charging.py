@@ -2,13 +2,14 @@
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from fastlloyd.base.notes import note
 from fastlloyd.errors import BudgetError
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.private_run import AnyRun
@@ -44,7 +45,7 @@ class Till(NamedTuple):
         rows_are = self.dataset.rows_are
         cost = run_cost(mechanism, rows_are=rows_are)
         ahead = [] if then is None else [run_cost(design(then), rows_are=rows_are)]
-        ledger = HoldersLedger(place(self.ledger), _say)
+        ledger = HoldersLedger(place(self.ledger), partial(note, _LOG, logging.WARNING))
         with ledger.charged(self.dataset, cost, *ahead, by=by, digest=mechanism.digest) as charge:
             yield charge.drawing
 
@@ -103,11 +104,3 @@ def till_of(name: str | None) -> Till | None:
         other = innermost.dataset.name
         raise BudgetError(f"dataset is {name!r}, and the fit is inside dataset({other!r}): leave one of them out")
     return innermost
-
-
-def _say(sentence: str) -> None:
-    """Tell of a ledger that was made, which is rarely wanted twice: in the log if there is one, else on a terminal."""
-    if _LOG.hasHandlers():
-        _LOG.warning(sentence)
-    elif sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write(f"{sentence}\n")

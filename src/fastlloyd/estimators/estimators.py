@@ -116,6 +116,9 @@ class FastLloyd(Estimator):
         bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of
         the clones that a grid search or a cross-validation fits, each of which spends epsilon too; "data_set" is the name
         under which a ledger adds them up, None if nobody does.
+    bounds_ : float64 ndarray (n_features, 2)
+        Lower and upper bound of each feature that this fit used, in original units. Public where they were stated, private
+        where they were found (bounds="private"), NOT PRIVATE where they were taken from X.
     mechanism_ : Mechanism
         Every public setting of this fit.
     n_iter_ : int
@@ -322,6 +325,9 @@ class MomentLloyd(Estimator):
         bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of
         the clones that a grid search or a cross-validation fits, each of which spends epsilon too; "data_set" is the name
         under which a ledger adds them up, None if nobody does.
+    bounds_ : float64 ndarray (n_features, 2)
+        Lower and upper bound of each feature that this fit used, in original units. Public where they were stated, private
+        where they were found (bounds="private"), NOT PRIVATE where they were taken from X.
     mechanism_ : Mechanism
         Every public setting of this fit.
     n_iter_ : int

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fastlloyd.base.names import NAME, unknown_name
-from fastlloyd.base.precision import rounded_up
+from fastlloyd.base.precision import delta_up, rounded_up
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.fingerprint import Fingerprint
@@ -92,7 +92,7 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
     """Why a run is refused, and what may be done about it."""
     speaks_of = limit.speaks_of
     whom = "" if speaks_of is None else f" for {speaks_of}"
-    told = f"data set {before.dataset!r} has the limit epsilon {limit.epsilon:g} at delta {limit.delta:g}{whom}"
+    told = f"data set {before.dataset!r} has the limit epsilon {limit.epsilon:g} at delta {delta_up(limit.delta)}{whom}"
     asked = speaks_of or before.asked
     if after.n_unknown and asked.unit:
         if not any(None in cost.under(asked) for cost in costs):
@@ -129,7 +129,7 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
     one = account(history, dataset, speaks_of=speaks_of)
     delta, limit = one.delta or plan.mechanism.delta, finite(one.limit)
     said = f"By this store, {len(one.runs)} run{'' if len(one.runs) == 1 else 's'} on the data set {dataset!r} spent epsilon "
-    said += f"{rounded_up(one.spent.epsilon(delta))} at delta {delta:.3g}, for {one.asked}."
+    said += f"{rounded_up(one.spent.epsilon(delta))} at delta {delta_up(delta)}, for {one.asked}."
     if bytes.fromhex(plan.run_id) in history.runs:
         return f"{said} The run of this plan is among them."
     together = _together([*counted_of(one.runs, {}), whole(cost)], speaks_of).epsilon(delta)

@@ -83,10 +83,15 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         return self.left_for(1)
 
     def left_for(self, n_runs: int, at: float | None = None) -> float | None:
-        """`left` of each of so many equal plans; at : their delta, None: the limit's."""
+        """`left` of each of so many equal plans; at : their delta, None: the limit's.
+
+        None also at a delta of 0 where the limit has one and there is Gaussian noise: then Laplace noise counts as Gaussian.
+        """
         if (limit := finite(self.limit)) is None:
             return None
         if (limit.delta if at is None else at) == 0:
+            if self.is_within and not self.spent.is_pure:
+                return None
             return self.spent.left_pure(limit.epsilon, n_runs)
         return self.spent.left(limit.epsilon, limit.delta, self.first_run, n_runs=n_runs, at=at)
 

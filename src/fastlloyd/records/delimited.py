@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
 from itertools import chain, islice, repeat, tee
 from operator import itemgetter
 
@@ -59,7 +59,18 @@ class DelimitedFile(Reader):
         self._path, self._missing, self._once = path, missing, is_pipe(path)
         self._way_out = CHOOSE if columns is None else EMPTY  # who has chosen, or has a plan that did, cannot choose others
         self._chunk_bytes = CHUNK_BYTES
-        kept, coming = tee(self._chunks())
+        source = self._chunks()
+        kept, coming = tee(source)
+        with ExitStack() as at_the_end:
+            at_the_end.callback(source.close)  # not whenever what is refused is forgotten
+            self._look_at(coming, columns, unit)
+            self._kept = (kept, source) if self._once else None  # what a pipe has given away does not come again
+            if self._once:
+                at_the_end.pop_all()
+
+    def _look_at(self, coming: Iterator[bytes], columns: Columns, unit: str | None) -> None:
+        """Learn from the first lines what the columns are. Raises DataError."""
+        path = self._path
         names, where, parser, rows = self._begin(coming)
         head = list(islice(chain(rows, parser.every(coming)), 1 + LOOKED_AT if columns is NUMERIC else 1))
         if where == path and head and not any(is_number(cell) or is_missing(cell) for cell in head[0][1]):
@@ -82,29 +93,32 @@ class DelimitedFile(Reader):
         self.ids = None if unit is None else TextIds.kind
         self._delimiter = parser.delimiter
         self._chunk_bytes = min(max(CHUNK_BYTES, CHUNK_ROWS * len(names) * _CELL_BYTES), MOST_CHUNK_BYTES)
-        self._kept = kept if self._once else None  # what a pipe has given away does not come again
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
         """Read the file from its beginning: float64 (n_i, n_features), NaN where a cell is missing."""
-        coming, self._kept = self._kept if self._once else self._chunks(), None
-        if coming is None:
-            raise DataError(f"{self._path}: what comes through a pipe can be read only once; write it to a file")
-        _, _, parser, rows = self._begin(coming)
-        yield from self._of_rows(rows)
-        for chunk, following, numbers in self._parsed(coming):
-            if numbers is None:
-                yield from self._of_rows(parser.of(chain([chunk], following)))
-            else:
-                parser.skip(chunk)
-                yield numbers
+        source = self._chunks()
+        coming: Iterator[bytes] = source
+        if self._once:
+            if self._kept is None:
+                raise DataError(f"{self._path}: what comes through a pipe can be read only once; write it to a file")
+            (coming, source), self._kept = self._kept, None
+        with closing(source):
+            _, _, parser, rows = self._begin(coming)
+            yield from self._of_rows(rows)
+            for chunk, following, numbers in self._parsed(coming):
+                if numbers is None:
+                    yield from self._of_rows(parser.of(chain([chunk], following)))
+                else:
+                    parser.skip(chunk)
+                    yield numbers
 
     def place(self, record: int) -> str:
         """Give the number of its line; not for what comes through a pipe."""
-        coming = self._chunks()
-        _, _, parser, rows = self._begin(coming)
-        return f"line {next(islice(chain(rows, parser.every(coming)), record - 1, None))[0]}"
+        with closing(self._chunks()) as coming:
+            _, _, parser, rows = self._begin(coming)
+            return f"line {next(islice(chain(rows, parser.every(coming)), record - 1, None))[0]}"
 
-    def _chunks(self) -> Iterator[bytes]:
+    def _chunks(self) -> Generator[bytes]:
         return chunks(self._path, chain([FIRST_BYTES], repeat(self._chunk_bytes)))
 
     def _begin(self, coming: Iterator[bytes]) -> tuple[list[str], str, Rows, Iterator[Row]]:

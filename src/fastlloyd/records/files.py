@@ -129,12 +129,12 @@ def readable(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextmanager
-def unpacked(path: str) -> Iterator[BinaryIO]:
+def unpacked(path: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
     """Open a file for reading bytes, unpacked if its content is gzip's; what file system and codecs raise becomes DataError."""
     try:
         with readable(path), cast("io.BufferedReader", open_binary(path)) as raw:
             try:
-                yield cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if raw.peek(2)[:2] == _GZIP_MAGIC else raw
+                yield gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == _GZIP_MAGIC else raw
             except gzip.BadGzipFile:  # an OSError, but not the file system's
                 raise EOFError from None
     except (EOFError, zlib.error):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import chain
 
 from fastlloyd.errors import DataError
@@ -25,12 +26,12 @@ _OPEN = (
 Row = tuple[int, list[str]]  # line number, cells
 
 
-def chunks(path: str, sizes: Iterable[int]) -> Iterator[bytes]:
+def chunks(path: str, sizes: Iterable[int]) -> Generator[bytes]:
     """The text of a file in chunks of about these sizes in bytes, each to the end of a line. Raises DataError as `unpacked`."""
     with unpacked(path) as stream:
-        left = stream.read(len(_MARK)).removeprefix(_MARK)
+        left = _read(stream, len(_MARK)).removeprefix(_MARK)
         for size in sizes:
-            read = stream.read(size)
+            read = _read(stream, size)
             left += read
             # what a carriage return ends may go on with a line feed
             end = (left.rfind(b"\n") + 1 or left.rfind(b"\r", 0, -1) + 1) if read else len(left)
@@ -39,6 +40,15 @@ def chunks(path: str, sizes: Iterable[int]) -> Iterator[bytes]:
                 left = left[end:]
             if not read:
                 return
+
+
+def _read(stream: io.BufferedReader | gzip.GzipFile, size: int) -> bytes:
+    """So many bytes, fewer at the end only, as they arrive: a Ctrl-C that comes between two arrivals is heard at the next."""
+    arrived, left = list[bytes](), size
+    while left and (part := stream.read1(left)):
+        arrived.append(part)
+        left -= len(part)
+    return b"".join(arrived)
 
 
 class Rows:

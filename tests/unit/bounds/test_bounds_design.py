@@ -73,10 +73,10 @@ def test_noise_is_that_of_the_formula(d: int, levels: int, relation: Neighboring
 def test_about_so_many_records_are_needed_at_epsilon_1(d: int, needed: int) -> None:
     assert divide(settings(d, n_records=round(1.1 * needed))).share <= Fraction(1, 5)
     with pytest.raises(
-        PlanError, match=r"\d+ records are too few to find bounds of \d+ features with at most a fifth"
+        PlanError, match=r"^n_records, the cap, is [\d,]+ records: too few to find bounds of \d+ features with at most a fifth"
     ) as refused:
         divide(settings(d, n_records=round(0.9 * needed)))
-    said = re.search(r"takes about ([\d,]+):", str(refused.value))
+    said = re.search(r"takes about ([\d,]+);", str(refused.value))
     assert said is not None
     assert int(said[1].replace(",", "")) == pytest.approx(needed, rel=0.06)
 
@@ -96,7 +96,7 @@ def test_the_share_is_the_least_that_shows_the_bounds(d: int, n: int, epsilon: f
 def test_more_is_needed_for_persons_at_several_clients_and_where_records_are_replaced() -> None:
     plain = divide(settings(n_records=2000)).share
     assert divide(settings(n_records=2000, neighboring_relation=REPLACE)).share > plain
-    with pytest.raises(PlanError, match="2,000 persons are too few"):
+    with pytest.raises(PlanError, match="is 2,000 persons: too few"):
         divide(settings(n_records=2000, persons=PERSONS))
 
 

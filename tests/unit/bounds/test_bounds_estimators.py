@@ -32,10 +32,12 @@ def test_bounds_and_centroids_are_found_within_one_budget(estimator: Any) -> Non
     assert (said["private"], said["epsilon"]) == (True, 3.0)
     assert said["delta_accounted"] <= said["delta"] == 1 / 400_000
     assert said["bounds"]["share_of_budget"] == pytest.approx(0.05, rel=1e-3)
+    lower, upper = model.bounds_.T
+    assert (lower < [20, 1]).all()
+    assert (upper > [80, 4]).all()
+    assert (upper < [120, 9]).all()
     domain = model.mechanism_.domain
-    assert (np.array(domain.lower) < [20, 1]).all()
-    assert (np.array(domain.upper) > [80, 4]).all()
-    assert (np.array(domain.upper) < [120, 9]).all()
+    assert (tuple(lower), tuple(upper)) == (domain.lower, domain.upper)
     found = model.cluster_centers_[np.argsort(model.cluster_centers_[:, 0])]
     np.testing.assert_allclose(found, CENTRES, atol=2)
     assert len(model.labels_) == 3000
@@ -63,8 +65,8 @@ def test_where_noise_hides_the_records_a_warning_says_so() -> None:
         ({"bounds": (0, 1)}, "value_range has no effect on bounds that are stated"),
         ({"value_range": (5, 1)}, "value_range: the bounds of feature 'x0' are reversed"),
         ({"value_range": ([0, 0, 0], 1)}, "value_range: bounds are not a pair"),
-        ({"epsilon": 0.1}, "4,000 records are too few to find bounds of 2 features"),
-        ({"n_expected": 300}, "300 records are too few"),
+        ({"epsilon": 0.1}, "^n_records, the cap, is 4,000 records: too few to find bounds of 2 features"),
+        ({"n_expected": 300}, "^n_expected is 300 records: too few"),
         ({"bounds": "privat", "value_range": None}, "bounds are not a pair"),
     ],
 )

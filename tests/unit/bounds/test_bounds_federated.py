@@ -113,7 +113,7 @@ def test_too_few_records_are_counted_with_the_noise_of_all_shares() -> None:
     common: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5}
     alone = design(BoundsSettings(domain=OUTER, n_records=3000, public_seed=PublicSeed.from_int(3), **common))
     needed = 35 * float(alone.rounds[0].scale) / 3  # of each client's records
-    with pytest.raises(PlanError, match="records are too few to find bounds of 2 features with epsilon 3; that takes about"):
+    with pytest.raises(PlanError, match="records: too few to find bounds of 2 features with epsilon 3, which takes about"):
         plan(cap=int(1.2 * needed), **common)
     assert plan(cap=int(1.3 * needed), **common).mechanism.n_records > 3 * needed
 

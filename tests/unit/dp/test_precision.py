@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import fastlloyd
 from designs import design_mechanism, design_plan
 from fastlloyd.base import precision
-from fastlloyd.base.precision import exact, greatest_float, least_float, round_up, working_precision
+from fastlloyd.base.precision import delta_down, delta_up, exact, greatest_float, least_float, round_up, working_precision
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import Noise, SystemNoise
@@ -49,6 +49,31 @@ def test_a_guess_near_the_float_takes_few_questions(threshold: float, log2_off: 
 
     assert least_float(holds, threshold * (1 + 2.0 ** (log2_off - 52))) == threshold
     assert len(asked) <= 2 * log2_off + 5  # up to 2^(log2_off + 1) floats away: so many doublings, and halvings
+
+
+@given(st.floats(0, 1, exclude_max=True))
+def test_a_delta_is_shown_on_the_side_that_is_asked_for_and_below_1(delta: float) -> None:
+    assert delta <= float(delta_up(delta)) < 1
+    assert float(delta_down(delta)) <= delta
+    assert math.isclose(float(delta_up(delta)), delta, rel_tol=1e-5, abs_tol=1e-307)
+    assert math.isclose(float(delta_down(delta)), delta, rel_tol=1e-5, abs_tol=1e-307)
+
+
+@pytest.mark.parametrize(
+    ("delta", "up", "down"),
+    [
+        (0.0, "0", "0"),
+        (-0.0, "0", "0"),
+        (1e-5, "1e-05", "1e-05"),
+        (0.1, "0.1", "0.1"),
+        (1 / 12300, "8.13009e-05", "8.13008e-05"),
+        (0.999999, "0.999999", "0.999999"),
+        (0.99999951, "0.99999951", "0.999999"),
+        (math.nextafter(1, 0), "0.9999999999999999", "0.999999"),
+    ],
+)
+def test_a_delta_as_people_write_it_is_shown_so(delta: float, up: str, down: str) -> None:
+    assert (delta_up(delta), delta_down(delta)) == (up, down)
 
 
 def test_least_float_is_infinite_where_no_float_suffices() -> None:

@@ -3,10 +3,18 @@
 import csv
 import gzip
 import io
+import os
+import signal
+import struct
+import sys
+import threading
+import time
 import tracemalloc
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +24,7 @@ from hypothesis import strategies as st
 
 from fastlloyd.errors import DataError
 from fastlloyd.records import delimited, read_csv
+from fastlloyd.records.lines import chunks
 from record_files import SECRET, matrices, refusal
 
 
@@ -28,6 +37,91 @@ def write(folder: Path, text: str, name: str = "patients.csv") -> Path:
     path = folder / name
     path.write_bytes(text.encode())
     return path
+
+
+# How it arrives
+
+
+def unread(pipe: IO[bytes]) -> int:
+    """How many bytes are in a pipe, as Linux says."""
+    import fcntl
+    import termios
+
+    number: int = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]
+    return number
+
+
+def arriving(path: Path, parts: Iterable[bytes]) -> threading.Thread:
+    """Make a pipe into which these parts come, one after the other, and then its end."""
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+    def write() -> None:
+        with suppress(BrokenPipeError), path.open("wb", buffering=0) as pipe:
+            for number, part in enumerate(parts):
+                pipe.write(part)
+                while number < 3 and unread(pipe):  # the first ones come one by one, also where the reader is slow
+                    time.sleep(0.001)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    return writer
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux whether a pipe has been emptied")
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("step", [2, 7, 5000, 100_000])
+def test_text_that_drips_from_a_pipe_comes_in_the_same_chunks_as_that_of_a_file(folder: Path, step: int, packed: bool) -> None:
+    text = "\ufeffa,b\n".encode() + b"".join(b"%d,%d\n" % (n, n * n) for n in range(3000)) + b"1,2"
+    content = gzip.compress(text, compresslevel=0) if packed else text
+    (folder / "whole.csv").write_bytes(content)
+    sizes = [64, 1000, *[4096] * 100]
+    expected = list(chunks(str(folder / "whole.csv"), sizes))
+    writer = arriving(folder / "drips.csv", [content[at : at + step] for at in range(0, len(content), step)])
+    found = list(chunks(str(folder / "drips.csv"), sizes))
+    writer.join()
+    assert found == expected
+    assert b"".join(found) == text.removeprefix(b"\xef\xbb\xbf")
+    assert len(found) > 5
+    assert all(found)
+    assert [chunk[-1:] for chunk in found[:-1]] == [b"\n"] * (len(found) - 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux whether a pipe has been emptied")
+def test_a_ctrl_c_between_two_arrivals_is_heard_at_the_next_and_not_only_when_all_is_there(folder: Path) -> None:
+    path, was_heard, was_late = folder / "slow.csv", threading.Event(), threading.Event()
+
+    def parts() -> Iterator[bytes]:
+        yield b"a,b\n1,2\n"  # and then it has been taken out
+        time.sleep(0.1)  # until the reader waits
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # to this thread: the one that waits is not woken
+        yield b"3,4\n"
+        if not was_heard.wait(5):
+            was_late.set()
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what runs in the background ignore it
+    try:
+        writer = arriving(path, parts())
+        with pytest.raises(KeyboardInterrupt):
+            list(chunks(str(path), [1 << 16, 1 << 16]))
+        was_heard.set()
+        writer.join()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert not was_late.is_set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which files are open")
+@pytest.mark.parametrize("text", ["a,b\n1,x\n", "a,b\nc,d\n", "a,b\n", "sep=,\na,b\n", "a,b\n" + 200 * "1,2\n" + "1\n"])
+def test_a_file_that_is_refused_is_closed_then_and_not_when_the_refusal_is_forgotten(folder: Path, text: str) -> None:
+    path = write(folder, text)
+    with pytest.raises(DataError) as refused:
+        read_csv(path)
+    assert path.resolve() not in {each.resolve() for each in Path("/proc/self/fd").iterdir()}
+    assert str(refused.value).startswith(str(path))  # and it keeps what was at work
 
 
 # What is written is read

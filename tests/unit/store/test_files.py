@@ -189,6 +189,35 @@ def test_a_store_with_a_second_name_is_refused_for_it_would_have_a_second_lock(
             attempt(other)
 
 
+@pytest.mark.parametrize("attempt", [Store.open, read])
+def test_where_there_is_no_store_the_sentence_says_why_and_what_to_do(
+    tmp_path: Path, attempt: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "clinic-a.store"
+
+    def said() -> str:
+        with pytest.raises(StateError) as refused:
+            attempt(path)
+        return str(refused.value).removeprefix(f"there is no store {path}")
+
+    assert said() == (
+        ": correct the path; a ledger is made by the first run that names a data set, or by `fastlloyd ledger limit`, and the "
+        "store of an identity when that is first used"
+    )
+    (tmp_path / "clinic-a.identity.toml").touch()
+    beside = tmp_path / "clinic-a.identity.toml"
+    assert said() == f" yet: it is made when {beside} is first used, as by `fastlloyd join` or `fastlloyd serve`"
+    path.mkdir()
+    assert said() == ", which is a folder; name a file in it, such as clinic-a.store"
+    path.rmdir()
+    if os.name == "posix":
+        os.mkfifo(path)
+        assert said() == ", which is not a file; name a file such as clinic-a.store"
+        path.unlink()
+        path.symlink_to("elsewhere.store")
+        assert said() == ", which is a link to something else; name the store itself"
+
+
 def test_a_store_is_never_made_over_another(path: Path) -> None:
     content = path.read_bytes()
     with pytest.raises(StateError, match="exists already"):

@@ -187,9 +187,8 @@ def test_who_looks_for_a_store_that_is_gone_hears_what_its_head_file_tells(
     with pytest.raises(StateError, match=r"there is no store .*clinic-a\.store-head says that it held 1 events; bring"):
         attempt(store.path)
     head_path(store.path).unlink()
-    for never in (store.path, tmp_path):  # a folder is no store, and has none
-        with pytest.raises(StateError, match=r"there is no store .*; it is made when an identity is first used"):
-            attempt(never)
+    with pytest.raises(StateError, match=r"there is no store .*: correct the path"):
+        attempt(store.path)
 
 
 def test_a_head_file_that_a_full_disk_cuts_short_is_not_taken_into_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

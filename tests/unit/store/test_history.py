@@ -11,10 +11,12 @@ from fastlloyd.federation.store.events import (
     ClientLeft,
     Event,
     ExchangeCharged,
+    HandedBack,
     LimitSet,
     MessageRecorded,
     Outcome,
     PeerSeen,
+    RunCharged,
     RunEnded,
 )
 from stores import reserved, run_id
@@ -26,10 +28,19 @@ LIMIT = LimitSet(dataset="patients", epsilon=1.0, delta=0.0)
 JOINED = ClientJoined(run_id=A, client="clinic-a")
 LEFT = ClientLeft(run_id=A, client="clinic-a")
 SEEN = PeerSeen(name="clinic-a", position=LogPosition(3, bytes(32)))
+WHOLE: list[Event] = [reserved(A), RunCharged(run_id=A)]
 
 
 def _end(*released: int) -> RunEnded:
     return RunEnded(run_id=A, outcome=Outcome.FINISHED, reason="", released=released)
+
+
+def _back(*numbers: int) -> HandedBack:
+    return HandedBack(run_id=A, numbers=numbers)
+
+
+def _charged(*numbers: int) -> list[Event]:
+    return [ExchangeCharged(run_id=A, number=number) for number in numbers]
 
 
 @pytest.mark.parametrize(
@@ -76,6 +87,46 @@ def test_a_history_that_refuses_stays_as_it_was() -> None:
         history.followed_by([CHARGE, LIMIT, reserved(B), CHARGE])
     assert history.runs[A].charged == ()
     assert (list(history.runs), history.limits) == ([A], {})
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([_back(1)], "never reserved"),
+        ([reserved(A), _back(1)], "no such exchanges to hand back"),
+        ([reserved(A), *_charged(1, 2, 3), _back(3)], "no such exchanges to hand back"),  # a client's run, all of it answered
+        ([*WHOLE, _back(3, 3)], "no such exchanges to hand back"),
+        ([*WHOLE, _back(3, 2)], "no such exchanges to hand back"),
+        ([*WHOLE, _back(4)], "no such exchanges to hand back"),
+        ([*WHOLE, _back(0, 1)], "no such exchanges to hand back"),
+        ([*WHOLE, _back(3), _back(3)], "handed some back before"),
+        ([*WHOLE, _back(3), _back(2)], "handed some back before"),
+        ([*WHOLE, _end(), _back(3)], "has ended"),
+        ([*WHOLE, *WHOLE[1:]], "was charged before"),
+        ([reserved(A), *_charged(1), *WHOLE[1:]], "was charged before"),
+        ([*WHOLE, _back(3), *WHOLE[1:]], "was charged before"),
+        ([*WHOLE, _back(1, 2, 3), *WHOLE[1:]], "was charged before"),
+    ],
+)
+def test_only_what_was_charged_whole_is_handed_back_and_once(events: list[Event], said: str) -> None:
+    history = History(Role.HOLDER).followed_by(events[:-1])
+    before = history.runs.get(A)
+    with pytest.raises(StateError, match=said):
+        history.add(events[-1])
+    assert history.runs.get(A) == before
+
+
+@pytest.mark.parametrize("role", [Role.CLIENT, Role.SERVER])
+@pytest.mark.parametrize("event", [WHOLE[1], _back(1)])
+def test_nothing_is_charged_whole_or_handed_back_outside_a_ledger(role: Role, event: Event) -> None:
+    history = History(role).followed_by([reserved(A)] if role is Role.CLIENT else [JOINED])
+    with pytest.raises(StateError, match=f"a {type(event).__name__} belongs into a ledger"):
+        history.add(event)
+
+
+def test_what_is_handed_back_counts_no_more_and_the_rest_does() -> None:
+    run = History(Role.HOLDER).followed_by([*WHOLE, _back(2, 3)]).runs[A]
+    assert (run.charged, run.counted, run.uncharged, run.is_open) == ((1,), (1,), (2, 3), False)
 
 
 @given(st.integers(1, 12), st.data())

@@ -103,7 +103,8 @@ def estimate(
     refuse_without({"--n-records": guarantee.n_records}, unit(of))
     _check_out(out, heading=f"# {FOUND}", force=force)
     with engines.named(engine) as workers:
-        records = read_records(value_range, data, columns, missing, in_passes=workers is not None, unit=unit_column)
+        in_passes = workers is not None
+        records = read_records(None, data, columns, missing, value_range=value_range, in_passes=in_passes, unit=unit_column)
         outer, leaks = private_bounds.given_range(value_range, records.columns, records.others), list[str]()
         n_records = public_cap(guarantee, records, missing, of, leaks)
         mechanism = design(private_bounds.bounds_settings(guarantee, outer, n_records, of))

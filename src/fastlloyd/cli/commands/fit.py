@@ -51,7 +51,10 @@ def fit(
     stated = replace(mechanism, bounds=value_range) if finds_bounds else mechanism
     check_options(stated, missing, outside, of)
     with engines.named(engine) as workers:
-        records = read_records(stated.bounds, data, columns, missing, in_passes=workers is not None, unit=unit_column)
+        in_passes = workers is not None
+        records = read_records(
+            mechanism.bounds, data, columns, missing, value_range=value_range, in_passes=in_passes, unit=unit_column
+        )
         first = None
         if finds_bounds:
             first, settings, leaks = private_bounds.narrow(stated, records, missing, outside, workers, of, till)

@@ -42,7 +42,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DataSet = Annotated[str, typer.Option(help="Name of the data set.", metavar="NAME")]
 OneDataSet = Annotated[str | None, typer.Option("--dataset", help="Show this data set only.", metavar="NAME")]
 AtDelta = Annotated[
-    float | None, typer.Option("--delta", help="The delta to say it at. Default: that of the limit.", metavar="D")
+    float | None,
+    typer.Option("--delta", help="The delta to say it at, 0 for Laplace noise alone. Default: that of the limit.", metavar="D"),
 ]
 Runs = Annotated[
     int, typer.Option("--runs", min=1, max=100_000, help="Say what is left for each of so many runs.", metavar="N")
@@ -181,8 +182,8 @@ def show(
     from fastlloyd.federation.store import Role, read
 
     path = _path(file)
-    if delta is not None and not 0 < delta < 1:
-        raise BudgetError(f"delta is {delta:g}; expected a number above 0 and below 1, such as 1 / (100 records)")
+    if delta is not None and not 0 <= delta < 1:
+        raise BudgetError(f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)")
     if figure is not None:
         check_file(figure, heading=PNG, force=force)
     if file is None and not HoldersLedger(path).is_there():
@@ -198,7 +199,7 @@ def show(
     if figure is not None:
         write_bytes(figure, _picture(listed, delta, runs))
     if json:
-        print_json({"data_sets": [shown.summary(one) for one in listed]} | _position(contents))
+        print_json({"data_sets": [shown.summary(one, delta) for one in listed]} | _position(contents))
     elif listed:
         shown.show(listed, str(path), delta, runs)
     else:
@@ -264,17 +265,17 @@ def limit(
 
 
 def _say_limit(one: "Account", event: "Limit", *, is_lifted: bool) -> None:
-    from fastlloyd.base.precision import rounded_up
+    from fastlloyd.base.precision import delta_up, rounded_up
     from fastlloyd.cli import accounts as shown
 
     whom = "" if event.speaks_of is None else f" for {event.speaks_of}"
     spent = rounded_up(one.epsilon) if math.isfinite(one.epsilon) else "no bounded epsilon"
     if is_lifted:
-        typer.echo(f"Data set {one.dataset!r} has no limit{whom} any more. At delta {event.delta:g}, {spent} is spent.")
+        typer.echo(f"Data set {one.dataset!r} has no limit{whom} any more. At delta {delta_up(event.delta)}, {spent} is spent.")
     else:
         typer.echo(
-            f"Data set {one.dataset!r} has the limit epsilon {event.epsilon:g} at delta {event.delta:g}{whom}; {spent} is "
-            "spent."
+            f"Data set {one.dataset!r} has the limit epsilon {event.epsilon:g} at delta {delta_up(event.delta)}{whom}; {spent} "
+            "is spent."
         )
         if not one.left and not one.left_pure:
             typer.echo("Nothing is left: no further run will be allowed.")
@@ -368,17 +369,26 @@ def _check_there(dataset: str, history: "History") -> None:
 
 
 def _picture(listed: list["Account"], delta: float | None, n_runs: int) -> bytes:
-    """Return the picture of one data set, all of its sums at one delta. Raises BudgetError if there are several."""
+    """Return the picture of one data set, all of its sums at one delta. Raises BudgetError if there are several, or no sum."""
+    from fastlloyd.base.precision import delta_up
     from fastlloyd.cli import accounts as shown
+    from fastlloyd.federation.ledger import finite
     from fastlloyd.reports import budget
 
     names = sorted({one.dataset for one in listed})
     if len(names) != 1:
         raise BudgetError(f"--figure draws one data set, and there are {len(names)}; say which with --dataset NAME")
     at = listed[0].delta if delta is None else delta
+    lines = [budget.line_of(one, at, n_runs) for one in listed]
+    if at == 0 and all(math.isinf(line.epsilons[-1]) for line in lines):
+        raise BudgetError(
+            f"--figure cannot draw data set {names[0]!r} at delta 0: it has Gaussian noise, which has no bound there; choose a "
+            "larger --delta"
+        )
     left, each = listed[0].left_for(n_runs, delta), f"each of {n_runs} more runs" if n_runs > 1 else "one more run"
-    words = "no limit" if left is None else f"left for {each}: epsilon {shown.down(left)}"
-    return budget.draw(f"{names[0]}, at delta {at:.3g}", [budget.line_of(one, at, n_runs) for one in listed], words)
+    unknown = "no limit" if finite(listed[0].limit) is None else "what is left is not known at this delta"
+    words = unknown if left is None else f"left for {each}: epsilon {shown.down(left)}"
+    return budget.draw(f"{names[0]}, at delta {delta_up(at)}", lines, words)
 
 
 def _costs(plans: list[Path], history: "History") -> "dict[bytes, PlannedCost]":

@@ -5,7 +5,6 @@ stated, so that each is compiled once, at its first call.
 """
 
 import logging
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, cached_property
@@ -17,6 +16,8 @@ import numba
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
+
+from fastlloyd.base.notes import note
 
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # numba sets it from the environment
     raise ImportError("numba is told by NUMBA_DISABLE_JIT not to compile")
@@ -113,11 +114,8 @@ class _Kernel:
 
 @cache
 def _announce() -> None:
-    """Say, once, why it takes so long: in the log if there is one, else on a terminal."""
-    if _LOG.hasHandlers() and _LOG.isEnabledFor(logging.INFO):
-        _LOG.info(COMPILING)
-    elif sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write(f"{COMPILING}\n")
+    """Say, once, why it takes so long."""
+    note(_LOG, logging.INFO, COMPILING)
 
 
 @cache

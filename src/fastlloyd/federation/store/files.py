@@ -153,7 +153,7 @@ def check_access(path: Path) -> None:
     if not path.is_file():
         if not path.exists():
             check_never_was(path)
-        raise StateError(f"there is no store {path}; it is made when an identity is first used")
+        raise StateError(f"there is no store {path}{_why_none(path)}")
     if path.is_symlink() or path.stat().st_nlink > 1:
         raise StateError(f"{path} is a link, or has other names; a store has one name: use that, and no links")
     mode = path.stat().st_mode & 0o777
@@ -162,6 +162,23 @@ def check_access(path: Path) -> None:
             if file.read(len(_MAGIC)) != _MAGIC:
                 raise StateError(f"{path} {NOT_A_STORE}")
         raise StateError(f"{path} is open to others (mode {mode:o}); a store holds secrets: chmod 600 it and ask who read it")
+
+
+def _why_none(path: Path) -> str:
+    """Why there is no store, and what to do: the end of a sentence."""
+    identity = path.with_name(path.name.removesuffix(SUFFIX) + IDENTITY_SUFFIX)
+    if path.is_symlink():
+        return ", which is a link to something else; name the store itself"
+    if path.is_dir():
+        return ", which is a folder; name a file in it, such as clinic-a.store"
+    if path.exists():
+        return ", which is not a file; name a file such as clinic-a.store"
+    if identity.exists():
+        return f" yet: it is made when {identity} is first used, as by `fastlloyd join` or `fastlloyd serve`"
+    return (
+        ": correct the path; a ledger is made by the first run that names a data set, or by `fastlloyd ledger limit`, and the "
+        "store of an identity when that is first used"
+    )
 
 
 @contextmanager

@@ -75,7 +75,8 @@ def divide(settings: BoundsSettings) -> Stages:
     if needed > MOST_SHARE:
         enough = math.ceil(settings.expected * float(needed / MOST_SHARE) ** 0.5)
         budget = f"at most a fifth of the budget of epsilon {settings.epsilon:g}"
-        raise too_few(settings.expected, unit(settings.persons), settings.domain.n_features, budget, enough)
+        n_features, of = settings.domain.n_features, unit(settings.persons)
+        raise too_few(settings.expected, settings.n_records, of, n_features, budget, enough)
     share = max(LEAST_SHARE, Fraction(math.ceil(1000 * needed), 1000))
     delta = settings.whole_delta
     own, rest = (_epsilon(part * settings.budget, delta) for part in (share, 1 - share))

@@ -180,7 +180,7 @@ class BoundsMechanism(
         deviation = max(map(max, totals)) / 2**self.number_bits
         needed = math.ceil(SEEN_DEVIATIONS * deviation / SEEN_SHARE)
         if needed > self.n_expected:
-            raise too_few(self.n_expected, self.unit, self.n_features, f"epsilon {self.epsilon:.4g}", needed)
+            raise too_few(self.n_expected, self.n_records, self.unit, self.n_features, f"epsilon {self.epsilon:.4g}", needed)
 
     def choices(self, noise_factor: float) -> Choices:
         """What each round counts, and from how many records on noise does not hide an interval."""
@@ -206,12 +206,12 @@ class BoundsMechanism(
         return {"outer_range": dict(zip(self.domain.features, map(list, ends), strict=True))}
 
 
-def too_few(n: int, unit: Unit, n_features: int, budget: str, needed: int) -> PlanError:
-    """The refusal to look for bounds among n records; needed : how many it takes with that budget."""
+def too_few(n: int, cap: int, unit: Unit, n_features: int, budget: str, needed: int) -> PlanError:
+    """The refusal to look for bounds among the n records that are expected; needed : how many it takes with that budget."""
     features = "1 feature" if n_features == 1 else f"{n_features} features"
     return PlanError(
-        f"{n:,} {unit.many} are too few to find bounds of {features} with {budget}; that takes about {about(needed)}: use a "
-        "larger epsilon or fewer features, or state bounds"
+        f"{'n_expected' if n < cap else 'n_records, the cap,'} is {n:,} {unit.many}: too few to find bounds of {features} with "
+        f"{budget}, which takes about {about(needed)}; use a larger epsilon or fewer features, or state bounds"
     )
 
 
