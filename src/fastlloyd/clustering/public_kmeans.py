@@ -71,12 +71,15 @@ def nearest_points(sample: FloatArray, points: FloatArray) -> IntArray:
 
 def _best(points: FloatArray, weights: FloatArray, k: int, draws: Draws, n_restarts: int, n_steps: int) -> FloatArray:
     """Centroids (k, r) around the origin; weights are positive."""
-    lloyd = _Lloyd(points, weights)
-    early = n_steps // EARLY
-    starts = [lloyd.after(early, C) for C in first_centroids(points, weights, k, draws, n_restarts)]
-    promising = np.argsort([lloyd.loss(C) for C in starts], kind="stable")[:PROMISING]
-    ends = [lloyd.after(n_steps - early, starts[i]) for i in sorted(promising)]
-    return ends[int(np.argmin([lloyd.loss(C) for C in ends]))]
+    lloyd, left = _Lloyd(points, weights), n_steps
+    starts = list(first_centroids(points, weights, k, draws, n_restarts))
+    if n_restarts > PROMISING:
+        left -= n_steps // EARLY
+        starts = [lloyd.after(n_steps // EARLY, C) for C in starts]
+        promising = np.argsort([lloyd.loss(C) for C in starts], kind="stable")[:PROMISING]
+        starts = [starts[i] for i in sorted(promising)]
+    ends = [lloyd.after(left, C) for C in starts]
+    return ends[0] if len(ends) == 1 else ends[int(np.argmin([lloyd.loss(C) for C in ends]))]
 
 
 def _is_compiled(steps: int) -> bool:
