@@ -12,10 +12,10 @@ import typer
 
 from command_line import drawn_once
 from fastlloyd.cli.app import COMMANDS, subcommand
-from fastlloyd.cli.commands.demo import free_address
 from fastlloyd.cli.failures import run
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.reports import pictures
+from ports import free_address
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -21,7 +21,7 @@ import marked_process
 from designs import design_plan
 from fastlloyd.base.files import write_file
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.cli.commands.demo import free_address, make_identities, write_records
+from fastlloyd.cli.commands.demo import make_identities, write_records
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.plan import Plan, Timeouts
@@ -34,6 +34,7 @@ from fastlloyd.reports.result import Result
 from fastlloyd.reports.run_result import EXACT, PLAN
 from federation import Federation
 from known_noise import KnownNoise
+from ports import free_address
 
 NAMES, SERVER, DATASET = ("a", "b", "c"), "sums", "patients"
 HANG = 120  # seconds after which a process counts as hung; one that works needs a few

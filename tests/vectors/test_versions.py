@@ -14,7 +14,6 @@ from kept_vectors import OF_VERSION_4
 from recorded import KEPT, copy_kept
 
 from fastlloyd import Plan
-from fastlloyd.cli.commands.demo import free_address
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Masks
 from fastlloyd.federation.secagg.keys import Identity
@@ -24,6 +23,7 @@ from fastlloyd.federation.store.events import ExchangeCharged
 from fastlloyd.mechanisms.answering import LocalRecords
 from network_processes import HANG, NAMES, SERVER, Site, cleared
 from network_site import FAST, refused
+from ports import free_address
 
 OLD = ["finished/plan.toml", "interrupted/plan.toml", *(f"plans/{path.name}" for path in (KEPT / "plans").glob("*-*.toml"))]
 """Plans of version 3."""
