@@ -1,8 +1,9 @@
 """k-means of *public* points, which follow from noisy answers or from public draws. Never of records.
 
 Starts are those of greedy k-means++ (Arthur and Vassilvitskii 2007, section 2.2). Arithmetic is ordinary float64: equal draws
-give equal results on one machine; on another the last place may differ. How long it takes depends on the points, which are
-public.
+give equal results on one machine; on another the last place may differ. The numbers of steps and of draws are fixed beforehand,
+and nothing ends early: how long it takes says little of the points. A server that adds the noise knows it, and must not learn
+by a clock what it hides.
 """
 
 import math
@@ -128,12 +129,11 @@ class _Lloyd:
         return lloyd_steps(*self._compiled_points, centroids, labels, n_steps), labels
 
     @cached_property
-    def _compiled_points(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    def _compiled_points(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         from fastlloyd.clustering.compiled.public_kmeans import blocks_of
 
-        points = np.ascontiguousarray(self._points)
-        lengths = np.sqrt(np.einsum("ij,ij->i", points, points))
-        return blocks_of(points), points, lengths, self._weights, self._weighted.T.copy()
+        lengths = np.sqrt(np.einsum("ij,ij->i", self._points, self._points))
+        return blocks_of(self._points), lengths, self._weights, self._weighted.T.copy()
 
     def _step(self, centroids: FloatArray) -> FloatArray:
         k = len(centroids)

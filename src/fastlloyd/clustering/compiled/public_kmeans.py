@@ -12,11 +12,8 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.compiled.jit import INTEGER, REALS, TABLE, helper, kernel, rounded_helper
 
 WIDTH = 256
-MANY_CENTROIDS = 32  # from here on it is worth remembering distances
 BLOCKS = types.float64[:, :, ::1]
 _UNDERFLOW = 2.0**-1000  # more than all products may have lost to it
-_LOST = 2.0**-500  # and more than a root may have lost, then
-_MORE, _LESS = 1.0 + 2.0**-40, 1.0 - 2.0**-40  # bounds stay bounds when rounded
 
 
 def blocks_of(points: FloatArray) -> FloatArray:
@@ -58,10 +55,9 @@ def add_centroids(blocks: FloatArray, points: FloatArray, weights: FloatArray, t
     return True
 
 
-@kernel(INTEGER(BLOCKS, TABLE, REALS, REALS, TABLE, TABLE, types.int64[::1], INTEGER), exact=False)
+@kernel(INTEGER(BLOCKS, REALS, REALS, TABLE, TABLE, types.int64[::1], INTEGER), exact=False)
 def lloyd_steps(
     blocks: FloatArray,
-    points: FloatArray,
     lengths: FloatArray,
     weights: FloatArray,
     weighted: FloatArray,
@@ -72,23 +68,12 @@ def lloyd_steps(
     """Make up to so many steps, which move the centroids (k, r) in place, and find the labels (n,) after the last.
 
     Returns how many steps were made, one more if the labels are found: it ends where one is not sure, and before a step with an
-    empty cluster. A step that moves no centroid stands for all that would follow. points, weighted : (n, r), these being points
-    times weights (n,). lengths : of points (n,).
-
-    Where centroids are many, each point remembers how far its own is at most and all others are at least, and centroids tell
-    how far they move (Hamerly 2010): most points need no distances in most steps.
+    empty cluster. lengths (n,) : of points; weighted : (n, r), points times weights (n,).
     """
-    (k, r), n = centroids.shape, len(points)
-    sums, masses, moved = np.empty((k, r)), np.empty(k), np.empty(k)
-    own, others = np.empty(n), np.empty(n)
-    for i in range(n):
-        own[i], others[i] = 0.0, -1.0
+    k, r = centroids.shape
+    sums, masses = np.empty((k, r)), np.empty(k)
     for step in range(n_steps + 1):
-        if k < MANY_CENTROIDS:
-            is_sure = _find_labels(blocks, lengths, centroids, labels)
-        else:
-            is_sure = _find_changed_labels(points, lengths, centroids, labels, own, others)
-        if not is_sure:
+        if not _find_labels(blocks, lengths, centroids, labels):
             return step
         if step == n_steps:
             return n_steps + 1
@@ -96,20 +81,17 @@ def lloyd_steps(
         for c in range(k):
             if masses[c] == 0.0:
                 return step
-        farthest = _move(sums, masses, centroids, moved)
-        if farthest == 0.0:
-            return n_steps + 1
-        for i in range(n):
-            own[i] = (own[i] + moved[labels[i]]) * _MORE
-            others[i] = (others[i] - farthest) * _LESS
+        for c in range(k):
+            for j in range(r):
+                centroids[c, j] = sums[c, j] / masses[c]
     return n_steps
 
 
 @rounded_helper
 def _add_up(weights: FloatArray, weighted: FloatArray, labels: IntArray, masses: FloatArray, sums: FloatArray) -> None:
     """Add up the points of each cluster in their order, each sum rounded as NumPy does."""
-    r = sums.shape[1]
-    for c in range(len(masses)):
+    k, r = sums.shape
+    for c in range(k):
         masses[c] = 0.0
         for j in range(r):
             sums[c, j] = 0.0
@@ -117,22 +99,6 @@ def _add_up(weights: FloatArray, weighted: FloatArray, labels: IntArray, masses:
         masses[labels[i]] += weights[i]
         for j in range(r):
             sums[labels[i], j] += weighted[i, j]
-
-
-@rounded_helper
-def _move(sums: FloatArray, masses: FloatArray, centroids: FloatArray, moved: FloatArray) -> float:
-    """Move centroids to the means, and say how far at most each was moved; returns the largest, 0 only if none was."""
-    farthest = 0.0
-    for c in range(len(centroids)):
-        squared, moved[c] = 0.0, 0.0
-        for j in range(centroids.shape[1]):
-            mean = sums[c, j] / masses[c]
-            squared += (mean - centroids[c, j]) * (mean - centroids[c, j])
-            moved[c] += 0.0 if mean == centroids[c, j] else _LOST
-            centroids[c, j] = mean
-        moved[c] += np.sqrt(squared) * _MORE
-        farthest = max(farthest, moved[c])
-    return farthest
 
 
 @helper
@@ -149,43 +115,6 @@ def _find_labels(blocks: FloatArray, lengths: FloatArray, centroids: FloatArray,
             labels[first + i] = nearest[i]
         if sure < m:
             return False
-    return True
-
-
-@helper
-def _find_changed_labels(
-    points: FloatArray, lengths: FloatArray, centroids: FloatArray, labels: IntArray, own: FloatArray, others: FloatArray
-) -> bool:
-    """The same, but points keep labels of which they are sure by bounds of distances to their own centroid and to all others.
-
-    The bounds hold for these centroids and labels, and are renewed; others < own where there are none yet.
-    """
-    (n, r), farthest, m, sure = points.shape, _farthest(centroids), 0, 0
-    block, some = np.empty((r, WIDTH)), np.empty(WIDTH, np.int64)
-    best, second, nearest = np.empty(WIDTH), np.empty(WIDTH), np.empty(WIDTH, np.int64)
-    for i in range(n):
-        if not _is_settled(own[i], others[i], lengths[i], farthest, r) and others[i] > 0.0:  # one distance may do
-            own[i] = _distance(points[i], centroids[labels[i]])
-        if not _is_settled(own[i], others[i], lengths[i], farthest, r):
-            some[m] = i
-            m += 1
-        if m == WIDTH or (m and i == n - 1):  # as many as are looked at together
-            for j in range(r):
-                for p in range(m):
-                    block[j, p] = points[some[p], j]
-                for p in range(m, WIDTH):
-                    block[j, p] = 0.0
-            _find_two_nearest(block, centroids, best, second, nearest)
-            for p in range(m):
-                length, square = lengths[some[p]], lengths[some[p]] * lengths[some[p]]
-                error = (r + 2) * 2.0**-49 * (length + np.sqrt(farthest)) * (length + np.sqrt(farthest)) + _UNDERFLOW
-                sure += second[p] - best[p] > _doubt(length, farthest, r)
-                own[some[p]] = np.sqrt(max(square + best[p], 0.0) + error) * _MORE
-                others[some[p]] = np.sqrt(max(square + second[p] - error, 0.0)) * _LESS
-                labels[some[p]] = nearest[p]
-            if sure < m:
-                return False
-            m = sure = 0
     return True
 
 
@@ -209,29 +138,14 @@ def _find_two_nearest(
             best[i] = min(least, best[i])
 
 
-@rounded_helper
-def _is_settled(own: float, others: float, length: float, farthest: float, r: int) -> bool:
-    """Whether the own centroid is nearer than all others, by more than is in doubt in squares."""
-    return others > own and (others - own) * (others + own) > 2.0 * _doubt(length, farthest, r)
-
-
 @helper
 def _doubt(length: float, farthest: float, r: int) -> float:
     """How much scores must differ, for a point x of this length and centroids with |c|^2 up to the farthest one's.
 
     With u = 2**-53, |c|^2 - 2 x.c is known up to g = 2 (r + 1) u (2 |x| |c| + |c|^2), here and there: of two that differ by
-    more than 4 g here, the same one is less there. The squared distance is known up to less than 4 (r + 2) u (|x| + |c|)^2.
+    more than 4 g here, the same one is less there.
     """
     return float((r + 2) * 2.0**-49 * (2.0 * length * np.sqrt(farthest) + farthest) + _UNDERFLOW)
-
-
-@helper
-def _distance(x: FloatArray, c: FloatArray) -> float:
-    """The distance, rounded up."""
-    squared = 0.0
-    for j in range(len(x)):
-        squared += (x[j] - c[j]) * (x[j] - c[j])
-    return float(np.sqrt(squared) * _MORE + _LOST)
 
 
 @helper
@@ -300,18 +214,22 @@ def _loss_with(
 
 @helper
 def _drawn(masses: FloatArray, weights: FloatArray, nearest: FloatArray, target: float, slack: float) -> int:
-    """Index of the first point up to which weights times distances exceed the target; -1 if it is not sure."""
-    b, before = 0, 0.0
-    while b < len(masses) - 1 and before + masses[b] <= target:
-        before += masses[b]
-        b += 1
+    """Index of the first point up to which weights times distances exceed the target; -1 if it is not sure.
+
+    All blocks are looked at, and all points of one: where it is takes no more time than elsewhere.
+    """
+    b, first, total = 0, 0.0, 0.0
+    for other in range(len(masses)):
+        total += masses[other]
+        is_before = total <= target
+        b, first = (other + 1, total) if is_before else (b, first)
+    found, sure, after = 0, target - first > slack, first
+    b = min(b, len(masses) - 1)
     for i in range(WIDTH):
-        after = before + weights[b, i] * nearest[b, i]
-        if after > target:
-            is_sure = before < target - slack and after > target + slack
-            return b * WIDTH + i if is_sure else -1
-        before = after
-    return -1
+        after += weights[b, i] * nearest[b, i]
+        found += after <= target
+        sure &= abs(after - target) > slack
+    return b * WIDTH + found if sure and found < WIDTH else -1
 
 
 @helper
