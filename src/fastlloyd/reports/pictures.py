@@ -271,9 +271,9 @@ def _write_titles(ax: "Axes", picture: Picture) -> None:
         caption += "; hollow: not settled, error unknown"
     ax.annotate(caption, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points", fontsize=9.5, color="#444444")
     if warning := caution(picture):
-        ax.annotate(
-            warning, (1, 1), (0, 27), xycoords="axes fraction", textcoords="offset points",
-            fontsize=9.5, fontweight="bold", color="#B00020", ha="right",
+        ax.annotate(  # on the line above the title, which takes as much room as it needs
+            warning, (0, 1), (0, 46), xycoords="axes fraction", textcoords="offset points",
+            fontsize=9.5, fontweight="bold", color="#B00020",
         )  # fmt: skip
 
 
@@ -393,9 +393,10 @@ def _write_profiles_titles(figure: "Figure", picture: Picture, n_shown: int) -> 
     if hidden := len(picture.features) - n_shown:
         said[0] = f"the {n_shown} features in which clusters differ most, of {n_shown + hidden}"
     left: dict[str, Any] = {"x": 0.012, "ha": "left"}
-    figure.suptitle(plain(picture.title), fontsize=13, fontweight="bold", **left)
-    if warning := caution(picture):
-        figure.text(0.99, 0.985, warning, fontsize=9.5, fontweight="bold", color="#B00020", ha="right", va="top")
+    warning = caution(picture)
+    figure.suptitle(("\n" if warning else "") + plain(picture.title), fontsize=13, fontweight="bold", **left)
+    if warning:  # on the line above the title, which takes as much room as it needs
+        figure.text(y=0.97, s=warning, fontsize=9.5, fontweight="bold", color="#B00020", va="top", **left)
     figure.supxlabel("; ".join(said).capitalize() + ".", fontsize=9, color="#444444", **left)
 
 
