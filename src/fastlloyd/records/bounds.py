@@ -92,7 +92,10 @@ def given_bounds(
     """
     if isinstance(bounds, Mapping):
         if columns is None:
-            raise DataError("bounds are given by column name, but X has no column names; pass a data frame, or (lower, upper)")
+            raise DataError(
+                "bounds are given by column name, but X has no column names; pass a data frame whose column names are text, or "
+                "(lower, upper)"
+            )
         _check_names(bounds, columns)
         pairs = [_pair(bounds[name], 1, f"bounds of {name!r} are") for name in columns]
         lower, upper = np.concatenate(pairs, axis=1)
@@ -107,10 +110,18 @@ def given_bounds(
 
 def _pair(ends: Any, length: int, what: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     with suppress(TypeError, ValueError):
-        lower, upper = (np.asarray(end, dtype=np.float64) for end in ends)
-        return np.broadcast_to(lower, (length,)), np.broadcast_to(upper, (length,))
+        lower, upper = (_ends(end, length) for end in ends)
+        return lower, upper
     arrays = f" or arrays of length {length}, the number of features of X" if length > 1 else ""
     raise PlanError(f"{what} not a pair (lower, upper) of numbers{arrays}")
+
+
+def _ends(given: Any, length: int) -> npt.NDArray[np.float64]:
+    """One number for all features, or one for each. Raises ValueError or TypeError for anything else, and for text."""
+    ends = np.asarray(given)
+    if ends.dtype.kind in "SU" or ends.shape not in ((), (length,)):
+        raise ValueError
+    return np.broadcast_to(np.asarray(given, dtype=np.float64), (length,))
 
 
 def _check_names(given: Mapping[str, object], columns: Sequence[str], others: Sequence[str] = ()) -> None:
