@@ -1,10 +1,12 @@
 """The picture: a valid PNG for every shape of result; the records decide nothing in it."""
 
+import itertools
 import struct
 import subprocess
 import sys
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -116,6 +118,23 @@ def test_that_a_picture_is_not_private_is_written_beside_nothing_else(d: int, ch
     assert figure.bbox.containsx(box.x1)
     assert figure.bbox.containsy(box.y1)
     assert not [text.get_text() for text in texts if text is not warning and box.overlaps(_written(text))]
+
+
+@pytest.mark.parametrize("d", [3, 8])
+@pytest.mark.parametrize("size", [1e-4, 1.0, 3e3, 2e5, 1e6, -4e2, 1e9])
+def test_numbers_below_a_panel_do_not_touch(d: int, size: float) -> None:
+    drawn = _picture(d, 3)
+    larger = {"centroids": drawn.centroids * size, "errors": drawn.errors * abs(size)}
+    domain = {"centre": drawn.centre * size, "half_widths": drawn.half_widths * abs(size)}
+    figure = figure_of(msgspec.structs.replace(drawn, **domain, **larger))
+    figure.draw_without_rendering()
+    boxes = []
+    for ax in figure.axes:
+        low, high = ax.get_xlim()
+        ticks = zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)
+        boxes += [label.get_window_extent() for tick, label in ticks if low <= tick <= high]
+    assert len(boxes) >= d
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
 def test_every_cluster_is_numbered_and_the_axes_name_the_features(monkeypatch: pytest.MonkeyPatch) -> None:

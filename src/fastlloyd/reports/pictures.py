@@ -41,6 +41,7 @@ MAX_PANELS = 8
 PANEL, BESIDE = 1.5, 1.0  # inches: width of a panel, of what stands on the left
 LEAST_WIDTH, ABOVE = 8.0, 1.75
 NAME = 20  # characters of a feature's name that fit above a panel
+LETTERS = 19  # so many characters of numbers fit below a panel, in some three numbers
 LEAST, MOST = 25.0, 100.0  # square points of a mark
 ROOM = 0.1  # of the range of a panel, on both sides
 WALL = "wall"  # what a line at a bound is called
@@ -356,11 +357,16 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int, order: IntArray) 
     for wall in picture.centre[feature] + picture.half_widths[feature] * np.array([-1.0, 1.0]):
         if low <= wall <= high:
             panel.axvline(float(wall), color="#888888", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, gid=WALL)
-    panel.xaxis.set_major_locator(MaxNLocator(nbins=3, prune=None))
-    panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    longest = max(len(_number(tick)) for tick in MaxNLocator(nbins=3).tick_values(low, high))
+    panel.xaxis.set_major_locator(MaxNLocator(nbins=min(3, max(1, LETTERS // longest))))
+    panel.xaxis.set_major_formatter(lambda value, _: _number(value))
     panel.tick_params(axis="x", labelsize=8.5)
     panel.tick_params(axis="y", length=0)
     _frame(panel, "#EEEEEE", ["top", "right", "left"], axis="x")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.6g}"
 
 
 def _ends(picture: Picture, feature: int, values: FloatArray, reach: FloatArray) -> tuple[float, float]:
