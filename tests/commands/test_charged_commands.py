@@ -129,6 +129,7 @@ def test_the_budget_is_drawn(fastlloyd: Command, here: Path) -> None:
     refused(fastlloyd("ledger", "show", "--figure", "budget.png"), "budget.png exists already")
     assert fastlloyd("ledger", "show", "--figure", "budget.png", "--force").code == 0
     refused(fastlloyd("ledger", "show", "--figure", "data.csv", "--force"), "is not a file of this kind")
+    refused(fastlloyd("ledger", "show", "--figure", "budget.jpg"), "budget.jpg does not end in .png")
     fastlloyd("ledger", "limit", "--dataset", "b", "--new", "--epsilon", "3", "--delta", "0")
     refused(fastlloyd("ledger", "show", "--figure", "other.png"), "draws one data set, and there are 2; say which")
     refused(fastlloyd("ledger", "show", "--dataset", "patient"), "did you mean 'patients'")

@@ -350,6 +350,13 @@ def test_a_picture_at_delta_0_has_the_sums_that_have_a_bound(
     assert (tmp_path / "year.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_limit_on_what_has_no_bound_says_so(pure: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    limit = ["ledger", "limit", str(pure), "--dataset", "patients", "--unit", "patient", "--delta", "1e-5", "--epsilon"]
+    for epsilon in ("3", "inf"):
+        assert run([*limit, epsilon]) == 0
+        assert "what is spent has no bound." in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("delta", ["1", "-1e-9", "nan", "inf"])
 def test_a_delta_that_is_none_is_refused(store: Path, delta: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ledger", "show", str(store), "--delta", delta]) == 2

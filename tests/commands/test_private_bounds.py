@@ -213,3 +213,14 @@ def test_if_the_second_stage_is_refused_what_was_spent_is_said(fastlloyd: Comman
     code, out, err = fastlloyd(*FIT, *RANGE, "--no-out")
     assert (code, out) == (2, "")
     assert err == ("Error: nobody can use these bounds; finding the bounds has spent epsilon 0.584 of 3, which stays spent\n")
+
+
+@pytest.mark.parametrize("command", [FIT, ESTIMATE, (*ESTIMATE, "--engine", "local:1")])
+def test_the_owner_hears_how_many_records_lie_outside_the_range(fastlloyd: Command, command: tuple[str, ...]) -> None:
+    outside = int((np.loadtxt("visits.csv", delimiter=",", skiprows=1) > 50).any(axis=1).sum())
+    code, _, err = fastlloyd(*command, "--range", "-1000:50")
+    assert code == 0, err
+    assert f"Note: {outside} of your records have values outside --range, which were clipped to it." in err
+    code, _, err = fastlloyd(*command, *RANGE)
+    assert code == 0, err
+    assert "outside --range" not in err

@@ -135,7 +135,7 @@ REFUSED = {
     "min-count of nan": ((*FIT, *PAPERS, "--min-count", "nan"), "min_count"),
     "min-count below 0": ((*FIT, *PAPERS, "--min-count=-1"), "min_count"),
     "cap of 0": (("fit", "data.csv", *BOUNDS, *K2, "--n-records", "0"), "n_records is 0"),
-    "none expected": ((*FIT, "--n-expected", "0"), "n_expected is 0"),
+    "none expected": ((*FIT, "--n-expected", "0"), "n_expected is 0; expected 1 or more, an honest guess"),
     "seed too large": ((*FIT, "--public-seed", "9" * 80), "seed"),
     "output exists": ((*FIT, "--out", "existing"), "existing"),
     "output is not ours": ((*FIT, "--out", "existing", "--force"), "mine.txt"),

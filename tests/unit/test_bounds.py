@@ -95,6 +95,9 @@ def test_one_interval_is_for_every_column(interval: tuple[float, float], d: int)
         ("age=0:1,bmi=low:high", "bounds of 'bmi': expected LO:HI"),
         ("age=0:1,bmi=0:1_0", "bounds of 'bmi': expected LO:HI"),
         ('"age=0:1', "no partner"),
+        ('"a, b"=0:1', "put double quotes around the whole item"),
+        ("a, b=0:1", "'a' is not NAME=LO:HI, such as age=0:120; if a name has a comma, put double quotes around"),
+        ("bounds.tml", "expected LO:HI, two numbers such as 0:120 or a file that ends in .toml, got 'bounds.tml'"),
         ("absent.toml", "absent.toml: there is no such file"),
     ],
 )

@@ -101,8 +101,17 @@ def test_bounds_by_name_need_every_column_and_a_frame() -> None:
     with pytest.raises(DataError, match="bounds are missing for 'sepal length'; every column needs them"):
         FastLloyd(3, **PUBLIC | {"bounds": some}).fit(FRAMES["polars"])
     for unnamed in (X, pd.DataFrame(X)):
-        with pytest.raises(DataError, match="X has no column names; pass a data frame"):
+        with pytest.raises(DataError, match="X has no column names; pass a data frame whose column names are text"):
             FastLloyd(3, **PUBLIC | {"bounds": BY_NAME}).fit(unnamed)
+
+
+@pytest.mark.parametrize("bounds", [BY_NAME, (0, 8)])
+def test_two_columns_of_one_name_are_refused(bounds: Any) -> None:
+    frame = FRAMES["pandas"].set_axis([NAMES[0], *NAMES[:3]], axis=1)
+    pa = pytest.importorskip("pyarrow")
+    for twice in (frame, pa.table([frame.iloc[:, j] for j in range(4)], names=list(frame.columns))):
+        with pytest.raises(DataError, match="X: 'sepal length' occurs 2 times; every column needs its own name"):
+            FastLloyd(3, **PUBLIC | {"bounds": bounds}).fit(twice)
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)

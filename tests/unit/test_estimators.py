@@ -3,6 +3,7 @@
 import inspect
 import json
 import pickle
+import re
 import traceback
 import warnings
 from collections.abc import Callable
@@ -251,6 +252,10 @@ def test_where_all_noise_rounds_to_zero_glloyd_is_lloyd() -> None:
         ({"delta": 0}, BudgetError, "delta is 0"),
         ({"bounds": ([8, 5, 7, 3], [4, 2, 1, 0])}, PlanError, "reversed"),
         ({"bounds": ([0, 0], [1, 1])}, PlanError, "bounds are not a pair"),
+        ({"bounds": ([0, 0, 0, 0], [8])}, PlanError, "bounds are not a pair (lower, upper) of numbers or arrays of length 4"),
+        ({"bounds": ("0", "8")}, PlanError, "bounds are not a pair"),
+        ({"bounds": "08"}, PlanError, "bounds are not a pair"),
+        ({"bounds": (["0", "0", "0", "0"], 8)}, PlanError, "bounds are not a pair"),
         ({"bounds": (0, 0)}, PlanError, "are equal"),
         ({"bounds": 3}, PlanError, "bounds are not a pair"),
         ({"n_records": 149}, DataError, "more records than the cap of 149"),
@@ -269,7 +274,7 @@ def test_where_all_noise_rounds_to_zero_glloyd_is_lloyd() -> None:
     ],
 )
 def test_nonsense_is_refused_with_the_name_of_the_parameter(given: dict[str, Any], error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=words.replace("(", r"\(")) as caught:
+    with pytest.raises(error, match=re.escape(words)) as caught:
         FastLloyd(**{"n_clusters": 3} | PUBLIC | given).fit(X)
     assert isinstance(caught.value, ValueError)
     assert isinstance(caught.value, FastLloydError)

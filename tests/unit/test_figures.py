@@ -1,13 +1,18 @@
 """The picture: a valid PNG for every shape of result; the records decide nothing in it."""
 
+import itertools
 import struct
 import subprocess
 import sys
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from fastlloyd.errors import OutputError
 from fastlloyd.reports import pictures
@@ -67,7 +72,6 @@ def test_the_same_result_gives_the_same_picture() -> None:
 def _texts(monkeypatch: pytest.MonkeyPatch, picture: Picture) -> str:
     """All that is written in a picture, and its metadata."""
     from matplotlib.figure import Figure
-    from matplotlib.text import Text
 
     seen: list[str] = []
 
@@ -89,6 +93,48 @@ def test_a_picture_with_records_or_without_noise_says_that_it_is_not_private(mon
     assert _texts(monkeypatch, _picture(2, 3, private=False)).count("NOT PRIVATE") == 2
     assert _texts(monkeypatch, _picture(2, 3, covered=False)).count("NOT PRIVATE") == 2
     assert "NOT PRIVATE" not in _texts(monkeypatch, _picture(2, 3))
+
+
+def _written(text: Text) -> Bbox:
+    """Where a text stands, without the empty lines above it."""
+    box, lines = text.get_window_extent(), text.get_text().split("\n")
+    return Bbox.from_extents(box.x0, box.y0, box.x1, box.y1 - box.height * lines.count("") / len(lines))
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("changes", [{"records": True}, {"private": False}, {"covered": False}], ids=repr)
+def test_that_a_picture_is_not_private_is_written_beside_nothing_else(d: int, changes: dict[str, Any]) -> None:
+    """Where the title is long and the numbers on the axes leave little room."""
+    if "records" in changes:
+        changes = {"records": np.full((1, d), 4e5)}
+    wide: dict[str, Any] = {"centre": np.full(d, 5e5), "half_widths": np.full(d, 5e5), "centroids": np.full((3, d), 4e5)}
+    title = "momentlloyd, 100 clusters, \u03b5 = 0.4767, \u03b4 = 1.7e-06"
+    figure = figure_of(_picture(d, 3, title=title, **wide, **changes))
+    figure.draw_without_rendering()
+    texts = [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
+    warning = next(text for text in texts if "NOT PRIVATE" in text.get_text())
+    box = warning.get_window_extent()
+    assert figure.bbox.containsx(box.x0)
+    assert figure.bbox.containsx(box.x1)
+    assert figure.bbox.containsy(box.y1)
+    assert not [text.get_text() for text in texts if text is not warning and box.overlaps(_written(text))]
+
+
+@pytest.mark.parametrize("d", [3, 8])
+@pytest.mark.parametrize("size", [1e-4, 1.0, 3e3, 2e5, 1e6, -4e2, 1e9])
+def test_numbers_below_a_panel_do_not_touch(d: int, size: float) -> None:
+    drawn = _picture(d, 3)
+    larger = {"centroids": drawn.centroids * size, "errors": drawn.errors * abs(size)}
+    domain = {"centre": drawn.centre * size, "half_widths": drawn.half_widths * abs(size)}
+    figure = figure_of(msgspec.structs.replace(drawn, **domain, **larger))
+    figure.draw_without_rendering()
+    boxes = []
+    for ax in figure.axes:
+        low, high = ax.get_xlim()
+        ticks = zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)
+        boxes += [label.get_window_extent() for tick, label in ticks if low <= tick <= high]
+    assert len(boxes) >= d
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
 def test_every_cluster_is_numbered_and_the_axes_name_the_features(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -275,7 +275,7 @@ def test_sums_are_listed_for_whom_there_are_limits_and_runs() -> None:
 def test_a_name_of_persons_unlike_those_known_is_a_slip_unless_it_is_new() -> None:
     now = of_costs(PATIENTS)
     households = run_cost(mechanism(persons=Persons(name="household")))
-    with pytest.raises(BudgetError, match=r"'household' is unknown.*for other persons, say --new-unit"):
+    with pytest.raises(BudgetError, match=r"'household' is unknown.*--unit-name \(in .*for other persons, say --new-unit"):
         check_names(DataSet(name="patients"), households, now)
     for dataset, run in ((DataSet(name="patients", is_new_unit=True), households), (DataSet(name="patients"), RECORDS)):
         check_names(dataset, run, now)

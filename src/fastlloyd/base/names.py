@@ -61,7 +61,10 @@ def split_list(text: str) -> list[str]:
     try:
         return [item.strip() for row in csv.reader([text], skipinitialspace=True, strict=True) for item in row]
     except csv.Error:
-        raise DataError(f"{text!r} cannot be split at its commas; a quotation mark has no partner") from None
+        raise DataError(
+            f"{text!r} cannot be split at its commas; a quotation mark has no partner, or stands around a part of an item: "
+            "if a name has a comma, put double quotes around the whole item"
+        ) from None
 
 
 def choose(kind: type[E], value: str | E, field: str) -> E:

@@ -127,8 +127,8 @@ Delta = Annotated[float | None, in_privacy(help="Default: 1 / (100 n-records).",
 NRecords = Annotated[
     str | None,
     in_privacy(
-        help="Public cap on the number of records, or of persons. from-data: their number, NOT PRIVATE (plan new: the sum "
-        "of caps).",
+        help="Public cap on the number of records, or of persons (plan new: by default the sum of the clients' caps). "
+        "from-data: their number, NOT PRIVATE.",
         metavar="N|from-data",
     ),
 ]

@@ -118,7 +118,9 @@ def find(first: BoundsMechanism, records: Records, outside: str, workers: "Engin
     """Look for bounds in the records; values outside the outer range are clipped, or refused. Spends what it says."""
     X = on_grid(records, first.domain, outside)
     with persons.answering(first, records, X) or engines.answering(records, X, outside, workers) as answering:
-        return release(first, answering, SystemNoise(), drawing)
+        found = release(first, answering, SystemNoise(), drawing)
+    screen.beyond_range(X.n_outside)
+    return found
 
 
 class Narrowed(NamedTuple):

@@ -60,6 +60,11 @@ def clipped(n: int, say: Callable[[str], None] = on_stderr) -> None:
     _tell_owner(n, "values outside the bounds, which were clipped", say)
 
 
+def beyond_range(n: int) -> None:
+    """Tell the owner how many records lie outside the range in which bounds were looked for."""
+    _tell_owner(n, "values outside --range, which were clipped to it", on_stderr)
+
+
 def _tell_owner(n: int, what: str, say: Callable[[str], None]) -> None:
     """Say on the owner's screen only how many records have something, if any has."""
     if n:

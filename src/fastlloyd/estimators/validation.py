@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import assert_all_finite, validate_data
 
+from fastlloyd.base.names import refuse_repeated
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.mechanisms.engines.collections import is_collection, sample
 
@@ -29,6 +30,7 @@ def validate_records(
     many records there must be. Raises what scikit-learn raises, but DataError where that would show a value of X.
     """
     _refuse_without_cells(X)
+    _refuse_repeated_names(X)
     _refuse_dates(X)
     refused = ""
     finite = ensure_all_finite or not (type(X) is np.ndarray and X.dtype in (np.float32, np.float64))
@@ -104,6 +106,13 @@ def _refuse_without_cells(X: Any) -> None:
         raise DataError("X is a LazyFrame of Polars, which holds no records before it is collected: pass X.collect()")
     if np.ma.is_masked(X):
         raise DataError("X has masked entries; remove these records or fill the values in")
+
+
+def _refuse_repeated_names(X: Any) -> None:
+    """Bounds by name, and names to compare at `predict`, need columns that are told apart; DataError says which are not."""
+    names = getattr(X, "column_names", getattr(X, "columns", ()))
+    if isinstance(names, Iterable):
+        refuse_repeated(list(names), "X")
 
 
 def _refuse_dates(X: Any) -> None:

@@ -63,7 +63,9 @@ def check_names(dataset: DataSet, cost: PlannedCost, *histories: History) -> Non
     units = sorted({unit for history in histories for unit in _units_of(history, dataset.name)})
     if isinstance(cost, PersonRunCost) and units and cost.unit not in units and not dataset.is_new_unit:
         known_as = unknown_name(cost.unit, units)
-        raise BudgetError(f"unit {known_as}: correct the name (in Python, unit=...) or, for other persons, say --new-unit")
+        raise BudgetError(
+            f"unit {known_as}: correct the name, --unit-name (in Python, unit=...) or, for other persons, say --new-unit"
+        )
 
 
 def _units_of(history: History, dataset: str) -> set[str]:

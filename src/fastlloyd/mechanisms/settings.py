@@ -237,9 +237,13 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
 
 
 def check_expected(n_expected: int | None, n_records: int, persons: Persons | None = None) -> None:
-    """Refuse a guess above the cap that stands beside it; the cap, which may have been taken from the data, is not shown."""
-    if n_expected is not None and n_expected > n_records:
+    """Refuse a guess below 1 or above the cap beside it; the cap, which may have been taken from the data, is not shown."""
+    if n_expected is None:
+        return
+    many = unit(persons).many
+    if n_expected < 1:
+        raise PlanError(f"n_expected is {n_expected}; expected 1 or more, an honest guess of the number of {many}")
+    if n_expected > n_records:
         raise PlanError(
-            f"n_expected is {n_expected}, above n_records, the cap on the number of {unit(persons).many}; expect fewer, or "
-            "raise the cap"
+            f"n_expected is {n_expected}, above n_records, the cap on the number of {many}; expect fewer, or raise the cap"
         )

@@ -132,7 +132,10 @@ class Status(enum.Enum):
 
 SENTENCES = {
     Status.MOVING: "the centroid may still be moving, or its records may form several groups, farther away than ± says",
-    Status.FEW: f"the noisy count is below {FEW} standard errors, so the cluster may have few records or none; ignore its ±",
+    Status.FEW: (
+        f"the noisy count, alone or weighed with the others, is below {FEW} standard errors, so the cluster may have few "
+        "records or none; ignore its ±"
+    ),
 }
 
 

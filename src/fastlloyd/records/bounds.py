@@ -92,7 +92,10 @@ def given_bounds(
     """
     if isinstance(bounds, Mapping):
         if columns is None:
-            raise DataError("bounds are given by column name, but X has no column names; pass a data frame, or (lower, upper)")
+            raise DataError(
+                "bounds are given by column name, but X has no column names; pass a data frame whose column names are text, or "
+                "(lower, upper)"
+            )
         _check_names(bounds, columns)
         pairs = [_pair(bounds[name], 1, f"bounds of {name!r} are") for name in columns]
         lower, upper = np.concatenate(pairs, axis=1)
@@ -107,10 +110,18 @@ def given_bounds(
 
 def _pair(ends: Any, length: int, what: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     with suppress(TypeError, ValueError):
-        lower, upper = (np.asarray(end, dtype=np.float64) for end in ends)
-        return np.broadcast_to(lower, (length,)), np.broadcast_to(upper, (length,))
+        lower, upper = (_ends(end, length) for end in ends)
+        return lower, upper
     arrays = f" or arrays of length {length}, the number of features of X" if length > 1 else ""
     raise PlanError(f"{what} not a pair (lower, upper) of numbers{arrays}")
+
+
+def _ends(given: Any, length: int) -> npt.NDArray[np.float64]:
+    """One number for all features, or one for each. Raises ValueError or TypeError for anything else, and for text."""
+    ends = np.asarray(given)
+    if ends.dtype.kind in "SU" or ends.shape not in ((), (length,)):
+        raise ValueError
+    return np.broadcast_to(np.asarray(given, dtype=np.float64), (length,))
 
 
 def _check_names(given: Mapping[str, object], columns: Sequence[str], others: Sequence[str] = ()) -> None:
@@ -133,8 +144,15 @@ def _stated(text: str, columns: Sequence[str]) -> dict[str, _Interval]:
     if text.lower().endswith(".toml"):
         return _bounds_in_toml(text, columns)
     if "=" not in text:
-        return dict.fromkeys(columns, _interval(text, "every column"))
-    pairs = [item.rpartition("=") for item in split_list(text)]
+        return dict.fromkeys(columns, _interval(text, "every column", " or a file that ends in .toml,"))
+    items = split_list(text)
+    for item in items:
+        if "=" not in item:
+            raise DataError(
+                f"bounds: {item!r} is not NAME=LO:HI, such as age=0:120; if a name has a comma, put double quotes around the "
+                "whole item, or use a TOML file"
+            )
+    pairs = [item.rpartition("=") for item in items]
     refuse_repeated([name.strip() for name, _, _ in pairs], f"bounds {text!r}")
     return {name.strip(): _interval(interval, repr(name.strip())) for name, _, interval in pairs}
 
@@ -166,11 +184,11 @@ def _interval_in_toml(ends: object, where: str) -> _Interval:
     raise DataError(f"bounds of {where}: expected two numbers, [lo, hi] or {{lower = lo, upper = hi}}")
 
 
-def _interval(text: str, where: str) -> _Interval:
+def _interval(text: str, where: str, or_else: str = ",") -> _Interval:
     with suppress(ValueError):
         lower, upper = floats(text.split(":"))
         return lower, upper
-    raise DataError(f"bounds of {where}: expected LO:HI, two numbers such as 0:120, got {text!r}")
+    raise DataError(f"bounds of {where}: expected LO:HI, two numbers such as 0:120{or_else} got {text!r}")
 
 
 def _check_interval(name: str, lower: float, upper: float) -> None:

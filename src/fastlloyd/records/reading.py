@@ -41,6 +41,8 @@ def open_records(
     `unit` is the column of the ids, which tells whose the records are (`ids.Ids`); it is no feature.
     """
     source = os.fspath(path)
+    if isinstance(columns, str):  # whose letters may be names of columns too
+        raise DataError(f"the chosen columns are the text {columns!r}; pass a list of names, such as [{columns!r}]")
     if source == STANDARD_INPUT:
         return RecordFile(DelimitedFile("/dev/stdin", columns, missing, unit), "/dev/stdin", missing, unit=unit)
     states = files.find(source)

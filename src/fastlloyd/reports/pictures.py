@@ -41,6 +41,7 @@ MAX_PANELS = 8
 PANEL, BESIDE = 1.5, 1.0  # inches: width of a panel, of what stands on the left
 LEAST_WIDTH, ABOVE = 8.0, 1.75
 NAME = 20  # characters of a feature's name that fit above a panel
+LETTERS = 19  # so many characters of numbers fit below a panel, in some three numbers
 LEAST, MOST = 25.0, 100.0  # square points of a mark
 ROOM = 0.1  # of the range of a panel, on both sides
 WALL = "wall"  # what a line at a bound is called
@@ -271,9 +272,9 @@ def _write_titles(ax: "Axes", picture: Picture) -> None:
         caption += "; hollow: not settled, error unknown"
     ax.annotate(caption, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points", fontsize=9.5, color="#444444")
     if warning := caution(picture):
-        ax.annotate(
-            warning, (1, 1), (0, 27), xycoords="axes fraction", textcoords="offset points",
-            fontsize=9.5, fontweight="bold", color="#B00020", ha="right",
+        ax.annotate(  # on the line above the title, which takes as much room as it needs
+            warning, (0, 1), (0, 46), xycoords="axes fraction", textcoords="offset points",
+            fontsize=9.5, fontweight="bold", color="#B00020",
         )  # fmt: skip
 
 
@@ -356,11 +357,16 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int, order: IntArray) 
     for wall in picture.centre[feature] + picture.half_widths[feature] * np.array([-1.0, 1.0]):
         if low <= wall <= high:
             panel.axvline(float(wall), color="#888888", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, gid=WALL)
-    panel.xaxis.set_major_locator(MaxNLocator(nbins=3, prune=None))
-    panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    longest = max(len(_number(tick)) for tick in MaxNLocator(nbins=3).tick_values(low, high))
+    panel.xaxis.set_major_locator(MaxNLocator(nbins=min(3, max(1, LETTERS // longest))))
+    panel.xaxis.set_major_formatter(lambda value, _: _number(value))
     panel.tick_params(axis="x", labelsize=8.5)
     panel.tick_params(axis="y", length=0)
     _frame(panel, "#EEEEEE", ["top", "right", "left"], axis="x")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.6g}"
 
 
 def _ends(picture: Picture, feature: int, values: FloatArray, reach: FloatArray) -> tuple[float, float]:
@@ -393,9 +399,10 @@ def _write_profiles_titles(figure: "Figure", picture: Picture, n_shown: int) -> 
     if hidden := len(picture.features) - n_shown:
         said[0] = f"the {n_shown} features in which clusters differ most, of {n_shown + hidden}"
     left: dict[str, Any] = {"x": 0.012, "ha": "left"}
-    figure.suptitle(plain(picture.title), fontsize=13, fontweight="bold", **left)
-    if warning := caution(picture):
-        figure.text(0.99, 0.985, warning, fontsize=9.5, fontweight="bold", color="#B00020", ha="right", va="top")
+    warning = caution(picture)
+    figure.suptitle(("\n" if warning else "") + plain(picture.title), fontsize=13, fontweight="bold", **left)
+    if warning:  # on the line above the title, which takes as much room as it needs
+        figure.text(y=0.97, s=warning, fontsize=9.5, fontweight="bold", color="#B00020", va="top", **left)
     figure.supxlabel("; ".join(said).capitalize() + ".", fontsize=9, color="#444444", **left)
 
 

@@ -115,9 +115,10 @@ def test_what_the_columns_that_are_not_chosen_hold_does_not_matter(folder: Path,
         (["x1", "x3"], "there is no column 'x3'"),
         (["x1", "x1"], "'x1' occurs 2 times"),
         ([], "no columns are chosen; there are 'x1', 'x2'"),
+        ("x1", "the chosen columns are the text 'x1'; pass a list of names, such as ['x1']"),
     ],
 )
-def test_columns_that_are_not_there_are_refused_at_the_door(folder: Path, kind: str, columns: list[str], what: str) -> None:
+def test_columns_that_are_not_there_are_refused_at_the_door(folder: Path, kind: str, columns: Sequence[str], what: str) -> None:
     path = written(folder, kind, np.ones((2, 2)))
     sentence = refusal(lambda: open_records(path, columns))
     assert what in sentence

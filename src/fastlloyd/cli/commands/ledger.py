@@ -185,7 +185,7 @@ def show(
     if delta is not None and not 0 <= delta < 1:
         raise BudgetError(f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)")
     if figure is not None:
-        check_file(figure, heading=PNG, force=force)
+        _check_figure(figure, force=force)
     if file is None and not HoldersLedger(path).is_there():
         typer.echo(f"There is no ledger {path} yet: no run has named a data set.")
         return
@@ -206,6 +206,13 @@ def show(
         typer.echo(f"No run was joined from {path}, and no limit is set.")
     if figure is not None and not json:
         typer.echo(f"Drawn in {figure}.")
+
+
+def _check_figure(figure: Path, *, force: bool) -> None:
+    """Refuse a file that cannot be made, or that no viewer would take for what it is. Raises OutputError."""
+    check_file(figure, heading=PNG, force=force)
+    if figure.suffix.lower() != ".png":
+        raise OutputError(f"{figure} does not end in .png, and the picture is a PNG; choose another name")
 
 
 def verify(file: LedgerFile = None, json: Json = False) -> None:
@@ -269,13 +276,12 @@ def _say_limit(one: "Account", event: "Limit", *, is_lifted: bool) -> None:
     from fastlloyd.cli import accounts as shown
 
     whom = "" if event.speaks_of is None else f" for {event.speaks_of}"
-    spent = rounded_up(one.epsilon) if math.isfinite(one.epsilon) else "no bounded epsilon"
+    spent = f"{rounded_up(one.epsilon)} is spent" if math.isfinite(one.epsilon) else "what is spent has no bound"
     if is_lifted:
-        typer.echo(f"Data set {one.dataset!r} has no limit{whom} any more. At delta {delta_up(event.delta)}, {spent} is spent.")
+        typer.echo(f"Data set {one.dataset!r} has no limit{whom} any more. At delta {delta_up(event.delta)}, {spent}.")
     else:
         typer.echo(
-            f"Data set {one.dataset!r} has the limit epsilon {event.epsilon:g} at delta {delta_up(event.delta)}{whom}; {spent} "
-            "is spent."
+            f"Data set {one.dataset!r} has the limit epsilon {event.epsilon:g} at delta {delta_up(event.delta)}{whom}; {spent}."
         )
         if not one.left and not one.left_pure:
             typer.echo("Nothing is left: no further run will be allowed.")
