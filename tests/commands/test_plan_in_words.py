@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from fastlloyd.cli.failures import run
-from fastlloyd.federation.admission import reserve
+from fastlloyd.federation.admission import DataSet, reserve
 from fastlloyd.federation.fingerprint import Fingerprint
+from fastlloyd.federation.holder import HoldersLedger
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.events import LimitSet
@@ -88,6 +89,35 @@ def test_the_readers_own_ledger_says_what_was_spent_before(capsys: pytest.Captur
     other = said(capsys, "plan", "explain", "next.toml", "--store", path, "--dataset", "others")
     assert "By this store, 0 runs on the data set 'others' spent epsilon 0 at delta 1e-06" in other
     assert "With the run of this plan it is epsilon 1. There is no limit." in other
+
+
+def test_a_data_set_that_is_misspelt_is_said_to_be_unknown_and_has_no_run_that_counts_on_another(
+    capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    assert run([*NEW, *TWO]) == 0
+    plan = Plan.from_toml((here / "plan.toml").read_text())
+    with new_store(here) as store:
+        path = str(store.path)
+        asked = ("plan", "explain", "plan.toml", "--store", path, "--dataset", "patiens")
+        assert "is unknown" not in said(capsys, *asked)
+        store.append([reserve(store.history, plan, client="clinic-a", dataset="patients", fingerprint=Fingerprint(bytes(32)))])
+    assert said(capsys, *asked).endswith(
+        "\nData set 'patiens' is unknown (did you mean 'patients'?); there are 'patients'. By this store, 0 runs on the data "
+        "set 'patiens' spent epsilon 0 at delta 1e-06, for one record added or removed. The run of this plan is counted on "
+        "'patients'.\n"
+    )
+
+
+def test_a_ledger_knows_the_run_of_a_plan_that_a_client_joined(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    assert run([*NEW, *TWO]) == 0
+    plan, ledger = Plan.from_toml((here / "plan.toml").read_text()), HoldersLedger(here / "own.store")
+    with new_store(here) as store:
+        begun = reserve(store.history, plan, client="clinic-a", dataset="patients", fingerprint=Fingerprint(bytes(32)))
+        ledger.enter(DataSet(name="patients"), store, begun, begun.run_id)
+    assert said(capsys, "plan", "explain", "plan.toml", "--store", "own.store", "--dataset", "patients").endswith(
+        "\nBy this ledger, 1 run on the data set 'patients' spent epsilon 1 at delta 1e-06, for one record added or removed. "
+        "The run of this plan is among them.\n"
+    )
 
 
 def test_asking_whose_ledger_without_which_data_set_is_refused(capsys: pytest.CaptureFixture[str], here: Path) -> None:

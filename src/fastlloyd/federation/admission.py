@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from fastlloyd.base.names import NAME, unknown_name
+from fastlloyd.base.names import NAME, listing, unknown_name
 from fastlloyd.base.precision import delta_up, rounded_up
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import BudgetError
@@ -32,7 +32,7 @@ from fastlloyd.federation.ledger import (
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store.costs import PersonRunCost, PlannedCost
-from fastlloyd.federation.store.events import Limit, PersonRunReserved, RunReserved
+from fastlloyd.federation.store.events import Limit, PersonRunReserved, Role, RunReserved
 from fastlloyd.federation.store.history import History
 
 
@@ -128,10 +128,17 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
     speaks_of = _of_plan(history, dataset, cost)
     one = account(history, dataset, speaks_of=speaks_of)
     delta, limit = one.delta or plan.mechanism.delta, finite(one.limit)
-    said = f"By this store, {len(one.runs)} run{'' if len(one.runs) == 1 else 's'} on the data set {dataset!r} spent epsilon "
+    known, by = known_datasets(history), "ledger" if history.role is Role.HOLDER else "store"
+    said = f"Data set {unknown_name(dataset, known)}. " if known and dataset not in known else ""
+    said += f"By this {by}, {len(one.runs)} run{'' if len(one.runs) == 1 else 's'} on the data set {dataset!r} spent epsilon "
     said += f"{rounded_up(one.spent.epsilon(delta))} at delta {delta_up(delta)}, for {one.asked}."
-    if bytes.fromhex(plan.run_id) in history.runs:
+    counted_on = {
+        run.reserved.dataset for run in history.runs.values() if run.reserved and run.reserved.plan_digest == plan.digest
+    }
+    if dataset in counted_on:
         return f"{said} The run of this plan is among them."
+    if counted_on:
+        return f"{said} The run of this plan is counted on {listing(sorted(counted_on))}."
     together = _together([*counted_of(one.runs, {}), whole(cost)], speaks_of).epsilon(delta)
     said += f" With the run of this plan it is epsilon {rounded_up(together)}."
     if limit is None:

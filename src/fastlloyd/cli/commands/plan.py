@@ -64,8 +64,8 @@ SpentStore = Annotated[
     Path | None,
     in_privacy(
         "--store",
-        help="Your store, or the identity it belongs to: says what runs spent on your records before.",
-        metavar="STORE",
+        help="Your ledger, or your store or the identity it belongs to: says what runs spent on your records before.",
+        metavar="FILE",
     ),
 ]
 SpentOn = Annotated[str | None, in_privacy("--dataset", help="Name of your data set, with --store.", metavar="NAME")]
