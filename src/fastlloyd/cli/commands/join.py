@@ -324,7 +324,7 @@ def _take_part(party: "DurableClient", client: _Client, mine: "OwnRecords") -> "
             connected.run if beside is None else partial(beside.accompany, connected.run, stop),
             stop,
             lambda: party.session.progress,
-            lambda: f"{network.seconds_left(party.timeout)}; {connected.meter}",
+            lambda: f"{network.gives_up_in(party.timeout)}; {connected.meter}",
         )
     except (DataError, EngineError) as error:
         raise type(error)(
