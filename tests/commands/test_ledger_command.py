@@ -320,6 +320,7 @@ def test_at_delta_0_gaussian_noise_has_no_bound(
     """is_known : that nothing is left."""
     with_gaussian_noise(pure)
     assert run(["ledger", "limit", str(pure), "--dataset", "patients", "--epsilon", epsilon, "--delta", delta]) == 0
+    assert ("what is spent has no bound." in capsys.readouterr().out) == (delta == "0")
     text = shown(pure, capsys, "--delta", "0")
     spent, at, _, left = row(text)[3:]
     assert (spent, at, left) == ("no bound", "0", "0" if is_known else "")

@@ -98,7 +98,7 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
         if not any(None in cost.under(asked) for cost in costs):
             return (
                 f"{told}, and a run before did not protect every {asked.unit} as a whole: what it cost one has no bound, so "
-                "the limit holds no further run; lift it with fastlloyd ledger limit --epsilon inf"
+                f"the limit holds no further run; lift it with {_lifting(limit, asked)}"
             )
         return (
             f"{told}, and this run does not protect every {asked.unit} as a whole: what it costs one has no bound; protect all "
@@ -112,6 +112,12 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
             "fastlloyd ledger limit"
         )
     alone = _together([*map(whole, costs)], speaks_of or (before.asked if before.runs else None))
+    if limit.delta == 0 and not after.is_pure:
+        whose = "this run has" if not alone.is_pure else "a run before had"
+        return (
+            f"{told}, and {whose} Gaussian noise, which has no bound at delta 0; plan all runs with Laplace noise (sulloyd) "
+            "or set a limit at a larger delta with fastlloyd ledger limit"
+        )
     spent, needed, together = (rounded_up(each.epsilon(limit.delta)) for each in (before.spent, alone, after))
     said = (
         f"{told}, of which {spent} is spent or reserved; this run needs {needed}, which together makes {together}: plan a run "
@@ -120,6 +126,14 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
     if after.epsilon(limit.delta) <= limit.epsilon:
         said += "; about a millionth of a limit's delta is set aside for the noise that clients add in shares"
     return said
+
+
+def _lifting(limit: Limit, asked: Neighbours) -> str:
+    """The command that lifts a limit for persons."""
+    said = f"fastlloyd ledger limit --dataset {limit.dataset} --unit {asked.unit}"
+    said += "" if asked.max_clients == 1 else f" --max-clients-per-person {asked.max_clients}"
+    said += "" if asked.adds else f" --neighboring-relation {asked.relation.value}"
+    return f"{said} --epsilon inf --delta {delta_up(limit.delta)}"
 
 
 def outlook(history: History, dataset: str, plan: Plan) -> str:

@@ -269,13 +269,12 @@ def _say_limit(one: "Account", event: "Limit", *, is_lifted: bool) -> None:
     from fastlloyd.cli import accounts as shown
 
     whom = "" if event.speaks_of is None else f" for {event.speaks_of}"
-    spent = rounded_up(one.epsilon) if math.isfinite(one.epsilon) else "no bounded epsilon"
+    spent = f"{rounded_up(one.epsilon)} is spent" if math.isfinite(one.epsilon) else "what is spent has no bound"
     if is_lifted:
-        typer.echo(f"Data set {one.dataset!r} has no limit{whom} any more. At delta {delta_up(event.delta)}, {spent} is spent.")
+        typer.echo(f"Data set {one.dataset!r} has no limit{whom} any more. At delta {delta_up(event.delta)}, {spent}.")
     else:
         typer.echo(
-            f"Data set {one.dataset!r} has the limit epsilon {event.epsilon:g} at delta {delta_up(event.delta)}{whom}; {spent} "
-            "is spent."
+            f"Data set {one.dataset!r} has the limit epsilon {event.epsilon:g} at delta {delta_up(event.delta)}{whom}; {spent}."
         )
         if not one.left and not one.left_pure:
             typer.echo("Nothing is left: no further run will be allowed.")
