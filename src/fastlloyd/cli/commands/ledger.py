@@ -307,7 +307,8 @@ def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = 
         print_json({"run_id": run, "released": list(end.released), "charged": list(charged)})
     else:
         typer.echo(
-            f"Run {run} is given up: {len(end.released)} exchanges are released, {len(charged)} had been charged and stay so."
+            f"Run {run} is given up. Rounds released: {len(end.released)}; rounds that were charged before, and "
+            f"stay so: {len(charged)}."
         )
 
 
