@@ -8,7 +8,7 @@ import pytest
 from fastlloyd.cli.failures import run
 from fastlloyd.federation.admission import DataSet, reserve
 from fastlloyd.federation.fingerprint import Fingerprint
-from fastlloyd.federation.holder import HoldersLedger
+from fastlloyd.federation.holder import VARIABLE, HoldersLedger
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.events import LimitSet
@@ -108,13 +108,22 @@ def test_a_data_set_that_is_misspelt_is_said_to_be_unknown_and_has_no_run_that_c
     )
 
 
-def test_a_ledger_knows_the_run_of_a_plan_that_a_client_joined(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+def test_the_ledger_knows_the_run_of_a_plan_that_a_client_joined(
+    capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(here / "none.store"))
     assert run([*NEW, *TWO]) == 0
     plan, ledger = Plan.from_toml((here / "plan.toml").read_text()), HoldersLedger(here / "own.store")
     with new_store(here) as store:
         begun = reserve(store.history, plan, client="clinic-a", dataset="patients", fingerprint=Fingerprint(bytes(32)))
         ledger.enter(DataSet(name="patients"), store, begun, begun.run_id)
-    assert said(capsys, "plan", "explain", "plan.toml", "--store", "own.store", "--dataset", "patients").endswith(
+    asked = ("plan", "explain", "plan.toml", "--dataset", "patients")
+    assert f"There is no ledger {here / 'none.store'} yet. By this ledger, 0 runs on" in said(capsys, *asked)
+    assert not (here / "none.store").exists()
+    monkeypatch.setenv(VARIABLE, str(ledger.path))
+    counted = said(capsys, *asked)
+    assert counted == said(capsys, *asked, "--store", "own.store")
+    assert counted.endswith(
         "\nBy this ledger, 1 run on the data set 'patients' spent epsilon 1 at delta 1e-06, for one record added or removed. "
         "The run of this plan is among them.\n"
     )
@@ -124,8 +133,7 @@ def test_asking_whose_ledger_without_which_data_set_is_refused(capsys: pytest.Ca
     assert run([*NEW, *TWO]) == 0
     Store.create(here / "hub.store", role=Role.SERVER, identity=OWNER).close()
     for arguments, reason in (
-        (["explain", "plan.toml", "--store", "x.store"], "--store and --dataset go together"),
-        (["explain", "plan.toml", "--dataset", "patients"], "--store and --dataset go together"),
+        (["explain", "plan.toml", "--store", "x.store"], "--store needs --dataset NAME"),
         (["explain", "plan.toml", "--store", "x.store", "--dataset", "patients"], "there is no store"),
         (["explain", "plan.toml", "--store", "hub.store", "--dataset", "patients"], "is the store of a server"),
         (["explain", "plan.toml", "--store", "hub.store", "--dataset", "two words"], "dataset is 'two words'"),
