@@ -16,13 +16,14 @@ from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import StateError
 from fastlloyd.federation.admission import reserve
 from fastlloyd.federation.fingerprint import Fingerprint
-from fastlloyd.federation.ledger import account, run_cost
+from fastlloyd.federation.ledger import account, accounts, run_cost
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store import Role, Store, read
 from fastlloyd.federation.store.costs import Cost
 from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome, UnitLimitSet
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.reports import budget
 from federation import make_plan
 from stores import ADD, ADDED, OWNER, REPLACE, cost, earlier, new_store, pure_cost, reserved, reserved_as, run_id
 
@@ -348,6 +349,8 @@ def test_a_picture_at_delta_0_has_the_sums_that_have_a_bound(
     text = shown(pure, capsys, "--delta", "0", "--figure", str(tmp_path / "year.png"))
     assert "no bound is known, for a run did not protect every patient as a whole." in text
     assert "Gaussian noise" not in text
+    labels = [budget.line_of(one, 0, 1).label for one in accounts(read(pure)[0].history)]
+    assert labels == ["one record added or removed", "one patient added or removed: no bound"]
     assert (tmp_path / "year.png").read_bytes().startswith(b"\x89PNG")
 
 
