@@ -105,6 +105,22 @@ def test_the_first_limit_of_a_store_is_of_a_new_data_set(tmp_path: Path, capsys:
     assert run([*limit, "--new"]) == 0
 
 
+def test_a_limit_for_persons_of_another_name_is_a_slip_unless_they_are_new(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit = ["ledger", "limit", str(store), "--dataset", "patients", "--epsilon", "9", "--delta", "1e-6"]
+    assert run([*limit, "--unit", "patient"]) == 0
+    before = read(store)[0].position
+    for arguments, reason in (
+        (["--unit", "pateint"], "unit 'pateint' is unknown (did you mean 'patient'?); there are 'patient': correct the name"),
+        (["--new-unit"], "--new-unit is about persons; say how they are called with --unit NAME"),
+    ):
+        assert run([*limit, *arguments]) == 2
+        assert reason in " ".join(capsys.readouterr().err.split())
+    assert read(store)[0].position == before
+    assert run([*limit, "--unit", "doctor", "--new-unit"]) == 0
+
+
 def test_a_limit_below_what_is_spent_is_taken_and_stops_further_runs(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["ledger", "limit", str(store), "--dataset", "patients", "--delta", "1e-6", "--epsilon"]
     assert run([*arguments, "0.5"]) == 0

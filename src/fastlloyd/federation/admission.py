@@ -60,9 +60,15 @@ def check_names(dataset: DataSet, cost: PlannedCost, *histories: History) -> Non
             f"data set {unknown_name(dataset.name, known)}: correct the name or, for other records, say --new-dataset "
             "(in Python, fastlloyd.dataset(..., new=True))"
         )
-    units = sorted({unit for history in histories for unit in _units_of(history, dataset.name)})
-    if isinstance(cost, PersonRunCost) and units and cost.unit not in units and not dataset.is_new_unit:
-        known_as = unknown_name(cost.unit, units)
+    if isinstance(cost, PersonRunCost) and not dataset.is_new_unit:
+        check_known_unit(dataset.name, cost.unit, *histories)
+
+
+def check_known_unit(dataset: str, unit: str, *histories: History) -> None:
+    """Raise BudgetError if the persons of a data set are known by other names only: a slip would count none of their runs."""
+    units = sorted({known for history in histories for known in _units_of(history, dataset)})
+    if units and unit not in units:
+        known_as = unknown_name(unit, units)
         raise BudgetError(f"unit {known_as}: correct the name (in Python, unit=...) or, for other persons, say --new-unit")
 
 
