@@ -356,5 +356,5 @@ def _transport(plan: Plan) -> str:
         said = f"{least} to {most} from each client and as many back, {sum(payloads)} in all {len(payloads)} rounds"
     if boxes := [n + TAG_BYTES for number in range(m.n_rounds) if (n := m.travelling_bytes(number))]:
         said += f"; between rounds the sealed parameters of the next, up to {max(boxes)}"
-    end = ", less for the loss." if m.n_rounds > len(m.rounds) else "."
-    return f"Bytes per round: {said}, plus at most 128 and 8 per named client{end}"
+    end = " The loss takes less." if m.n_rounds > len(m.rounds) else ""
+    return f"Bytes per round: {said}. A message has at most 128 bytes more, and 8 for each client that it names.{end}"
