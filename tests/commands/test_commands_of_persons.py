@@ -157,7 +157,7 @@ def test_plan_new_makes_plans_of_persons_and_explain_says_what_they_mean(fastllo
         "The rows of a patient count as one record.",
         "per expected patient.",
         "a: at most 50 patients",
-        "a patient at more than 2 organisations: one at c' of them is protected with mu c' / 2",
+        "a patient at more than 2 organisations: at c' of them, mu is c' / 2 times as large",
     ):
         assert sentence in said, sentence
     assert "record, not a person" not in said

@@ -106,7 +106,7 @@ def test_a_limit_of_the_ledger_counts_what_fit_and_other_clients_spent(site: Sit
     assert here(site, [*fit, "--epsilon", "2.5", "--delta", "1e-6"])[0] == 0
     said = f"data set '{DATASET}' has the limit epsilon 3 at delta 1e-06, of which"
     refused(site, site.join("a", "--dry-run"), said)
-    refused(site, site.join("a"), said, new=("a",))
+    refused(site, site.join("a"), said)
     refused(site, site.join("a", "--dataset", DATASET[:-1]), f"did you mean '{DATASET}'")
 
 
@@ -220,3 +220,12 @@ def test_an_old_copy_of_a_clients_store_is_refused(site: Site) -> None:
     assert events(site, "b") < read(newest)[0].position.length
     for process in (*others, server):
         process.kill()
+
+
+def test_in_the_place_of_a_store_that_is_lost_no_new_one_is_made(site: Site) -> None:
+    client = site.start("a", site.join("a"))
+    site.wait_for(lambda: "nobody listens" in site.said("a"))
+    assert site.end(client) == STOPPED
+    for file in layout.files(site.folder / "a.store"):
+        file.unlink(missing_ok=True)
+    refused(site, site.join("a"), "the store of this identity is gone")

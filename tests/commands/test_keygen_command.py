@@ -449,7 +449,8 @@ def test_a_plan_of_public_files_can_run_over_a_network_and_says_who_takes_part(p
         assert in_groups(public.fingerprint) in explained.out
     for outcome in (shown, explained):
         assert "sums.example.org:8443" in outcome.out
-        assert "3600 s" in outcome.out
+    assert "joining 3600 s" in shown.out
+    assert "A run waits 1 hour for everyone to join" in explained.out
     machine = json.loads(parties("plan", "show", "plan.toml", "--json").out)
     assert [c["fingerprint"] for c in machine["clients"]] == [publics[name].fingerprint for name in "abc"]
     assert (machine["digest"], machine["lacking"]) == (plan.digest.hex(), None)

@@ -16,13 +16,14 @@ from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import StateError
 from fastlloyd.federation.admission import reserve
 from fastlloyd.federation.fingerprint import Fingerprint
-from fastlloyd.federation.ledger import account, run_cost
+from fastlloyd.federation.ledger import account, accounts, run_cost
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store import Role, Store, read
 from fastlloyd.federation.store.costs import Cost
 from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome, UnitLimitSet
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.reports import budget
 from federation import make_plan
 from stores import ADD, ADDED, OWNER, REPLACE, cost, earlier, new_store, pure_cost, reserved, reserved_as, run_id
 
@@ -102,6 +103,22 @@ def test_the_first_limit_of_a_store_is_of_a_new_data_set(tmp_path: Path, capsys:
     assert run(limit) == 2
     assert "data set 'patients' is unknown; there is none yet" in capsys.readouterr().err
     assert run([*limit, "--new"]) == 0
+
+
+def test_a_limit_for_persons_of_another_name_is_a_slip_unless_they_are_new(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit = ["ledger", "limit", str(store), "--dataset", "patients", "--epsilon", "9", "--delta", "1e-6"]
+    assert run([*limit, "--unit", "patient"]) == 0
+    before = read(store)[0].position
+    for arguments, reason in (
+        (["--unit", "pateint"], "unit 'pateint' is unknown (did you mean 'patient'?); there are 'patient': correct the name"),
+        (["--new-unit"], "--new-unit is about persons; say how they are called with --unit NAME"),
+    ):
+        assert run([*limit, *arguments]) == 2
+        assert reason in " ".join(capsys.readouterr().err.split())
+    assert read(store)[0].position == before
+    assert run([*limit, "--unit", "doctor", "--new-unit"]) == 0
 
 
 def test_a_limit_below_what_is_spent_is_taken_and_stops_further_runs(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,7 +233,7 @@ def test_a_run_that_is_given_up_frees_what_was_never_charged_and_never_sends_aga
     before = account(read(store)[0].history, "patients").spent.mu_squared
     run_id = (bytes([2]) * 16).hex()
     assert run(["ledger", "release", str(store), "--run", run_id]) == 0
-    assert "3 exchanges are released, 0 had been charged" in capsys.readouterr().out
+    assert "Rounds released: 3; rounds that were charged before, and stay so: 0." in capsys.readouterr().out
     assert (
         account(read(store)[0].history, "patients").spent.mu_squared == before - make_plan().mechanism.accountant().mu_squared
     )
@@ -320,6 +337,7 @@ def test_at_delta_0_gaussian_noise_has_no_bound(
     """is_known : that nothing is left."""
     with_gaussian_noise(pure)
     assert run(["ledger", "limit", str(pure), "--dataset", "patients", "--epsilon", epsilon, "--delta", delta]) == 0
+    assert ("what is spent has no bound." in capsys.readouterr().out) == (delta == "0")
     text = shown(pure, capsys, "--delta", "0")
     spent, at, _, left = row(text)[3:]
     assert (spent, at, left) == ("no bound", "0", "0" if is_known else "")
@@ -347,6 +365,8 @@ def test_a_picture_at_delta_0_has_the_sums_that_have_a_bound(
     text = shown(pure, capsys, "--delta", "0", "--figure", str(tmp_path / "year.png"))
     assert "no bound is known, for a run did not protect every patient as a whole." in text
     assert "Gaussian noise" not in text
+    labels = [budget.line_of(one, 0, 1).label for one in accounts(read(pure)[0].history)]
+    assert labels == ["one record added or removed", "one patient added or removed: no bound"]
     assert (tmp_path / "year.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from fastlloyd.cli.failures import run
-from fastlloyd.federation.admission import reserve
+from fastlloyd.federation.admission import DataSet, reserve
 from fastlloyd.federation.fingerprint import Fingerprint
+from fastlloyd.federation.holder import VARIABLE, HoldersLedger
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.events import LimitSet
@@ -90,12 +91,49 @@ def test_the_readers_own_ledger_says_what_was_spent_before(capsys: pytest.Captur
     assert "With the run of this plan it is epsilon 1. There is no limit." in other
 
 
+def test_a_data_set_that_is_misspelt_is_said_to_be_unknown_and_has_no_run_that_counts_on_another(
+    capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    assert run([*NEW, *TWO]) == 0
+    plan = Plan.from_toml((here / "plan.toml").read_text())
+    with new_store(here) as store:
+        path = str(store.path)
+        asked = ("plan", "explain", "plan.toml", "--store", path, "--dataset", "patiens")
+        assert "is unknown" not in said(capsys, *asked)
+        store.append([reserve(store.history, plan, client="clinic-a", dataset="patients", fingerprint=Fingerprint(bytes(32)))])
+    assert said(capsys, *asked).endswith(
+        "\nData set 'patiens' is unknown (did you mean 'patients'?); there are 'patients'. By this store, 0 runs on the data "
+        "set 'patiens' spent epsilon 0 at delta 1e-06, for one record added or removed. The run of this plan is counted on "
+        "'patients'.\n"
+    )
+
+
+def test_the_ledger_knows_the_run_of_a_plan_that_a_client_joined(
+    capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(here / "none.store"))
+    assert run([*NEW, *TWO]) == 0
+    plan, ledger = Plan.from_toml((here / "plan.toml").read_text()), HoldersLedger(here / "own.store")
+    with new_store(here) as store:
+        begun = reserve(store.history, plan, client="clinic-a", dataset="patients", fingerprint=Fingerprint(bytes(32)))
+        ledger.enter(DataSet(name="patients"), store, begun, begun.run_id)
+    asked = ("plan", "explain", "plan.toml", "--dataset", "patients")
+    assert f"There is no ledger {here / 'none.store'} yet. By this ledger, 0 runs on" in said(capsys, *asked)
+    assert not (here / "none.store").exists()
+    monkeypatch.setenv(VARIABLE, str(ledger.path))
+    counted = said(capsys, *asked)
+    assert counted == said(capsys, *asked, "--store", "own.store")
+    assert counted.endswith(
+        "\nBy this ledger, 1 run on the data set 'patients' spent epsilon 1 at delta 1e-06, for one record added or removed. "
+        "The run of this plan is among them.\n"
+    )
+
+
 def test_asking_whose_ledger_without_which_data_set_is_refused(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     assert run([*NEW, *TWO]) == 0
     Store.create(here / "hub.store", role=Role.SERVER, identity=OWNER).close()
     for arguments, reason in (
-        (["explain", "plan.toml", "--store", "x.store"], "--store and --dataset go together"),
-        (["explain", "plan.toml", "--dataset", "patients"], "--store and --dataset go together"),
+        (["explain", "plan.toml", "--store", "x.store"], "--store needs --dataset NAME"),
         (["explain", "plan.toml", "--store", "x.store", "--dataset", "patients"], "there is no store"),
         (["explain", "plan.toml", "--store", "hub.store", "--dataset", "patients"], "is the store of a server"),
         (["explain", "plan.toml", "--store", "hub.store", "--dataset", "two words"], "dataset is 'two words'"),

@@ -132,7 +132,9 @@ def test_a_plan_of_bounds_is_made_from_the_range_and_explained(fastlloyd: Comman
     assert "find" not in err
     shown = json.loads(fastlloyd("plan", "show", "plan.toml", "--json").out)
     assert (shown["algorithm"], shown["n_clusters"], shown["n_rounds"]) == ("bounds", None, 2)
-    assert "run bounds together" in fastlloyd("plan", "explain", "plan.toml").out
+    explained = fastlloyd("plan", "explain", "plan.toml").out
+    assert "run bounds together" in explained
+    assert "Public range, to which values are clipped: 'age' from " in explained
     page = fastlloyd("plan", "digest", "plan.toml", "--page", "page.txt")
     assert page.code == 0
     assert "Algorithm bounds finds bounds in 2 rounds." in Path("page.txt").read_text()

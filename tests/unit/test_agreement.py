@@ -123,4 +123,4 @@ def test_a_plan_in_words_names_everyone_with_fingerprint_address_and_timeouts() 
         ("clinic-b", "at most 300 records"),
     ):
         assert f"- {name}: {role}; {in_groups(PUBLIC[name].fingerprint)}, until {EXPIRES}" in text
-    assert "A run waits 3600 s for everyone to join, 1234 s for everyone's keys and for the uploads of each round, and" in text
+    assert "A run waits 1 hour for everyone to join, 1234 s for everyone's keys and for the uploads of each round, and" in text

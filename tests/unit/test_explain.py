@@ -64,7 +64,7 @@ def test_the_bytes_of_rounds_that_differ_are_those_that_messages_have() -> None:
     assert len(set(sizes)) > 1
     assert (
         f"Bytes per round: {min(sizes)} to {max(sizes)} from each client and as many back, {sum(sizes)} in all {len(sizes)} "
-        f"rounds; between rounds the sealed parameters of the next, up to {max(limits.box_bytes.values())}, plus"
+        f"rounds; between rounds the sealed parameters of the next, up to {max(limits.box_bytes.values())}. A message"
     ) in explain(of)
 
 
@@ -415,7 +415,7 @@ def test_the_loss_is_explained_and_its_shares_are_stated(trust: TrustMode) -> No
     assert "with 0.125 of the budget" in text
     deviation = float(loss.scale) * noise_factor(of) * 2.0**loss.shift / 4**16
     assert f"Noise: {deviation:.4g} squared half widths, {deviation / 4000:.4g} per expected record." in text
-    assert "less for the loss." in text
+    assert "The loss takes less." in text
     shares = plan_statement(of)["federated"]["share_scales"]
     assert shares is None or shares[-1] == [str(scale) for scale in of.share_scales(loss, of.n_clients)]
     for row in coalitions(of):  # the loss is in every one of them

@@ -230,6 +230,18 @@ def test_what_is_left_after_a_first_run_that_released_everything_is_what_one_mor
         check(now, "patients", cost(Fraction(gdp_mu(1.0, DELTA)) ** 2))
 
 
+def test_under_a_limit_at_delta_0_a_refusal_says_whose_gaussian_noise_has_no_bound() -> None:
+    now = history(LimitSet(dataset="patients", epsilon=1.0, delta=0.0))
+    why = "has Gaussian noise, which has no bound at delta 0; plan all runs with Laplace noise"
+    with pytest.raises(BudgetError, match=f"has the limit epsilon 1 at delta 0, and this run {why}"):
+        check(now, "patients", cost(Fraction(1, 100)))
+    now = now.followed_by([reserved_as(cost(Fraction(1, 100)), run_id(1))])
+    with pytest.raises(BudgetError, match=f"and a run before {why.replace('has', 'had', 1)}"):
+        check(now, "patients", pure_cost(Fraction(1, 2)))
+    with pytest.raises(BudgetError, match=r"of which 0 is spent or reserved; this run needs 1\.5"):
+        check(history(LimitSet(dataset="patients", epsilon=1.0, delta=0.0)), "patients", pure_cost(Fraction(3, 2)))
+
+
 # Runs that earlier versions joined
 
 

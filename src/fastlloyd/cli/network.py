@@ -306,12 +306,17 @@ def _entry(created: float, level: str, message: str, facts: Mapping[str, object]
 
 def seconds_left(timeout: float | None) -> str:
     """Say how long the present step may still take."""
-    if timeout is None:
-        return ""
+    return "" if timeout is None else f", {_clock(timeout)} left"
+
+
+def gives_up_in(timeout: float | None) -> str:
+    """Say how long a client still waits for the server: longer than the server for the others, which is what the step takes."""
+    return "" if timeout is None else f", this client gives up in {_clock(timeout)}"
+
+
+def _clock(timeout: float) -> str:
     minutes, seconds = divmod(max(0, round(timeout)), 60)
-    if minutes < 60:
-        return f", {minutes}:{seconds:02d} left"
-    return f", {minutes // 60}:{minutes % 60:02d}:{seconds:02d} left"
+    return f"{minutes}:{seconds:02d}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
 
 
 def ended_without_result(reason: str, *, as_json: bool = False) -> typer.Exit:

@@ -195,8 +195,9 @@ def _trust(result: RunResult) -> str:
             "in a real run keep these files from it for ever."
         )
     n = len(result.included[-1])
+    h = plan.quorum(n).shares
     return (
-        f"Trust: client-noise. Each client adds a share of the noise, and {plan.quorum(n).shares} of {n} shares are enough. "
+        f"Trust: client-noise. Each client adds a share of the noise, and {h} of {n} {'shares are' if h > 1 else 'is'} enough. "
         f"The guarantee holds against {holds_against(plan)}."
     )
 

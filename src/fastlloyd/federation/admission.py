@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from fastlloyd.base.names import NAME, unknown_name
+from fastlloyd.base.names import NAME, listing, unknown_name
 from fastlloyd.base.precision import delta_up, rounded_up
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import BudgetError
@@ -32,7 +32,7 @@ from fastlloyd.federation.ledger import (
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store.costs import PersonRunCost, PlannedCost
-from fastlloyd.federation.store.events import Limit, PersonRunReserved, RunReserved
+from fastlloyd.federation.store.events import Limit, PersonRunReserved, Role, RunReserved
 from fastlloyd.federation.store.history import History
 
 
@@ -60,12 +60,16 @@ def check_names(dataset: DataSet, cost: PlannedCost, *histories: History) -> Non
             f"data set {unknown_name(dataset.name, known)}: correct the name or, for other records, say --new-dataset "
             "(in Python, fastlloyd.dataset(..., new=True))"
         )
-    units = sorted({unit for history in histories for unit in _units_of(history, dataset.name)})
-    if isinstance(cost, PersonRunCost) and units and cost.unit not in units and not dataset.is_new_unit:
-        known_as = unknown_name(cost.unit, units)
-        raise BudgetError(
-            f"unit {known_as}: correct the name, --unit-name (in Python, unit=...) or, for other persons, say --new-unit"
-        )
+    if isinstance(cost, PersonRunCost) and not dataset.is_new_unit:
+        check_known_unit(dataset.name, cost.unit, "--unit-name (in Python, unit=...)", *histories)
+
+
+def check_known_unit(dataset: str, unit: str, option: str, *histories: History) -> None:
+    """Raise BudgetError if the persons of a data set are known by other names only: a slip would count none of their runs."""
+    units = sorted({known for history in histories for known in _units_of(history, dataset)})
+    if units and unit not in units:
+        known_as = unknown_name(unit, units)
+        raise BudgetError(f"unit {known_as}: correct the name, {option}, or, for other persons, say --new-unit")
 
 
 def _units_of(history: History, dataset: str) -> set[str]:
@@ -100,7 +104,7 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
         if not any(None in cost.under(asked) for cost in costs):
             return (
                 f"{told}, and a run before did not protect every {asked.unit} as a whole: what it cost one has no bound, so "
-                "the limit holds no further run; lift it with fastlloyd ledger limit --epsilon inf"
+                f"the limit holds no further run; lift it with {_lifting(limit, asked)}"
             )
         return (
             f"{told}, and this run does not protect every {asked.unit} as a whole: what it costs one has no bound; protect all "
@@ -114,6 +118,12 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
             "fastlloyd ledger limit"
         )
     alone = _together([*map(whole, costs)], speaks_of or (before.asked if before.runs else None))
+    if limit.delta == 0 and not after.is_pure:
+        whose = "this run has" if not alone.is_pure else "a run before had"
+        return (
+            f"{told}, and {whose} Gaussian noise, which has no bound at delta 0; plan all runs with Laplace noise (sulloyd) "
+            "or set a limit at a larger delta with fastlloyd ledger limit"
+        )
     spent, needed, together = (rounded_up(each.epsilon(limit.delta)) for each in (before.spent, alone, after))
     said = (
         f"{told}, of which {spent} is spent or reserved; this run needs {needed}, which together makes {together}: plan a run "
@@ -124,16 +134,31 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
     return said
 
 
+def _lifting(limit: Limit, asked: Neighbours) -> str:
+    """The command that lifts a limit for persons."""
+    said = f"fastlloyd ledger limit --dataset {limit.dataset} --unit {asked.unit}"
+    said += "" if asked.max_clients == 1 else f" --max-clients-per-person {asked.max_clients}"
+    said += "" if asked.adds else f" --neighboring-relation {asked.relation.value}"
+    return f"{said} --epsilon inf --delta {delta_up(limit.delta)}"
+
+
 def outlook(history: History, dataset: str, plan: Plan) -> str:
     """What runs on a data set spent before this plan's, and what they will have spent with it, in sentences for its owner."""
     cost = plan_cost(plan)
     speaks_of = _of_plan(history, dataset, cost)
     one = account(history, dataset, speaks_of=speaks_of)
     delta, limit = one.delta or plan.mechanism.delta, finite(one.limit)
-    said = f"By this store, {len(one.runs)} run{'' if len(one.runs) == 1 else 's'} on the data set {dataset!r} spent epsilon "
+    known, by = known_datasets(history), "ledger" if history.role is Role.HOLDER else "store"
+    said = f"Data set {unknown_name(dataset, known)}. " if known and dataset not in known else ""
+    said += f"By this {by}, {len(one.runs)} run{'' if len(one.runs) == 1 else 's'} on the data set {dataset!r} spent epsilon "
     said += f"{rounded_up(one.spent.epsilon(delta))} at delta {delta_up(delta)}, for {one.asked}."
-    if bytes.fromhex(plan.run_id) in history.runs:
+    counted_on = {
+        run.reserved.dataset for run in history.runs.values() if run.reserved and run.reserved.plan_digest == plan.digest
+    }
+    if dataset in counted_on:
         return f"{said} The run of this plan is among them."
+    if counted_on:
+        return f"{said} The run of this plan is counted on {listing(sorted(counted_on))}."
     together = _together([*counted_of(one.runs, {}), whole(cost)], speaks_of).epsilon(delta)
     said += f" With the run of this plan it is epsilon {rounded_up(together)}."
     if limit is None:

@@ -133,6 +133,11 @@ class PrivateRun(
         raise NotImplementedError
 
     @property
+    def clipped_to(self) -> str:
+        """What is public of each feature, and values are clipped to, in a word."""
+        return "bounds"
+
+    @property
     def told_by_totals(self) -> str:
         """What its exact sums over many records tell of these, beside their number, in words."""
         raise NotImplementedError

@@ -34,8 +34,9 @@ def page(plan: Plan, spent: str | None = None) -> str:
         f"Digest of the plan (SHA-256):\n\n{_digest(plan.digest.hex())}",
         _filled(
             "Before you sign: run `fastlloyd plan digest plan.toml` on your own machine, on the file you were sent, and "
-            "compare all 64 digits with those above. Ask each party, on a way the plan did not come by, for the fingerprint "
-            "that `fastlloyd keygen` showed it, and compare that too. If one digit differs, do not sign and do not take part."
+            "compare all 64 digits with those above. Ask each party, over a different channel from the one the plan came by, "
+            "for the fingerprint that `fastlloyd keygen` showed it, and compare that too. If one digit differs, do not sign "
+            "and do not take part."
         ),
         "What is agreed\n--------------\n" + "\n".join(_item(line) for line in _agreed(plan)),
         "What it protects\n----------------\n" + "\n\n".join(_filled(line) for line in protection(plan).splitlines()),
@@ -56,7 +57,7 @@ def _agreed(plan: Plan) -> list[str]:
     return [
         *study(plan),
         f"Algorithm {m.name} finds {m.aim} in {len(m.rounds)} rounds.",
-        f"Features and their public bounds: {bounds(m)}.",
+        f"Features and their public {m.clipped_to}: {bounds(m)}.",
         f"{most_in_all(m)}, planned for {m.n_expected}.",
         f"Privacy budget of the whole run: epsilon {m.epsilon:g}, delta {m.delta:.3g}.",
         f"Neighbouring relation: {m.neighboring_relation.value}.",

@@ -1,5 +1,6 @@
 """The picture of a data set's budget: what was spent after each run, and the limits."""
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -24,6 +25,11 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     epsilons: tuple[float, ...]
     planned: tuple[float, ...]
     limit: float | None
+
+    @property
+    def label(self) -> str:
+        """Of whom it speaks, and that what is spent has no bound where it has none: the line ends before."""
+        return self.name if math.isfinite(self.epsilons[-1]) else f"{self.name}: no bound"
 
 
 def line_of(one: Account, delta: float, n_planned: int) -> Line:
@@ -51,7 +57,7 @@ def draw(title: str, lines: Sequence[Line], left: str) -> bytes:
     figure = pictures.new_figure(HEIGHT, "the picture")
     ax = figure.add_subplot()
     for line, colour in zip(lines, pictures.PALETTE, strict=False):
-        ax.step(range(len(line.epsilons)), line.epsilons, where="post", color=colour, linewidth=2.2, label=line.name)
+        ax.step(range(len(line.epsilons)), line.epsilons, where="post", color=colour, linewidth=2.2, label=line.label)
         now = len(line.epsilons) - 1
         ax.plot(now, line.epsilons[-1], marker="o", color=colour)
         ax.step(range(now, now + len(line.planned)), line.planned, where="post", color=colour, linewidth=1.2)

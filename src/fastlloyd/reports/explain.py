@@ -83,7 +83,7 @@ def study(plan: Plan) -> list[str]:
 
 
 def bounds(m: AnyRun, most: int | None = None) -> str:
-    """Every feature with its public bounds; most : how many are named, None for all."""
+    """Every feature with its public bounds or range; most : how many are named, None for all."""
     d = m.domain
     named = [f"{name!r} from {low:g} to {high:g}" for name, low, high in zip(d.features, d.lower, d.upper, strict=True)]
     more = [f"and {len(named) - most} more features"] if most is not None and len(named) > most else []
@@ -97,7 +97,7 @@ def most_in_all(m: AnyRun) -> str:
 
 
 def _bounds(m: AnyRun) -> str:
-    return f"Public bounds, to which values are clipped: {bounds(m, 20)}. {most_in_all(m)}."
+    return f"Public {m.clipped_to}, to which values are clipped: {bounds(m, 20)}. {most_in_all(m)}."
 
 
 def protection(plan: Plan) -> str:
@@ -189,9 +189,9 @@ def expiring(plan: Plan, now: datetime | None = None) -> list[str]:
 
 
 def duration(seconds: int) -> str:
-    """Seconds, or whole hours from two on, in words."""
+    """Seconds, or whole hours, in words."""
     hours, rest = divmod(seconds, 3600)
-    return f"{seconds} s" if rest or hours < 2 else f"{hours} hours"
+    return f"{seconds} s" if rest or not hours else f"{hours} hour{'s' if hours > 1 else ''}"
 
 
 def waiting(plan: Plan) -> str:
@@ -306,7 +306,7 @@ def certainty_table(m: AnyRun) -> str:
         [
             f"How certain anyone can become {what}, who knows all other {many} and sees everything that the run reveals:",
             *rows,
-            f"{but}Who had no idea before guesses right in at most {_percent(right_guesses(m))} of all cases.",
+            f"{but}Anyone who thought both equally likely guesses right in at most {_percent(right_guesses(m))} of all cases.",
         ]
     )
 
@@ -356,5 +356,5 @@ def _transport(plan: Plan) -> str:
         said = f"{least} to {most} from each client and as many back, {sum(payloads)} in all {len(payloads)} rounds"
     if boxes := [n + TAG_BYTES for number in range(m.n_rounds) if (n := m.travelling_bytes(number))]:
         said += f"; between rounds the sealed parameters of the next, up to {max(boxes)}"
-    end = ", less for the loss." if m.n_rounds > len(m.rounds) else "."
-    return f"Bytes per round: {said}, plus at most 128 and 8 per named client{end}"
+    end = " The loss takes less." if m.n_rounds > len(m.rounds) else ""
+    return f"Bytes per round: {said}. A message has at most 128 bytes more, and 8 for each client that it names.{end}"

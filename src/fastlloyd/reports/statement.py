@@ -71,7 +71,8 @@ def not_protected(m: AnyRun, *, federated: bool) -> list[str]:
     if m.persons is not None:
         a, c, at = m.unit.a, m.persons.max_clients, said.index(OF_PERSONS)
         ids = f"{a} whose rows stand under several ids: each is protected as if it were another's, and nobody can find that out"
-        more = f"{a} at more than {c} organisation{'s' if c > 1 else ''}: one at c' of them is protected with mu c' / {c}"
+        times = "c'" if c == 1 else f"c' / {c}"
+        more = f"{a} at more than {c} organisation{'s' if c > 1 else ''}: at c' of them, mu is {times} times as large"
         said = [*said[:at], ids, *([more] if federated else []), *said[at + 1 :]]
     return said + NOT_PROTECTED_FEDERATED if federated else said
 

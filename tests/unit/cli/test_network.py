@@ -99,6 +99,14 @@ def test_what_a_step_may_still_take_is_said_in_minutes_and_from_an_hour_on_in_ho
     assert network.seconds_left(seconds) == said
 
 
+def test_a_client_says_when_it_gives_up_which_is_not_when_the_step_is_over() -> None:
+    assert [network.gives_up_in(each) for each in (None, 59.2, 176_390)] == [
+        "",
+        ", this client gives up in 0:59",
+        ", this client gives up in 48:59:50",
+    ]
+
+
 def test_bytes_are_said_in_units_that_people_read() -> None:
     assert str(Meter(sent=0, received=999)) == "0 bytes sent, 999 bytes received"
     assert str(Meter(sent=1000, received=123_456_789)) == "1 kB sent, 123 MB received"

@@ -96,6 +96,7 @@ def join(
     from fastlloyd.cli import charging, engines, hosting, network, persons, results
     from fastlloyd.cli.options import LedgerOptions
     from fastlloyd.federation.identity.parties import check_address
+    from fastlloyd.federation.ledger import plan_cost
     from fastlloyd.federation.store import Role
     from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
 
@@ -139,6 +140,9 @@ def join(
             _rehearse_connection(client)
             _say_ready(client, limits, mine.seconds)
             return
+        if not where.exists():  # else a run that is refused would leave a new store, in the place of one that is lost
+            cost, run_id = plan_cost(agreed, named.rows_are), bytes.fromhex(agreed.run_id)
+            client.holder.rehearse(named, None, identity.signing.public, cost, run_id)
         with network.store_of(identity.public, key, store, Role.CLIENT, as_json=output.json) as kept:
             ended = _run(client, kept, mine, output, place)
         if beside is not None:
@@ -324,7 +328,7 @@ def _take_part(party: "DurableClient", client: _Client, mine: "OwnRecords") -> "
             connected.run if beside is None else partial(beside.accompany, connected.run, stop),
             stop,
             lambda: party.session.progress,
-            lambda: f"{network.seconds_left(party.timeout)}; {connected.meter}",
+            lambda: f"{network.gives_up_in(party.timeout)}; {connected.meter}",
         )
     except (DataError, EngineError) as error:
         raise type(error)(

@@ -80,6 +80,7 @@ Epsilon = Annotated[float, typer.Option(help="All runs together may spend this m
 NewDataSet = Annotated[
     bool, typer.Option("--new", help="The data set is new: no run was joined under its name yet, and it has no limit.")
 ]
+NewUnit = Annotated[bool, typer.Option("--new-unit", help="The data set knows other persons, and these are none of them.")]
 Plans = Annotated[
     list[Path],
     typer.Option(
@@ -240,6 +241,7 @@ def limit(
     neighboring_relation: Relation = None,
     max_clients_per_person: MaxClients = None,
     new: NewDataSet = False,
+    new_unit: NewUnit = False,
     json: Json = False,
 ) -> None:
     """Set how much all runs on a data set may spend together; a run that would go beyond is refused before it starts.
@@ -249,7 +251,7 @@ def limit(
     taken, too: no further run is allowed then. A run that was joined before goes on.
     """
     from fastlloyd.cli import accounts as shown
-    from fastlloyd.federation.admission import check_dataset, check_known
+    from fastlloyd.federation.admission import check_dataset, check_known, check_known_unit
     from fastlloyd.federation.ledger import account, finite
     from fastlloyd.federation.store import History, Role
 
@@ -259,10 +261,14 @@ def limit(
     if not 0 <= delta < 1:
         raise BudgetError(f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)")
     event = _limit(dataset, epsilon, delta, unit, neighboring_relation, max_clients_per_person)
+    if new_unit and unit is None:
+        raise BudgetError("--new-unit is about persons; say how they are called with --unit NAME")
     if not _is_there(file):
         check_known(History(Role.HOLDER), dataset, new=new)  # before a ledger is made
     with _to_write(file) as store:
         check_known(store.history, dataset, new=new)
+        if unit is not None and not new_unit:
+            check_known_unit(dataset, unit, "--unit", store.history)
         store.append([event])
         one = account(store.history, dataset, speaks_of=event.speaks_of)
     if json:
@@ -314,7 +320,8 @@ def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = 
         print_json({"run_id": run, "released": list(end.released), "charged": list(charged)})
     else:
         typer.echo(
-            f"Run {run} is given up: {len(end.released)} exchanges are released, {len(charged)} had been charged and stay so."
+            f"Run {run} is given up. Rounds released: {len(end.released)}; rounds that were charged before, and "
+            f"stay so: {len(charged)}."
         )
 
 

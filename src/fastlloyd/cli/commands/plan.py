@@ -64,11 +64,14 @@ SpentStore = Annotated[
     Path | None,
     in_privacy(
         "--store",
-        help="Your store, or the identity it belongs to: says what runs spent on your records before.",
-        metavar="STORE",
+        help="With --dataset: the ledger, or the store of a client or the identity it belongs to, that says what was spent. "
+        "Default: your ledger.",
+        metavar="FILE",
     ),
 ]
-SpentOn = Annotated[str | None, in_privacy("--dataset", help="Name of your data set, with --store.", metavar="NAME")]
+SpentOn = Annotated[
+    str | None, in_privacy("--dataset", help="Your data set: says what was spent on it before.", metavar="NAME")
+]
 KindOfPlan = Annotated[
     str,
     in_clustering(
@@ -195,7 +198,7 @@ def show(file: PlanFile, json: Json = False) -> None:
 
 
 def explain(file: PlanFile, store: SpentStore = None, dataset: SpentOn = None) -> None:
-    """Say in plain words what a plan protects, from whom, how it was chosen and, with --store, what was spent before."""
+    """Say in plain words what a plan protects, from whom, how it was chosen and, with --dataset, what was spent before."""
     from fastlloyd.cli.settings import read_plan
     from fastlloyd.reports.explain import explain as explain_plan
 
@@ -264,13 +267,18 @@ def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str 
     """What the reader's own ledger says, in sentences; None if they did not ask."""
     from fastlloyd.errors import StateError
     from fastlloyd.federation.admission import check_dataset, outlook
+    from fastlloyd.federation.holder import HoldersLedger, place
     from fastlloyd.federation.store import Role, read, store_path
 
-    if store is None and dataset is None:
+    if dataset is None:
+        if store is not None:
+            raise StateError("--store needs --dataset NAME: which of its data sets")
         return None
-    if store is None or dataset is None:
-        raise StateError("--store and --dataset go together: whose ledger, and which of its data sets")
     check_dataset(dataset)
+    if store is None:
+        ledger = HoldersLedger(place())
+        there = "" if ledger.is_there() else f"There is no ledger {ledger.path} yet. "
+        return there + outlook(ledger.history(), dataset, plan)
     contents, _ = read(store_path(store))
     if contents.role is Role.SERVER:
         raise StateError(f"{store_path(store)} is the store of a server; only clients have records, and a ledger")

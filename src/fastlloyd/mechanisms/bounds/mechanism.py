@@ -142,6 +142,7 @@ class BoundsMechanism(
     name: ClassVar[str] = "bounds"
     aim: ClassVar[str] = "bounds"
     revealed: ClassVar[str] = "the bounds"
+    clipped_to: ClassVar[str] = "range"
     told_by_totals: ClassVar[str] = "and how they spread over each feature"
     noise: ClassVar[Noise] = Noise.GAUSSIAN
     sum_unit: ClassVar[str] = "none: only records are counted"

@@ -132,8 +132,9 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, forbid_unknown_fi
             asks_for = round.in_words.format(many=self.unit.many)
             of_rounds.append(f"Round {number} asks for {asks_for}: {size}, {share:.3g} of the budget.")
         where = (
-            "Where each round looks follows from the noisy answers before it: one client works it out and seals it to all. Its "
-            "lengths and the noise are fixed here, so a client that works out nonsense spoils the result and reveals nothing."
+            "Where each round looks follows from the noisy answers before it: one client works that out and sends it, sealed, "
+            "to all others. The plan fixes lengths and noise, so a client that works out nonsense spoils the result, and "
+            "reveals nothing."
         )
         return Choices(f"public numbers only, by the table of {NAME}'s planner", of_rounds, [where])
 
