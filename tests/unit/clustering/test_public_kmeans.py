@@ -301,7 +301,20 @@ def test_compiled_steps_end_where_a_label_is_not_sure_and_where_a_cluster_is_emp
     assert labels.tolist() == [0, 1]
 
 
-_TWO = np.ones(2)
+def test_compiled_labels_of_far_points_are_not_sure_between_centroids_whose_squares_underflow() -> None:
+    pytest.importorskip("numba")
+    draws = _draws(5)
+    for _ in range(20):
+        between = draws.normal((5,))  # as far from one as from the other, up to rounding
+        far = draws.normal((1, 5))
+        far -= far @ between / (between @ between) * between[None, :]
+        one = draws.normal((1, 5))
+        with _forced(True):
+            assert not _Lloyd(far * 2.0**399, _ONE)._sure_steps(0, np.vstack([one, one + between]) * 2.0**-541)[0]
+            assert _Lloyd(far * 2.0**399, _ONE)._sure_steps(0, np.vstack([one, one + far]) * 2.0**-541)[0]
+
+
+_ONE, _TWO = np.ones(1), np.ones(2)
 
 
 @pytest.mark.parametrize(
