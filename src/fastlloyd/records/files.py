@@ -112,7 +112,16 @@ def open_binary(path: str, *, buffer: int = _BUFFER) -> BinaryIO:
     if not stores.is_address(path):
         return Path(path).open("rb")
     stored = stores.open_object(path)
-    return io.BufferedReader(stored, buffer) if buffer else cast("BinaryIO", stored)
+    return _ReadAhead(stored, buffer) if buffer else cast("BinaryIO", stored)
+
+
+class _ReadAhead(io.BufferedReader):
+    """Asks a store for a whole buffer each time: every request takes its time to be answered."""
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """What has arrived, which by itself would ask past an empty buffer for no more than is wanted."""
+        self.peek(1)
+        return super().read1(size)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fastlloyd.errors import DataError
-from fastlloyd.records import delimited, read_csv
+from fastlloyd.records import delimited, files, read_csv, stores
 from fastlloyd.records.lines import chunks
 from record_files import SECRET, matrices, refusal
 
@@ -112,6 +112,27 @@ def test_a_ctrl_c_between_two_arrivals_is_heard_at_the_next_and_not_only_when_al
         signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     assert not was_late.is_set()
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_a_store_is_asked_for_whole_buffers_and_for_each_byte_once(packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b"12,34\n" * 30_000
+    content, asked = gzip.compress(text, compresslevel=0) if packed else text, list[int]()
+
+    class Stored(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            part = content[sum(asked) :][: len(buffer)]
+            buffer[: len(part)] = part
+            asked.append(len(part))
+            return len(part)
+
+    monkeypatch.setattr(stores, "open_object", lambda _: Stored())
+    monkeypatch.setattr(files.open_binary, "__kwdefaults__", {"buffer": 1 << 16})
+    assert b"".join(chunks("s3://hospital/visits.csv", [1000] * 300)) == text
+    assert [size for size in asked if size] == [1 << 16, 1 << 16, len(content) - (1 << 17)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which files are open")
