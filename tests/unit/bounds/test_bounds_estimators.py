@@ -88,5 +88,5 @@ def test_if_the_second_stage_is_refused_what_was_spent_is_said(monkeypatch: pyte
         raise PlanError("nobody can use these bounds")
 
     monkeypatch.setattr(TwoStages, "second", broken)
-    with pytest.raises(PlanError, match=r"bounds; finding the bounds has spent epsilon 0.584 of 3, which stays spent"):
+    with pytest.raises(PlanError, match=r"bounds; finding the bounds has spent epsilon 0.5836 of 3, which stays spent"):
         MomentLloyd(3, **PRIVATE).fit(X)
