@@ -1,5 +1,6 @@
 """Estimators with `bounds="private"`: both stages in one budget, and what is refused before anything is spent."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,17 @@ def test_where_noise_hides_the_records_a_warning_says_so() -> None:
     few = np.random.default_rng(0).uniform(-1, 1, (40, 2))
     with pytest.warns(NoisyResultWarning, match="noise hides where the records are in 'x0', 'x1': the outer range stands"):
         MomentLloyd(3, **PRIVATE | {"value_range": (-1, 1), "epsilon": 1.0}).fit(few)
+
+
+def test_where_that_warning_is_an_error_what_the_budget_bought_is_there() -> None:
+    few = np.random.default_rng(0).uniform(-1, 1, (40, 2))
+    model = MomentLloyd(3, **PRIVATE | {"value_range": (-1, 1), "epsilon": 1.0})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "noise hides where")
+        with pytest.raises(NoisyResultWarning, match="noise hides where the records are in 'x0', 'x1'"):
+            model.fit(few)
+    assert model.cluster_centers_.shape == (3, 2)
+    assert model.privacy_spent_["bounds"]["not_found"] == ["x0", "x1"]
 
 
 @pytest.mark.parametrize(
