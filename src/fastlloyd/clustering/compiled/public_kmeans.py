@@ -16,7 +16,7 @@ MANY_CENTROIDS = 32  # from here on it is worth remembering distances
 BLOCKS = types.float64[:, :, ::1]
 _UNDERFLOW = 2.0**-1000  # more than all products may have lost to it
 _LOST = 2.0**-500  # and more than a root may have lost, then
-_MORE, _LESS = 1.0 + 2.0**-40, 1.0 - 2.0**-40  # bounds stay bounds when rounded
+_MORE, _LESS = 1.0 + 2.0**-30, 1.0 - 2.0**-30  # bounds stay bounds when rounded, of up to 2^22 features
 
 
 def blocks_of(points: FloatArray) -> FloatArray:
