@@ -110,7 +110,12 @@ def _state(found: os.stat_result) -> FileState:
 def open_binary(path: str, *, buffer: int = _BUFFER) -> BinaryIO:
     """Open a file or an object. Raises OSError for a file, DataError for an object, whose reading does too."""
     if not stores.is_address(path):
-        return Path(path).open("rb")
+        file = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
+        if not file.seekable() and os.name == "posix":
+            os.set_blocking(
+                file.fileno(), True
+            )  # who gave us the pipe may not wait for it; what is late would seem to be the end
+        return file
     stored = stores.open_object(path)
     return _ReadAhead(stored, buffer) if buffer else cast("BinaryIO", stored)
 

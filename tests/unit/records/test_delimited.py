@@ -87,6 +87,25 @@ def test_text_that_drips_from_a_pipe_comes_in_the_same_chunks_as_that_of_a_file(
     assert [chunk[-1:] for chunk in found[:-1]] == [b"\n"] * (len(found) - 1)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="these systems have no such pipes")
+def test_what_is_late_in_a_pipe_that_does_not_wait_is_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some systems open /dev/stdin as it is, others anew."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.write(writing, b"a,b\n1,2\n")
+
+    def later() -> None:
+        time.sleep(0.1)
+        os.write(writing, b"3,4\n")
+        os.close(writing)
+
+    monkeypatch.setattr(Path, "open", lambda *_: os.fdopen(reading, "rb"))
+    writer = threading.Thread(target=later)
+    writer.start()
+    assert b"".join(chunks("/dev/stdin", [1 << 16] * 9)) == b"a,b\n1,2\n3,4\n"
+    writer.join()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux whether a pipe has been emptied")
 def test_a_ctrl_c_between_two_arrivals_is_heard_at_the_next_and_not_only_when_all_is_there(folder: Path) -> None:
     path, was_heard, was_late = folder / "slow.csv", threading.Event(), threading.Event()
