@@ -112,9 +112,7 @@ def open_binary(path: str, *, buffer: int = _BUFFER) -> BinaryIO:
     if not stores.is_address(path):
         file = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
         if not file.seekable() and os.name == "posix":
-            os.set_blocking(
-                file.fileno(), True
-            )  # who gave us the pipe may not wait for it; what is late would seem to be the end
+            os.set_blocking(file.fileno(), True)  # whoever passed it on may not wait; what is late would seem to be the end
         return file
     stored = stores.open_object(path)
     return _ReadAhead(stored, buffer) if buffer else cast("BinaryIO", stored)
