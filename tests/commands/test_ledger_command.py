@@ -46,6 +46,13 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return store.path
 
 
+def test_no_limit_is_shown_smaller_than_it_is(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    limit = ["--dataset", "patients", "--epsilon", "9.2345644", "--delta", "1.2345644e-6"]
+    assert run(["ledger", "limit", str(store), *limit]) == 0
+    assert "has the limit epsilon 9.23457 at delta 1.23457e-06; " in capsys.readouterr().out
+    assert row(shown(store, capsys))[4:6] == ["1.23457e-06", "9.23457"]
+
+
 def test_show_lists_runs_spending_limit_and_what_is_left(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ledger", "limit", str(store), "--dataset", "patients", "--epsilon", "9", "--delta", "1e-6"]) == 0
     assert "'patients' has the limit epsilon 9 at delta 1e-06; " in capsys.readouterr().out

@@ -89,6 +89,11 @@ def test_the_readers_own_ledger_says_what_was_spent_before(capsys: pytest.Captur
     other = said(capsys, "plan", "explain", "next.toml", "--store", path, "--dataset", "others")
     assert "By this store, 0 runs on the data set 'others' spent epsilon 0 at delta 1e-06" in other
     assert "With the run of this plan it is epsilon 1. There is no limit." in other
+    with Store.open(Path(path)) as store:
+        store.append([LimitSet(dataset="patients", epsilon=1.4000004, delta=1.2345644e-6)])
+    text = said(capsys, "plan", "explain", "next.toml", *mine)
+    assert "at delta 1.23457e-06, for one record" in text
+    assert "That is above the limit, epsilon 1.40001: " in text
 
 
 def test_a_data_set_that_is_misspelt_is_said_to_be_unknown_and_has_no_run_that_counts_on_another(

@@ -214,7 +214,7 @@ def test_if_the_second_stage_is_refused_what_was_spent_is_said(fastlloyd: Comman
     monkeypatch.setattr(two_stages.TwoStages, "second", broken)
     code, out, err = fastlloyd(*FIT, *RANGE, "--no-out")
     assert (code, out) == (2, "")
-    assert err == ("Error: nobody can use these bounds; finding the bounds has spent epsilon 0.584 of 3, which stays spent\n")
+    assert err == ("Error: nobody can use these bounds; finding the bounds has spent epsilon 0.5836 of 3, which stays spent\n")
 
 
 @pytest.mark.parametrize("command", [FIT, ESTIMATE, (*ESTIMATE, "--engine", "local:1")])

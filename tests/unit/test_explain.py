@@ -57,6 +57,13 @@ def plan(M: int = 3, algorithm: AnyAlgorithm = FASTLLOYD, **changes: Any) -> Pla
     return design_plan(algorithm, BOX, **(arguments | changes))
 
 
+def test_a_guarantee_is_told_no_smaller_than_it_is() -> None:
+    text = explain(plan(epsilon=1.2345644, delta=1.2345644e-6))
+    assert len(re.findall(r"delta = 1\.23457e-06\b", text)) == 3
+    assert "hardly depends on one record being in the data: epsilon = 1.23457 and delta = 1.23457e-06," in text
+    assert "a probability of at most 1.23457e-06. " in text
+
+
 def test_the_bytes_of_rounds_that_differ_are_those_that_messages_have() -> None:
     of = plan(3, MOMENTLLOYD)
     limits = Limits.of(of)

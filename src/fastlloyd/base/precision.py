@@ -72,20 +72,25 @@ def rounded_up(value: float) -> str:
     return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(value)):.4g}"
 
 
+def epsilon_up(epsilon: float) -> str:
+    """Six digits of an epsilon that somebody stated, for people, never less than it is."""
+    return _six_digits(epsilon, ROUND_CEILING)
+
+
 def delta_up(delta: float) -> str:
     """Six digits of a delta for people, never less than it is, so that what holds at it holds at what is shown; never 1."""
-    return _delta(delta, ROUND_CEILING)
+    shown = _six_digits(delta, ROUND_CEILING)
+    return shown if float(shown) < 1 else repr(float(delta))
 
 
 def delta_down(delta: float) -> str:
     """Six digits of a delta for people, never more than it is: of a run that may still be planned with it."""
-    return _delta(delta, ROUND_FLOOR)
+    return _six_digits(delta, ROUND_FLOOR)
 
 
-def _delta(delta: float, rounding: str) -> str:
+def _six_digits(value: float, rounding: str) -> str:
     """Rounded as it is written: the float 1e-05 is a little more than the decimal number."""
-    shown = f"{float(Context(prec=WITHOUT_ERROR, rounding=rounding).create_decimal(repr(abs(float(delta))))):.{WITHOUT_ERROR}g}"
-    return shown if float(shown) < 1 else repr(float(delta))
+    return f"{float(Context(prec=WITHOUT_ERROR, rounding=rounding).create_decimal(repr(abs(float(value))))):.{WITHOUT_ERROR}g}"
 
 
 def decimals(error: float) -> int | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Context
 from typing import Any
 
-from fastlloyd.base.precision import delta_down, delta_up, rounded_up
+from fastlloyd.base.precision import delta_down, delta_up, epsilon_up, rounded_up
 from fastlloyd.cli import terminal
 from fastlloyd.cli.terminal import Column
 from fastlloyd.federation.ledger import Account, Proviso, finite
@@ -58,8 +58,8 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
         said.append(condition(one.proviso))
     elif first is not None:
         said.append(
-            f"all runs together stay within epsilon {first.epsilon:g} at delta {delta_up(first.delta)}, however they were "
-            f"chosen: that limit was set before the first run{_now(one)}."
+            f"all runs together stay within epsilon {epsilon_up(first.epsilon)} at delta {delta_up(first.delta)}, however they "
+            f"were chosen: that limit was set before the first run{_now(one)}."
         )
     return [*said, *_left(one, delta)]
 
@@ -69,7 +69,7 @@ def _now(one: Account) -> str:
     limit, first = finite(one.limit), one.first_limit
     if limit is None or first is None or (limit.epsilon, limit.delta) == (first.epsilon, first.delta):
         return ""
-    return f"; now it is epsilon {limit.epsilon:g} at delta {delta_up(limit.delta)}"
+    return f"; now it is epsilon {epsilon_up(limit.epsilon)} at delta {delta_up(limit.delta)}"
 
 
 def _left(one: Account, delta: float | None) -> list[str]:
@@ -173,7 +173,7 @@ def _at(one: Account, delta: float | None) -> float:
 def _limit(limit: Limit | None, delta: float | None) -> str:
     if limit is None:
         return "none"
-    return f"{limit.epsilon:g}" + ("" if delta in (None, limit.delta) else f" at {delta_up(limit.delta)}")
+    return epsilon_up(limit.epsilon) + ("" if delta in (None, limit.delta) else f" at {delta_up(limit.delta)}")
 
 
 def _up(epsilon: float) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from fastlloyd.base.precision import delta_up, rounded_up
+from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
 from fastlloyd.cli import screen
 from fastlloyd.cli.options import LedgerOptions
 from fastlloyd.dp.noise import Noise
@@ -114,7 +114,7 @@ def spent(one: "Account") -> str:
     from fastlloyd.federation.ledger import finite
 
     limit = finite(one.limit)
-    of = "there is no limit" if limit is None else f"the limit is {limit.epsilon:g}"
+    of = "there is no limit" if limit is None else f"the limit is {epsilon_up(limit.epsilon)}"
     if math.isinf(one.epsilon):
         return f"what is spent has no bound for {one.asked}; {of}"
     return f"epsilon {rounded_up(one.epsilon)} is spent at delta {delta_up(one.delta)}, for {one.asked}; {of}"

@@ -170,7 +170,8 @@ def loss(result: Result, estimate: LossEstimate) -> str:
 def guarantee(result: RunResult) -> str:
     """Say the guarantee in a sentence."""
     m = result.mechanism
-    parameters = f"epsilon = {result.epsilon:.6g}" + (f", delta = {m.delta:.3g}" if m.delta else "")
+    delta = f", delta = {precision.delta_up(m.delta)}" if m.delta else ""
+    parameters = f"epsilon = {precision.epsilon_up(result.epsilon)}{delta}"
     hidden = (OF_PERSONS if m.persons else RELATIONS)[m.neighboring_relation.value].format(one=m.unit.one)
     whole = "" if m.persons is None else f" {whole_person(m.persons, federated=result.plan is not None)}."
     hides = "would hide" if result.leaks else "hides"

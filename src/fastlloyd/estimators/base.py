@@ -231,8 +231,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self.privacy_spent_ = PrivacyStatement(
             _spent(mechanism, first, leaks) | {"data_set": till.dataset.name if till else None}
         )
-        doubts = [NoisyResultWarning(sentence) for sentence in self._found(mechanism, clustering)]
-        return [*([ClippedRecordsWarning(_CLIPPED)] if held.many_are_outside else []), *doubts]
+        doubts = [*_hidden(first), *self._found(mechanism, clustering)]
+        clipped = [ClippedRecordsWarning(_CLIPPED)] if held.many_are_outside else []
+        return [*clipped, *map(NoisyResultWarning, doubts)]
 
     def _found(self, mechanism: Mechanism, clustering: Clustering) -> list[str]:
         """Set what a fit has found, and return what is doubtful in it because of the noise."""
@@ -469,13 +470,16 @@ def _narrowed(planned: TwoStages, held: Held, leaks: list[str], charge: Charge) 
         found = central.release(planned.first, mine, SystemNoise(), drawing)
     result = BoundsResult(mechanism=planned.first, bounds=found, leaks=tuple(leaks))
     first = FirstStage(result=result, epsilon=planned.epsilon)
-    if result.not_found:
-        sentence = f"noise hides where the records are in {listing(result.not_found)}: the outer range stands there"
-        warnings.warn(sentence, NoisyResultWarning, stacklevel=4)
     try:
         return first, design(planned.second(found))
     except FastLloydError as error:
         raise type(error)(f"{error}; {first.stays_spent}") from None
+
+
+def _hidden(first: FirstStage | None) -> list[str]:
+    """What is doubtful in bounds that were found."""
+    hidden = [] if first is None else first.result.not_found
+    return [f"noise hides where the records are in {listing(hidden)}: the outer range stands there"] if hidden else []
 
 
 def _spent(mechanism: Mechanism, first: FirstStage | None, leaks: list[str]) -> dict[str, Any]:

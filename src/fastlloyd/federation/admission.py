@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fastlloyd.base.names import NAME, listing, unknown_name
-from fastlloyd.base.precision import delta_up, rounded_up
+from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.fingerprint import Fingerprint
@@ -98,7 +98,8 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
     """Why a run is refused, and what may be done about it."""
     speaks_of = limit.speaks_of
     whom = "" if speaks_of is None else f" for {speaks_of}"
-    told = f"data set {before.dataset!r} has the limit epsilon {limit.epsilon:g} at delta {delta_up(limit.delta)}{whom}"
+    most = f"epsilon {epsilon_up(limit.epsilon)} at delta {delta_up(limit.delta)}"
+    told = f"data set {before.dataset!r} has the limit {most}{whom}"
     asked = speaks_of or before.asked
     if after.n_unknown and asked.unit:
         if not any(None in cost.under(asked) for cost in costs):
@@ -166,8 +167,8 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
     try:
         check(history, dataset, cost)
     except BudgetError:
-        return f"{said} That is above the limit, epsilon {limit.epsilon:g}: `join` will refuse the plan."
-    return f"{said} The limit is epsilon {limit.epsilon:g}."
+        return f"{said} That is above the limit, epsilon {epsilon_up(limit.epsilon)}: `join` will refuse the plan."
+    return f"{said} The limit is epsilon {epsilon_up(limit.epsilon)}."
 
 
 def _of_plan(history: History, dataset: str, cost: PlannedCost) -> Neighbours | None:

@@ -110,9 +110,21 @@ def _state(found: os.stat_result) -> FileState:
 def open_binary(path: str, *, buffer: int = _BUFFER) -> BinaryIO:
     """Open a file or an object. Raises OSError for a file, DataError for an object, whose reading does too."""
     if not stores.is_address(path):
-        return Path(path).open("rb")
+        file = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
+        if not file.seekable() and os.name == "posix":
+            os.set_blocking(file.fileno(), True)  # whoever passed it on may not wait; what is late would seem to be the end
+        return file
     stored = stores.open_object(path)
-    return io.BufferedReader(stored, buffer) if buffer else cast("BinaryIO", stored)
+    return _ReadAhead(stored, buffer) if buffer else cast("BinaryIO", stored)
+
+
+class _ReadAhead(io.BufferedReader):
+    """Asks a store for a whole buffer each time: every request takes its time to be answered."""
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """What has arrived, which by itself would ask past an empty buffer for no more than is wanted."""
+        self.peek(1)
+        return super().read1(size)
 
 
 @contextmanager

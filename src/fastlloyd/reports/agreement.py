@@ -2,6 +2,7 @@
 
 import textwrap
 
+from fastlloyd.base.precision import delta_up, epsilon_up
 from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.reports.explain import (
@@ -59,7 +60,7 @@ def _agreed(plan: Plan) -> list[str]:
         f"Algorithm {m.name} finds {m.aim} in {len(m.rounds)} rounds.",
         f"Features and their public {m.clipped_to}: {bounds(m)}.",
         f"{most_in_all(m)}, planned for {m.n_expected}.",
-        f"Privacy budget of the whole run: epsilon {m.epsilon:g}, delta {m.delta:.3g}.",
+        f"Privacy budget of the whole run: epsilon {epsilon_up(m.epsilon)}, delta {delta_up(m.delta)}.",
         f"Neighbouring relation: {m.neighboring_relation.value}.",
         *m.agreed(),
         f"Trust: {plan.trust.value}, with {plan.masks_kind.value} masks. {attendance(plan)}",

@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 import tomli_w
 
+from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
 from fastlloyd.base.sealed_toml import without_none
 from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.federation.plan.plan import Plan
@@ -61,7 +62,7 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
     def text(self, *, with_statement: bool = False) -> str:
         """The text of the file of bounds, which `--bounds` takes; with_statement : with the privacy statement as a table."""
         m, mark = self.mechanism, [self.mark] if self.mark else []
-        heading = f"{FOUND} (epsilon {m.epsilon:.4g}, delta {m.delta:.3g}); values outside are clipped."
+        heading = f"{FOUND} (epsilon {epsilon_up(m.epsilon)}, delta {delta_up(m.delta)}); values outside are clipped."
         kept = [f"Noise hid where these are, and the outer range stands: {', '.join(map(repr, self.not_found))}."]
         lower, upper = self.bounds.ends(m.domain)
         text = bounds_file(m.domain.features, lower, upper, [heading, *mark, *(kept if self.not_found else [])])
@@ -81,9 +82,8 @@ class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def stays_spent(self) -> str:
         """What is lost if no clustering follows, in words that end a sentence."""
-        return (
-            f"finding the bounds has spent epsilon {self.result.mechanism.epsilon:.3g} of {self.epsilon:g}, which stays spent"
-        )
+        mine, both = rounded_up(self.result.mechanism.epsilon), epsilon_up(self.epsilon)
+        return f"finding the bounds has spent epsilon {mine} of {both}, which stays spent"
 
     def with_second(self, said: dict[str, Any], m: Mechanism) -> dict[str, Any]:
         """The statement of both, from that of the clustering with mechanism m."""

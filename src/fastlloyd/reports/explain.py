@@ -20,7 +20,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from fastlloyd.base.precision import exact, rounded_up, working_precision
+from fastlloyd.base.precision import delta_up, epsilon_up, exact, rounded_up, working_precision
 from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
@@ -103,13 +103,13 @@ def _bounds(m: AnyRun) -> str:
 def protection(plan: Plan) -> str:
     """What is protected, from whom, and at which price."""
     m, one = plan.mechanism, plan.mechanism.unit.one
-    delta = f" and delta = {m.delta:.3g}" if m.delta else ""
+    delta = f" and delta = {delta_up(m.delta)}" if m.delta else ""
     relation = m.neighboring_relation.value.replace("_", " ")
     lines = [
         (
             f"What is protected: every single {one}. What anyone learns from the run hardly depends on one {one} being in the "
-            f"data: epsilon = {m.epsilon:g}{delta}, neighbouring relation: {relation}, over all {len(m.rounds)} rounds"
-            f"{' and the estimate of the loss' if m.n_rounds > len(m.rounds) else ''}."
+            f"data: epsilon = {epsilon_up(m.epsilon)}{delta}, neighbouring relation: {relation}, over all {len(m.rounds)} "
+            f"rounds{' and the estimate of the loss' if m.n_rounds > len(m.rounds) else ''}."
         ),
         *(f"WARNING: {caution}." for caution in plan_cautions(plan)),
         "No party sees another's records: clients upload sums and counts masked, and the server adds up masked numbers.",
@@ -150,8 +150,8 @@ def _shared_noise(plan: Plan) -> str:
         price += f", {noise_factor(plan, plan.min_present):.3f} times if only {plan.min_present} clients are there"
     return (
         "Trust: client-noise, with pairwise masks. Every client adds its share of the noise before masking. "
-        f"It protects against {holds_against(plan)}: epsilon = {epsilon:g}. The table says what is left for more clients. "
-        f"Price: {price}."
+        f"It protects against {holds_against(plan)}: epsilon = {epsilon_up(epsilon)}. The table says what is left for more "
+        f"clients. Price: {price}."
     )
 
 
@@ -257,7 +257,7 @@ def store_in_words(client: Client) -> str:
 
 def coalition_table(plan: Plan) -> str:
     """One line for each coalition."""
-    delta = f", at delta = {plan.mechanism.delta:.3g}" if plan.mechanism.delta else ""
+    delta = f", at delta = {delta_up(plan.mechanism.delta)}" if plan.mechanism.delta else ""
     one = plan.mechanism.unit.one
     rows = [f"Against those who pool what they see, every {one} of the others is protected with this epsilon{delta}:"]
     for row in coalitions(plan):
@@ -301,7 +301,7 @@ def certainty_table(m: AnyRun) -> str:
         f"- who was {before} % certain before is at most {_percent(certainty(m, before / 100))} certain afterwards"
         for before in (1, 10, 50, 90)
     ]
-    but = f"This holds but for a probability of at most {m.delta:.3g}. " if m.delta else ""
+    but = f"This holds but for a probability of at most {delta_up(m.delta)}. " if m.delta else ""
     return "\n".join(
         [
             f"How certain anyone can become {what}, who knows all other {many} and sees everything that the run reveals:",
@@ -313,7 +313,7 @@ def certainty_table(m: AnyRun) -> str:
 
 def persons(plan: Plan) -> str:
     """What several records of one person mean, or several organisations where one is."""
-    delta = f" at delta = {plan.mechanism.delta:.3g}" if plan.mechanism.delta else ""
+    delta = f" at delta = {delta_up(plan.mechanism.delta)}" if plan.mechanism.delta else ""
     if (persons := plan.mechanism.persons) is not None:
         return _of_persons(plan, persons, delta)
     several = [f"{rounded_up(person_epsilon(plan, n))} with {n} records" for n in (2, 5, 10)]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.precision import delta_up, epsilon_up
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import OutputError
 from fastlloyd.mechanisms.mechanism import Mechanism
@@ -84,7 +85,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
         clusters = f"{m.n_clusters} cluster{'s' if m.n_clusters > 1 else ''}"
         has_noise = m.noise is not Noise.NONE
         guarantee = (
-            (f"ε = {m.epsilon if epsilon is None else epsilon:.4g}" + (f", δ = {m.delta:.2g}" if m.delta else ""))
+            (f"ε = {epsilon_up(m.epsilon if epsilon is None else epsilon)}" + (f", δ = {delta_up(m.delta)}" if m.delta else ""))
             if has_noise
             else "no privacy"
         )

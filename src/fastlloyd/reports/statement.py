@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from fastlloyd._version import __version__
+from fastlloyd.base.precision import epsilon_up
 from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import Plan
@@ -158,7 +159,7 @@ def _price_of_two_groups(plan: Plan) -> str:
         if m.persons is not None:
             return f"Both together tell no more of one {m.unit.one} than the plan says"
         return "Each record is in one of them only, and is protected as the plan says even so"
-    more = f", where the plan says {m.epsilon:g}" if plan.n_shares > 1 else ", which is what the plan says"
+    more = f", where the plan says {epsilon_up(m.epsilon)}" if plan.n_shares > 1 else ", which is what the plan says"
     return (
         f"It, and who reads both, then learns about one client's {m.unit.many} what one share of noise lets through: at most "
         f"epsilon {one_share_epsilon(plan):.4g}{more}"

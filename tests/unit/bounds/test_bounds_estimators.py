@@ -1,5 +1,6 @@
 """Estimators with `bounds="private"`: both stages in one budget, and what is refused before anything is spent."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,17 @@ def test_where_noise_hides_the_records_a_warning_says_so() -> None:
         MomentLloyd(3, **PRIVATE | {"value_range": (-1, 1), "epsilon": 1.0}).fit(few)
 
 
+def test_where_that_warning_is_an_error_what_the_budget_bought_is_there() -> None:
+    few = np.random.default_rng(0).uniform(-1, 1, (40, 2))
+    model = MomentLloyd(3, **PRIVATE | {"value_range": (-1, 1), "epsilon": 1.0})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "noise hides where")
+        with pytest.raises(NoisyResultWarning, match="noise hides where the records are in 'x0', 'x1'"):
+            model.fit(few)
+    assert model.cluster_centers_.shape == (3, 2)
+    assert model.privacy_spent_["bounds"]["not_found"] == ["x0", "x1"]
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -88,5 +100,5 @@ def test_if_the_second_stage_is_refused_what_was_spent_is_said(monkeypatch: pyte
         raise PlanError("nobody can use these bounds")
 
     monkeypatch.setattr(TwoStages, "second", broken)
-    with pytest.raises(PlanError, match=r"bounds; finding the bounds has spent epsilon 0.584 of 3, which stays spent"):
+    with pytest.raises(PlanError, match=r"bounds; finding the bounds has spent epsilon 0.5836 of 3, which stays spent"):
         MomentLloyd(3, **PRIVATE).fit(X)

@@ -115,6 +115,26 @@ print(outer.asked(), bool(outer.asked.code.stats.cache_hits))
     assert said_by(tmp_path / "copies", *programs) == [["1 False"], ["1 True"], ["2 False"]]
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        "numba.__version__ = '0.1'",
+        "sys.implementation.cache_tag = 'cpython-399'",
+        "binding.get_host_cpu_name = lambda: 'another'",
+    ],
+)
+def test_machine_code_of_another_numba_or_python_or_for_another_processor_is_not_taken_for_ours(
+    tmp_path: Path, other: str
+) -> None:
+    pytest.importorskip("numba")
+    asked = """
+from fastlloyd.clustering.compiled.filter import load_rows
+print(load_rows.is_on_disk)
+"""
+    elsewhere = f"import sys, numba\nfrom llvmlite import binding\n{other}\n{asked}"
+    assert [said[-1:] for said in said_by(tmp_path, LOAD_ROWS, asked, elsewhere)] == [[], ["True"], ["False"]]
+
+
 def test_that_code_is_compiled_is_said_once_and_only_on_a_terminal_or_in_the_log(tmp_path: Path) -> None:
     pytest.importorskip("numba")
 

@@ -312,7 +312,32 @@ def test_compiled_steps_end_where_a_label_is_not_sure_and_where_a_cluster_is_emp
     assert labels.tolist() == [0, 1]
 
 
-_TWO = np.ones(2)
+@pytest.mark.parametrize("k", [31, 32, 33, 40])
+def test_compiled_steps_of_many_centroids_are_made_and_end_where_bounds_or_distances_leave_a_doubt(k: int) -> None:
+    pytest.importorskip("numba")
+    origin, others = 1e6, 100.0 * np.arange(1, k - 1)  # so far away that squares below .03 are in doubt
+    with _forced(True):
+        # a point at 1, whose centroid stays at 0, while the nearest other one goes from 3 to where its only point is
+        for nearest, made in ((2.5, 3), (2.0065, 1)):
+            points, centroids = ([-1.0, 1.0, nearest, *others], [0.0, 3.0, *others])
+            lloyd = _Lloyd(_column(*points) + origin, np.ones(len(points)))
+            assert lloyd._sure_steps(2, _column(*centroids) + origin)[0] == made
+
+
+def test_compiled_labels_of_far_points_are_not_sure_between_centroids_whose_squares_underflow() -> None:
+    pytest.importorskip("numba")
+    draws = _draws(5)
+    for _ in range(20):
+        between = draws.normal((5,))  # as far from one as from the other, up to rounding
+        far = draws.normal((1, 5))
+        far -= far @ between / (between @ between) * between[None, :]
+        one = draws.normal((1, 5))
+        with _forced(True):
+            assert not _Lloyd(far * 2.0**399, _ONE)._sure_steps(0, np.vstack([one, one + between]) * 2.0**-541)[0]
+            assert _Lloyd(far * 2.0**399, _ONE)._sure_steps(0, np.vstack([one, one + far]) * 2.0**-541)[0]
+
+
+_ONE, _TWO = np.ones(1), np.ones(2)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,16 @@ from hypothesis import strategies as st
 import fastlloyd
 from designs import design_mechanism, design_plan
 from fastlloyd.base import precision
-from fastlloyd.base.precision import delta_down, delta_up, exact, greatest_float, least_float, round_up, working_precision
+from fastlloyd.base.precision import (
+    delta_down,
+    delta_up,
+    epsilon_up,
+    exact,
+    greatest_float,
+    least_float,
+    round_up,
+    working_precision,
+)
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import Noise, SystemNoise
@@ -74,6 +83,14 @@ def test_a_delta_is_shown_on_the_side_that_is_asked_for_and_below_1(delta: float
 )
 def test_a_delta_as_people_write_it_is_shown_so(delta: float, up: str, down: str) -> None:
     assert (delta_up(delta), delta_down(delta)) == (up, down)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "up"),
+    [(1.0, "1"), (0.1, "0.1"), (1.2345644, "1.23457"), (2.0000001, "2.00001"), (0.999999999, "1"), (1234567.0, "1.23457e+06")],
+)
+def test_a_stated_epsilon_is_shown_as_it_was_written_or_a_little_larger(epsilon: float, up: str) -> None:
+    assert epsilon_up(epsilon) == up
 
 
 def test_least_float_is_infinite_where_no_float_suffices() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fastlloyd.errors import DataError
-from fastlloyd.records import delimited, read_csv
+from fastlloyd.records import delimited, files, read_csv, stores
 from fastlloyd.records.lines import chunks
 from record_files import SECRET, matrices, refusal
 
@@ -87,6 +87,25 @@ def test_text_that_drips_from_a_pipe_comes_in_the_same_chunks_as_that_of_a_file(
     assert [chunk[-1:] for chunk in found[:-1]] == [b"\n"] * (len(found) - 1)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="these systems have no such pipes")
+def test_what_is_late_in_a_pipe_that_does_not_wait_is_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some systems open /dev/stdin as it is, others anew."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.write(writing, b"a,b\n1,2\n")
+
+    def later() -> None:
+        time.sleep(0.1)
+        os.write(writing, b"3,4\n")
+        os.close(writing)
+
+    monkeypatch.setattr(Path, "open", lambda *_: os.fdopen(reading, "rb"))
+    writer = threading.Thread(target=later)
+    writer.start()
+    assert b"".join(chunks("/dev/stdin", [1 << 16] * 9)) == b"a,b\n1,2\n3,4\n"
+    writer.join()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux whether a pipe has been emptied")
 def test_a_ctrl_c_between_two_arrivals_is_heard_at_the_next_and_not_only_when_all_is_there(folder: Path) -> None:
     path, was_heard, was_late = folder / "slow.csv", threading.Event(), threading.Event()
@@ -112,6 +131,27 @@ def test_a_ctrl_c_between_two_arrivals_is_heard_at_the_next_and_not_only_when_al
         signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     assert not was_late.is_set()
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_a_store_is_asked_for_whole_buffers_and_for_each_byte_once(packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b"12,34\n" * 30_000
+    content, asked = gzip.compress(text, compresslevel=0) if packed else text, list[int]()
+
+    class Stored(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            part = content[sum(asked) :][: len(buffer)]
+            buffer[: len(part)] = part
+            asked.append(len(part))
+            return len(part)
+
+    monkeypatch.setattr(stores, "open_object", lambda _: Stored())
+    monkeypatch.setattr(files.open_binary, "__kwdefaults__", {"buffer": 1 << 16})
+    assert b"".join(chunks("s3://hospital/visits.csv", [1000] * 300)) == text
+    assert [size for size in asked if size] == [1 << 16, 1 << 16, len(content) - (1 << 17)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which files are open")

@@ -218,6 +218,13 @@ def test_where_there_is_no_store_the_sentence_says_why_and_what_to_do(
         assert said() == ", which is a link to something else; name the store itself"
 
 
+@pytest.mark.parametrize("attempt", [Store.open, read])
+@pytest.mark.parametrize("folder", [".", "..", "/"])
+def test_a_folder_without_a_name_is_no_store(folder: str, attempt: Callable[[Path], object]) -> None:
+    with pytest.raises(StateError, match="which is a folder; name a file in it"):
+        attempt(Path(folder))
+
+
 def test_a_store_is_never_made_over_another(path: Path) -> None:
     content = path.read_bytes()
     with pytest.raises(StateError, match="exists already"):

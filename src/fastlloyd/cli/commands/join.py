@@ -441,13 +441,13 @@ def _say_ready(client: _Client, limits: "list[Limit]", seconds: float) -> None:
         typer.echo(
             f"Whether the others reach it at {plan.server.address} only they can tell: `fastlloyd serve` lets them rehearse."
         )
-    from fastlloyd.base.precision import delta_up
+    from fastlloyd.base.precision import delta_up, epsilon_up
 
     for limit in limits:
         whom = "" if limit.speaks_of is None else f" for {limit.speaks_of}"
         typer.echo(
-            f"Data set {dataset!r} has the limit epsilon {limit.epsilon:g} at delta {delta_up(limit.delta)}{whom}; the run "
-            "fits."
+            f"Data set {dataset!r} has the limit epsilon {epsilon_up(limit.epsilon)} at delta {delta_up(limit.delta)}{whom}; "
+            "the run fits."
         )
     if not limits:
         typer.echo(f"Data set {dataset!r} has no limit. To set one before the run: fastlloyd ledger limit")

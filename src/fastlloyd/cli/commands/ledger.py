@@ -278,7 +278,7 @@ def limit(
 
 
 def _say_limit(one: "Account", event: "Limit", *, is_lifted: bool) -> None:
-    from fastlloyd.base.precision import delta_up, rounded_up
+    from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
     from fastlloyd.cli import accounts as shown
 
     whom = "" if event.speaks_of is None else f" for {event.speaks_of}"
@@ -287,7 +287,8 @@ def _say_limit(one: "Account", event: "Limit", *, is_lifted: bool) -> None:
         typer.echo(f"Data set {one.dataset!r} has no limit{whom} any more. At delta {delta_up(event.delta)}, {spent}.")
     else:
         typer.echo(
-            f"Data set {one.dataset!r} has the limit epsilon {event.epsilon:g} at delta {delta_up(event.delta)}{whom}; {spent}."
+            f"Data set {one.dataset!r} has the limit epsilon {epsilon_up(event.epsilon)} at delta {delta_up(event.delta)}{whom}"
+            f"; {spent}."
         )
         if not one.left and not one.left_pure:
             typer.echo("Nothing is left: no further run will be allowed.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fastlloyd.base.files import check_file, write_file
+from fastlloyd.base.precision import delta_up, epsilon_up
 from fastlloyd.cli.options import (
     FederationOptions,
     MaxClientsPerPerson,
@@ -176,7 +177,7 @@ def show(file: PlanFile, json: Json = False) -> None:
             for name, low, high in zip(m.domain.features, m.domain.lower, m.domain.upper, strict=True)
         ),
         "scaling": m.domain.scaling.value,
-        "epsilon, delta": f"{m.epsilon:.6g}, {m.delta:.3g}",
+        "epsilon, delta": f"{epsilon_up(m.epsilon)}, {delta_up(m.delta)}",
         "neighbouring relation": m.neighboring_relation.value,
         "protected": m.unit.a if m.persons is None else whole_person(m.persons),
         m.unit.many: f"at most {m.n_records}, planned for {m.n_expected}",

@@ -5,6 +5,7 @@ stated, so that each is compiled once, at its first call.
 """
 
 import logging
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, cached_property
@@ -14,6 +15,7 @@ from typing import Any, Literal, TypeVar, cast
 
 import numba
 import numpy as np
+from llvmlite.binding import get_host_cpu_name
 from numba import types
 from numpy.typing import NDArray
 
@@ -120,9 +122,13 @@ def _announce() -> None:
 
 @cache
 def _sources() -> str:
-    """A digest of the files in this folder, whose functions call each other; a program packed into one file may have none."""
+    """A digest of the files in this folder, whose functions call each other, and of what compiles them for which processor.
+
+    A program packed into one file may have no files.
+    """
+    compiler = f"{numba.__version__} {sys.implementation.cache_tag} {get_host_cpu_name()}\n".encode()
     files = sorted(Path(__file__).parent.glob("*.py"))
-    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+    return sha256(b"".join([compiler, *(file.read_bytes() for file in files)])).hexdigest()[:12]
 
 
 @kernel(types.void())

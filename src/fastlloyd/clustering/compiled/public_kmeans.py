@@ -150,8 +150,8 @@ def _doubt(length: float, farthest: float, r: int) -> float:
 
 @helper
 def _farthest(centroids: FloatArray) -> float:
-    """The largest |c|^2."""
-    largest = 0.0
+    """The largest |c|^2, but no less than underflow may have taken from it: a far point's products with c are large still."""
+    largest = _UNDERFLOW
     for c in range(len(centroids)):
         square = 0.0
         for j in range(centroids.shape[1]):

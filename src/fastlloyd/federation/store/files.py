@@ -166,13 +166,13 @@ def check_access(path: Path) -> None:
 
 def _why_none(path: Path) -> str:
     """Why there is no store, and what to do: the end of a sentence."""
-    identity = path.with_name(path.name.removesuffix(SUFFIX) + IDENTITY_SUFFIX)
     if path.is_symlink():
         return ", which is a link to something else; name the store itself"
     if path.is_dir():
         return ", which is a folder; name a file in it, such as clinic-a.store"
     if path.exists():
         return ", which is not a file; name a file such as clinic-a.store"
+    identity = path.with_name(path.name.removesuffix(SUFFIX) + IDENTITY_SUFFIX)  # a folder may have no name: . and /
     if identity.exists():
         return f" yet: it is made when {identity} is first used, as by `fastlloyd join` or `fastlloyd serve`"
     return (
