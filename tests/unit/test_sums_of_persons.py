@@ -228,7 +228,10 @@ def test_several_limits_stand_and_a_run_must_fit_all() -> None:
 
 def test_after_a_run_for_records_no_limit_for_persons_holds_any() -> None:
     now = of_costs(RECORDS, limits=(limit(patient(), 100.0),))
-    with pytest.raises(BudgetError, match=r"a run before did not protect every patient as a whole: .* lift it"):
+    with pytest.raises(
+        BudgetError,
+        match=r"a run before did not protect every patient as a whole: .* lift it with .* --unit patient --epsilon inf",
+    ):
         check(now, "patients", PATIENTS)
     assert account(now, "patients", speaks_of=patient()).left == 0
 

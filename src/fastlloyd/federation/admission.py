@@ -100,7 +100,7 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
         if not any(None in cost.under(asked) for cost in costs):
             return (
                 f"{told}, and a run before did not protect every {asked.unit} as a whole: what it cost one has no bound, so "
-                "the limit holds no further run; lift it with fastlloyd ledger limit --epsilon inf"
+                f"the limit holds no further run; lift it with fastlloyd ledger limit --unit {asked.unit} --epsilon inf"
             )
         return (
             f"{told}, and this run does not protect every {asked.unit} as a whole: what it costs one has no bound; protect all "
