@@ -130,6 +130,12 @@ REFUSED = {
     "unknown command": (("fitt", "data.csv"), "fit"),
     "a needed option is left out": (("fit", "data.csv"), "--n-clusters is missing (number of clusters); --help says more"),
     "a needed file is left out": (("plan", "explain"), "PLAN is missing (a plan); --help says more"),
+    "two files": (
+        (*FIT, "more.csv"),
+        "'more.csv' is one argument too many; expected DATA; for several files name their folder",
+    ),
+    "two plans": (("plan", "explain", "a.toml", "b.toml"), "'b.toml' is one argument too many; expected PLAN"),
+    "an argument for none": (("demo", "data.csv"), "'data.csv' is one argument too many; expected options only"),
     "alpha of 0": ((*FIT, "--alpha", "0"), "alpha"),
     "no iterations": ((*FIT, "--iterations", "0"), "--iterations"),
     "min-count of nan": ((*FIT, *PAPERS, "--min-count", "nan"), "min_count"),

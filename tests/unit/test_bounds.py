@@ -105,6 +105,13 @@ def test_bounds_that_are_not_two_numbers_for_each_column_are_refused(text: str, 
     assert what in refusal(lambda: parse_bounds(text, ["age", "bmi"]))
 
 
+def test_a_name_that_differs_in_how_its_accents_are_stored_is_not_just_repeated() -> None:
+    """As of a file that was made under macOS."""
+    composed, decomposed = "gr\u00f6\u00dfe", "gro\u0308\u00dfe"
+    said = refusal(lambda: parse_bounds(f"{composed}=0:1", [decomposed]))
+    assert f"it looks like '{decomposed}', but the accents are stored in another way: copy that name" in said
+
+
 @pytest.mark.parametrize(
     ("toml", "what"),
     [

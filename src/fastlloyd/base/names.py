@@ -4,6 +4,7 @@ import csv
 import difflib
 import enum
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -35,7 +36,11 @@ def unknown_name(name: str, known: Sequence[str]) -> str:
 def nearest_name(name: str, known: Sequence[str]) -> str:
     """A question in brackets, whether the nearest of the `known` names was meant; "" if none is near."""
     meant = nearest(name, known)
-    return f" (did you mean {meant!r}?)" if meant else ""
+    if not meant:
+        return ""
+    if unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", meant):
+        return f" (it looks like {meant!r}, but the accents are stored in another way: copy that name)"
+    return f" (did you mean {meant!r}?)"
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:

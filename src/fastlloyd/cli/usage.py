@@ -61,13 +61,14 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line. Raises `UsageError`."""
-        given: dict[str, Any] = {}
+        given, left = dict[str, Any](), list[str]()
         try:
-            given, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            given, left, order = self.make_parser(ctx).parse_args(args=list(args))
             _refuse_repeated(order)
             return super().parse_args(ctx, args)
         except UsageError as error:
-            if sentence := _unknown_option(error, self.params) or _missing(error) or _bad_number(error, self.callback, given):
+            sentence = _unknown_option(error, self.params) or _missing(error) or _bad_number(error, self.callback, given)
+            if sentence := sentence or _left_over(left, self.params):
                 raise UsageError(sentence) from None
             raise
 
@@ -122,6 +123,15 @@ def _bad_number(error: Exception, command: Any, given: dict[str, Any]) -> str:
     elif info.min is not None:
         expected += f", {info.min} or more"
     return f"{_name(option)} is {text!r:.80}; expected {expected}"
+
+
+def _left_over(left: list[str], params: Iterable[Any]) -> str:
+    """Say which argument is one too many, as where a shell has replaced a pattern by all that fits; "" if none is."""
+    if not left:
+        return ""
+    names = [each.metavar for each in params if each.param_type_name == "argument"]
+    several = "; for several files name their folder, or put the pattern in quotes: 'visits/*.csv'" if "DATA" in names else ""
+    return f"{left[0]!r:.80} is one argument too many; expected {' '.join(names) or 'options only'}{several}"
 
 
 def _name(option: Any) -> str:
