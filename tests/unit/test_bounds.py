@@ -92,6 +92,7 @@ def test_one_interval_is_for_every_column(interval: tuple[float, float], d: int)
         ("7", "LO:HI"),
         ("", "LO:HI"),
         ("age=0:1,bmi=1", "bounds of 'bmi': expected LO:HI"),
+        ("bounds.tom", "of every column: expected LO:HI, two numbers such as 0:120, or a file NAME.toml, got 'bounds.tom'"),
         ("age=0:1,bmi=low:high", "bounds of 'bmi': expected LO:HI"),
         ("age=0:1,bmi=0:1_0", "bounds of 'bmi': expected LO:HI"),
         ('"age=0:1', "no partner"),

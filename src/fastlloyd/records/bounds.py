@@ -133,7 +133,7 @@ def _stated(text: str, columns: Sequence[str]) -> dict[str, _Interval]:
     if text.lower().endswith(".toml"):
         return _bounds_in_toml(text, columns)
     if "=" not in text:
-        return dict.fromkeys(columns, _interval(text, "every column"))
+        return dict.fromkeys(columns, _interval(text, "every column", ", or a file NAME.toml"))
     pairs = [item.rpartition("=") for item in split_list(text)]
     refuse_repeated([name.strip() for name, _, _ in pairs], f"bounds {text!r}")
     return {name.strip(): _interval(interval, repr(name.strip())) for name, _, interval in pairs}
@@ -166,11 +166,11 @@ def _interval_in_toml(ends: object, where: str) -> _Interval:
     raise DataError(f"bounds of {where}: expected two numbers, [lo, hi] or {{lower = lo, upper = hi}}")
 
 
-def _interval(text: str, where: str) -> _Interval:
+def _interval(text: str, where: str, instead: str = "") -> _Interval:
     with suppress(ValueError):
         lower, upper = floats(text.split(":"))
         return lower, upper
-    raise DataError(f"bounds of {where}: expected LO:HI, two numbers such as 0:120, got {text!r}")
+    raise DataError(f"bounds of {where}: expected LO:HI, two numbers such as 0:120{instead}, got {text!r}")
 
 
 def _check_interval(name: str, lower: float, upper: float) -> None:
