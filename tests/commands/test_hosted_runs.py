@@ -129,7 +129,7 @@ def test_if_the_servers_process_is_killed_the_command_says_so_and_goes_on_when_i
     site.wait_for(lambda: "server: client a is connected" in site.said(HOST))
     subprocess.run(["kill", "-9", str(server_of(process))], check=True)  # noqa: S603, S607
     assert process.wait(HANG) == REFUSED
-    assert "Error: the server failed: exit code -9" in site.said(HOST).splitlines()[-1]
+    assert "Error: the server failed: signal 9 ended it; the same command goes on" in site.said(HOST).splitlines()[-1]
     # the other way round: whoever kills the command alone, its server is gone as well, and the port and the store are free
     process = site.start("again", host(site), known(HOST))
     site.wait_for(lambda: listens(site, "again"))

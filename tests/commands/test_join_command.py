@@ -228,4 +228,4 @@ def test_in_the_place_of_a_store_that_is_lost_no_new_one_is_made(site: Site) -> 
     assert site.end(client) == STOPPED
     for file in layout.files(site.folder / "a.store"):
         file.unlink(missing_ok=True)
-    refused(site, site.join("a"), "the store of this identity is gone")
+    refused(site, site.join("a"), "a.store, and the ledger saw ", "correct the path, bring back the newest copy")

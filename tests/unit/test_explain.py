@@ -315,6 +315,7 @@ def test_w24_a_delta_above_a_hundredth_record_is_warned_about() -> None:
     assert re.search(r"delta is 1.09e-05, above 1 / \(100 n_records\): .* 0.11 records be exposed", caution)
     assert plan_statement(papers)["cautions"] == [caution]
     assert f"WARNING: {caution}." in explain(papers)
+    assert " 100 records be exposed" in cautions(plan(delta=0.01).mechanism)[0]
 
 
 @pytest.mark.parametrize(("M", "D"), [(4, 2), (5, 3), (10, 5), (10, 8), (3, 1), (5, 2), (10, 4), (4, 0)])

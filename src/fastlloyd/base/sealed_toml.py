@@ -85,12 +85,14 @@ def from_toml(text: str, kind: type[T], source: str) -> T:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise PlanError(f"{source} is not valid TOML: {error}") from None
+        raise PlanError(f"{source} is not valid TOML: {error}; get the original, or make a new one") from None
     except (RecursionError, ValueError):  # endless brackets, endless digits
         raise PlanError(f"{source} holds what no such file holds; get the original, or make a new one") from None
     seal = content.pop("seal", None)
     if not isinstance(seal, dict) or not isinstance(seal.get("digest"), str):
-        raise PlanError(f"{source} has no digest as its last line; it was cut off or written by hand: make it anew")
+        raise PlanError(
+            f"{source} has no digest as its last line; it was cut off or written by hand: get the original, or make a new one"
+        )
     try:
         document = msgspec.convert(content, kind, dec_hook=_decode)
     except msgspec.ValidationError as error:

@@ -172,8 +172,9 @@ class ServerProcess:
 
     def _failure(self, how: str) -> NetworkError:
         self._hearing.join()
-        why = self._said or f"exit code {self._process.returncode}"
-        return NetworkError(f"the server {how}: {why}")
+        code = self._process.returncode
+        killed = f"signal {-code} ended it; the same command goes on" if code is not None and code < 0 else f"exit code {code}"
+        return NetworkError(f"the server {how}: {self._said or killed}")
 
     @property
     def _stdin(self) -> BinaryIO:

@@ -179,17 +179,20 @@ class HoldersLedger:
         """Raise BudgetError if neither the ledger nor the client's store knows such a name, and one of them knows others."""
         check_names(dataset, cost, self.history(), client)
 
-    def rehearse(self, dataset: DataSet, client: Store | None, identity: bytes, cost: PlannedCost, run_id: bytes) -> None:
+    def rehearse(self, dataset: DataSet, client: Store | Path, identity: bytes, cost: PlannedCost, run_id: bytes) -> None:
         """Raise what `enter` would raise of a run of this cost that is not in the client's store; nothing is written.
 
-        client : None where it has no store yet. identity : its signing key.
+        client : where its store is to be, if it has none yet. identity : its signing key.
         """
         now = self.history()
-        known = History(Role.CLIENT) if client is None else client.history
-        if client is not None:
+        known = client.history if isinstance(client, Store) else History(Role.CLIENT)
+        if isinstance(client, Store):
             now = now.followed_by([*_news(now, known, identity), *_seen(now, client)])
         elif (seen := now.peers.get(identity.hex())) is not None and seen.length:
-            raise StateError(f"the store of this identity is gone: the ledger saw {seen.length} events of it; {_WAY_OUT}")
+            raise StateError(
+                f"there is no store {client}, and the ledger saw {seen.length} events of the one of this identity: correct the "
+                f"path, {_WAY_OUT}"
+            )
         if (begun := now.runs.get(own_run_id(run_id, identity))) is not None:
             self._check_open(begun, run_id)  # a process was killed that was to join it, and it counts already
         else:

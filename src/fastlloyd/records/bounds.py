@@ -144,7 +144,7 @@ def _stated(text: str, columns: Sequence[str]) -> dict[str, _Interval]:
     if text.lower().endswith(".toml"):
         return _bounds_in_toml(text, columns)
     if "=" not in text:
-        return dict.fromkeys(columns, _interval(text, "every column", " or a file that ends in .toml,"))
+        return dict.fromkeys(columns, _interval(text, "every column", ", or a file NAME.toml"))
     items = split_list(text)
     for item in items:
         if "=" not in item:
@@ -184,11 +184,11 @@ def _interval_in_toml(ends: object, where: str) -> _Interval:
     raise DataError(f"bounds of {where}: expected two numbers, [lo, hi] or {{lower = lo, upper = hi}}")
 
 
-def _interval(text: str, where: str, or_else: str = ",") -> _Interval:
+def _interval(text: str, where: str, instead: str = "") -> _Interval:
     with suppress(ValueError):
         lower, upper = floats(text.split(":"))
         return lower, upper
-    raise DataError(f"bounds of {where}: expected LO:HI, two numbers such as 0:120{or_else} got {text!r}")
+    raise DataError(f"bounds of {where}: expected LO:HI, two numbers such as 0:120{instead}, got {text!r}")
 
 
 def _check_interval(name: str, lower: float, upper: float) -> None:

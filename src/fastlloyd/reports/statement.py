@@ -115,10 +115,10 @@ def cautions(m: AnyRun, epsilon: float | None = None) -> list[str]:
         )
     if m.delta * 100 * m.n_records <= 1 + 1e-9:
         return said
-    exposed = m.delta * m.n_records
+    exposed = float(f"{m.delta * m.n_records:.2g}")
     caution = (
-        f"delta is {m.delta:.3g}, above 1 / (100 n_records): such a guarantee would let {exposed:.2g} {m.unit.many} be exposed "
-        "outright on average; leave delta out, or pass a smaller one"
+        f"delta is {m.delta:.3g}, above 1 / (100 n_records): such a guarantee would let {exposed:,.12g} {m.unit.many} be "
+        "exposed outright on average; leave delta out, or pass a smaller one"
     )
     return [*said, caution]
 

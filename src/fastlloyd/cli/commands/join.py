@@ -142,7 +142,7 @@ def join(
             return
         if not where.exists():  # else a run that is refused would leave a new store, in the place of one that is lost
             cost, run_id = plan_cost(agreed, named.rows_are), bytes.fromhex(agreed.run_id)
-            client.holder.rehearse(named, None, identity.signing.public, cost, run_id)
+            client.holder.rehearse(named, where, identity.signing.public, cost, run_id)
         with network.store_of(identity.public, key, store, Role.CLIENT, as_json=output.json) as kept:
             ended = _run(client, kept, mine, output, place)
         if beside is not None:
@@ -400,7 +400,7 @@ def _rehearsed_budget(client: _Client, path: Path, mine: "OwnRecords") -> "list[
     queries, cost = rehearse(plan.mechanism), plan_cost(plan, dataset.rows_are)
     history, run_id = History(Role.CLIENT), bytes.fromhex(plan.run_id)
     if not path.exists():
-        holder.rehearse(dataset, None, identity.signing.public, cost, run_id)
+        holder.rehearse(dataset, path, identity.signing.public, cost, run_id)
         _look(client, mine, os.urandom(32), queries)
     else:
         with Store.open(path, role=Role.CLIENT, identity=identity.signing.public) as store:
