@@ -327,7 +327,10 @@ def ended_without_result(reason: str, *, as_json: bool = False) -> typer.Exit:
 
 def turned_away(reason: str, *, as_json: bool = False) -> typer.Exit:
     """Say why this client cannot take part now, and that its run is not over; return the exception to raise."""
-    remedy = "The run is not over for this client: put that right, and the same command goes on."
+    remedy = (
+        "The run is not over for this client: put that right, and the same command goes on, or give the run up with "
+        "`fastlloyd ledger release`."
+    )
     say_last(f"Not taken part: {reason}. {remedy}", level="warning", as_json=as_json)
     return typer.Exit(TURNED_AWAY)
 
