@@ -7,6 +7,7 @@ protected together, so it is refused. Ids are private, and stay out of every rep
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
@@ -21,6 +22,12 @@ from fastlloyd.records.cells import WORDS, is_missing
 MISSING = "the id is missing, and nobody knows whose record it is; fill it in or take the record out"
 BROKEN = "text that is not valid Unicode; read its source anew, in the right encoding"
 FLOATS = "ids are integers or text: of numbers with a decimal point nobody can tell which are the same person"
+SHORTENED = (
+    "the id is a number with a power of ten, such as 1.2E+15, which a spreadsheet makes of a long number and so may make one "
+    "of several persons; export the ids as text"
+)
+_POWER_OF_TEN = re.compile(rb" *[0-9](\.[0-9]+)?[eE]\+[0-9]+ *")
+_PLUS = ord("+")
 _LONGEST_WORD = max(map(len, WORDS))
 _INITIALS = np.frombuffer("".join({letter for word in WORDS for letter in word[:1] + word[:1].upper()}).encode(), np.uint8)
 _MOST_SIGNED = (1 << 63) - 1
@@ -61,6 +68,10 @@ class Ids(ABC):
         """Which are missing, bool (n,)."""
 
     @abstractmethod
+    def shortened(self) -> npt.NDArray[np.intp]:
+        """Places of those that a spreadsheet has shortened, and that may stand for others."""
+
+    @abstractmethod
     def texts(self) -> list[bytes]:
         """All of them in UTF-8."""
 
@@ -98,6 +109,10 @@ class IntegerIds(Ids):
     def missing(self) -> npt.NDArray[np.bool_]:
         """See `Ids`."""
         return self._gaps
+
+    def shortened(self) -> npt.NDArray[np.intp]:
+        """See `Ids`: none."""
+        return np.empty(0, dtype=np.intp)
 
     def texts(self) -> list[bytes]:
         """See `Ids`: in decimal."""
@@ -161,6 +176,13 @@ class TextIds(Ids):
         there = self._lengths > 0
         there[there] = self._letters[(np.cumsum(self._lengths) - self._lengths)[there]] == _SPACE
         return np.asarray(there)
+
+    def shortened(self) -> npt.NDArray[np.intp]:
+        """See `Ids`. Looked at as text is only what has a plus sign."""
+        ends = np.cumsum(self._lengths)
+        there = np.unique(np.searchsorted(ends, np.flatnonzero(self._letters == _PLUS), side="right"))
+        texts = [self._letters[ends[at] - self._lengths[at] : ends[at]].tobytes() for at in there]
+        return there[[bool(_POWER_OF_TEN.fullmatch(text)) for text in texts]] if len(there) else there
 
     def texts(self) -> list[bytes]:
         """See `Ids`."""

@@ -12,7 +12,7 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
 from fastlloyd.records import files
 from fastlloyd.records.files import FileState
-from fastlloyd.records.ids import MISSING, Ids
+from fastlloyd.records.ids import MISSING, SHORTENED, Ids
 from fastlloyd.records.pieces import Piece
 from fastlloyd.records.reader import Missing, Reader, complete
 from fastlloyd.records.table import ColumnBlock, Table, ids_of, joined, numbered
@@ -198,10 +198,16 @@ class RecordFile:
             raise DataError(f"{self.source}: there are no records")
 
     def _check_ids(self, block: RealArray | ColumnBlock, first: int) -> None:
-        """Raise DataError if one is missing: whatever else is, a record of nobody knows whom is not left out in silence."""
-        ids = ids_of(block)
-        if ids is not None and (missing := ids.missing()).any():
+        """Raise DataError if one is missing or shortened.
+
+        Whatever else is missing, a record of nobody knows whom is not left out in silence.
+        """
+        if (ids := ids_of(block)) is None:
+            return
+        if (missing := ids.missing()).any():
             raise DataError(f"{self._where(first + int(missing.argmax()))}, column {self.unit!r}: {MISSING}")
+        if len(shortened := ids.shortened()):
+            raise DataError(f"{self._where(first + int(shortened[0]))}, column {self.unit!r}: {SHORTENED}")
 
     def check_unchanged(self, n_rows: int | None = None) -> None:
         """Raise DataError if a file, or the number of records, is another one than in an earlier pass."""

@@ -127,6 +127,27 @@ def test_a_missing_id_is_refused_by_its_place_whatever_becomes_of_missing_cells(
     assert said.startswith(f"{path}, {place}, column {UNIT!r}: the id is missing")
 
 
+@pytest.mark.parametrize("id_", ["1.15E+15", "1e+16", " 4E+07 "])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "dictionary", "arrow", "npz"])
+def test_an_id_that_a_spreadsheet_has_shortened_is_refused_by_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, id_: str, kind: str
+) -> None:
+    small_blocks(monkeypatch)
+    path = written(tmp_path, TEXT[kind], X, [*NAMES[:8], id_, id_, *NAMES[10:]])
+    for said in (
+        refusal(lambda: list(open_records(path, unit=UNIT).blocks_to_check())),
+        refusal(lambda: read_table(path, unit=UNIT)),
+    ):
+        assert said.startswith(f"{path}, record 9, column {UNIT!r}: the id is a number with a power of ten")
+        assert id_.strip() not in said
+
+
+def test_what_only_looks_a_little_like_a_shortened_number_is_an_id() -> None:
+    ids = TextIds.of([b"7.0", b"1.15E15", b"a1E+15", b"1E+15b", b"12E+3", b"+", b"1+1", b"", b"2E+9", b"O+", b"3.1e+02"])
+    assert ids.shortened().tolist() == [8, 10]
+    assert TextIds.of([b"", b"x"]).shortened().tolist() == []
+
+
 def test_null_is_a_missing_id(tmp_path: Path) -> None:
     for ids in (pa.array([1, None, 3]), pa.array(["a", None, "c"]), pa.array(["a", None, "a"]).dictionary_encode()):
         pq.write_table(pa.table({UNIT: ids, "f": [1.0, 2.0, 3.0]}), tmp_path / "a.parquet")
