@@ -264,7 +264,9 @@ def test_a_run_that_loses_too_many_clients_at_the_loss_ends_without_a_result() -
     plan, identities = _plan(4, max_dropouts=1, estimate_loss=True)
     parts = split_evenly(_records(100), 4, SEED)
     drops = [parse_drop(f"{client}@{T + 1}", plan.names) for client in (1, 2)]
-    with pytest.raises(FastLloydError, match=f"2 clients answered in round {T + 1}, and at least 3 are needed"):
+    with pytest.raises(
+        FastLloydError, match=rf"2 clients answered in round {T + 1} \(missing: client-1, client-2\), and at least 3 are needed"
+    ):
         simulate(plan, identities, parts, drops=drops)
     with pytest.raises(PlanError, match=f"rounds 1 to {T + 1}"):
         simulate(plan, identities, parts, drops=[Drop(client="client-1", round=T + 2, for_good=False)])

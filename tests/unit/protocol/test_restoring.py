@@ -398,7 +398,9 @@ SERVER_RECORDS = server_life()
 def test_the_records_of_the_server_are_its_decisions(masks: Masks) -> None:
     kinds = [Deal, *[KeyBox] * 4, Broadcast, Broadcast, Broadcast, Confirmations]
     assert [type(record) for record in server_life(masks=masks)] == kinds
-    assert server_life(NAMES[:2], masks=masks) == [Abort("2 of 4 clients were there in time, and at least 3 are needed")]
+    assert server_life(NAMES[:2], masks=masks) == [
+        Abort("2 of 4 clients were there in time (missing: c2, c3), and at least 3 are needed")
+    ]
 
 
 @BOTH_MASKS
@@ -438,7 +440,7 @@ def test_a_restored_server_that_ended_says_why() -> None:
     again = restored_server(records)
     assert again.state is ServerState.ABORTED
     assert again.outcome is not None
-    assert again.outcome.reason == "0 clients answered in round 3, and at least 3 are needed"
+    assert again.outcome.reason == "0 clients answered in round 3 (missing: c0, c1, c2 and 1 more), and at least 3 are needed"
     assert again.outcome.included == (NAMES, NAMES)
     assert again.deadline() == []
     for name in NAMES:

@@ -163,7 +163,7 @@ def test_too_few_clients_end_the_run_for_everybody_with_the_reason() -> None:
         (4, "2 clients of the last round confirmed the result"),
     ]:
         outcome = run(federation, Drops(gone={"c0": since, "c3": since}))
-        assert outcome.server.reason == f"{reason}, and at least 3 are needed"
+        assert outcome.server.reason == f"{reason} (missing: c0, c3), and at least 3 are needed"
         assert results(outcome.clients.values()) == []
         ended = outcome.clients["c1"]
         assert isinstance(ended, Ended)
@@ -235,7 +235,7 @@ def test_pairwise_a_client_may_be_lost_before_the_first_round_and_after_the_last
         assert {result.unconfirmed for result in found} == {("c2",) if since else ()}
     else:
         assert results(outcome.clients.values()) == []
-        assert outcome.server.reason == f"3 clients answered in round {since}, and at least 4 are needed"
+        assert outcome.server.reason == f"3 clients answered in round {since} (missing: c2), and at least 4 are needed"
         assert outcome.server.included == (names,) * (since - 1)
 
 

@@ -218,7 +218,7 @@ def test_at_its_deadline_the_server_goes_on_with_enough_clients_and_aborts_with_
             if n < 3:
                 (abort,) = recorded(actions)
                 assert isinstance(abort, Abort)
-                said = f"{n} of 4 clients were there in time, " if state is ServerState.JOINING else f"{n} clients "
+                said = f"{n} of 4 clients were there in time" if state is ServerState.JOINING else f"{n} clients "
                 assert abort.reason.startswith(said)
                 assert sends(actions) == dict.fromkeys(NAMES, abort)
                 finish = actions[-1]
@@ -240,7 +240,8 @@ def test_a_dealer_that_does_not_deal_is_turned_away_and_the_next_one_asked() -> 
     assert sends(server.receive("c0", SEALED)) == {"c0": Abort("the run began without client c0")}
     assert server.state is ServerState.DEALING
     # with one client less than can be missed, there is nobody left to ask
-    assert recorded(server.deadline()) == [Abort("2 of 4 clients were there in time, and at least 3 are needed")]
+    reason = "2 of 4 clients were there in time (missing: c0, c1), and at least 3 are needed"
+    assert recorded(server.deadline()) == [Abort(reason)]
 
 
 @pytest.mark.parametrize("late", [("c0",), ("c2",), ("c3",), ("c1", "c3")])
@@ -252,7 +253,7 @@ def test_pairwise_whoever_makes_no_keys_is_left_out_if_the_others_are_enough(lat
     assert server.awaited == late
     actions = server.deadline()
     if len(late) == 2:
-        assert recorded(actions) == [Abort("2 of 4 clients were there in time, and at least 3 are needed")]
+        assert recorded(actions) == [Abort("2 of 4 clients were there in time (missing: c1, c3), and at least 3 are needed")]
         return
     others = [name for name in NAMES if name not in late]
     (deal,) = recorded(actions)
@@ -273,7 +274,7 @@ def test_pairwise_a_round_needs_everybody_who_shares_keys() -> None:
     server = server_in(ServerState.AGGREGATING, federation=PAIRWISE)
     for name in NAMES[:3]:
         server.receive(name, PAIRWISE_SAID[name][2])
-    assert recorded(server.deadline()) == [Abort("3 clients answered in round 1, and at least 4 are needed")]
+    assert recorded(server.deadline()) == [Abort("3 clients answered in round 1 (missing: c3), and at least 4 are needed")]
 
 
 def test_a_server_that_is_done_lets_deadlines_pass() -> None:
@@ -348,7 +349,8 @@ def test_confirmations_of_clients_outside_the_last_round_do_not_make_enough() ->
     server.deadline()
     for name in NAMES[1:]:
         server.receive(name, CONFIRMATION[name])
-    assert recorded(server.deadline()) == [Abort("2 clients of the last round confirmed the result, and at least 3 are needed")]
+    reason = "2 clients of the last round confirmed the result (missing: c0), and at least 3 are needed"
+    assert recorded(server.deadline()) == [Abort(reason)]
 
 
 def test_whoever_asks_after_an_abort_is_told_the_reason() -> None:

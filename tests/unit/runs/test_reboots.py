@@ -70,7 +70,7 @@ def test_with_group_masks_nobody_is_waited_for_so_long(tmp_path: Path) -> None:
             assert store is not None
             ended = store.history.runs[bytes.fromhex(federation.plan.run_id)].ended
             assert ended is not None
-            assert "2 clients answered in round 2, and at least 3 are needed" in ended.reason
+            assert "2 clients answered in round 2 (missing: c1), and at least 3 are needed" in ended.reason
 
 
 @pytest.mark.parametrize(("name", "first"), [("c0", 0), ("c0", 1), ("c1", 0), (SERVER, 0)])
