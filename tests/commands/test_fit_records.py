@@ -225,3 +225,9 @@ def test_a_source_without_files_is_refused_at_every_door(fastlloyd: Command, her
     (here / "empty").mkdir()
     for command in (("fit", source, *PUBLIC), ("simulate", source, "--clients", "2", *PUBLIC), ("bounds", "template", source)):
         refused(fastlloyd(*command), sentence)
+
+
+def test_an_empty_seed_is_refused_which_a_variable_that_is_not_set_would_be(fastlloyd: Command) -> None:
+    code, out, err = fastlloyd(*FIT, "--public-seed", "", "--no-out")
+    assert (code, out) == (2, "")
+    assert err == "Error: --public-seed is empty; expected a number or a text, or leave it out for a fresh seed\n"

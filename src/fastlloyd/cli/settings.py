@@ -257,7 +257,12 @@ def _refuse_without_effect(chosen: AnyAlgorithm, options: MechanismOptions) -> N
 
 
 def public_seed(text: str | None) -> PublicSeed:
-    """A fresh seed for None; the very seed for 64 hex digits, as a plan shows it; an integer; or any other text."""
+    """A fresh seed for None; the very seed for 64 hex digits, as a plan shows it; an integer; or any other text.
+
+    Raises PlanError for an empty one: a variable that is not set would give everybody the same.
+    """
+    if text == "":
+        raise PlanError("--public-seed is empty; expected a number or a text, or leave it out for a fresh seed")
     if text is None:
         return PublicSeed(os.urandom(32))
     if re.fullmatch(r"[0-9a-f]{64}", text):

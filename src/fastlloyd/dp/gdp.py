@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import lru_cache
+from numbers import Real
 from typing import Any
 
 from fastlloyd.base.precision import exact, greatest_float, least_float, round_up, secant, working_precision
@@ -163,15 +164,15 @@ def _curve(mp: Any, mu: float | Fraction, epsilon: float) -> Any:
 
 
 def _check_epsilon(epsilon: float) -> None:
-    if not (0 < epsilon < math.inf):
+    if not (isinstance(epsilon, Real) and 0 < epsilon < math.inf):
         raise BudgetError(f"epsilon must be a finite number above 0, got {epsilon!r}")
 
 
 def _check_delta(delta: float) -> None:
-    if not (0 < delta < 1):
+    if not (isinstance(delta, Real) and 0 < delta < 1):
         raise BudgetError(f"delta must be above 0 and below 1, got {delta!r}")
 
 
 def _check_mu(mu: float | Fraction) -> None:
-    if not (0 <= mu < math.inf):
+    if not (isinstance(mu, Real) and 0 <= mu < math.inf):
         raise BudgetError(f"mu must be a finite number of at least 0, got {mu!r}")

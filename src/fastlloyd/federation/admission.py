@@ -127,8 +127,9 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
         )
     spent, needed, together = (rounded_up(each.epsilon(limit.delta)) for each in (before.spent, alone, after))
     said = (
-        f"{told}, of which {spent} is spent or reserved; this run needs {needed}, which together makes {together}: plan a run "
-        "that costs less (a limit raised now with fastlloyd ledger limit does not hold for runs that were chosen by results)"
+        f"{told}, of which {spent} is spent or reserved; this run needs {needed} at that delta, which together makes "
+        f"{together}: plan a run that costs less (a limit raised now with fastlloyd ledger limit does not hold for runs that "
+        "were chosen by results)"
     )
     if after.epsilon(limit.delta) <= limit.epsilon:
         said += "; about a millionth of a limit's delta is set aside for the noise that clients add in shares"

@@ -247,19 +247,19 @@ def test_the_privacy_loss_distribution_of_dp_accounting_agrees(sigma: float, eps
 # Refusals
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, -math.inf, "1"])
 def test_an_impossible_epsilon_is_refused_by_name_and_value(epsilon: float) -> None:
-    with pytest.raises(BudgetError, match=f"epsilon must be .*got {epsilon}"):
+    with pytest.raises(BudgetError, match=f"epsilon must be .*got {epsilon!r}"):
         gdp_mu(epsilon, 1e-6)
-    with pytest.raises(BudgetError, match=f"epsilon must be .*got {epsilon}"):
+    with pytest.raises(BudgetError, match=f"epsilon must be .*got {epsilon!r}"):
         gdp_delta(1.0, epsilon)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-9, 1.5, math.nan, math.inf])
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-9, 1.5, math.nan, math.inf, "0.1"])
 def test_an_impossible_delta_is_refused_by_name_and_value(delta: float) -> None:
-    with pytest.raises(BudgetError, match=f"delta must be .*got {delta}"):
+    with pytest.raises(BudgetError, match=f"delta must be .*got {delta!r}"):
         gdp_mu(1.0, delta)
-    with pytest.raises(BudgetError, match=f"delta must be .*got {delta}"):
+    with pytest.raises(BudgetError, match=f"delta must be .*got {delta!r}"):
         gdp_epsilon(1.0, delta)
 
 
