@@ -164,15 +164,19 @@ def _curve(mp: Any, mu: float | Fraction, epsilon: float) -> Any:
 
 
 def _check_epsilon(epsilon: float) -> None:
-    if not (isinstance(epsilon, Real) and 0 < epsilon < math.inf):
+    if not (_is_number(epsilon) and 0 < epsilon < math.inf):
         raise BudgetError(f"epsilon must be a finite number above 0, got {epsilon!r}")
 
 
 def _check_delta(delta: float) -> None:
-    if not (isinstance(delta, Real) and 0 < delta < 1):
+    if not (_is_number(delta) and 0 < delta < 1):
         raise BudgetError(f"delta must be above 0 and below 1, got {delta!r}")
 
 
 def _check_mu(mu: float | Fraction) -> None:
-    if not (isinstance(mu, Real) and 0 <= mu < math.inf):
+    if not (_is_number(mu) and 0 <= mu < math.inf):
         raise BudgetError(f"mu must be a finite number of at least 0, got {mu!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real)

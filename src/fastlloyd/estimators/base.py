@@ -11,8 +11,7 @@ import json
 import numbers
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.names import NAME, choose, listing
+from fastlloyd.base.names import NAME, choose
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray, Scaling
@@ -32,7 +31,6 @@ from fastlloyd.dp.noise import Noise, SystemNoise
 from fastlloyd.errors import (
     ClippedRecordsWarning,
     DataError,
-    FastLloydError,
     NoisyResultWarning,
     PlanError,
     PrivacyLeakWarning,
@@ -53,10 +51,9 @@ from fastlloyd.records.bounds import Bounds, data_bounds, given_bounds
 from fastlloyd.records.columns import numbered
 from fastlloyd.records.files import opened
 from fastlloyd.reports import pictures
-from fastlloyd.reports.bounds_result import BoundsResult, FirstStage
 from fastlloyd.reports.result import UNKNOWN, StoredResult
 from fastlloyd.reports.run_result import PRIVACY
-from fastlloyd.reports.statement import PrivacyStatement, cautions, mechanism_statement, with_leaks
+from fastlloyd.reports.statement import PrivacyStatement, cautions, with_leaks
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
@@ -66,6 +63,7 @@ try:
     from fastlloyd.estimators.charging import nobodys, till_of
     from fastlloyd.estimators.groups import person_ids
     from fastlloyd.estimators.held import Held, InMemory, OnCluster, on_grid
+    from fastlloyd.estimators.stages import Charge, hidden, narrowed, spent
     from fastlloyd.estimators.validation import (
         check_numbers,
         refuse_collection,
@@ -80,7 +78,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RandomState = int | np.random.RandomState
-Charge = Callable[..., AbstractContextManager[Callable[[int], None]]]  # `charged`, of a data set
 PRIVATE = "private"  # in place of bounds that are to be found
 Limits = Bounds | str | None
 _CLIPPED = (
@@ -221,7 +218,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=3)
         charge: Charge = partial(till.charged, leaks=leaks, by=self._name) if till else nobodys
         if planned is not None:
-            first, mechanism = _narrowed(planned, held, leaks, charge)
+            first, mechanism = narrowed(planned, held, leaks, charge)
         with charge(mechanism) as drawing:
             clustering = central.cluster(mechanism, held.on(mechanism), SystemNoise(), drawing)
         for name in _OF_ONE_FIT:  # of an earlier fit, whose centroids are gone
@@ -229,9 +226,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         if held.grid is not None:
             self.labels_ = kernels.assign(held.grid, clustering.centroids, limits=mechanism.domain.half_widths).astype(np.int32)
         self.privacy_spent_ = PrivacyStatement(
-            _spent(mechanism, first, leaks) | {"data_set": till.dataset.name if till else None}
+            spent(mechanism, first, leaks) | {"data_set": till.dataset.name if till else None}
         )
-        doubts = [*_hidden(first), *self._found(mechanism, clustering)]
+        doubts = [*hidden(first), *self._found(mechanism, clustering)]
         clipped = [ClippedRecordsWarning(_CLIPPED)] if held.many_are_outside else []
         return [*clipped, *map(NoisyResultWarning, doubts)]
 
@@ -461,31 +458,6 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     def __dir__(self) -> list[str]:
         """All names but `labels_`: scikit-learn draws every attribute listed here into notebooks, which are passed on."""
         return [name for name in super().__dir__() if name != "labels_"]
-
-
-def _narrowed(planned: TwoStages, held: Held, leaks: list[str], charge: Charge) -> tuple[FirstStage, Mechanism]:
-    """Find bounds, which spends the first part of the budget, and design the clustering within them."""
-    mine = held.on(planned.first)
-    with charge(planned.first, then=planned.later) as drawing:
-        found = central.release(planned.first, mine, SystemNoise(), drawing)
-    result = BoundsResult(mechanism=planned.first, bounds=found, leaks=tuple(leaks))
-    first = FirstStage(result=result, epsilon=planned.epsilon)
-    try:
-        return first, design(planned.second(found))
-    except FastLloydError as error:
-        raise type(error)(f"{error}; {first.stays_spent}") from None
-
-
-def _hidden(first: FirstStage | None) -> list[str]:
-    """What is doubtful in bounds that were found."""
-    hidden = [] if first is None else first.result.not_found
-    return [f"noise hides where the records are in {listing(hidden)}: the outer range stands there"] if hidden else []
-
-
-def _spent(mechanism: Mechanism, first: FirstStage | None, leaks: list[str]) -> dict[str, Any]:
-    """The privacy statement of one fit."""
-    said = with_leaks(mechanism_statement(mechanism), leaks)
-    return said if first is None else first.with_second(said, mechanism)
 
 
 def plain(value: Fraction) -> float | Fraction:

@@ -1,0 +1,45 @@
+"""A fit of one stage, or of two: bounds are found first, and the clustering within them is designed after that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from fastlloyd.base.names import listing
+from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.errors import FastLloydError
+from fastlloyd.estimators.held import Held
+from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.catalogue import design
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.two_stages import TwoStages
+from fastlloyd.reports.bounds_result import BoundsResult, FirstStage
+from fastlloyd.reports.statement import mechanism_statement, with_leaks
+
+Charge = Callable[..., AbstractContextManager[Callable[[int], None]]]  # `charged`, of a data set
+
+
+def narrowed(planned: TwoStages, held: Held, leaks: list[str], charge: Charge) -> tuple[FirstStage, Mechanism]:
+    """Find bounds, which spends the first part of the budget, and design the clustering within them."""
+    mine = held.on(planned.first)
+    with charge(planned.first, then=planned.later) as drawing:
+        found = central.release(planned.first, mine, SystemNoise(), drawing)
+    result = BoundsResult(mechanism=planned.first, bounds=found, leaks=tuple(leaks))
+    first = FirstStage(result=result, epsilon=planned.epsilon)
+    try:
+        return first, design(planned.second(found))
+    except FastLloydError as error:
+        raise type(error)(f"{error}; {first.stays_spent}") from None
+
+
+def hidden(first: FirstStage | None) -> list[str]:
+    """What is doubtful in bounds that were found."""
+    hidden = [] if first is None else first.result.not_found
+    return [f"noise hides where the records are in {listing(hidden)}: the outer range stands there"] if hidden else []
+
+
+def spent(mechanism: Mechanism, first: FirstStage | None, leaks: list[str]) -> dict[str, Any]:
+    """The privacy statement of one fit."""
+    said = with_leaks(mechanism_statement(mechanism), leaks)
+    return said if first is None else first.with_second(said, mechanism)
