@@ -16,6 +16,7 @@ from fastlloyd.federation.secagg.masks import encode_name
 from fastlloyd.federation.secagg.pairs import RunKeys, check_run_keys
 
 _HELLO_LABEL = b"fastlloyd/v1/hello"
+_NAMED = 3  # clients, in a reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +100,10 @@ def _checked(signing_key: bytes, hello: Hello) -> Hello:
 def _statement(hello: Hello) -> bytes:
     keys = hello.exchange_key, hello.encapsulation_key, hello.run_key
     return length_prefixed(_HELLO_LABEL, hello.plan_digest, hello.run_id, encode_name(hello.name), *keys)
+
+
+def missing_of(names: Sequence[str], there: Container[str]) -> str:
+    """Who is not there, for a reason, which must not be long."""
+    missing = [name for name in names if name not in there]
+    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+    return f" (missing: {', '.join(missing[:_NAMED])}{more})" if missing else ""

@@ -30,11 +30,9 @@ from fastlloyd.federation.protocol.messages import (
     decode_records,
     fits,
 )
-from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.roster import Roster, missing_of
 from fastlloyd.federation.protocol.transitions import SERVER_TRANSITIONS, Deadline, ServerState
 from fastlloyd.federation.secagg.ring import RingVector
-
-_NAMED = 3  # clients, in a reason
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -296,7 +294,7 @@ class ServerSession:
         present = [name for name in named if name not in late and name not in self._gone]
         n, least = len(present), self.plan.min_present
         if n < least:
-            missing = _missing(self.plan.names, present)
+            missing = missing_of(self.plan.names, present)
             return self._abort(event, f"{n} of {self.plan.n_clients} clients were there in time{missing}", least)
         return self._decide(event, [Deal(tuple(self._hellos[name] for name in present))], present)
 
@@ -346,7 +344,7 @@ class ServerSession:
         """Fix the included set and the sum, and let go of the uploads."""
         number = len(self._broadcasts) + 1
         if self._total is None or len(self._uploads) < self._needed:
-            missing = _missing(self._present, self._uploads)
+            missing = missing_of(self._present, self._uploads)
             return self._abort(event, f"{len(self._uploads)} clients answered in round {number}{missing}", self._needed)
         nonces = {name: upload.nonce for name, upload in self._uploads.items()}
         payload = self.plan.ring.to_bytes(self._total)
@@ -397,7 +395,7 @@ class ServerSession:
     def _relay(self, event: type) -> list[Action]:
         n_confirmed = self._n_vouching(self._confirmations)
         if n_confirmed < self._needed:
-            missing = _missing(self._counted, self._confirmations)
+            missing = missing_of(self._counted, self._confirmations)
             return self._abort(event, f"{n_confirmed} clients of the last round confirmed the result{missing}", self._needed)
         said = self._confirmations
         confirmed = tuple((name, said[name].mac, said[name].signature) for name in self._present if name in said)
@@ -492,10 +490,3 @@ class ServerSession:
                 self._roster.check_members("it", confirmed, self._present, self._needed)
                 if self._n_vouching(confirmed) < self._needed:
                     raise LocalProtocolError("it names too few clients of the last round")
-
-
-def _missing(names: Sequence[str], there: Container[str]) -> str:
-    """Who is not there, for a reason, which must not be long."""
-    missing = [name for name in names if name not in there]
-    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-    return f" (missing: {', '.join(missing[:_NAMED])}{more})" if missing else ""
