@@ -64,10 +64,10 @@ def draw(title: str, lines: Sequence[Line], left: str) -> bytes:
         if line.limit is not None:
             ax.axhline(line.limit, color=colour, linewidth=1.2, linestyle=(0, (4, 3)))
             ax.annotate("limit", (0, line.limit), xytext=(3, 3), textcoords="offset points", color=colour)
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}" if value == round(value) else "")
+    ax.locator_params("x", integer=True)
     ax.set(xlabel="runs", ylabel="epsilon spent")
     ax.set_ylim(bottom=0)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(loc="lower right", frameon=True, framealpha=0.9, edgecolor="none")
+    figure.legend(loc="outside lower left", frameon=False)  # beside the lines, which may be anywhere
     ax.set_title(pictures.plain(f"{title}\n{left}"), loc="left", fontsize=10)
     return pictures.to_png(figure, title)
