@@ -234,8 +234,8 @@ def suggestion(result: Result) -> list[str]:
     if k == result.mechanism.n_clusters:
         return [f"The votes suggest k = {k}, which this run has (advice from what is released anyway: it costs nothing)."]
     return [
-        f"The votes suggest k = {k} (advice from what is released anyway: it costs nothing; a run with that k spends a budget of "
-        "its own)."
+        f"The votes suggest k = {k} (advice from what is released anyway: it costs nothing; a run with that k spends a "
+        "budget of its own)."
     ]
 
 
