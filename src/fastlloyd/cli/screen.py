@@ -231,12 +231,9 @@ def suggestion(result: Result) -> list[str]:
     k = result.suggested_n_clusters
     if k is None:
         return []
-    if k == result.mechanism.n_clusters:
-        return [f"The votes suggest k = {k}, which this run has (advice from what is released anyway: it costs nothing)."]
-    return [
-        f"The votes suggest k = {k} (advice from what is released anyway: it costs nothing; a run with that k spends a "
-        "budget of its own)."
-    ]
+    what = "" if k == result.mechanism.n_clusters else "; a run with that k spends a budget of its own"
+    which = ", which this run has" if k == result.mechanism.n_clusters else ""
+    return [f"The votes suggest k = {k}{which} (advice from what is released anyway: it costs nothing{what})."]
 
 
 def beyond_bounds(result: Result) -> list[str]:
