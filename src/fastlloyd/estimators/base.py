@@ -218,7 +218,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=3)
         charge: Charge = partial(till.charged, leaks=leaks, by=self._name) if till else nobodys
         if planned is not None:
-            first, mechanism = narrowed(planned, held, leaks, charge)
+            first, mechanism = narrowed(planned, held, leaks, charge, SystemNoise())
         with charge(mechanism) as drawing:
             clustering = central.cluster(mechanism, held.on(mechanism), SystemNoise(), drawing)
         for name in _OF_ONE_FIT:  # of an earlier fit, whose centroids are gone

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from fastlloyd.base.names import listing
-from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import FastLloydError
 from fastlloyd.estimators.held import Held
 from fastlloyd.mechanisms import central
@@ -20,11 +20,13 @@ from fastlloyd.reports.statement import mechanism_statement, with_leaks
 Charge = Callable[..., AbstractContextManager[Callable[[int], None]]]  # `charged`, of a data set
 
 
-def narrowed(planned: TwoStages, held: Held, leaks: list[str], charge: Charge) -> tuple[FirstStage, Mechanism]:
+def narrowed(
+    planned: TwoStages, held: Held, leaks: list[str], charge: Charge, noise: NoiseSource
+) -> tuple[FirstStage, Mechanism]:
     """Find bounds, which spends the first part of the budget, and design the clustering within them."""
     mine = held.on(planned.first)
     with charge(planned.first, then=planned.later) as drawing:
-        found = central.release(planned.first, mine, SystemNoise(), drawing)
+        found = central.release(planned.first, mine, noise, drawing)
     result = BoundsResult(mechanism=planned.first, bounds=found, leaks=tuple(leaks))
     first = FirstStage(result=result, epsilon=planned.epsilon)
     try:
