@@ -79,14 +79,14 @@ def test_a_number_of_records_that_was_taken_from_them_is_refused_whatever_the_re
 
 
 def test_a_run_from_before_the_ledger_is_no_run_that_its_limit_was_set_before(ledger: HoldersLedger, tmp_path: Path) -> None:
-    store = new_store(tmp_path)
-    store.append([reserved(RUN)])
-    limited(ledger)
-    ledger.follow(store)
-    known = account(ledger.history(), "patients")
-    assert known.proviso is Proviso.TAKEN_OVER
-    ledger.enter(PATIENTS, store, reserved(run_id(2)), run_id(2))
-    store.append([reserved(run_id(2))])
+    with new_store(tmp_path) as store:
+        store.append([reserved(RUN)])
+        limited(ledger)
+        ledger.follow(store)
+        known = account(ledger.history(), "patients")
+        assert known.proviso is Proviso.TAKEN_OVER
+        ledger.enter(PATIENTS, store, reserved(run_id(2)), run_id(2))
+        store.append([reserved(run_id(2))])
     assert [run.is_taken_over for run in ledger.history().runs.values()] == [True, False]
 
 
@@ -190,13 +190,13 @@ def test_a_ledger_that_another_process_is_just_making_is_no_ledger_that_is_gone(
 def test_limits_count_what_only_the_store_of_the_client_knows(ledger: HoldersLedger, tmp_path: Path) -> None:
     mine = reserved(RUN).cost
     room_for_one(ledger, mine)
-    store = new_store(tmp_path)
-    ledger.rehearse(PATIENTS, store, store.identity, mine, run_id(2))
-    store.append([reserved(RUN)])
-    with pytest.raises(BudgetError, match="is spent or reserved"):
+    with new_store(tmp_path) as store:
         ledger.rehearse(PATIENTS, store, store.identity, mine, run_id(2))
-    with pytest.raises(BudgetError, match="is spent or reserved"):
-        ledger.enter(PATIENTS, store, reserved(run_id(2)), run_id(2))
+        store.append([reserved(RUN)])
+        with pytest.raises(BudgetError, match="is spent or reserved"):
+            ledger.rehearse(PATIENTS, store, store.identity, mine, run_id(2))
+        with pytest.raises(BudgetError, match="is spent or reserved"):
+            ledger.enter(PATIENTS, store, reserved(run_id(2)), run_id(2))
 
 
 def test_there_must_be_room_for_what_is_to_follow(ledger: HoldersLedger) -> None:
