@@ -284,7 +284,7 @@ def test_compiled_steps_from_a_poor_start_are_those_of_numpy(r: int, k: int, wid
     assert np.array_equal(found[0], found[1])
 
 
-def test_no_step_is_left_out_where_the_points_have_come_to_rest() -> None:
+def test_w33_no_step_is_left_out_where_the_points_have_come_to_rest() -> None:
     """Whoever adds the noise, and so knows it, must not learn from the time of a k-means what the noise hides."""
     pytest.importorskip("numba")
     from fastlloyd.clustering.compiled import public_kmeans as compiled
