@@ -18,7 +18,7 @@ from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.records import RecordFile, Table
 from fastlloyd.records.ids import Ids
-from fastlloyd.records.seen import Block, SeenRecords
+from fastlloyd.records.record_file import Block, SeenRecords
 
 if TYPE_CHECKING:
     from fastlloyd.mechanisms.engines.engine import Engine

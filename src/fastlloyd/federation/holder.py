@@ -9,12 +9,12 @@ as one step takes: other processes wait their turn.
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from fastlloyd.base.places import state_folder
 from fastlloyd.errors import StateError
 from fastlloyd.federation.admission import DataSet, check, check_dataset, check_names, reservation_of
 from fastlloyd.federation.ledger import Account, account, sums_on
@@ -44,6 +44,17 @@ _WAY_OUT: Final = "bring back the newest copy, or make a new identity (docs/how-
 _RUN_LABEL: Final = b"fastlloyd/v1/run-of-a-client\0"
 
 Say = Callable[[str], None]
+
+
+def state_folder() -> Path:
+    """The folder of this user's state; it may not be there yet. Raises RuntimeError if the user has no home."""
+    if sys.platform == "win32":
+        kept = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        kept = Path.home() / "Library" / "Application Support"
+    else:
+        kept = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(kept) / "fastlloyd"
 
 
 def place(named: Path | None = None) -> Path:

@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.mechanisms.passes.scratch import Scratch, Sheet
-from fastlloyd.mechanisms.passes.spill import N_PARTS, Spill
+from fastlloyd.mechanisms.passes.scratch import N_PARTS, Scratch, Sheet, Spill
 
 SPAN = 1 << 20  # rows whose numbers are collected at once, where there are at most N_PARTS times as many
 _BITS = np.uint64(16)
