@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from fastlloyd.errors import StateError
-from fastlloyd.federation.admission import DataSet, check, check_dataset, check_names, reservation_of
+from fastlloyd.federation.admission import DataSet, check, check_names, reservation_of
 from fastlloyd.federation.ledger import Account, account, sums_on
 from fastlloyd.federation.store import files
 from fastlloyd.federation.store.costs import PlannedCost
@@ -144,7 +144,6 @@ class HoldersLedger:
         hold it, StateError if it cannot be made durable; nothing is spent then.
         """
         name, run_id = dataset.name, os.urandom(16)
-        check_dataset(name)
         with self.opened() as store:
             check_names(dataset, cost, store.history)
             check(store.history, name, cost, *ahead)

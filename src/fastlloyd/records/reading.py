@@ -170,12 +170,9 @@ def at_once_if_few(file: RecordFile) -> Table | RecordFile:
 
 def read_csv(path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE) -> Table:
     """All records of a text file, whatever its suffix; see `DelimitedFile`."""
-    return _open_csv(os.fspath(path), columns, missing).table()
-
-
-def _open_csv(path: str, columns: Columns, missing: Missing) -> RecordFile:
-    state = files.state(path)
-    return RecordFile(DelimitedFile(path, columns, missing, None), path, missing, states=state and {path: state})
+    source = os.fspath(path)
+    state = files.state(source)
+    return RecordFile(DelimitedFile(source, columns, missing, None), source, missing, states=state and {source: state}).table()
 
 
 def _is_large(file: RecordFile) -> bool:

@@ -31,12 +31,10 @@ HEADING = "# A fastlloyd plan"  # how every plan file begins, so that --force re
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan.", metavar="PLAN", show_default=False)]
 Clients = Annotated[
-    list[str],
-    in_federation(help="Name and cap of records (or persons), for a simulation. Once each.", metavar="NAME:CAP"),
+    list[str], in_federation(help="Name and cap of records (or persons), for a simulation. Once each.", metavar="NAME:CAP")
 ]
 Members = Annotated[
-    list[str],
-    in_federation(help="Public file of a client and its cap of records (or persons). Once each.", metavar="FILE:CAP"),
+    list[str], in_federation(help="Public file of a client and its cap of records (or persons). Once each.", metavar="FILE:CAP")
 ]
 NewMembers = Annotated[
     list[Path],
@@ -46,12 +44,10 @@ NewMembers = Annotated[
 ]
 LeaveOut = Annotated[list[str], in_federation(help="A client that takes part no longer. As often as needed.", metavar="NAME")]
 Host = Annotated[
-    str | None,
-    in_federation("--host", help="The client that also runs the server (join --serve).", metavar="NAME"),
+    str | None, in_federation("--host", help="The client that also runs the server (join --serve).", metavar="NAME")
 ]
 NewHost = Annotated[
-    str | None,
-    in_federation("--host", help='The client that runs the server from now on; "" if none does.', metavar="NAME"),
+    str | None, in_federation("--host", help='The client that runs the server from now on; "" if none does.', metavar="NAME")
 ]
 NewMasks = Annotated[str | None, in_federation("--masks", help="Other masks than before.", metavar="pairwise|group")]
 Features = Annotated[str, in_clustering(help="Columns all clients have, as a,b,c.", metavar="NAMES")]

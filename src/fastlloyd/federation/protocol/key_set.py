@@ -5,15 +5,7 @@ from functools import lru_cache
 
 from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.federation.protocol.messages import (
-    Confirmation,
-    Deal,
-    Hello,
-    KeyBox,
-    Parameters,
-    SealedKeys,
-    message_digest,
-)
+from fastlloyd.federation.protocol.messages import Confirmation, Deal, Hello, KeyBox, Parameters, SealedKeys, message_digest
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.secagg.keys import verify
 from fastlloyd.federation.secagg.masks import encode_name

@@ -248,12 +248,7 @@ def reservation(
     begun = check_may_join(store, plan, name, dataset=dataset)
     if begun is None:
         return reserve(
-            store.history,
-            plan,
-            client=name,
-            dataset=dataset.name,
-            fingerprint=fingerprint,
-            rows_are=dataset.rows_are,
+            store.history, plan, client=name, dataset=dataset.name, fingerprint=fingerprint, rows_are=dataset.rows_are
         )
     is_same = fingerprint.goes_on_with(begun)
     if is_same is None:

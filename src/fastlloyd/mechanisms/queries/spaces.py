@@ -102,8 +102,3 @@ def squared_diameter(limits: IntArray) -> int:
 def radius(limits: IntArray) -> Parameter:
     """A radius among such points: 1 to the least integer that no distance exceeds."""
     return Parameter(name="radius", shape=(), least=1, most=math.isqrt(squared_diameter(limits) - 1) + 1)
-
-
-def centre_and_radius(limits: IntArray) -> tuple[Parameter, Parameter]:
-    """`centre` within the limits, and `radius`."""
-    return symmetric("centre", limits.shape, limits), radius(limits)
