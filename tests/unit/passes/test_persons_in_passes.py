@@ -14,17 +14,16 @@ from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.errors import DataError
 from fastlloyd.federation.simulation import deal_persons
+from fastlloyd.mechanisms.answering import SharedRecords
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import rehearse
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.passes import rows as sealed_rows
-from fastlloyd.mechanisms.passes.dealing import DealtPersons
-from fastlloyd.mechanisms.passes.records import PersonsInPasses
+from fastlloyd.mechanisms.passes.records import DealtPersons, PersonsInPasses
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import Settings
-from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.mechanisms.spread import Deal
 from fastlloyd.records import Missing, open_records
 from fastlloyd.records.ids import Ids, TextIds
