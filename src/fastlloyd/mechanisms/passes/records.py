@@ -10,9 +10,8 @@ from fastlloyd.clustering.domain import GridArray
 from fastlloyd.clustering.grid_records import Rows
 from fastlloyd.clustering.grouping import grouped
 from fastlloyd.mechanisms.answering import Asked
-from fastlloyd.mechanisms.passes.numbers import Collected, NumbersOnDisk
 from fastlloyd.mechanisms.passes.rows import SealedRows
-from fastlloyd.mechanisms.passes.scratch import Scratch, Words
+from fastlloyd.mechanisms.passes.scratch import Collected, NumbersOnDisk, Scratch, Words
 from fastlloyd.mechanisms.passes.spread import PERSON, ROW, Part, Spreading, spread_in_passes, waiting
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
