@@ -33,7 +33,7 @@ from fastlloyd.federation.store.events import (
 from fastlloyd.mechanisms.answering import Records
 
 
-class DurableClient(DurableParty):
+class DurableClient(DurableParty[ClientSession]):
     """One client in one run: a `transport.party.ClientParty`.
 
     A step of the session is committed to the store in one transaction, with the ledger's charge for an upload, before what it
@@ -50,8 +50,8 @@ class DurableClient(DurableParty):
         clock: Clock = time.monotonic,
         holder: HoldersLedger | None = None,
     ) -> None:
-        super().__init__(session.plan, store, clock)
-        self._session, self._identity, self._holder = session, identity, holder
+        super().__init__(session, store, clock)
+        self._identity, self._holder = identity, holder
         self._signed: SignedPosition | None = None
 
     @classmethod
@@ -99,14 +99,9 @@ class DurableClient(DurableParty):
         return client
 
     @property
-    def session(self) -> ClientSession:
-        """The session, to look at: a step that is asked of it here is not durable."""
-        return self._session
-
-    @property
     def outcome(self) -> ClientResult | Ended | None:
         """How the run ended for this client."""
-        return self._session.outcome
+        return self.session.outcome
 
     @property
     def position(self) -> SignedPosition:
@@ -119,7 +114,7 @@ class DurableClient(DurableParty):
     @property
     def timeout(self) -> float | None:
         """Seconds that this client still waits for the server."""
-        session, plan, timeouts = self._session, self._session.plan, self._session.plan.timeouts
+        session, plan, timeouts = self.session, self.session.plan, self.session.plan.timeouts
         dealing = (plan.max_dropouts + 1) * plan.patience  # those whom the server waits for may fail one after the other
         allowed = {
             ClientState.NEW: timeouts.joining + dealing,
@@ -139,7 +134,7 @@ class DurableClient(DurableParty):
         for it.
         """
         self._store.check_remembered(log, "the server")
-        last = self._session.last_included
+        last = self.session.last_included
         charged = ExchangeCharged(run_id=self._run_id, number=max(last, 1))
         # how many events the store held when that answer could leave; 0 if there is none
         answered = next((at for at, event in enumerate(self._store.events(), 1) if last and event == charged), 0)
@@ -156,24 +151,24 @@ class DurableClient(DurableParty):
         What an earlier process still owed is made now, and no sooner: a long pass is for a server that sees this client.
         """
         self._check_footing()
-        self._commit(self._session.resume())
-        return [action for action in self._session.reconnect() if isinstance(action, Send)]
+        self._commit(self.session.resume())
+        return [action for action in self.session.reconnect() if isinstance(action, Send)]
 
     def receive(self, message: Message) -> list[Send | Finish]:
         """Answer the server. RemoteProtocolError says what it did wrong, and ends the run durably."""
         self._check_footing()
-        self._commit(self._session.accept(message))
+        self._commit(self.session.accept(message))
         try:
-            actions = self._session.receive(message)
+            actions = self.session.receive(message)
         except RemoteProtocolError:
-            self._commit(self._session.ending())
+            self._commit(self.session.ending())
             raise
         return self._commit(actions)
 
     def deadline(self) -> list[Send | Finish]:
         """Stop waiting: the run ends without a result."""
         self._check_footing()
-        return self._commit(self._session.deadline())
+        return self._commit(self.session.deadline())
 
     def conclude(self) -> None:
         """What the run has led to is durable elsewhere: end the run, wipe its keys and messages."""
