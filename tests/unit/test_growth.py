@@ -23,8 +23,8 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
 from fastlloyd.federation.identity.certificates import parse_certificate
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
+from fastlloyd.federation.plan.design import renew
 from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
-from fastlloyd.federation.plan.renewal import renew
 from fastlloyd.federation.transport.in_process import Drops, Link, everything_arrives, run_in_process
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD

@@ -104,8 +104,7 @@ def new(
     from fastlloyd.cli import private_bounds, settings, terminal
     from fastlloyd.cli.persons import given_persons
     from fastlloyd.errors import PlanError
-    from fastlloyd.federation.plan.design import chosen_masks, design_plan
-    from fastlloyd.federation.plan.renewal import with_positions
+    from fastlloyd.federation.plan.design import chosen_masks, design_plan, with_positions
 
     check_file(out, heading=HEADING, force=force)
     persons = given_persons(unit, unit_name, max_clients_per_person)
@@ -238,8 +237,8 @@ def renew(
     from fastlloyd.base.names import choose
     from fastlloyd.cli.settings import given_authority, given_positions, given_timeouts, read_plan
     from fastlloyd.federation.identity.identity import PublicIdentity
+    from fastlloyd.federation.plan.design import renew as renewed
     from fastlloyd.federation.plan.plan import Masks
-    from fastlloyd.federation.plan.renewal import renew as renewed
 
     check_file(out, heading=HEADING, force=force)
     before, kind = read_plan(file), None if masks is None else choose(Masks, masks, "masks")
