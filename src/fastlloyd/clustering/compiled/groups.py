@@ -21,9 +21,7 @@ _ASIDE = 256  # records in doubt that are worked on together
 
 
 @kernel(types.int64(RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, REAL, INTEGER, LABELS))
-def group_labels(
-    XT: Points, start: int, stop: int, points: IntArray, L: float, error: float, rows: int, labels: Labels
-) -> int:
+def group_labels(XT: Points, start: int, stop: int, points: IntArray, L: float, error: float, rows: int, labels: Labels) -> int:
     """Set labels (stop - start,) to the nearest points of the records XT[:, start:stop]; return how many were in doubt.
 
     XT : (d, n), d at most 8, worked on in blocks of `rows` records. L : see `distances.group_size`. error : the e of the proof.
