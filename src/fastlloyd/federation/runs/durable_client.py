@@ -101,7 +101,7 @@ class DurableClient(DurableParty[ClientSession]):
     @property
     def outcome(self) -> ClientResult | Ended | None:
         """How the run ended for this client."""
-        return self.session.outcome
+        return self._session.outcome
 
     @property
     def position(self) -> SignedPosition:
@@ -114,7 +114,7 @@ class DurableClient(DurableParty[ClientSession]):
     @property
     def timeout(self) -> float | None:
         """Seconds that this client still waits for the server."""
-        session, plan, timeouts = self.session, self.session.plan, self.session.plan.timeouts
+        session, plan, timeouts = self._session, self._session.plan, self._session.plan.timeouts
         dealing = (plan.max_dropouts + 1) * plan.patience  # those whom the server waits for may fail one after the other
         allowed = {
             ClientState.NEW: timeouts.joining + dealing,
@@ -134,7 +134,7 @@ class DurableClient(DurableParty[ClientSession]):
         for it.
         """
         self._store.check_remembered(log, "the server")
-        last = self.session.last_included
+        last = self._session.last_included
         charged = ExchangeCharged(run_id=self._run_id, number=max(last, 1))
         # how many events the store held when that answer could leave; 0 if there is none
         answered = next((at for at, event in enumerate(self._store.events(), 1) if last and event == charged), 0)
@@ -151,24 +151,24 @@ class DurableClient(DurableParty[ClientSession]):
         What an earlier process still owed is made now, and no sooner: a long pass is for a server that sees this client.
         """
         self._check_footing()
-        self._commit(self.session.resume())
-        return [action for action in self.session.reconnect() if isinstance(action, Send)]
+        self._commit(self._session.resume())
+        return [action for action in self._session.reconnect() if isinstance(action, Send)]
 
     def receive(self, message: Message) -> list[Send | Finish]:
         """Answer the server. RemoteProtocolError says what it did wrong, and ends the run durably."""
         self._check_footing()
-        self._commit(self.session.accept(message))
+        self._commit(self._session.accept(message))
         try:
-            actions = self.session.receive(message)
+            actions = self._session.receive(message)
         except RemoteProtocolError:
-            self._commit(self.session.ending())
+            self._commit(self._session.ending())
             raise
         return self._commit(actions)
 
     def deadline(self) -> list[Send | Finish]:
         """Stop waiting: the run ends without a result."""
         self._check_footing()
-        return self._commit(self.session.deadline())
+        return self._commit(self._session.deadline())
 
     def conclude(self) -> None:
         """What the run has led to is durable elsewhere: end the run, wipe its keys and messages."""

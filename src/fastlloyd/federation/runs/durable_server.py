@@ -52,12 +52,12 @@ class DurableServer(DurableParty[ServerSession]):
     @property
     def outcome(self) -> ServerResult | None:
         """How the run ended; None while it goes on."""
-        return self.session.outcome
+        return self._session.outcome
 
     @property
     def timeout(self) -> float | None:
         """Seconds that the present step may still take; None after the end, 0 if this process has not said that it is over."""
-        session, plan, timeouts = self.session, self.session.plan, self.session.plan.timeouts
+        session, plan, timeouts = self._session, self._session.plan, self._session.plan.timeouts
         if session.outcome is not None:
             return None if self._end_is_said else 0.0
         allowed = {
@@ -78,19 +78,19 @@ class DurableServer(DurableParty[ServerSession]):
         """
         known = self._check_grown(name, log)
         self._seen[name] = log
-        self.session.back(name)
+        self._session.back(name)
         return max(known, key=lambda position: position.length, default=LogPosition(0, bytes(32)))
 
     def away(self, name: str) -> list[Send | Finish]:
         """Client `name` has not been there for a while. A process that is started again is told so anew."""
         self._check_footing()
-        return self._commit(self.session.away(name))
+        return self._commit(self._session.away(name))
 
     def receive(self, name: str, log: SignedPosition, message: Message) -> list[Send | Finish]:
         """Answer a client. RemoteProtocolError says what it did wrong; the others go on."""
         self._check_footing()
         self._check_grown(name, log)  # before the session moves: the store would refuse it in the midst of everyone's step
-        actions = self.session.receive(name, message)
+        actions = self._session.receive(name, message)
         self._seen[name] = log
         return self._commit(actions, is_taken=isinstance(message, Upload))
 
@@ -111,18 +111,18 @@ class DurableServer(DurableParty[ServerSession]):
         self._check_footing()
         run = self._store.history.runs.get(self._run_id)
         is_news = run is not None and run.ended is None and name not in run.left
-        return self._commit(self.session.left(name), [ClientLeft(run_id=self._run_id, client=name)] if is_news else ())
+        return self._commit(self._session.left(name), [ClientLeft(run_id=self._run_id, client=name)] if is_news else ())
 
     def draw_ahead(self) -> None:
         """Like `ServerSession.draw_ahead`: in memory only, so that a process that is started again draws other noise."""
-        self.session.draw_ahead()
+        self._session.draw_ahead()
 
     def deadline(self) -> list[Send | Finish]:
         """The present step has taken too long; or the run was over before this process took it up, which is said now."""
         self._check_footing()
         if self.outcome is not None and not self._end_is_said:
             return self._commit([Finish(self.outcome)])
-        return self._commit(self.session.deadline())
+        return self._commit(self._session.deadline())
 
     def conclude(self) -> None:
         """No client will be answered any more: end the run and wipe its messages."""
@@ -161,9 +161,9 @@ class DurableServer(DurableParty[ServerSession]):
         messages = [action.message for action in actions if isinstance(action, Record)]
         signed = self._store.history.signed
         run, joined = self._store.history.runs.get(self._run_id), list[Event]()
-        if self.session.state in (ServerState.JOINING, ServerState.DEALING):  # for those who look at the store meanwhile
+        if self._session.state in (ServerState.JOINING, ServerState.DEALING):  # for those who look at the store meanwhile
             noted = () if run is None else run.joined
-            joined = [ClientJoined(run_id=self._run_id, client=name) for name in self.session.joined if name not in noted]
+            joined = [ClientJoined(run_id=self._run_id, client=name) for name in self._session.joined if name not in noted]
         events: list[Event] = [
             PeerSigned(name=self._keys[name], client=name, position=position)
             for name, position in self._seen.items()

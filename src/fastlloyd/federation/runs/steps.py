@@ -95,17 +95,20 @@ class StepLog:
 class DurableParty(Generic[Session]):
     """What both parties have: a session of the protocol beside the store that makes its steps durable.
 
-    session : to look at: a step that is asked of it here is not durable.
-
     Where a commit failed, the session in memory is ahead of the disk. It answers nobody then: what it would say again was never
     durable, and a process that is started again decides it anew, with other noise.
     """
 
     def __init__(self, session: Session, store: Store, clock: Clock) -> None:
-        self.session, plan = session, session.plan
+        self._session, plan = session, session.plan
         self._store, self._run_id = store, bytes.fromhex(plan.run_id)
         self._timer, self._is_ahead = StepTimer(clock), False
         self._log = StepLog(plan, clock, is_begun=self._run_id in store.history.runs)
+
+    @property
+    def session(self) -> Session:
+        """The session, to look at: a step that is asked of it here is not durable."""
+        return self._session
 
     def slept(self) -> None:
         """Wake from a stop of this process, or a sleep of its machine: the step's time begins again."""
