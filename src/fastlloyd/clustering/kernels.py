@@ -13,7 +13,8 @@ In float64 squared distances are sums of products of integers. d (B + c_max)^2 <
 exact, whatever the order, the block size, the number of threads and the machine.
 
 Shapes, centroids and the range in which records *may* lie decide what is done, not where records do lie: what a record costs
-is the same for all, but for one exact decision of that record, and what the processor makes of its bits.
+is the same for all, but for one exact decision of that record (of 64 at a time in `groups.py`), and what the processor makes of
+its bits.
 """
 
 import math
