@@ -16,6 +16,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+_SMALL = 2.0**-36  # a step of the secant method, relatively: what is still wrong after it is about the last digit of a float
 WITHOUT_ERROR = 6  # significant digits shown of a number whose error is unknown or none
 
 # mpmath stores its constants (pi, ln 2) in two steps that another thread could see half done, so one thread at a time.
@@ -134,9 +135,11 @@ def secant(function: Callable[[float], float], x: float, y: float) -> float:
     for _ in range(16):
         value = function(y)
         slope = (value - before) / (y - x)
-        if not 0 < slope < math.inf or abs(value) <= slope * math.ulp(y):
+        if not 0 < slope < math.inf:
             break
         x, y, before = y, y - value / slope, value
+        if abs(y - x) <= _SMALL * abs(y):
+            break
     return y
 
 
