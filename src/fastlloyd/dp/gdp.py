@@ -134,12 +134,12 @@ def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
         return greatest_float(holds, near)
     with working_precision(_BITS) as mp:
         left = mp.mpf(delta) - _curve(mp, near, epsilon)  # which leaves us the bits that a needs
-        slack, left = mp.ldexp(delta, -120), left * mp.sqrt(2 * mp.pi)
+        left, slack = left * mp.sqrt(2 * mp.pi), mp.ldexp(delta, -120)
         here, e = mp.mpf(near), mp.mpf(epsilon)
         a = here / 2 - e / here
         if abs(a) > _FAR:
             return greatest_float(holds, near)
-        density = mp.exp(-a * a / 2)  # as `left`, times sqrt(2 pi)
+        density, below, above = mp.exp(-a * a / 2), left - slack, left + slack  # all times sqrt(2 pi)
 
         def holds_surely(mu: float) -> bool:
             if not 0 < mu < math.inf:
@@ -147,9 +147,9 @@ def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
             there = mp.mpf(mu)
             b, distance = there / 2 - e / there, there - here
             least, most = sorted([distance * density, distance * mp.exp(-b * b / 2)])
-            if a * b <= 0 or least - slack <= left <= most + slack:
-                return holds(mu)
-            return bool(most < left)
+            if (a < 0) is (b < 0) and (most < below or least > above):
+                return bool(most < below)
+            return holds(mu)
 
         return greatest_float(holds_surely, float(here + left / density))
 

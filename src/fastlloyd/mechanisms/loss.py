@@ -12,6 +12,7 @@ from fastlloyd.mechanisms.rounds import SCALE_UNITS, LossRound
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 
 LOSS_TOLERANCE = Fraction(2, 100)  # of the typical loss: the standard deviation that the noise of its estimate may have
+_MARGIN = Fraction(1, 10**40)
 MIN_LOSS_SHARE, MAX_LOSS_SHARE = Fraction(1, 100), Fraction(1, 5)
 
 
@@ -71,6 +72,6 @@ def loss_round(settings: Settings[AnyAlgorithm], share: Fraction, largest: int) 
 
 def scale_up(mp: Any, scale: Any) -> Fraction:
     """A scale, a number of 50 digits, rounded up to a multiple of 1 / SCALE_UNITS."""
-    # 50 digits and a margin of 1e-40: the result is never below the exact scale
-    units = mp.ceil(scale * SCALE_UNITS * (1 + exact(mp, Fraction(1, 10**40))))
+    # 50 digits and a margin: the result is never below the exact scale
+    units = mp.ceil(scale * SCALE_UNITS * (1 + exact(mp, _MARGIN)))
     return Fraction(max(1, int(units)), SCALE_UNITS)  # `math.ceil` would go through a float
