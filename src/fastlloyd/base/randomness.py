@@ -158,7 +158,7 @@ class PublicStream:
         """Take the next `n_words` words of the stream, uniform on [0, 2**64)."""
         if not 0 <= 8 * n_words <= MAX_STREAM_BYTES:
             raise LocalProtocolError(f"n_words = {n_words} is outside [0, {MAX_STREAM_BYTES // 8}]")
-        return np.frombuffer(self._stream.update(bytes(8 * n_words)), dtype="<u8").astype(np.uint64)
+        return np.frombuffer(self._stream.update(bytes(8 * n_words)), dtype="<u8").astype(np.uint64, copy=False)
 
     def integers(self, low: npt.ArrayLike, high: npt.ArrayLike, shape: tuple[int, ...] | None = None) -> IntArray:
         """Exactly uniform, independent integers in [low, high], both ends included.

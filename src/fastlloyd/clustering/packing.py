@@ -13,7 +13,7 @@ from fastlloyd.clustering.parallel import is_compiled
 
 ATTEMPTS = 100  # "after 100 repeated attempts"
 BLOCK_WORDS = 1 << 12  # drawn at once: 32 KiB
-CALLS = 1 << 10  # steps that the calls of NumPy for a point, some ten, take besides
+CALLS = 1 << 11  # steps that the calls of NumPy for a point, some ten, take besides
 PACKING_BITS = 16  # of the grid on which centroids are packed where that of the domain is coarser
 
 

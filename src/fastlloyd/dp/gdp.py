@@ -124,7 +124,8 @@ def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
     """The greatest float mu at which the curve is at most `delta`, looked for from a guess, where the curve is worked out.
 
     The curve grows by the normal density at a = mu/2 - epsilon/mu, which grows with mu. So between two mu on one side of a = 0
-    it grows by their distance times what lies between the two densities. Where that does not decide, the curve itself does.
+    it grows by their distance times what lies between the two densities, whose quotient is exp((a^2 - b^2) / 2), off 1 by less
+    than |a^2 - b^2| where that is below 1. Where this does not decide, the curve itself does.
     """
 
     def holds(mu: float) -> bool:
@@ -145,10 +146,13 @@ def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
             if not 0 < mu < math.inf:
                 return holds(mu)
             there = mp.mpf(mu)
-            b, distance = there / 2 - e / there, there - here
-            least, most = sorted([distance * density, distance * mp.exp(-b * b / 2)])
-            if (a < 0) is (b < 0) and (most < below or least > above):
-                return bool(most < below)
+            b, growth = there / 2 - e / there, (there - here) * density
+            off = abs(a * a - b * b)
+            if (a < 0) is (b < 0) and off < 1:
+                if growth + abs(growth) * off < below:
+                    return True
+                if growth - abs(growth) * off > above:
+                    return False
             return holds(mu)
 
         return greatest_float(holds_surely, float(here + left / density))

@@ -4,9 +4,8 @@ Departs from the paper: T is a whole number, planned from a public number of rec
 Lloyd without noise runs 7 iterations like the others instead of until nothing moves.
 
 Inputs are public and outputs stand in the mechanism as integers or exact rationals, so that nobody recomputes them from
-floating point. The mechanism checks them again when it is made: a mistake here costs utility, or is refused. mpmath works with
-50 digits; it is plain integer arithmetic and gives the same digits on every machine. Its numbers live inside `fifty_digits`
-only: one thread at a time.
+floating point. The mechanism checks them again when it is made: a mistake here costs utility, or is refused. Numbers in between
+have 50 decimal digits, within `fifty_decimals` only, and the same ones on every machine.
 """
 
 import math
@@ -14,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from fastlloyd.base.precision import exact, fifty_digits
+from fastlloyd.base.precision import exact, fifty_decimals
 from fastlloyd.clustering.domain import Domain, usable_radius
 from fastlloyd.clustering.packing import initial_centroids
 from fastlloyd.dp.neighboring import NeighboringRelation
@@ -79,7 +78,7 @@ def squared_radii(algorithm: Algorithm, domain: Domain, n_clusters: int, n_itera
             return [domain.squared_half_diagonal, *final]
 
 
-def count_share(mp: Any, algorithm: Algorithm, n_features: int) -> Real:
+def count_share(digits: Any, algorithm: Algorithm, n_features: int) -> Real:
     """The share of the budget that goes to the counts: of mu^2 with Gaussian noise, of epsilon with Laplace noise.
 
     FastLloyd (Eqn 7): 1 / sigma_C^2 = 1 / (sigma^2 (1 + sqrt(4d))). GLloyd (Appendix B.1): 2 rho / (2 rho + sqrt d).
@@ -87,12 +86,12 @@ def count_share(mp: Any, algorithm: Algorithm, n_features: int) -> Real:
     """
     d = n_features
     if algorithm.noise is Noise.LAPLACE:
-        counts = mp.cbrt(4 * d * exact(mp, RHO) ** 2)
+        counts = digits.cbrt(4 * d * exact(digits, RHO) ** 2)
         return counts / (d + counts)
     if algorithm.radius is RadiusSchedule.NONE:
-        rho = exact(mp, RHO)
-        return 2 * rho / (2 * rho + mp.sqrt(d))
-    return 1 / (1 + mp.sqrt(4 * d))
+        rho = exact(digits, RHO)
+        return 2 * rho / (2 * rho + digits.sqrt(d))
+    return 1 / (1 + digits.sqrt(4 * d))
 
 
 def n_iterations(
@@ -112,32 +111,32 @@ def n_iterations(
     """
     if algorithm.noise is Noise.NONE:
         return LLOYD_ITERATIONS
-    with fifty_digits() as mp:
+    with fifty_decimals() as digits:
         if algorithm.noise is Noise.LAPLACE:
-            affordable = _affordable_by_epsilon(mp, domain.n_features, n_clusters, n_expected, epsilon)
+            affordable = _affordable_by_epsilon(digits, domain.n_features, n_clusters, n_expected, epsilon)
         else:
             if mu is None:
                 raise AssertionError("Gaussian noise is planned from mu")
-            affordable = _affordable_by_mu(mp, algorithm, domain, n_clusters, n_expected, mu)
-        return max(MIN_ITERATIONS, int(mp.floor(min(affordable * exact(mp, share), MAX_ITERATIONS))))
+            affordable = _affordable_by_mu(digits, algorithm, domain, n_clusters, n_expected, mu)
+        return max(MIN_ITERATIONS, int(digits.floor(min(affordable * exact(digits, share), MAX_ITERATIONS))))
 
 
-def _affordable_by_epsilon(mp: Any, d: int, k: int, N: int, epsilon: float) -> Real:
+def _affordable_by_epsilon(digits: Any, d: int, k: int, N: int, epsilon: float) -> Real:
     """How many iterations' tolerated error epsilon pays for."""
-    rho = exact(mp, RHO)
-    smallest = mp.sqrt(mp.mpf(SU_CONSTANT) * k**3 / N**2 * (d + mp.cbrt(4 * d * rho**2)) ** 3)
-    return mp.mpf(epsilon) / smallest
+    rho = exact(digits, RHO)
+    smallest = digits.sqrt(digits.mpf(SU_CONSTANT) * k**3 / N**2 * (d + digits.cbrt(4 * d * rho**2)) ** 3)
+    return digits.mpf(epsilon) / smallest
 
 
-def _affordable_by_mu(mp: Any, algorithm: Algorithm, domain: Domain, k: int, N: int, mu: float) -> Real:
+def _affordable_by_mu(digits: Any, algorithm: Algorithm, domain: Domain, k: int, N: int, mu: float) -> Real:
     """How many iterations' tolerated error mu pays for."""
-    d, sigma = domain.n_features, 1 / mp.mpf(mu)
+    d, sigma = domain.n_features, 1 / digits.mpf(mu)
     if algorithm.radius is RadiusSchedule.NONE:
         # Departs from the paper: Appendix B.1 prints T on both sides of this inequality.
-        rho = exact(mp, RHO)
-        return exact(mp, TOLERATED_ERROR) * N**2 / (k**3 * d * (2 * rho + mp.sqrt(d)) ** 2 * sigma**2)
-    eta2 = mp.mpf(usable_radius(domain, k, algorithm.alpha)) / 4**domain.fraction_bits
-    return exact(mp, TOLERATED_ERROR) * 4 * N**2 / (k**3 * eta2 * sigma**2 * (1 + mp.sqrt(4 * d)) ** 2)
+        rho = exact(digits, RHO)
+        return exact(digits, TOLERATED_ERROR) * N**2 / (k**3 * d * (2 * rho + digits.sqrt(d)) ** 2 * sigma**2)
+    eta2 = digits.mpf(usable_radius(domain, k, algorithm.alpha)) / 4**domain.fraction_bits
+    return exact(digits, TOLERATED_ERROR) * 4 * N**2 / (k**3 * eta2 * sigma**2 * (1 + digits.sqrt(4 * d)) ** 2)
 
 
 def default_min_count(noise: Noise, round: LloydRound, number_bits: int) -> Fraction:
@@ -171,20 +170,21 @@ def _scales(
     replace = relation is NeighboringRelation.REPLACE_ONE
     if algorithm.noise is Noise.NONE:
         return dict.fromkeys(sensitivities, (Fraction(0), Fraction(0)))
-    with fifty_digits() as mp:
-        counts = count_share(mp, algorithm, d)
+    with fifty_decimals() as digits:
+        counts = count_share(digits, algorithm, d)
         sums = 1 - counts
         if algorithm.noise is Noise.LAPLACE:
-            per_round = exact(mp, budget) / T / (2 if replace else 1)
+            per_round = exact(digits, budget) / T / (2 if replace else 1)
         else:
-            per_round = exact(mp, budget) / (T * (max(4 * sums, 2) if replace else 1))
+            per_round = exact(digits, budget) / (T * (max(4 * sums, 2) if replace else 1))
         for_sums, for_counts = sums * per_round, counts * per_round
 
-        def of(sensitivity: Sensitivity) -> tuple[Fraction, Fraction]:
+        def of(sensitivity: Sensitivity) -> tuple[Real, Real]:
             if algorithm.noise is Noise.LAPLACE:
                 l1, count = sensitivity.l1_added
-                return scale_up(mp, l1 / for_sums), scale_up(mp, count / for_counts)
+                return l1 / for_sums, count / for_counts
             ((squared_l2, squared_count),) = sensitivity.added
-            return scale_up(mp, mp.sqrt(squared_l2 / for_sums)), scale_up(mp, mp.sqrt(squared_count / for_counts))
+            return digits.sqrt(squared_l2 / for_sums), digits.sqrt(squared_count / for_counts)
 
-        return {sensitivity: of(sensitivity) for sensitivity in sensitivities}
+        scales = {sensitivity: of(sensitivity) for sensitivity in sensitivities}
+        return {each: (scale_up(digits, sums), scale_up(digits, counts)) for each, (sums, counts) in scales.items()}
