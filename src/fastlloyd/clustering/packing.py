@@ -125,12 +125,13 @@ def _first_free(candidates: FloatArray, points: FloatArray, squared_gap: int) ->
     this thread alone: those of a library of matrix products wait for each other where a machine has much to do.
     """
     doubled, lengths = 2.0 * points, np.einsum("nd,nd->n", points, points)
-    start, lot = 0, 1
+    room = np.einsum("ld,ld->l", candidates, candidates) - squared_gap
+    start, lot = 0, 2
     while start < len(candidates):
         some = candidates[start : start + lot]
-        nearest = np.einsum("ld,ld->l", some, some) - (np.einsum("ld,nd->ln", some, doubled) - lengths).max(axis=1)
-        first = int(np.argmax(nearest >= squared_gap))
-        if nearest[first] >= squared_gap:
+        free = (np.einsum("ld,nd->ln", some, doubled) - lengths).max(axis=1) <= room[start : start + lot]
+        first = int(free.argmax())
+        if free[first]:
             place: FloatArray = some[first]
             return place
         start, lot = start + lot, 2 * lot
