@@ -124,16 +124,16 @@ class _Lloyd:
         labels = np.empty(len(self._points), dtype=np.int64)
         if not _is_compiled(n_steps * self._points.size * len(centroids)):
             return 0, labels
-        from fastlloyd.clustering.compiled.public_kmeans import lloyd_steps
+        from fastlloyd.clustering.compiled.public_kmeans import lloyd_steps, room_for_steps
 
-        return lloyd_steps(*self._compiled_points, centroids, labels, n_steps), labels
+        return lloyd_steps(*self._compiled_points, centroids, labels, n_steps, room_for_steps()), labels
 
     @cached_property
-    def _compiled_points(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        from fastlloyd.clustering.compiled.public_kmeans import blocks_of
+    def _compiled_points(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        from fastlloyd.clustering.compiled.public_kmeans import blocks_of, weighted_rows
 
         lengths = np.sqrt(np.einsum("ij,ij->i", self._points, self._points))
-        return blocks_of(self._points), lengths, self._weights, self._weighted.T.copy()
+        return blocks_of(self._points), lengths, weighted_rows(self._points, self._weights)
 
     def _step(self, centroids: FloatArray) -> FloatArray:
         k = len(centroids)
@@ -207,11 +207,11 @@ def _surely_added(points: FloatArray, weights: FloatArray, trials: FloatArray, c
     """Fill chosen (starts, k) behind its first column by compiled code, and say for which starts that is sure."""
     if not _is_compiled(trials.size * points.size):
         return [False] * len(chosen)
-    from fastlloyd.clustering.compiled.public_kmeans import add_centroids, blocks_of
+    from fastlloyd.clustering.compiled.public_kmeans import add_centroids, blocks_of, room_for_choice, row_blocks_of
 
-    blocks, points = blocks_of(points), np.ascontiguousarray(points)
-    filled_up = blocks_of(weights[:, None])[:, 0]
-    return [add_centroids(blocks, points, filled_up, each, row) for each, row in zip(trials, chosen, strict=True)]
+    blocks, points, filled_up = blocks_of(points), np.ascontiguousarray(points), row_blocks_of(weights)
+    room = room_for_choice(len(blocks))
+    return [add_centroids(blocks, points, filled_up, each, row, room) for each, row in zip(trials, chosen, strict=True)]
 
 
 def _added(lifted: tuple[FloatArray, FloatArray], weights: FloatArray, trials: FloatArray, chosen: IntArray) -> IntArray:

@@ -254,18 +254,19 @@ def test_compiled_starts_are_sure_but_for_ties(n: int, r: int, k: int) -> None:
 
 def test_compiled_starts_leave_a_draw_at_the_border_of_two_points_to_the_caller() -> None:
     pytest.importorskip("numba")
-    from fastlloyd.clustering.compiled.public_kmeans import add_centroids, blocks_of
+    from fastlloyd.clustering.compiled.public_kmeans import add_centroids, blocks_of, room_for_choice, row_blocks_of
 
+    room = room_for_choice(2)
     square = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]])  # seen from the first: 0, 4, 8, 4
-    weights = blocks_of(np.ones((4, 1)))[:, 0]
+    weights = row_blocks_of(np.ones(4))
     for uniform, is_sure in ((0.25, False), (0.26, True), (0.75, False), (0.74, True)):
         chosen = np.array([0, 9])
-        assert add_centroids(blocks_of(square), square, weights, np.array([[uniform]]), chosen) == is_sure
+        assert add_centroids(blocks_of(square), square, weights, np.array([[uniform]]), chosen, room) == is_sure
         assert chosen[1] == (2 if is_sure else 9)
     line = np.array([0.0] + 256 * [1.0])[:, None]  # the last stands alone in its block, behind distances of 255 in all
-    weights = blocks_of(np.ones((257, 1)))[:, 0]
+    weights = row_blocks_of(np.ones(257))
     for uniform, is_sure in ((255 / 256, False), (255.5 / 256, True)):
-        assert add_centroids(blocks_of(line), line, weights, np.array([[uniform]]), np.array([0, 9])) == is_sure
+        assert add_centroids(blocks_of(line), line, weights, np.array([[uniform]]), np.array([0, 9]), room) == is_sure
 
 
 @settings(max_examples=60, deadline=None)
@@ -293,9 +294,9 @@ def test_w33_no_step_is_left_out_where_the_points_have_come_to_rest() -> None:
     for ends in ((0.0, 9.0), (0.5, 8.5)):  # the latter are the means already
         lloyd, made = _Lloyd(_column(0, 1, 8, 9), np.ones(4)), mock.Mock(wraps=compiled._find_labels)
         with _forced(True), mock.patch.object(compiled, "_find_labels", made):
-            blocks, lengths, weights, weighted = lloyd._compiled_points
             steps = cast("Any", compiled.lloyd_steps)._function  # the same function, in Python
-            assert steps(blocks, lengths, weights, weighted, _column(*ends), np.empty(4, np.int64), 7) == 8
+            room = compiled.room_for_steps()
+            assert steps(*lloyd._compiled_points, _column(*ends), np.empty(4, np.int64), 7, room) == 8
         counts.append(made.call_count)
     assert counts == [8, 8]
 
