@@ -1,6 +1,6 @@
 """k-means of public points. All draws are fixed; hypothesis' examples are the same every time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 from unittest import mock
@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering import public_kmeans
+from fastlloyd.clustering.parallel import work_together
 from fastlloyd.clustering.public_kmeans import PublicClusters, _Lloyd, first_centroids, k_means
 from fastlloyd.errors import LocalProtocolError
 
@@ -283,6 +284,42 @@ def test_compiled_steps_from_a_poor_start_are_those_of_numpy(r: int, k: int, wid
         with _forced(compiled):
             found.append(lloyd.after(steps, points[order[:k]]))
     assert np.array_equal(found[0], found[1])
+
+
+def test_threads_that_share_the_starts_change_nothing_whoever_ends_first() -> None:
+    pytest.importorskip("numba")
+    points, w = _mixture(600, 3, 9, 2)
+    lloyd, starts, found = _Lloyd(points, w + 0.01), [points[i : i + 9] for i in range(7)], []
+    for threads in (1, 3):
+        with (
+            _forced(True),
+            mock.patch.object(public_kmeans, "WORTH_THREADS", 0),
+            mock.patch.object(public_kmeans, "n_threads", return_value=threads),
+            mock.patch.object(public_kmeans, "work_together", side_effect=_last_first) as shared,
+        ):
+            found.append(lloyd.all_after(5, starts))
+        assert shared.call_count == (threads > 1)
+    assert np.array_equal(*found)
+
+
+def _last_first(pieces: Iterable[Callable[[], Any]], threads: int) -> list[Any]:
+    assert threads == 3
+    return work_together(pieces, threads)[::-1]
+
+
+@pytest.mark.parametrize("n", [1, 255, 256, 257, 4000])
+def test_blocks_begin_at_a_line_of_the_cache_and_hold_every_point_once(n: int) -> None:
+    pytest.importorskip("numba")
+    from fastlloyd.clustering.compiled import public_kmeans as compiled
+
+    points = _draws(3).normal((n, 3))
+    blocks = compiled.blocks_of(points)
+    rooms = blocks, compiled.row_blocks_of(points[:, 0]), compiled.room_for_steps(), compiled.room_for_choice(len(blocks))
+    assert [room.ctypes.data % 64 for room in rooms] == [0, 0, 0, 0]
+    rows = blocks.transpose(0, 2, 1).reshape(-1, blocks.shape[1])
+    assert np.array_equal(rows[:n, :3], points)
+    assert not rows[n:].any()
+    assert not rows[:, 3:].any()
 
 
 def test_w33_no_step_is_left_out_where_the_points_have_come_to_rest() -> None:
