@@ -8,8 +8,7 @@ by a clock what it hides.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
-from operator import itemgetter
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -107,8 +106,12 @@ class _Lloyd:
         threads = min(n_threads(), len(starts)) if steps >= WORTH_THREADS and _is_compiled(0) else 1
         if threads == 1:
             return [self.after(n_steps, C) for C in starts]
-        ends = work_together([lambda i=i, C=C: (i, self.after(n_steps, C)) for i, C in enumerate(starts)], threads)
-        return [C for _, C in sorted(ends, key=itemgetter(0))]
+
+        def end(i: int) -> tuple[int, FloatArray]:
+            return i, self.after(n_steps, starts[i])
+
+        ends = dict(work_together([partial(end, i) for i in range(len(starts))], threads))
+        return [ends[i] for i in range(len(starts))]
 
     def after(self, n_steps: int, centroids: FloatArray) -> FloatArray:
         """Centroids (k, r) after so many steps from these."""
@@ -135,7 +138,8 @@ class _Lloyd:
             return 0, labels
         from fastlloyd.clustering.compiled.public_kmeans import lloyd_steps, room_for_steps
 
-        return lloyd_steps(*self._compiled_points, centroids, labels, n_steps, room_for_steps()), labels
+        room = room_for_steps(self._compiled_points[-1], len(centroids))
+        return lloyd_steps(*self._compiled_points, *room, centroids, labels, n_steps), labels
 
     @cached_property
     def _compiled_points(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -224,11 +228,12 @@ def _surely_added(points: FloatArray, weights: FloatArray, trials: FloatArray, c
     """Fill chosen (starts, k) behind its first column by compiled code, and say for which starts that is sure."""
     if not _is_compiled(trials.size * points.size):
         return [False] * len(chosen)
-    from fastlloyd.clustering.compiled.public_kmeans import add_centroids, blocks_of, room_for_choice, row_blocks_of
+    from fastlloyd.clustering.compiled import public_kmeans as compiled
 
-    blocks, points, filled_up = blocks_of(points), np.ascontiguousarray(points), row_blocks_of(weights)
-    room = room_for_choice(len(blocks))
-    return [add_centroids(blocks, points, filled_up, each, row, room) for each, row in zip(trials, chosen, strict=True)]
+    points, blocks = np.ascontiguousarray(points), compiled.blocks_of(points)
+    squares, room = compiled.squares_of(blocks), compiled.room_for_choice(blocks, trials.shape[2])
+    known = blocks, squares, points, compiled.row_blocks_of(weights), float(weights.sum() * squares.max())
+    return [compiled.add_centroids(*known, *room, each, row) for each, row in zip(trials, chosen, strict=True)]
 
 
 def _added(lifted: tuple[FloatArray, FloatArray], weights: FloatArray, trials: FloatArray, chosen: IntArray) -> IntArray:

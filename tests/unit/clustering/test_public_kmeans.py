@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from fastlloyd.base.arrays import FloatArray
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering import public_kmeans
 from fastlloyd.clustering.parallel import work_together
@@ -255,19 +255,22 @@ def test_compiled_starts_are_sure_but_for_ties(n: int, r: int, k: int) -> None:
 
 def test_compiled_starts_leave_a_draw_at_the_border_of_two_points_to_the_caller() -> None:
     pytest.importorskip("numba")
-    from fastlloyd.clustering.compiled.public_kmeans import add_centroids, blocks_of, room_for_choice, row_blocks_of
+    from fastlloyd.clustering.compiled import public_kmeans as compiled
 
-    room = room_for_choice(2)
+    def is_sure(points: FloatArray, uniform: float, chosen: IntArray) -> bool:
+        blocks, weights = compiled.blocks_of(points), compiled.row_blocks_of(np.ones(len(points)))
+        squares, room = compiled.squares_of(blocks), compiled.room_for_choice(blocks, 1)
+        scale = float(len(points) * squares.max())
+        return compiled.add_centroids(blocks, squares, points, weights, scale, *room, np.array([[uniform]]), chosen)
+
     square = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]])  # seen from the first: 0, 4, 8, 4
-    weights = row_blocks_of(np.ones(4))
-    for uniform, is_sure in ((0.25, False), (0.26, True), (0.75, False), (0.74, True)):
+    for uniform, sure in ((0.25, False), (0.26, True), (0.75, False), (0.74, True)):
         chosen = np.array([0, 9])
-        assert add_centroids(blocks_of(square), square, weights, np.array([[uniform]]), chosen, room) == is_sure
-        assert chosen[1] == (2 if is_sure else 9)
+        assert is_sure(square, uniform, chosen) == sure
+        assert chosen[1] == (2 if sure else 9)
     line = np.array([0.0] + 256 * [1.0])[:, None]  # the last stands alone in its block, behind distances of 255 in all
-    weights = row_blocks_of(np.ones(257))
-    for uniform, is_sure in ((255 / 256, False), (255.5 / 256, True)):
-        assert add_centroids(blocks_of(line), line, weights, np.array([[uniform]]), np.array([0, 9]), room) == is_sure
+    for uniform, sure in ((255 / 256, False), (255.5 / 256, True)):
+        assert is_sure(line, uniform, np.array([0, 9])) == sure
 
 
 @settings(max_examples=60, deadline=None)
@@ -299,7 +302,7 @@ def test_threads_that_share_the_starts_change_nothing_whoever_ends_first() -> No
         ):
             found.append(lloyd.all_after(5, starts))
         assert shared.call_count == (threads > 1)
-    assert np.array_equal(*found)
+    assert np.array_equal(found[0], found[1])
 
 
 def _last_first(pieces: Iterable[Callable[[], Any]], threads: int) -> list[Any]:
@@ -314,8 +317,9 @@ def test_blocks_begin_at_a_line_of_the_cache_and_hold_every_point_once(n: int) -
 
     points = _draws(3).normal((n, 3))
     blocks = compiled.blocks_of(points)
-    rooms = blocks, compiled.row_blocks_of(points[:, 0]), compiled.room_for_steps(), compiled.room_for_choice(len(blocks))
-    assert [room.ctypes.data % 64 for room in rooms] == [0, 0, 0, 0]
+    of_blocks = compiled.room_for_steps(compiled.weighted_rows(points, np.ones(n)), 2)[-1]
+    tables = blocks, compiled.squares_of(blocks), compiled.row_blocks_of(points[:, 0]), of_blocks
+    assert [table.ctypes.data % 64 for table in (*tables, compiled.room_for_choice(blocks, 3)[0])] == [0] * 5
     rows = blocks.transpose(0, 2, 1).reshape(-1, blocks.shape[1])
     assert np.array_equal(rows[:n, :3], points)
     assert not rows[n:].any()
@@ -332,8 +336,8 @@ def test_w33_no_step_is_left_out_where_the_points_have_come_to_rest() -> None:
         lloyd, made = _Lloyd(_column(0, 1, 8, 9), np.ones(4)), mock.Mock(wraps=compiled._find_labels)
         with _forced(True), mock.patch.object(compiled, "_find_labels", made):
             steps = cast("Any", compiled.lloyd_steps)._function  # the same function, in Python
-            room = compiled.room_for_steps()
-            assert steps(*lloyd._compiled_points, _column(*ends), np.empty(4, np.int64), 7, room) == 8
+            room = compiled.room_for_steps(lloyd._compiled_points[-1], 2)
+            assert steps(*lloyd._compiled_points, *room, _column(*ends), np.empty(4, np.int64), 7) == 8
         counts.append(made.call_count)
     assert counts == [8, 8]
 

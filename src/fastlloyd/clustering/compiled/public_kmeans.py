@@ -11,12 +11,12 @@ import numpy as np
 from numba import types
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.compiled.jit import INTEGER, REALS, TABLE, helper, inlined, kernel, rounded_helper
+from fastlloyd.clustering.compiled.jit import INTEGER, REAL, REALS, TABLE, helper, inlined, kernel, rounded_helper
 
 WIDTH = 256
 PART = 64  # of a block: so many points stand between sums that are kept
 CACHE_LINE = 8  # numbers that begin at one are read at once
-FEW, SOME = 5, 8  # features: up to these, loops over points do all of them in one go
+FEW, SOME, MORE = 3, 5, 8  # features: up to these, loops over points do all of them in one go
 BLOCKS = types.float64[:, :, ::1]
 _UNDERFLOW = 2.0**-1000  # more than all products may have lost to it
 
@@ -48,6 +48,13 @@ def weighted_rows(points: FloatArray, weights: FloatArray) -> FloatArray:
     return rows
 
 
+def squares_of(blocks: FloatArray) -> FloatArray:
+    """|x|^2 of the points x of all blocks, (n_blocks, WIDTH)."""
+    squares = aligned(len(blocks), WIDTH)
+    np.einsum("bji,bji->bi", blocks, blocks, out=squares)
+    return squares
+
+
 def aligned(*shape: int) -> FloatArray:
     """Zeros that begin at a line of the cache: the processor takes twice as long to read what lies in two of them."""
     size = math.prod(shape)
@@ -56,38 +63,62 @@ def aligned(*shape: int) -> FloatArray:
     return numbers[first : first + size].reshape(shape)
 
 
-def room_for_choice(n_blocks: int) -> FloatArray:
-    """What `add_centroids` works with: squares, distances and scores."""
-    return aligned(2 * n_blocks + 1, WIDTH)
+def room_for_choice(blocks: FloatArray, n_trials: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, IntArray]:
+    """What `add_centroids` works with.
+
+    Distances of points, and scores; sums before parts of blocks; keys of candidates, losses with them, the candidates.
+    """
+    n_blocks, width, _ = blocks.shape
+    pairs = n_trials + n_trials % 2
+    of_points, before = aligned(n_blocks + 1, WIDTH), np.zeros(n_blocks * WIDTH // PART + 1)
+    return of_points, before, np.zeros((pairs, width + 1)), np.zeros(pairs), np.zeros(n_trials, dtype=np.int64)
 
 
-def room_for_steps() -> FloatArray:
-    """What `lloyd_steps` works with: two scores, the index of a centroid, and another score of each point of a block."""
-    return aligned(4 * WIDTH)
+def room_for_steps(rows: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """What `lloyd_steps` works with: keys of centroids, sums of rows; and four numbers for each point of a block.
+
+    The last lie side by side in one row, so that the compiler sees that they do not overlap. Keys go in pairs: an odd one is
+    beside that of a centroid that is nearest to no point.
+    """
+    keys, sums = np.zeros((k + k % 2, rows.shape[1])), np.zeros((k, rows.shape[1]))
+    keys[-1, -1] = np.inf
+    return keys, sums, aligned(4 * WIDTH)
 
 
 def _width(r: int) -> int:
-    return next((most for most in (FEW, SOME) if r <= most), r)
+    return next((most for most in (FEW, SOME, MORE) if r <= most), r)
 
 
-@kernel(types.boolean(BLOCKS, TABLE, TABLE, TABLE, types.int64[::1], TABLE))
+@kernel(types.boolean(BLOCKS, TABLE, TABLE, TABLE, REAL, TABLE, REALS, TABLE, REALS, types.int64[::1], TABLE, types.int64[::1]))
 def add_centroids(
-    blocks: FloatArray, points: FloatArray, weights: FloatArray, trials: FloatArray, chosen: IntArray, room: FloatArray
+    blocks: FloatArray,
+    squares: FloatArray,
+    points: FloatArray,
+    weights: FloatArray,
+    scale: float,
+    of_points: FloatArray,
+    before: FloatArray,
+    keys: FloatArray,
+    losses: FloatArray,
+    candidates: IntArray,
+    trials: FloatArray,
+    chosen: IntArray,
 ) -> bool:
     """Choose points for one start of greedy k-means++ behind the first, chosen[0]; False if one is not sure.
 
-    points : (n, r) around the origin. weights : (n_blocks, WIDTH), 0 behind the last point. trials : uniform numbers
+    squares : of `squares_of`. points : (n, r) around the origin. weights : (n_blocks, WIDTH), 0 behind the last point. scale :
+    the sum of weights W times the largest square M. of_points to candidates : of `room_for_choice`. trials : uniform numbers
     (k - 1, T).
 
-    With u = 2**-53 and M the largest |x|^2, the squared distance to the nearest centroid is known up to g = (r + 4) 2**-49 M,
-    here and there; a sum S of such distances by weights W up to e = W g + (n + 2) u S, in whatever order it is added up. Of two
-    sums that differ by more than 8 e here, the same one is less there.
+    With u = 2**-53, the squared distance to the nearest centroid is known up to g = (r + 4) 2**-49 M, here and there; a sum S
+    of such distances by weights up to e = W g + (n + 2) u S, in whatever order it is added up. Of two sums that differ by more
+    than 8 e here, the same one is less there.
     """
     (n, r), T, n_blocks = points.shape, trials.shape[1], len(blocks)
-    squares, nearest, scores = room[:n_blocks], room[n_blocks : 2 * n_blocks], room[2 * n_blocks]
-    before, candidates, losses = np.empty(weights.size // PART + 1), np.empty(T, np.int64), np.empty(T + T % 2)
-    keys = np.zeros((T + T % 2, blocks.shape[1] + 1))
-    e = _begin(blocks, weights, squares, nearest) * (r + 4) * 2.0**-49 + _UNDERFLOW
+    nearest, scores, e = of_points[:n_blocks], of_points[n_blocks], scale * (r + 4) * 2.0**-49 + _UNDERFLOW
+    for b in range(n_blocks):
+        for i in range(WIDTH):
+            nearest[b, i] = np.inf
     for c in range(1, len(chosen)):
         best = 0
         _set_key(points[chosen[c - 1]], keys[best])
@@ -108,28 +139,28 @@ def add_centroids(
     return True
 
 
-@kernel(INTEGER(BLOCKS, REALS, TABLE, TABLE, types.int64[::1], INTEGER, REALS), exact=False)
+@kernel(INTEGER(BLOCKS, REALS, TABLE, TABLE, TABLE, REALS, TABLE, types.int64[::1], INTEGER), exact=False)
 def lloyd_steps(
     blocks: FloatArray,
     lengths: FloatArray,
     rows: FloatArray,
+    keys: FloatArray,
+    sums: FloatArray,
+    room: FloatArray,
     centroids: FloatArray,
     labels: IntArray,
     n_steps: int,
-    room: FloatArray,
 ) -> int:
     """Make up to so many steps, which move the centroids (k, r) in place, and find the labels (n,) after the last.
 
     Returns how many steps were made, one more if the labels are found: it ends where one is not sure, and before a step with an
-    empty cluster. lengths (n,) : of points; rows : of `weighted_rows`.
+    empty cluster. lengths (n,) : of points; rows : of `weighted_rows`. keys, sums, room : of `room_for_steps`.
     """
-    (k, r), width = centroids.shape, rows.shape[1]
-    keys, sums = np.zeros((k + k % 2, width)), np.empty((k, width))
-    keys[-1, -1] = np.inf  # of the last of an odd number's pairs, which is nearest to no point
+    k, r = centroids.shape
     for step in range(n_steps + 1):
         for c in range(k):
             _set_key(centroids[c], keys[c])
-        if not _find_labels(blocks, lengths, centroids, keys, labels, room):
+        if not _find_labels(blocks, lengths, keys, room, labels, r):
             return step
         if step == n_steps:
             return n_steps + 1
@@ -154,6 +185,8 @@ def _add_up(rows: FloatArray, labels: IntArray, sums: FloatArray) -> None:
         _add_rows(rows, labels, sums, FEW + 1)
     elif width == SOME + 1:
         _add_rows(rows, labels, sums, SOME + 1)
+    elif width == MORE + 1:
+        _add_rows(rows, labels, sums, MORE + 1)
     else:
         _add_rows(rows, labels, sums, width)
 
@@ -167,15 +200,12 @@ def _add_rows(rows: FloatArray, labels: IntArray, sums: FloatArray, width: int) 
 
 
 @helper
-def _find_labels(
-    blocks: FloatArray, lengths: FloatArray, centroids: FloatArray, keys: FloatArray, labels: IntArray, room: FloatArray
-) -> bool:
+def _find_labels(blocks: FloatArray, lengths: FloatArray, keys: FloatArray, room: FloatArray, labels: IntArray, r: int) -> bool:
     """Find the nearest centroids; False if one is not sure.
 
-    Room for the least score of each point of a block, for the second one and for the centroid of the least lies side by side in
-    one row, so that the compiler sees that they do not overlap.
+    In room are the least score of each point of a block, the second one, the centroid of the least, and another score.
     """
-    r, n, width, farthest = centroids.shape[1], len(lengths), blocks.shape[1], _farthest(centroids)
+    n, width, farthest = len(lengths), blocks.shape[1], _farthest(keys)
     for b in range(len(blocks)):
         for i in range(WIDTH):
             room[i] = room[WIDTH + i] = np.inf
@@ -183,6 +213,8 @@ def _find_labels(
             _find_two_nearest(blocks[b], keys, room, FEW)
         elif width == SOME:
             _find_two_nearest(blocks[b], keys, room, SOME)
+        elif width == MORE:
+            _find_two_nearest(blocks[b], keys, room, MORE)
         else:
             _find_two_nearest_of_many_features(blocks[b], keys, room)
         first, sure = b * WIDTH, 0
@@ -197,6 +229,7 @@ def _find_labels(
 
 @inlined
 def _find_two_nearest(block: FloatArray, keys: FloatArray, room: FloatArray, width: int) -> None:
+    """The two least scores of each point of a block, and the centroid of the least; width : of the block, stated."""
     for c in range(0, len(keys), 2):  # two at a time: fewer loads and stores
         first = float(c)
         for i in range(WIDTH):
@@ -210,7 +243,7 @@ def _find_two_nearest(block: FloatArray, keys: FloatArray, room: FloatArray, wid
             room[i] = min(least, room[i])
 
 
-@helper
+@inlined
 def _find_two_nearest_of_many_features(block: FloatArray, keys: FloatArray, room: FloatArray) -> None:
     for c in range(len(keys)):
         _score(block, keys[c], room[3 * WIDTH :])
@@ -232,31 +265,13 @@ def _doubt(length: float, farthest: float, r: int) -> float:
 
 
 @helper
-def _farthest(centroids: FloatArray) -> float:
+def _farthest(keys: FloatArray) -> float:
     """The largest |c|^2, but no less than underflow may have taken from it: a far point's products with c are large still."""
     largest = _UNDERFLOW
-    for c in range(len(centroids)):
-        square = 0.0
-        for j in range(centroids.shape[1]):
-            square += centroids[c, j] * centroids[c, j]
-        largest = max(largest, square)
+    for c in range(len(keys)):
+        square = keys[c, -1]
+        largest = square if largest < square < np.inf else largest
     return largest
-
-
-@helper
-def _begin(blocks: FloatArray, weights: FloatArray, squares: FloatArray, nearest: FloatArray) -> float:
-    """Set |x|^2 of the points x of all blocks (n_blocks, WIDTH), and distances to no centroid; return W M."""
-    whole = largest = 0.0
-    for b in range(len(blocks)):
-        for i in range(WIDTH):
-            squares[b, i], nearest[b, i] = 0.0, np.inf
-        for j in range(blocks.shape[1]):
-            for i in range(WIDTH):
-                squares[b, i] += blocks[b, j, i] * blocks[b, j, i]
-        for i in range(WIDTH):
-            largest = max(largest, squares[b, i])
-            whole += weights[b, i]
-    return whole * largest
 
 
 @helper
@@ -304,11 +319,15 @@ def _add_losses(
             _add_losses_of_block(blocks[b], squares[b], weights[b], keys, nearest[b], losses, FEW)
         elif width == SOME:
             _add_losses_of_block(blocks[b], squares[b], weights[b], keys, nearest[b], losses, SOME)
+        elif width == MORE:
+            _add_losses_of_block(blocks[b], squares[b], weights[b], keys, nearest[b], losses, MORE)
         else:
             for t in range(len(keys)):
+                loss = 0.0
                 _score(blocks[b], keys[t], scores)
                 for i in range(WIDTH):
-                    losses[t] += weights[b, i] * min(nearest[b, i], squares[b, i] + scores[i])
+                    loss += weights[b, i] * min(nearest[b, i], squares[b, i] + scores[i])
+                losses[t] += loss
 
 
 @inlined
