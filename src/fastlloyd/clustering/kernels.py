@@ -2,7 +2,8 @@
 
 Three ways to the same integers, chosen by shape (measured in docs/results/performance.md):
 
-- few features: compiled loops over records, feature by feature, in float64 (`compiled/distances.py`);
+- few features: compiled loops over records, feature by feature, in float64 (`compiled/distances.py`), and for many points
+  in float32 first (`compiled/groups.py`);
 - more features: a matrix product per block by BLAS in float32, and exact decisions where that leaves a doubt (`filter.py`);
 - small data, or without numba: one matrix product per block in float64, the rest NumPy.
 
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import GridArray, is_by_feature
-from fastlloyd.clustering.filter import Labels, Nearest
+from fastlloyd.clustering.filter import Labels, Nearest, relative_error
 from fastlloyd.clustering.layout import feature_major, row_major
 from fastlloyd.clustering.parallel import NUMPY_STEPS, is_compiled, over_spans, sum_over_spans
 from fastlloyd.clustering.sums import ClusterSums
@@ -31,8 +32,10 @@ BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two m
 MOST_AXES = 3  # of a grid: with more, no grid has few enough points
 LEAST_POINTS = 64  # of a grid that is worth the search for its axes
 AXIS_ROWS = 1 << 13  # records whose places on an axis stay in the cache
+GROUPED_POINTS = 512  # from here on `compiled/groups.py` is faster than them
+GROUPED_ROWS = 1024  # its block: 32 KB of records
 KEYED_FEATURES = 8  # up to here the loops of `compiled/distances.py` are the faster, or the more even where all records tie
-FEATURE_CELLS = 4800  # of a block of the compiled loops with all that is computed of it, 38 KB: about the innermost cache
+FEATURE_CELLS = 6144  # of a block of the compiled loops with all that is computed of it, 49 KB: about the innermost cache
 
 _NO_LIMITS = np.zeros(0, dtype=np.int64)
 Statistics = tuple[IntArray, IntArray]
@@ -76,7 +79,8 @@ def assign(X: GridArray, centroids: IntArray, *, limits: IntArray | None = None,
         return labels
     compiled = _is_compiled(X, centroids)
     if compiled and X.shape[1] <= KEYED_FEATURES:
-        _feature_labels(X, centroids, _group_size(centroids, limits), block_rows, labels)
+        grouped = len(centroids) >= GROUPED_POINTS
+        (_group_labels if grouped else _feature_labels)(X, centroids, _group_size(centroids, limits), block_rows, labels)
     elif compiled and (near := _nearest(X, centroids, np.inf, block_rows)).is_certain:
         _near_labels(X, near, labels)
     else:
@@ -225,6 +229,18 @@ def _feature_labels(X: GridArray, centroids: IntArray, group: float, block_rows:
     def label(start: int, stop: int) -> None:
         for XT, span, first in feature_major(X, start, stop):
             feature_labels(XT, *span, centroids, group, rows, labels[first:])
+
+    over_spans(label, X, len(centroids))
+
+
+def _group_labels(X: GridArray, centroids: IntArray, group: float, block_rows: int | None, labels: Labels) -> None:
+    from fastlloyd.clustering.compiled.groups import group_labels
+
+    error = relative_error(X.shape[1])
+
+    def label(start: int, stop: int) -> None:
+        for XT, span, first in feature_major(X, start, stop):
+            group_labels(XT, *span, centroids, group, error, block_rows or GROUPED_ROWS, labels[first:])
 
     over_spans(label, X, len(centroids))
 

@@ -61,11 +61,15 @@ def hard(draw: st.DrawFn) -> tuple[IntArray, IntArray, float]:
 
 
 @settings(max_examples=300)
-@given(hard(), st.sampled_from(["by feature", "by row", "turned"]), st.sampled_from([None, 1, 7, 32]))
+@given(hard(), st.sampled_from(["by feature in place", "by feature", "by row", "turned"]), st.sampled_from([None, 1, 7, 32]))
 def test_labels_are_those_of_exact_integers(situation: tuple[IntArray, IntArray, float], way: str, rows: int | None) -> None:
     X, C, H2 = situation
-    with mock.patch.object(proposed, "TURNED_CLUSTERS", 0 if way == "turned" else 128):
-        found, _ = labelled(X, C, H2, by_feature=way == "by feature", rows=rows)
+    with (
+        mock.patch.object(proposed, "TURNED_CLUSTERS", 0 if way == "turned" else 128),
+        mock.patch.object(proposed, "MOST_CLUSTERS", 512 if "place" in way else 0),
+        mock.patch.multiple(proposed, IN_PLACE_ROWS=64 if rows else 512, IN_PLACE_CELLS=1000 if rows else 1 << 17),
+    ):
+        found, _ = labelled(X, C, H2, by_feature="by feature" in way, rows=None if "place" in way else rows)
     assert found.tolist() == by_definition(X, C, H2)
 
 
@@ -205,8 +209,8 @@ def is_certain(k: int, d: int, by_feature: bool = True) -> bool:
 @pytest.mark.usefixtures("anew")
 def test_products_of_fewer_bits_are_noticed_and_done_without(bits: int) -> None:
     with mock.patch.object(np, "matmul", rounding_to(bits)):
-        assert not is_certain(2, 20)
-        X, C = near_ties(300, 20, 2**16)
+        assert not is_certain(2, 40)
+        X, C = near_ties(300, 40, 2**16)
         found = kernels.assign(X.astype(np.int32), C)
         assert found.tolist() == by_definition(X, C)
         sums = kernels.cluster_statistics(X.astype(np.int32), C, None)
@@ -214,7 +218,7 @@ def test_products_of_fewer_bits_are_noticed_and_done_without(bits: int) -> None:
 
 
 @pytest.mark.parametrize("by_feature", [False, True])
-@pytest.mark.parametrize(("k", "d"), [(1, 1), (2, 20), (3, 64), (200, 9), (200, 300), (9, 5000)])
+@pytest.mark.parametrize(("k", "d"), [(1, 1), (2, 40), (3, 64), (600, 9), (200, 300), (9, 5000)])
 @pytest.mark.usefixtures("anew")
 def test_products_are_asked_in_the_shape_that_is_used(k: int, d: int, by_feature: bool) -> None:
     near = Nearest(np.zeros((k, d), dtype=np.int64), np.inf, by_feature=by_feature)
@@ -226,3 +230,14 @@ def test_products_are_asked_in_the_shape_that_is_used(k: int, d: int, by_feature
 def test_more_features_than_the_proof_allows_are_done_without_float32() -> None:
     assert is_certain(1, proposed.MOST_FEATURES)
     assert not is_certain(1, proposed.MOST_FEATURES + 1)
+
+
+@pytest.mark.parametrize("d", [9, 11, 16, 24, 29, 32])
+def test_few_features_take_no_matrix_product(d: int) -> None:
+    generator = np.random.default_rng(d)
+    X, C = generator.integers(-900, 900, (2000, d)), generator.integers(-900, 900, (37, d))
+    expected, doubts = labelled(X, C, rows=256)
+    with mock.patch.object(np, "matmul", side_effect=AssertionError):
+        found, _ = labelled(X, C)
+    assert np.array_equal(found, expected)
+    assert doubts < len(X)

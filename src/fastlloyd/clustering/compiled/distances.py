@@ -1,8 +1,9 @@
 """The nearest centroid of every record that has few features, up to `kernels.KEYED_FEATURES`.
 
 Records are worked on in blocks that stay in the cache, feature by feature, so that the compiler turns every loop over records
-into vector instructions. All numbers are integers below 2**53 held in float64: sums and products are exact in any order, so
-that no result depends on how the compiler arranges them ("reassoc" and "contract" change nothing).
+into vector instructions. Blocks are as long as a whole number of vectors, so nothing is left to be done one by one. All numbers
+are integers below 2**53 held in float64: sums and products are exact in any order, so that no result depends on how the
+compiler arranges them ("reassoc" and "contract" change nothing).
 
 Centroids stand in groups of L, a power of two. The key of a record x and a centroid c orders the centroids of a group by
 distance and then by index:
@@ -32,6 +33,7 @@ from fastlloyd.clustering.compiled.jit import (
 )
 
 _EXACT = float(1 << 53)
+VECTORS = 64  # records that fill vectors of any size, several times; the compiler sees that loops leave none over
 
 
 @kernel(REAL(CENTROIDS, read(types.int64, 1)))
@@ -62,7 +64,7 @@ def feature_labels(XT: Points, start: int, stop: int, centroids: IntArray, L: fl
     XT : (d, n), worked on in blocks of `rows` records.
     """
     A, constants, group = feature_keys(centroids, L)
-    block, scratch = np.zeros((A.shape[1], rows)), np.empty((6, rows))
+    block, scratch = np.zeros((A.shape[1], whole(rows))), np.empty((4, whole(rows)))
     for first in range(start, stop, rows):
         m = min(rows, stop - first)
         load_features(XT, first, m, block, scratch[0])
@@ -77,11 +79,7 @@ def feature_keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray,
     as `block` has, with zeros.
     """
     k, d = centroids.shape
-    multiple, n_columns = 2, d + d % 2
-    if d <= 2:
-        multiple, n_columns = 4, 2
-    elif d == 5:
-        n_columns = 5
+    multiple, n_columns = 4 if d <= 2 else 2, columns(d)
     size = min(int(L), k)
     group = (size + multiple - 1) // multiple * multiple
     last = k - (k - 1) // size * size  # centroids in the last group
@@ -95,6 +93,18 @@ def feature_keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray,
             norm += x * x
         constants[row] = L * norm + c % size
     return A, constants, group
+
+
+@helper
+def columns(d: int) -> int:
+    """For how many features there is a loop, at least d."""
+    return d if d == 5 else d + d % 2
+
+
+@helper
+def whole(m: int) -> int:
+    """As many records as m, or more, that fill vectors."""
+    return (m + VECTORS - 1) // VECTORS * VECTORS
 
 
 @helper
@@ -122,42 +132,41 @@ def block_labels(
     labels: Labels,
     m: int,
 ) -> None:
-    """Set the labels of the first m records of `block` (features, rows), whose squared norms stand in scratch[0]."""
-    squares, best, s, t, scores, found = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]
+    """Set the labels of the first m records of `block` (features, rows), whose squared norms stand in scratch[0].
+
+    rows : as many as fill vectors.
+    """
+    squares, best, scores, found = scratch[0], scratch[1], scratch[2], scratch[3]
     if group == len(constants):
-        _least_keys(block, A, constants, best, s, t, m)
+        least_keys(block, A, constants, best, m)
         _labels_within(best, squares, L, squared_radius, k, labels, m)
         return
     scores[:m] = np.inf
     start = 0.0
     for first in range(0, len(constants), group):
-        _least_keys(block, A[first : first + group], constants[first : first + group], best, s, t, m)
+        least_keys(block, A[first : first + group], constants[first : first + group], best, m)
         _keep_lesser(best, L, start, scores, found, m)
         start += L
     _found_within(scores, found, squares, squared_radius, k, labels, m)
 
 
 @helper
-def _least_keys(
-    block: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, s: FloatArray, t: FloatArray, m: int
-) -> None:
-    """Set best[r] to the least key of record r. A, constants : as `feature_keys` pads them."""
-    best[:m] = np.inf
+def least_keys(block: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, m: int) -> None:
+    """Set best[r] to the least key of record r, for m records and some more. A, constants : as `feature_keys` pads them."""
+    n = whole(m)
+    best[:n] = np.inf
     if len(block) == 2:
-        _plane(block[0], block[1], A, constants, best, m)
-        return
-    if len(block) <= 6:
-        for c in range(0, len(constants), 2):
-            if len(block) == 4:
-                _four_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, m)
-            elif len(block) == 5:
-                _five_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, m)
-            else:
-                _six_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, m)
+        _plane(block[0], block[1], A, constants, best, n)
         return
     for c in range(0, len(constants), 2):
-        _open_four(s, t, constants[c], constants[c + 1], block[:4], A[c, :4], A[c + 1, :4], m)
-        _close_four(s, t, block[4:], A[c, 4:], A[c + 1, 4:], best, m)
+        if len(block) == 4:
+            _four_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, n)
+        elif len(block) == 5:
+            _five_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, n)
+        elif len(block) == 6:
+            _six_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, n)
+        else:
+            _eight_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, n)
 
 
 @helper
@@ -167,7 +176,7 @@ def _plane(x: FloatArray, y: FloatArray, A: FloatArray, constants: FloatArray, b
         n0, n1, n2, n3 = constants[c], constants[c + 1], constants[c + 2], constants[c + 3]
         a0, a1, a2, a3 = A[c, 0], A[c + 1, 0], A[c + 2, 0], A[c + 3, 0]
         b0, b1, b2, b3 = A[c, 1], A[c + 1, 1], A[c + 2, 1], A[c + 3, 1]
-        for r in range(m):
+        for r in range(m // VECTORS * VECTORS):
             u, v = n0 + a0 * x[r] + b0 * y[r], n1 + a1 * x[r] + b1 * y[r]
             w, z = n2 + a2 * x[r] + b2 * y[r], n3 + a3 * x[r] + b3 * y[r]
             best[r] = min(best[r], min(min(u, v), min(w, z)))  # noqa: PLW3301 - a tree: two of them at the same time
@@ -178,7 +187,7 @@ def _four_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArr
     """Four features: two centroids at a time, in registers; u and v are their constants."""
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
     a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
-    for r in range(m):
+    for r in range(m // VECTORS * VECTORS):
         s = u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
         t = v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
         best[r] = min(best[r], s, t)
@@ -189,7 +198,7 @@ def _five_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArr
     """Five features, like four."""
     x0, x1, x2, x3, x4 = x[0], x[1], x[2], x[3], x[4]
     a0, a1, a2, a3, a4, b0, b1, b2, b3, b4 = a[0], a[1], a[2], a[3], a[4], b[0], b[1], b[2], b[3], b[4]
-    for r in range(m):
+    for r in range(m // VECTORS * VECTORS):
         s = u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r] + a4 * x4[r]
         t = v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r] + b4 * x4[r]
         best[r] = min(best[r], s, t)
@@ -201,31 +210,22 @@ def _six_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArra
     x0, x1, x2, x3, x4, x5 = x[0], x[1], x[2], x[3], x[4], x[5]
     a0, a1, a2, a3, a4, a5 = a[0], a[1], a[2], a[3], a[4], a[5]
     b0, b1, b2, b3, b4, b5 = b[0], b[1], b[2], b[3], b[4], b[5]
-    for r in range(m):
+    for r in range(m // VECTORS * VECTORS):
         s = u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r] + a4 * x4[r] + a5 * x5[r]
         t = v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r] + b4 * x4[r] + b5 * x5[r]
         best[r] = min(best[r], s, t)
 
 
 @helper
-def _open_four(s: FloatArray, t: FloatArray, u: float, v: float, x: FloatArray, a: FloatArray, b: FloatArray, m: int) -> None:
-    """Set the keys s and t of two centroids, whose constants are u and v, from the first four features."""
-    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
-    a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
-    for r in range(m):
-        s[r] = u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
-        t[r] = v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
-
-
-@helper
-def _close_four(s: FloatArray, t: FloatArray, x: FloatArray, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
-    """Add the products of four further features to the keys s and t, and keep the lesser."""
-    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
-    a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
-    for r in range(m):
-        u = s[r] + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
-        v = t[r] + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
-        best[r] = min(best[r], u, v)
+def _eight_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
+    """Eight features, like four; each sum in two parts, which do not wait for each other."""
+    x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
+    a0, a1, a2, a3, a4, a5, a6, a7 = a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]
+    b0, b1, b2, b3, b4, b5, b6, b7 = b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]
+    for r in range(m // VECTORS * VECTORS):
+        s = (u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]) + (a4 * x4[r] + a5 * x5[r] + a6 * x6[r] + a7 * x7[r])
+        t = (v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]) + (b4 * x4[r] + b5 * x5[r] + b6 * x6[r] + b7 * x7[r])
+        best[r] = min(best[r], min(s, t))  # noqa: PLW3301 - a tree, as above
 
 
 @helper

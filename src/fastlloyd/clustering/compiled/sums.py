@@ -5,7 +5,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.compiled.distances import block_labels, feature_keys, load_features
+from fastlloyd.clustering.compiled.distances import block_labels, feature_keys, load_features, whole
 from fastlloyd.clustering.compiled.jit import (
     CENTROIDS,
     INTEGER,
@@ -42,8 +42,8 @@ def feature_statistics(
     if d == 2 and k <= 4 and group == len(constants):
         _add_four_clusters(XT[0, start:stop], XT[1, start:stop], A, constants, L, squared_radius, totals[0, 0])
         return _integers(totals, k, d)
-    width = (rows + 3) // 4 * 4
-    block, scratch = np.zeros((d // 4 * 4 + 4, width)), np.empty((6, width))
+    width = whole(rows)
+    block, scratch = np.zeros((d // 4 * 4 + 4, width)), np.empty((4, width))
     block[d] = 1.0
     points, labels = block[: A.shape[1]], np.empty(width, np.int32)
     for first in range(start, stop, rows):

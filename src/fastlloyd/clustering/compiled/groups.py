@@ -1,0 +1,122 @@
+"""The nearest of many points for records of few features: float32 finds its group of sixteen, exact numbers find it there.
+
+A group's score for a record is the least of its points' (`clustering/filter.py` says what scores are). Where the two least of
+all groups are farther apart than the margin of docs/proofs/filter.md, the nearest point is in the first of them, and sixteen
+exact distances tell which it is. Where they are not, the record is in doubt. Such records are put aside, and their nearest
+points found among all, by the loops of `distances.py`. So labels are those of exact arithmetic, ties going to the lowest index.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.clustering.compiled.distances import block_labels, columns, feature_keys, least_keys, load_features, whole
+from fastlloyd.clustering.compiled.jit import CENTROIDS, INTEGER, LABELS, REAL, RECORDS, Labels, Points, helper, kernel
+
+SIZE = 16  # of a group: numbers that fill one or two vectors
+_FEATURES = 8  # the most
+_ASIDE = 256  # records in doubt that are worked on together
+
+
+@kernel(types.int64(RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, REAL, INTEGER, LABELS))
+def group_labels(XT: Points, start: int, stop: int, points: IntArray, L: float, error: float, rows: int, labels: Labels) -> int:
+    """Set labels (stop - start,) to the nearest points of the records XT[:, start:stop]; return how many were in doubt.
+
+    XT : (d, n), d at most 8, worked on in blocks of `rows` records. L : see `distances.group_size`. error : the e of the proof.
+    """
+    A, constants, C, norms, most = _grouped(points, error)
+    keys, key_constants, group = feature_keys(points, L)
+    block, scratch = np.zeros((A.shape[1], whole(rows)), np.float32), np.empty((4, whole(rows)), np.float32)
+    squares, best, second, least = scratch[0], scratch[1], scratch[2], scratch[3]
+    found, record = np.empty(whole(rows), np.int32), np.zeros(_FEATURES)
+    aside, aside_scratch = np.zeros((keys.shape[1], _ASIDE)), np.zeros((4, _ASIDE))  # their norms, too: there is no radius
+    places, decided, n, doubts = np.empty(_ASIDE, np.int64), np.empty(_ASIDE, np.int32), 0, 0
+    for first in range(start, stop, rows):
+        m = min(rows, stop - first)
+        load_features(XT, first, m, block, squares)
+        best[:] = np.inf
+        second[:] = np.inf
+        for g in range(len(C)):
+            least_keys(block, A[g * SIZE : (g + 1) * SIZE], constants[g * SIZE : (g + 1) * SIZE], least, m)
+            _keep_two(least, np.int32(g), best, second, found, m)
+        _widen(squares, best, np.float32(error), np.float32(most), m)
+        for r in range(m):
+            i = first - start + r
+            labels[i] = _label_in_group(XT, first + r, C, norms, found[r], record)
+            if second[r] - best[r] < squares[r]:
+                for j in range(len(XT)):
+                    aside[j, n] = record[j]
+                places[n] = i
+                n += 1
+            if n == _ASIDE:
+                doubts += n
+                block_labels(aside, aside_scratch, keys, key_constants, group, L, np.inf, len(points), decided, n)
+                _put(decided, places, labels, n)
+                n = 0
+    block_labels(aside, aside_scratch, keys, key_constants, group, L, np.inf, len(points), decided, n)
+    _put(decided, places, labels, n)
+    return doubts + n
+
+
+@helper
+def _put(decided: Labels, places: IntArray, labels: Labels, n: int) -> None:
+    for i in range(n):
+        labels[places[i]] = decided[i]
+
+
+@helper
+def _grouped(points: IntArray, error: float) -> tuple[Any, Any, FloatArray, FloatArray, float]:
+    """What scores are computed from: A and constants in float32, C (groups, 8, 16) and norms exact, and 4 e max |c|^2.
+
+    Groups are filled with points that are infinitely far away.
+    """
+    k, d = points.shape
+    n_groups, most = (k + SIZE - 1) // SIZE, 0.0
+    A, constants = np.zeros((n_groups * SIZE, columns(d)), np.float32), np.full(n_groups * SIZE, np.inf, np.float32)
+    C, norms = np.zeros((n_groups, _FEATURES, SIZE)), np.full((n_groups, SIZE), np.inf)
+    for c in range(k):
+        norm = 0.0
+        for j in range(d):
+            x = np.float64(points[c, j])
+            A[c, j] = np.float32(-2.0 * x)
+            C[c // SIZE, j, c % SIZE] = -2.0 * x
+            norm += x * x
+        constants[c] = np.float32(norm * (1.0 - 2.0 * error))
+        norms[c // SIZE, c % SIZE] = norm
+        most = max(most, norm)
+    return A, constants, C, norms, 4.0 * error * most
+
+
+@helper
+def _keep_two(least: Any, g: np.int32, best: Any, second: Any, found: Labels, m: int) -> None:
+    """Take the least scores of group g into account."""
+    for r in range(whole(m)):
+        score = least[r]
+        second[r] = min(second[r], max(best[r], score))
+        found[r] = g if score < best[r] else found[r]
+        best[r] = min(best[r], score)
+
+
+@helper
+def _widen(squares: Any, best: Any, error: np.float32, most: np.float32, m: int) -> None:
+    """Set squares, the records' squared norms, to their margins."""
+    two, wide, zero = np.float32(2.02) * error, np.float32(8.4) * error, np.float32(0)
+    for r in range(whole(m)):
+        squares[r] = two * squares[r] + min(most, wide * (squares[r] + max(squares[r] + best[r], zero)))
+
+
+@helper
+def _label_in_group(XT: Points, i: int, C: FloatArray, norms: FloatArray, g: int, record: FloatArray) -> int:
+    """The lowest index of the points of group g that are nearest to record i; scores are exact."""
+    for j in range(len(XT)):
+        record[j] = np.float64(XT[j, i])
+    least, label = np.inf, 0
+    for c in range(SIZE):
+        score = norms[g, c]
+        for j in range(_FEATURES):
+            score += record[j] * C[g, j, c]
+        label = c if score < least else label
+        least = min(least, score)
+    return g * SIZE + label

@@ -1,0 +1,113 @@
+"""The nearest of many points: float32 finds the group, exact numbers the point in it, and doubts are decided among all."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastlloyd.base.arrays import IntArray
+from fastlloyd.clustering import kernels, parallel
+from fastlloyd.clustering.domain import finest_bits
+from fastlloyd.clustering.filter import Labels, relative_error
+from paths import path_of
+
+numba = pytest.importorskip("numba")
+SIZE = 16
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    assert parallel.is_compiled(1 << 40)
+
+
+def labelled(X: IntArray, C: IntArray, *, rows: int = 64, error: float | None = None) -> tuple[Labels, int]:
+    """Labels, and how many records were in doubt; keys of one point, as on the finest grids."""
+    from fastlloyd.clustering.compiled.groups import group_labels
+
+    labels = np.full(len(X), -1, dtype=np.int32)
+    e = relative_error(X.shape[1]) if error is None else error
+    return labels, group_labels(np.ascontiguousarray(X.T, dtype=np.int32), 0, len(X), C, 1.0, e, rows, labels)
+
+
+def by_definition(X: IntArray, C: IntArray) -> IntArray:
+    """In integers, which 63 bits hold."""
+    return np.array([((x - C) ** 2).sum(axis=1).argmin() for x in X])
+
+
+@st.composite
+def hard(draw: st.DrawFn) -> tuple[IntArray, IntArray]:
+    """Ties, near ties, binary and coincident points, points that group by group are equal, grids up to the finest."""
+    d, k, n = draw(st.integers(1, 8)), draw(st.integers(1, 100)), draw(st.integers(1, 600))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
+    B = 2 ** draw(st.integers(1, finest_bits(d)))
+    kind = draw(st.sampled_from(["any", "binary", "near ties", "coincident", "equal groups"]))
+    X, C = generator.integers(-B, B, (n, d), endpoint=True), generator.integers(-B, B, (k, d), endpoint=True)
+    if kind == "binary":
+        X, C = np.where(X > 0, B, -B), np.where(C > 0, B, -B)
+    if kind == "coincident":
+        C[:] = C[0]
+    if kind == "equal groups":
+        C = np.concatenate([C[:SIZE]] * 4)
+    if kind == "near ties":  # between two points, up to one unit in each coordinate
+        pairs = generator.integers(0, k, (2, n))
+        X = ((C[pairs[0]] + C[pairs[1]]) // 2 + generator.integers(-1, 2, (n, d))).clip(-B, B)
+    return X, C
+
+
+@settings(max_examples=300)
+@given(hard(), st.sampled_from([1, 7, 64, 1024]))
+def test_labels_are_those_of_exact_integers(situation: tuple[IntArray, IntArray], rows: int) -> None:
+    X, C = situation
+    found, doubts = labelled(X, C, rows=rows)
+    assert np.array_equal(found, by_definition(X, C))
+    assert 0 <= doubts <= len(X)
+
+
+def test_labels_are_those_of_the_other_loops() -> None:
+    generator = np.random.default_rng(0)
+    for d in range(1, 9):
+        X, C = generator.integers(-3000, 3000, (5000, d)).astype(np.int32), generator.integers(-3000, 3000, (700, d))
+        C[350:] = C[:350]  # of every pair of equal points the first, in another group, has the record
+        found = {}
+        for least in (1, 1 << 20):
+            with mock.patch.object(kernels, "GROUPED_POINTS", least), mock.patch.object(kernels, "MOST_AXES", 0):
+                found[least] = kernels.assign(X, C, limits=np.full(d, 3000))
+        assert np.array_equal(found[1], found[1 << 20])
+        assert found[1].max() < 350
+
+
+def test_a_record_is_in_doubt_where_float32_cannot_tell_two_groups_apart() -> None:
+    """Points of one group are told apart by exact distances, and leave no doubt; the same points in two groups do."""
+    base = np.zeros((2 * SIZE, 1), dtype=np.int64)
+    base[:, 0] = 2**24 + np.arange(2 * SIZE) * 2**20
+    near = base.copy()
+    near[1] = near[0] + 1
+    found, doubts = labelled(near[:2], near)
+    assert (found.tolist(), doubts) == ([0, 1], 0)
+    far = base.copy()
+    far[SIZE] = far[0] + 1
+    found, doubts = labelled(far[[0, SIZE]], far)
+    assert (found.tolist(), doubts) == ([0, SIZE], 2)
+    found, doubts = labelled(far[[0, SIZE]], far, error=0.0)  # without the margin one of them is wrong
+    assert (found.tolist(), doubts) != ([0, SIZE], 0)
+
+
+def test_more_doubts_than_are_decided_at_once() -> None:
+    generator = np.random.default_rng(0)
+    X, C = generator.integers(-900, 900, (3000, 3)), generator.integers(-900, 900, (40, 3))
+    C[SIZE:] = C[0]
+    C[:SIZE] = C[0]
+    found, doubts = labelled(X, C, rows=1024)
+    assert (set(found.tolist()), doubts) == ({0}, len(X))
+
+
+def test_no_path_is_chosen_by_the_records() -> None:
+    """Python runs the same lines for records that are all in doubt; compiled code decides each of them once."""
+    generator = np.random.default_rng(0)
+    C = generator.integers(-900, 900, (600, 5))
+    ordinary = generator.integers(-900, 900, (1000, 5)).astype(np.int32)
+    halfway = np.zeros_like(ordinary)
+    halfway[:] = (C[0] + C[SIZE]) // 2
+    assert path_of(lambda: kernels.assign(ordinary, C)) == path_of(lambda: kernels.assign(halfway, C))
