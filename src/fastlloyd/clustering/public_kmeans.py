@@ -7,7 +7,6 @@ by a clock what it hides.
 """
 
 import math
-from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
@@ -26,17 +25,25 @@ EARLY = 8  # all starts make the first eighth of the steps, and only
 PROMISING = 5  # so many the others: of twenty starts, this cost no .01 % of the loss in any of sixty trials
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PublicClusters:
-    """Result of k-means of public points.
+    """Result of k-means of public points. Labels and loss are found when they are asked for.
 
-    centroids : float64 (k, r). labels : int64 (n,), the nearest centroid of each point, the lowest index of several.
-    loss : weighted mean of the squared distances of points to their centroids.
+    centroids : float64 (k, r).
     """
 
-    centroids: FloatArray
-    labels: IntArray
-    loss: float
+    def __init__(self, lloyd: "_Lloyd", best: FloatArray, origin: FloatArray) -> None:
+        self.centroids = best + origin
+        self._lloyd, self._best = lloyd, best
+
+    @cached_property
+    def labels(self) -> IntArray:
+        """The nearest centroid of each point, int64 (n,), the lowest index of several."""
+        return self._lloyd.labels(self._best)
+
+    @cached_property
+    def loss(self) -> float:
+        """Weighted mean of the squared distances of points to their centroids."""
+        return self._lloyd.loss(self._best) / float(self._lloyd.weights.sum())
 
 
 def k_means(
@@ -60,9 +67,7 @@ def k_means(
     points = points - origin
     lloyd = _Lloyd(points[counted], weights[counted])
     best = _best(lloyd, n_clusters, draws, n_restarts, n_steps)
-    labels = (lloyd if counted.all() else _Lloyd(points, weights)).labels(best)
-    squared = _squared_distances(points, best, labels)
-    return PublicClusters(centroids=best + origin, labels=labels, loss=float(weights @ squared / weights.sum()))
+    return PublicClusters(lloyd if counted.all() else _Lloyd(points, weights), best, origin)
 
 
 def nearest_points(sample: FloatArray, points: FloatArray) -> IntArray:
@@ -95,7 +100,7 @@ def _is_compiled(steps: int) -> bool:
 
 
 class _Lloyd:
-    """Lloyd's steps on points (n, r) around the origin, with positive weights (n,)."""
+    """Lloyd's steps on points (n, r) around the origin, with positive weights (n,); and labels and loss, with any."""
 
     def __init__(self, points: FloatArray, weights: FloatArray) -> None:
         self.points, self.weights = points, weights
