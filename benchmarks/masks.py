@@ -19,7 +19,7 @@ from benchmarks.network_run import Run, Setup, over_grpc, peak_bytes
 from benchmarks.report import as_table, machine, write_section
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.plan.plan import Masks
-from fastlloyd.federation.protocol import key_set, roster
+from fastlloyd.federation.protocol import roster
 from fastlloyd.federation.protocol.actions import SERVER, Action, Send, ServerResult
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Broadcast, Confirmation, Confirmations, Limits, Upload, decode, encode
@@ -29,7 +29,7 @@ from fastlloyd.federation.traffic import traffic
 
 SMALL: dict[str, Any] = {"n_clusters": 10, "n_features": 16}  # uploads of 171 words
 LARGE: dict[str, Any] = {"n_clusters": 100, "n_features": 1023}  # of 102,401
-CACHES = (verify, roster._checked, key_set._digest)  # noqa: SLF001 - parties that share a process share these
+CACHES = (verify, roster._checked, roster._digest)  # noqa: SLF001 - parties that share a process share these
 Seconds = defaultdict[str, float]  # by party
 
 

@@ -24,13 +24,12 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
-from fastlloyd.mechanisms.answering import LocalRecords
+from fastlloyd.mechanisms.answering import LocalRecords, SharedRecords
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import Settings
-from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.testing import SeededNoise, repeatable_noise
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "persons.md"

@@ -47,23 +47,18 @@ __all__ = [
 ]
 
 _HOME = {
+    **dict.fromkeys(("FastLloyd", "GLloyd", "Lloyd", "MomentLloyd", "SuLloyd"), "fastlloyd.estimators"),
+    **dict.fromkeys(
+        ("ClippedRecordsWarning", "FastLloydError", "NoisyResultWarning", "PrivacyLeakWarning", "WeakGuaranteeWarning"),
+        "fastlloyd.errors",
+    ),
     "ClientSession": "fastlloyd.federation.protocol.client",
     "Domain": "fastlloyd.clustering.domain",
-    "FastLloyd": "fastlloyd.estimators",
-    "FastLloydError": "fastlloyd.errors",
-    "GLloyd": "fastlloyd.estimators",
-    "Lloyd": "fastlloyd.estimators",
     "Mechanism": "fastlloyd.mechanisms.mechanism",
-    "MomentLloyd": "fastlloyd.estimators",
+    "Plan": "fastlloyd.federation.plan.plan",
+    "ServerSession": "fastlloyd.federation.protocol.server",
     "dataset": "fastlloyd.estimators.charging",
     "read_mechanism": "fastlloyd.mechanisms.catalogue",
-    "Plan": "fastlloyd.federation.plan.plan",
-    "ClippedRecordsWarning": "fastlloyd.errors",
-    "NoisyResultWarning": "fastlloyd.errors",
-    "PrivacyLeakWarning": "fastlloyd.errors",
-    "ServerSession": "fastlloyd.federation.protocol.server",
-    "SuLloyd": "fastlloyd.estimators",
-    "WeakGuaranteeWarning": "fastlloyd.errors",
 }
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from designs import design_mechanism
 from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.cli.engines import engine
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.errors import DataError, EngineError
@@ -25,7 +26,6 @@ from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.engines import dask
 from fastlloyd.mechanisms.engines.engine import Engine
 from fastlloyd.mechanisms.engines.local import LocalEngine
-from fastlloyd.mechanisms.engines.named import engine
 from fastlloyd.mechanisms.engines.records import EngineRecords
 from fastlloyd.mechanisms.engines.tasks import Ask, Fault, FilePart
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import moment_situations as situations
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import Domain, GridArray
-from fastlloyd.mechanisms.answering import Asked, LocalRecords
+from fastlloyd.mechanisms.answering import Asked, LocalRecords, SharedRecords
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.queries.centred import ClippedLengths, ClippedSquares, SecondMoment
 from fastlloyd.mechanisms.queries.nearest import ClippedOffsets, Votes
@@ -27,7 +27,6 @@ from fastlloyd.mechanisms.queries.relative import ClippedLoss, Moments
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 from fastlloyd.mechanisms.queries.shares import InShares
 from fastlloyd.mechanisms.queries.spaces import Features
-from fastlloyd.mechanisms.shared_records import SharedRecords
 from people import ADD, KEY, REPLACE, Situation, added, expected_shares, one_person, shared
 
 NAMES = [f"{domain.n_features} features, {domain.fraction_bits} bits" for domain in situations.DOMAINS]

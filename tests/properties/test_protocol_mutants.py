@@ -17,8 +17,8 @@ from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.plan.quorum import Quorum
 from fastlloyd.federation.protocol import rounds
 from fastlloyd.federation.protocol.joining import Joining
-from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import SealedKeys
+from fastlloyd.federation.protocol.roster import KeySet
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.secagg import masks as secagg
 from fastlloyd.federation.secagg.masks import GroupKey, MaskContext, PairwiseMasks

@@ -34,14 +34,13 @@ from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
-from fastlloyd.mechanisms.answering import LocalRecords, Records
+from fastlloyd.mechanisms.answering import LocalRecords, Records, SharedRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, State
-from fastlloyd.mechanisms.shared_records import SharedRecords
 from kinds import lloyd_of
 
 DELTA = 1e-6

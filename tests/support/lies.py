@@ -9,9 +9,8 @@ import pytest
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import Ended, Finish, Record
-from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import Abort, Deal, Hello, Message
-from fastlloyd.federation.protocol.roster import Roster, _statement
+from fastlloyd.federation.protocol.roster import KeySet, Roster, _statement
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.pairs import CIPHERTEXT_BYTES, PairKey, RunKeys
 from federation import Federation, client_after, entropy, identity, over_the_wire

@@ -13,7 +13,6 @@ import numpy as np
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.protocol.actions import SERVER
 from fastlloyd.federation.protocol.client import ClientSession
-from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
@@ -30,7 +29,7 @@ from fastlloyd.federation.protocol.messages import (
     Upload,
     encode,
 )
-from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.roster import KeySet, Roster
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.masks import GroupKey

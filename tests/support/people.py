@@ -14,12 +14,12 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.mechanisms.answering import SharedRecords
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.queries.query import Query, Question
 from fastlloyd.mechanisms.queries.relative import ClippedLoss, Moments
 from fastlloyd.mechanisms.queries.sensitivity import Corner
 from fastlloyd.mechanisms.queries.shares import InShares
-from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.mechanisms.spread import shares_of, spread_key
 
 KEY = spread_key(PublicSeed.from_int(7))

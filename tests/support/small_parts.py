@@ -11,7 +11,7 @@ def small_parts(most_rows: int, held_rows: int, span: int) -> Iterator[None]:
     room = "fastlloyd.mechanisms.passes"
     with (
         mock.patch(f"{room}.spread.MOST_ROWS", most_rows),
-        mock.patch(f"{room}.spill.HELD_ROWS", held_rows),
-        mock.patch(f"{room}.numbers.SPAN", span),
+        mock.patch(f"{room}.scratch.HELD_ROWS", held_rows),
+        mock.patch(f"{room}.scratch.SPAN", span),
     ):
         yield

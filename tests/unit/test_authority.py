@@ -23,8 +23,8 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import IdentityError, PlanError
 from fastlloyd.federation.identity.certificates import MAX_BYTES, certificates_in, parse_authority, parse_certificate
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
+from fastlloyd.federation.plan.design import renew
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.plan.renewal import renew
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 
 LAST_DAY = NOW.date() + timedelta(days=100)

@@ -23,8 +23,8 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
 from fastlloyd.federation.identity.certificates import parse_certificate
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
+from fastlloyd.federation.plan.design import renew
 from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
-from fastlloyd.federation.plan.renewal import renew
 from fastlloyd.federation.transport.in_process import Drops, Link, everything_arrives, run_in_process
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
@@ -46,15 +46,15 @@ CONFIRMATIONS = {
     "federation/secagg/keys.py Ending.confirmation",
     "federation/secagg/keys.py Ending.differing",
     "federation/protocol/rounds.py ClientRounds.conclude",
-    "federation/protocol/key_set.py KeySet.check_confirmation",
-    "federation/protocol/key_set.py KeySet.confirmation",
-    "federation/protocol/key_set.py KeySet._statement",
+    "federation/protocol/roster.py KeySet.check_confirmation",
+    "federation/protocol/roster.py KeySet.confirmation",
+    "federation/protocol/roster.py KeySet._statement",
     "federation/secagg/masks.py encode_name",
 }
-HELLOS = {"federation/protocol/key_set.py KeySet.__init__", "federation/protocol/roster.py Roster.checked"}
+HELLOS = {"federation/protocol/roster.py KeySet.__init__", "federation/protocol/roster.py Roster.checked"}
 PAIRS = {
-    "federation/protocol/key_set.py KeySet.pair",
-    "federation/protocol/key_set.py KeySet.key_boxes",
+    "federation/protocol/roster.py KeySet.pair",
+    "federation/protocol/roster.py KeySet.key_boxes",
     "federation/protocol/actions.py Keep.__init__",
     "federation/secagg/masks.py MaskContext.before",
     "federation/secagg/masks.py MaskContext.after",

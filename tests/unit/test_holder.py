@@ -15,7 +15,6 @@ import pytest
 import marked_process
 from command_line import FIT, SIMULATE, Command, refused
 from fastlloyd import FastLloyd, MomentLloyd, NoisyResultWarning
-from fastlloyd.base import places
 from fastlloyd.cli.failures import run
 from fastlloyd.errors import BudgetError, DataError, StateError
 from fastlloyd.federation import holder
@@ -409,7 +408,6 @@ def test_the_ledger_is_where_it_is_said_to_be_or_where_the_variable_says_or_in_t
     assert place(Path("other.store")) == Path("other.store")
     assert place() == tmp_path / "mine.store"
     monkeypatch.delenv(holder.VARIABLE)
-    monkeypatch.setattr(places, "state_folder", lambda: tmp_path / "state")
     monkeypatch.setattr(holder, "state_folder", lambda: tmp_path / "state")
     assert place() == tmp_path / "state" / "ledger.store"
 
@@ -424,9 +422,9 @@ def test_the_state_folder_is_the_systems(
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv(variable, str(tmp_path / "elsewhere"))
-    assert places.state_folder() == tmp_path / "elsewhere" / "fastlloyd"
+    assert holder.state_folder() == tmp_path / "elsewhere" / "fastlloyd"
     monkeypatch.delenv(variable)
-    assert places.state_folder() == tmp_path / folder / "fastlloyd"
+    assert holder.state_folder() == tmp_path / folder / "fastlloyd"
 
 
 # What is refused

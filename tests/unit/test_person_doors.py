@@ -10,10 +10,10 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError
 from fastlloyd.federation.simulation import split
+from fastlloyd.mechanisms.answering import SharedRecords
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.persons import Persons
-from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.records import read_table
 from record_files import pa, pq
 

@@ -19,7 +19,7 @@ from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.simulation import deal_persons
 from fastlloyd.federation.transport.in_process import run_in_process
-from fastlloyd.mechanisms.answering import LocalRecords
+from fastlloyd.mechanisms.answering import LocalRecords, SharedRecords
 from fastlloyd.mechanisms.catalogue import design, read_mechanism
 from fastlloyd.mechanisms.central import cluster, run
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD
@@ -29,7 +29,6 @@ from fastlloyd.mechanisms.persons import Persons, Unit
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
-from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.testing import InjectedNoise, SeededNoise
 from federation import entropy, identity, injected_by_part, make_plan, same_clustering, starts_cheaply
 

@@ -9,8 +9,8 @@ import pytest
 
 from fastlloyd.base.sealed_toml import to_toml
 from fastlloyd.errors import PlanError, RemoteProtocolError, StateError
+from fastlloyd.federation.plan.design import renew
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.plan.renewal import renew
 from fastlloyd.federation.positions import MAX_EVENTS, KnownStore, KnownStoreOf, Positions, SignedPosition, newest
 from fastlloyd.federation.runs import DurableServer
 from fastlloyd.federation.secagg.keys import SIGNATURE_BYTES

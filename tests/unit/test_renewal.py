@@ -11,8 +11,8 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.plan.design import renew
 from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Client, Masks, Plan, Server, Timeouts, TrustMode
-from fastlloyd.federation.plan.renewal import renew
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 
 NEXT = bytes(range(1, 17))

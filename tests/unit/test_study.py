@@ -5,8 +5,8 @@ import pytest
 
 from fastlloyd.base.sealed_toml import to_builtins
 from fastlloyd.errors import PlanError
+from fastlloyd.federation.plan.design import renew
 from fastlloyd.federation.plan.plan import MAX_TEXT_LENGTH, Plan, Study
-from fastlloyd.federation.plan.renewal import renew
 from federation import make_plan
 
 TOLD = Study(name="Stürze", purpose="groups of patients", controller="Clinic A, Anytown", contact="dpo@clinic-a.example")

@@ -28,11 +28,11 @@ from fastlloyd.federation.store.events import (
     decode,
     encode,
 )
+from fastlloyd.mechanisms.answering import SharedRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, SULLOYD
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import AnyAlgorithm
-from fastlloyd.mechanisms.shared_records import SharedRecords
 from federation import make_plan
 from stores import ADD, ADDED, REPLACE, REPLACED, cost, pure_cost, reserved_as, run_id
 

@@ -7,8 +7,7 @@ import pytest
 from fastlloyd.federation.plan.plan import Masks, Plan
 from fastlloyd.federation.protocol.actions import Unfinished
 from fastlloyd.reports.coalitions import coalitions
-from fastlloyd.reports.run_result import UNFINISHED
-from fastlloyd.reports.unfinished import contents
+from fastlloyd.reports.run_result import UNFINISHED, unfinished_files
 from federation import make_plan
 from kinds import lloyd_of
 
@@ -18,7 +17,7 @@ def test_the_statement_is_that_of_the_clients_in_the_last_sum(masks: Masks) -> N
     plan = make_plan(5, max_dropouts=2, masks=masks)
     centroids = lloyd_of(plan).initial_centroids()
     left = Unfinished(centroids=centroids, included=(plan.names[:4],))
-    files = contents(plan, left, "a client is gone")
+    files = unfinished_files(plan, left, "a client is gone")
     said = json.loads(files[UNFINISHED])
     federated = said["privacy"]["federated"]
     assert federated["n_included"] == 4

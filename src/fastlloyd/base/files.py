@@ -148,9 +148,11 @@ def write_folder(out: Path, contents: Mapping[str, bytes], *, force: bool, files
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-        _sync_folder(temporary)
+        with suppress(OSError):  # where a folder cannot be synchronised, renaming does what it can
+            sync_folder(temporary)
         _rename(temporary, target, files)
-        _sync_folder(target.parent)
+        with suppress(OSError):
+            sync_folder(target.parent)
     except OSError as error:
         raise OutputError(f"{out} cannot be written ({error.strerror}); nothing was left there") from None
     finally:
@@ -216,15 +218,14 @@ def write_chunks(path: Path, chunks: Iterable[str]) -> None:
         raise OutputError(f"{path} cannot be written ({error.strerror})") from None
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make names in a folder durable; where a folder cannot be opened or synchronised, renaming does what it can."""
-    if os.name == "posix":
-        with suppress(OSError):
-            descriptor = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+def sync_folder(folder: Path) -> None:
+    """Write the names of the files in `folder` to disk. Raises OSError."""
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _rename(temporary: Path, target: Path, files: Sequence[str] = ()) -> None:

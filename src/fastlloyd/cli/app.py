@@ -31,7 +31,7 @@ COMMANDS = {
     "demo": "Three hospitals and a server, four processes, cluster public tumour measurements.",
 }
 HIDDEN = {"hosted": "The server's process of join --serve, which starts it."}
-FILES = {"pem": "keygen"}  # of commands whose file has another name
+FILES = {"pem": "keygen", "hosted": "serve"}  # of commands whose file has another name
 
 
 class Commands(Group):

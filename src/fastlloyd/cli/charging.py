@@ -51,11 +51,8 @@ def data_set(options: LedgerOptions) -> "DataSet | None":
 
 def named_data_set(name: str, options: LedgerOptions) -> "DataSet":
     """Return the data set of that name, with what else the options say of it. Raises BudgetError for what cannot be a name."""
-    from fastlloyd.federation.admission import DataSet, check_dataset, check_unit_name
+    from fastlloyd.federation.admission import DataSet
 
-    check_dataset(name)
-    if options.rows_are is not None:
-        check_unit_name(options.rows_are)
     return DataSet(name=name, rows_are=options.rows_are, is_new=options.new_dataset, is_new_unit=options.new_unit)
 
 

@@ -1,5 +1,6 @@
 """Engines on the command line: the one that is named, what its owner must know, and who answers with it or without."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
@@ -7,12 +8,15 @@ from typing import TYPE_CHECKING
 from fastlloyd.base.names import choose
 from fastlloyd.cli import screen, terminal
 from fastlloyd.clustering.grid_records import GridRecords, Outside
+from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.answering import AllRecords, LocalRecords
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.records import RecordFile, Table
 
 if TYPE_CHECKING:
+    from fastlloyd.mechanisms.engines.dask import DaskEngine
     from fastlloyd.mechanisms.engines.engine import Engine
+    from fastlloyd.mechanisms.engines.local import LocalEngine
 
 
 @contextmanager
@@ -26,8 +30,6 @@ def named(
     if text is None:
         yield None
         return
-    from fastlloyd.mechanisms.engines.named import engine
-
     with terminal.moving(f"starting {text}"):
         workers = engine(text, holds_keys=holds_keys)
     try:
@@ -40,6 +42,21 @@ def named(
         yield workers
     finally:
         workers.close()
+
+
+def engine(text: str, *, holds_keys: bool = False) -> "LocalEngine | DaskEngine":
+    """The engine named local:N, or dask://HOST:PORT or tls://HOST:PORT, which insists on TLS.
+
+    holds_keys : see `DaskEngine.connected`. Raises PlanError for another name, EngineError where it cannot be used.
+    """
+    from fastlloyd.mechanisms.engines.dask import DaskEngine
+    from fastlloyd.mechanisms.engines.local import LocalEngine
+
+    if found := re.fullmatch(r"local:([1-9][0-9]{0,2})", text):
+        return LocalEngine(int(found[1]))
+    if found := re.fullmatch(r"(dask|tls)://(\S+:[0-9]{1,5})", text):
+        return DaskEngine.connected(found[2], tls=found[1] == "tls", holds_keys=holds_keys)
+    raise PlanError(f"--engine is {text!r:.80}; expected local:N, with 1 to 999 processes, dask://HOST:PORT or tls://HOST:PORT")
 
 
 @contextmanager

@@ -11,14 +11,13 @@ from fastlloyd.cli.settings import Records
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.federation.fingerprint import Fingerprint, PersonsHash, RecordsHash, sorted_fingerprint
-from fastlloyd.mechanisms.answering import NOTHING, AllRecords, Asked, LocalRecords
+from fastlloyd.mechanisms.answering import NOTHING, AllRecords, Asked, LocalRecords, SharedRecords
 from fastlloyd.mechanisms.passes.records import PersonsInPasses
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
-from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.records import RecordFile, Table
 from fastlloyd.records.ids import Ids
-from fastlloyd.records.seen import Block, SeenRecords
+from fastlloyd.records.record_file import Block, SeenRecords
 
 if TYPE_CHECKING:
     from fastlloyd.mechanisms.engines.engine import Engine

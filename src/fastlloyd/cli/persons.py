@@ -11,12 +11,11 @@ from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.simulation import deal_persons, split_persons
-from fastlloyd.mechanisms.answering import AllRecords, Records, check_cap
+from fastlloyd.mechanisms.answering import AllRecords, Records, SharedRecords, check_cap
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.passes.records import PersonsInPasses
 from fastlloyd.mechanisms.persons import Persons, max_clients
 from fastlloyd.mechanisms.private_run import AnyRun
-from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.records import RecordFile, Table
 
 

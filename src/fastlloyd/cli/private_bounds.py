@@ -119,7 +119,7 @@ def find(first: BoundsMechanism, records: Records, outside: str, workers: "Engin
     X = on_grid(records, first.domain, outside)
     with persons.answering(first, records, X) or engines.answering(records, X, outside, workers) as answering:
         found = release(first, answering, SystemNoise(), drawing)
-    screen.beyond_range(X.n_outside)
+    screen.tell_owner(X.n_outside, "values outside --range, which were clipped to it")
     return found
 
 

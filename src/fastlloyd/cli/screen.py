@@ -47,25 +47,15 @@ def on_stderr(sentence: str) -> None:
 
 def left_out(n: int, say: Callable[[str], None] = on_stderr) -> None:
     """Tell the owner how many records had missing cells."""
-    _tell_owner(n, f"missing cells and {'was' if n == 1 else 'were'} left out", say)
-
-
-def unlabelled(n: int) -> None:
-    """Tell the owner how many records got no label."""
-    _tell_owner(n, "missing cells and no label", on_stderr)
+    tell_owner(n, f"missing cells and {'was' if n == 1 else 'were'} left out", say)
 
 
 def clipped(n: int, say: Callable[[str], None] = on_stderr) -> None:
     """Tell the owner how many records the bounds cut."""
-    _tell_owner(n, "values outside the bounds, which were clipped", say)
+    tell_owner(n, "values outside the bounds, which were clipped", say)
 
 
-def beyond_range(n: int) -> None:
-    """Tell the owner how many records lie outside the range in which bounds were looked for."""
-    _tell_owner(n, "values outside --range, which were clipped to it", on_stderr)
-
-
-def _tell_owner(n: int, what: str, say: Callable[[str], None]) -> None:
+def tell_owner(n: int, what: str, say: Callable[[str], None] = on_stderr) -> None:
     """Say on the owner's screen only how many records have something, if any has."""
     if n:
         have = "has" if n == 1 else "have"

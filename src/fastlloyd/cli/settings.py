@@ -100,7 +100,8 @@ def read_records(
     Bounds, or a range to find them in, that are none or are stated for what is no column are refused before any record is
     read. unit : the column that says whose they are.
     """
-    file = open_records(data, _chosen_columns(columns), missing=choose(Missing, missing, "missing"), unit=unit)
+    wanted = None if columns is None else parse_columns(columns)
+    file = open_records(data, wanted, missing=choose(Missing, missing, "missing"), unit=unit)
     if bounds not in (None, FROM_DATA, PRIVATE):
         check_names_of_bounds(bounds, file.columns, file.others)
     if value_range is not None:
@@ -116,10 +117,6 @@ def named_range() -> Iterator[None]:
         yield
     except FastLloydError as error:
         raise type(error)(f"--range: {error}") from None
-
-
-def _chosen_columns(columns: str | None) -> list[str] | None:
-    return None if columns is None else parse_columns(columns)
 
 
 def public_numbers(options: MechanismOptions, records: Records, missing: str, persons: Persons | None = None) -> PublicNumbers:

@@ -20,8 +20,6 @@ _NAMES_ELSEWHERE = {  # scikit-learn's, and those of other programs
     "--max-iter": "--iterations",
     "--n-iter": "--iterations",
 }
-
-
 _TOLD_BY_THE_FILE = {  # options that other programs have, which would be in the way of one reading of a file
     "--decimal": "decimals have a point; where cells are separated by semicolons, `tr , .` turns every comma into one",
     **dict.fromkeys(
@@ -33,31 +31,25 @@ _TOLD_BY_THE_FILE = {  # options that other programs have, which would be in the
 }
 
 
-class Group(TyperGroup):
+class _Plain:
+    """Help that shows no type for an option without a value, and breaks lists of words between words."""
+
+    def format_help(self: Any, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        for option in self.get_params(ctx):
+            if getattr(option, "is_flag", False):
+                option.metavar = ""
+            elif option.metavar:
+                option.metavar = option.metavar.replace("|", " | ")
+        super().format_help(ctx, formatter)  # type: ignore[misc]  # of Typer, beside it
+
+
+class Group(_Plain, TyperGroup):
     """Commands under one name."""
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help."""
-        show_plainly(self.get_params(ctx))
-        super().format_help(ctx, formatter)
 
-
-def show_plainly(options: Iterable[Any]) -> None:
-    """Have help show no type for an option without a value, and break lists of words between words."""
-    for option in options:
-        if getattr(option, "is_flag", False):
-            option.metavar = ""
-        elif option.metavar:
-            option.metavar = option.metavar.replace("|", " | ")
-
-
-class Command(TyperCommand):
+class Command(_Plain, TyperCommand):
     """A command that takes every option once, and says in plain words what is wrong with one."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the help."""
-        show_plainly(self.get_params(ctx))
-        super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line. Raises `UsageError`."""

@@ -76,12 +76,9 @@ def dataset(
     It holds for this thread or task. Fits of other threads and processes, as in a grid search with n_jobs, are not charged: use
     the parameter there. Raises BudgetError for what cannot be a name.
     """
-    from fastlloyd.federation.admission import DataSet, check_dataset, check_unit_name
+    from fastlloyd.federation.admission import DataSet
 
-    check_dataset(name)
-    if rows_are is not None:
-        check_unit_name(rows_are)
-    charged = DataSet(name=str(name), rows_are=rows_are, is_new=new, is_new_unit=new_unit)
+    charged = DataSet(name=name, rows_are=rows_are, is_new=new, is_new_unit=new_unit)
     till = Till(charged, None if ledger is None else Path(ledger).expanduser().absolute())
     _OPEN.set((*_OPEN.get(), till))
     try:
@@ -92,14 +89,14 @@ def dataset(
 
 def till_of(name: str | None) -> Till | None:
     """Where a fit is charged whose estimator names this data set, or none. Raises BudgetError if it is inside another one."""
-    from fastlloyd.federation.admission import DataSet, check_dataset
+    from fastlloyd.federation.admission import DataSet
 
     innermost = next(reversed(_OPEN.get()), None)
     if name is None:
         return innermost
-    check_dataset(name)
+    named = DataSet(name=name)
     if innermost is None:
-        return Till(DataSet(name=str(name)))
+        return Till(named)
     if innermost.dataset.name != name:
         other = innermost.dataset.name
         raise BudgetError(f"dataset is {name!r}, and the fit is inside dataset({other!r}): leave one of them out")

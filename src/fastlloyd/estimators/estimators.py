@@ -167,30 +167,12 @@ class FastLloyd(Estimator):
         value_range: Limits = None,
         dataset: str | None = None,
     ) -> None:
-        self.n_clusters = n_clusters
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.n_records = n_records
-        self.random_state = random_state
-        self.n_expected = n_expected
-        self.preset = preset
-        self.scaling = scaling
-        self.neighboring_relation = neighboring_relation
-        self.n_iter = n_iter
-        self.initialization = initialization
-        self.min_count = min_count
-        self.estimate_loss = estimate_loss
-        self.loss_share = loss_share
-        self.radius = radius
-        self.alpha = alpha
-        self.postprocessing = postprocessing
-        self.clipping = clipping
-        self.noise = noise
-        self.fraction_bits = fraction_bits
-        self.unit = unit
-        self.value_range = value_range
-        self.dataset = dataset
+        self.n_clusters, self.epsilon, self.delta, self.bounds, self.n_records = n_clusters, epsilon, delta, bounds, n_records
+        self.random_state, self.n_expected, self.preset, self.scaling = random_state, n_expected, preset, scaling
+        self.neighboring_relation, self.n_iter, self.initialization = neighboring_relation, n_iter, initialization
+        self.min_count, self.estimate_loss, self.loss_share = min_count, estimate_loss, loss_share
+        self.radius, self.alpha, self.postprocessing, self.clipping, self.noise = radius, alpha, postprocessing, clipping, noise
+        self.fraction_bits, self.unit, self.value_range, self.dataset = fraction_bits, unit, value_range, dataset
 
     def _own_settings(self) -> dict[str, Any]:
         search, floor = self.initialization, self.min_count
@@ -372,18 +354,7 @@ class MomentLloyd(Estimator):
         value_range: Limits = None,
         dataset: str | None = None,
     ) -> None:
-        self.n_clusters = n_clusters
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.n_records = n_records
-        self.random_state = random_state
-        self.n_expected = n_expected
-        self.scaling = scaling
-        self.neighboring_relation = neighboring_relation
-        self.estimate_loss = estimate_loss
-        self.loss_share = loss_share
-        self.fraction_bits = fraction_bits
-        self.unit = unit
-        self.value_range = value_range
-        self.dataset = dataset
+        self.n_clusters, self.epsilon, self.delta, self.bounds, self.n_records = n_clusters, epsilon, delta, bounds, n_records
+        self.random_state, self.n_expected, self.scaling = random_state, n_expected, scaling
+        self.neighboring_relation, self.estimate_loss, self.loss_share = neighboring_relation, estimate_loss, loss_share
+        self.fraction_bits, self.unit, self.value_range, self.dataset = fraction_bits, unit, value_range, dataset

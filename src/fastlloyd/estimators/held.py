@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.errors import DataError
 from fastlloyd.estimators.validation import refuse_not_finite
-from fastlloyd.mechanisms.answering import AllRecords, LocalRecords
+from fastlloyd.mechanisms.answering import AllRecords, LocalRecords, SharedRecords
 from fastlloyd.mechanisms.engines.collections import collection_records
 from fastlloyd.mechanisms.engines.records import EngineRecords
 from fastlloyd.mechanisms.private_run import AnyRun
-from fastlloyd.mechanisms.shared_records import SharedRecords
 
 
 class Held(Protocol):

@@ -37,7 +37,7 @@ from fastlloyd.federation.store.history import History
 
 
 class DataSet(msgspec.Struct, frozen=True, kw_only=True):
-    """The data set that a run is charged to, as its holder names it.
+    """The data set that a run is charged to, as its holder names it. Raises BudgetError for what cannot be a name.
 
     rows_are : what the persons are called of whom each record is one; None where nothing is said. is_new, is_new_unit : the
     name, or that of the persons, is unlike those known because it is another data set, or other persons.
@@ -47,6 +47,12 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     rows_are: str | None = None
     is_new: bool = False
     is_new_unit: bool = False
+
+    def __post_init__(self) -> None:
+        check_dataset(self.name)
+        msgspec.structs.force_setattr(self, "name", str(self.name))  # NumPy's text is a kind of its own to msgspec
+        if self.rows_are is not None:
+            check_unit_name(self.rows_are)
 
 
 def check_names(dataset: DataSet, cost: PlannedCost, *histories: History) -> None:

@@ -9,14 +9,14 @@ as one step takes: other processes wait their turn.
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from fastlloyd.base.places import state_folder
 from fastlloyd.errors import StateError
-from fastlloyd.federation.admission import DataSet, check, check_dataset, check_names, reservation_of
+from fastlloyd.federation.admission import DataSet, check, check_names, reservation_of
 from fastlloyd.federation.ledger import Account, account, sums_on
 from fastlloyd.federation.store import files
 from fastlloyd.federation.store.costs import PlannedCost
@@ -44,6 +44,17 @@ _WAY_OUT: Final = "bring back the newest copy, or make a new identity (docs/how-
 _RUN_LABEL: Final = b"fastlloyd/v1/run-of-a-client\0"
 
 Say = Callable[[str], None]
+
+
+def state_folder() -> Path:
+    """The folder of this user's state; it may not be there yet. Raises RuntimeError if the user has no home."""
+    if sys.platform == "win32":
+        kept = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        kept = Path.home() / "Library" / "Application Support"
+    else:
+        kept = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(kept) / "fastlloyd"
 
 
 def place(named: Path | None = None) -> Path:
@@ -133,7 +144,6 @@ class HoldersLedger:
         hold it, StateError if it cannot be made durable; nothing is spent then.
         """
         name, run_id = dataset.name, os.urandom(16)
-        check_dataset(name)
         with self.opened() as store:
             check_names(dataset, cost, store.history)
             check(store.history, name, cost, *ahead)

@@ -31,7 +31,7 @@ from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext
 from fastlloyd.federation.secagg.ring import Ring, RingVector
 from fastlloyd.federation.transport.in_process import Drops, run_in_process
 from fastlloyd.mechanisms.answering import AllRecords, Records
-from fastlloyd.mechanisms.passes.dealing import DealtPersons
+from fastlloyd.mechanisms.passes.records import DealtPersons
 from fastlloyd.mechanisms.persons import max_clients
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.spread import Deal, person_hashes, spread_key

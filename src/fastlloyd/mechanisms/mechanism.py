@@ -7,7 +7,7 @@ There are two kinds: `LloydMechanism` (`lloyd/mechanism.py`) for the paper's alg
 import math
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
@@ -117,15 +117,13 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
     loss: LossRound | None = None
     persons: Persons | None = None
 
+    revealed: ClassVar[str] = "the centroids and noisy counts of every iteration"
+    told_by_totals: ClassVar[str] = "their means, and how many of them are in each cluster"
+
     @property
     def aim(self) -> str:
         """So many clusters."""
         return f"{self.n_clusters} clusters"
-
-    @property
-    def revealed(self) -> str:
-        """Centroids and counts."""
-        return "the centroids and noisy counts of every iteration"
 
     @property
     def radius_share(self) -> Fraction:
@@ -178,11 +176,6 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
     def all_rounds(self) -> tuple[Round, ...]:
         """The rounds of the clustering and, if it is estimated, the loss."""
         return (*self.rounds, *([] if self.loss is None else [self.loss]))
-
-    @property
-    def told_by_totals(self) -> str:
-        """What sums and counts tell."""
-        return "their means, and how many of them are in each cluster"
 
     def afterwards(self, noise_factor: float) -> list[str]:
         """The loss, if it is estimated."""

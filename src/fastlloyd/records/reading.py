@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Final
 
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
-from fastlloyd.records import files, lakes, stores
+from fastlloyd.records import files, stores
 from fastlloyd.records.columns import NUMERIC, Columns
 from fastlloyd.records.delimited import DelimitedFile
 from fastlloyd.records.pieces import Piece, folders_of, opener
@@ -22,7 +25,8 @@ LARGE_CELLS = 1 << 25  # 256 MiB of float64
 LARGE_TEXT = 1 << 28  # bytes
 
 STANDARD_INPUT = "-"
-_AT_ONCE = 16  # files that are opened side by side at the door: a store takes its time to answer
+_LOGS: Final = {"_delta_log": "Delta Lake", ".hoodie": "Hudi", "metadata/*.metadata.json": "Iceberg"}  # beside the files
+_AT_ONCE = 16  # questions to a store, which takes its time to answer
 _Named = Sequence[str] | None
 
 
@@ -47,7 +51,7 @@ def open_records(
         return RecordFile(DelimitedFile("/dev/stdin", columns, missing, unit), "/dev/stdin", missing, unit=unit)
     states = files.find(source)
     if set(states) != {source}:  # who names a file means it
-        lakes.check(states)
+        _check_no_lake(states)
     _check_formats(source, states)
     first, *others = _pieces(source, states, columns, missing, unit)
     if first.state is None:
@@ -80,6 +84,37 @@ def _pieces(source: str, states: files.States, columns: Columns, missing: Missin
         )
         for path, folders in stated.items()
     ]
+
+
+def _check_no_lake(paths: Iterable[str]) -> None:
+    """Raise DataError if a folder that one of the files lies in, directly or not, is a lake's table: a log says what counts."""
+    folders = sorted({folder for within in {os.path.dirname(path) for path in paths} for folder in _around(within)})  # noqa: PTH120 - of addresses, too
+    asked = [(folder, log) for folder in folders for log in _LOGS]
+    with ThreadPoolExecutor(_AT_ONCE) as several:
+        for (folder, log), found in zip(asked, several.map(_has_log, asked), strict=True):
+            if found:
+                raise DataError(
+                    f"{folder}: this is a table of {_LOGS[log]}, whose files also hold what was deleted, and some records "
+                    "twice; write its present records to a folder of their own"
+                )
+
+
+def _around(folder: str) -> list[str]:
+    """The folder and those around it, but those that state a column: they are parts of a table."""
+    if stores.is_address(folder):
+        scheme, _, rest = folder.partition("://")
+        here = PurePosixPath(rest)
+        found = [f"{scheme}://{path}" for path in (here, *here.parents) if path.name]
+    else:
+        names = {Path(os.path.abspath(folder)), Path(folder).resolve()}  # noqa: PTH100 - keeps links
+        found = [str(path) for name in names for path in (name, *name.parents)]
+    return [path for path in found if "=" not in PurePosixPath(path).name]
+
+
+def _has_log(asked: tuple[str, str]) -> bool:
+    folder, log = asked
+    pattern = f"{glob.escape(folder)}/{log}"
+    return stores.is_there(pattern) if stores.is_address(folder) else bool(glob.glob(pattern))  # noqa: PTH207 - knows absolute ones
 
 
 def _check_formats(source: str, paths: Iterable[str]) -> None:
@@ -135,12 +170,9 @@ def at_once_if_few(file: RecordFile) -> Table | RecordFile:
 
 def read_csv(path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE) -> Table:
     """All records of a text file, whatever its suffix; see `DelimitedFile`."""
-    return _open_csv(os.fspath(path), columns, missing).table()
-
-
-def _open_csv(path: str, columns: Columns, missing: Missing) -> RecordFile:
-    state = files.state(path)
-    return RecordFile(DelimitedFile(path, columns, missing, None), path, missing, states=state and {path: state})
+    source = os.fspath(path)
+    state = files.state(source)
+    return RecordFile(DelimitedFile(source, columns, missing, None), source, missing, states=state and {source: state}).table()
 
 
 def _is_large(file: RecordFile) -> bool:

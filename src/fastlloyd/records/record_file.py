@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -16,6 +16,8 @@ from fastlloyd.records.ids import MISSING, SHORTENED, Ids
 from fastlloyd.records.pieces import Piece
 from fastlloyd.records.reader import Missing, Reader, complete
 from fastlloyd.records.table import ColumnBlock, Table, ids_of, joined, numbered
+
+Block = RealArray | ColumnBlock
 
 
 class _Array(Reader):
@@ -226,3 +228,19 @@ def _noting(blocks: Iterator[RealArray | ColumnBlock], ids: list[Ids]) -> Iterat
         if (found := ids_of(block)) is not None:
             ids.append(found)
         yield block
+
+
+class SeenRecords:
+    """The same records; `see` is called with each block of the next pass, in original units, and forgotten with it."""
+
+    def __init__(self, records: Table | RecordFile, see: Callable[[Block], None] | None = None) -> None:
+        self._records, self.see = records, see
+        self.n_rows, self.n_ahead, self.check, self.place = records.n_rows, records.n_ahead, records.check, records.place
+
+    def blocks_to_check(self) -> Iterator[tuple[int, Block]]:
+        """As of the records."""
+        see, self.see = self.see, None
+        for first, block in self._records.blocks_to_check():
+            if see is not None:
+                see(block)
+            yield first, block

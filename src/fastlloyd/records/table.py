@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +82,8 @@ class Table:
     fit together.
     """
 
+    n_ahead: ClassVar[int] = 0  # all records are in memory
+
     values: npt.NDArray[np.float64] = field(repr=False)
     columns: tuple[str, ...]
     source: str
@@ -108,11 +111,6 @@ class Table:
     def n_rows(self) -> int:
         """The number of records, a private number."""
         return len(self.values)
-
-    @property
-    def n_ahead(self) -> int:
-        """0, as all records are in memory."""
-        return 0
 
     def blocks(self) -> Iterator[npt.NDArray[np.float64]]:
         """All records in one block, as often as asked."""

@@ -40,18 +40,19 @@ _BITS = 200  # of precision, for certainties
 
 def explain(plan: Plan) -> str:
     """Markdown text for the people who decide whether to take part."""
+    m = plan.mechanism
     said = [
         _title(plan),
         "\n".join(study(plan)),
-        _bounds(plan.mechanism),
+        f"Public {m.clipped_to}, to which values are clipped: {bounds(m, 20)}. {most_in_all(m)}.",
         protection(plan),
         coalition_table(plan),
-        certainty_table(plan.mechanism),
+        certainty_table(m),
         persons(plan),
-        _choices(plan.mechanism, noise_factor(plan)),
+        _choices(m, noise_factor(plan)),
         _transport(plan),
         _parties(plan),
-        "What is NOT protected:\n" + "\n".join(f"- {line}" for line in not_protected(plan.mechanism, federated=True)),
+        "What is NOT protected:\n" + "\n".join(f"- {line}" for line in not_protected(m, federated=True)),
     ]
     return "\n\n".join(filter(None, said))
 
@@ -94,10 +95,6 @@ def most_in_all(m: AnyRun) -> str:
     """The cap on records or persons of all clients together, a sentence without its point."""
     once = "" if m.persons is None else f", each counted once at each organisation where the {m.unit.one} is"
     return f"At most {m.n_records} {m.unit.many} in all{once}"
-
-
-def _bounds(m: AnyRun) -> str:
-    return f"Public {m.clipped_to}, to which values are clipped: {bounds(m, 20)}. {most_in_all(m)}."
 
 
 def protection(plan: Plan) -> str:

@@ -186,10 +186,7 @@ class Result(RunResult, frozen=True, kw_only=True):
         )
 
 
-_OF_RUNS: dict[type, Callable[[Plan, ClientResult], RunResult]] = {
-    Clustering: Result.of_run,
-    FoundBounds: BoundsResult.of_run,
-}
+_OF_RUNS: dict[type, Callable[[Plan, ClientResult], RunResult]] = {Clustering: Result.of_run, FoundBounds: BoundsResult.of_run}
 
 
 def result_of_run(plan: Plan, run: ClientResult) -> RunResult:

@@ -12,7 +12,8 @@ import msgspec
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.files import to_json
 from fastlloyd.dp.noise import Noise
-from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.plan.plan import Plan, TrustMode
+from fastlloyd.federation.protocol.actions import Unfinished
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.pictures import Picture
 from fastlloyd.reports.statement import NOT_COVERED, mechanism_statement, plan_statement, with_leaks
@@ -131,6 +132,33 @@ def rounds(m: AnyRun, included: Sequence[Sequence[str]], doubtful: Sequence[int]
         | ({"doubtful": True} if number in doubtful else {})
         for number, names in enumerate(included, 1)
     ]
+
+
+def unfinished_caution(plan: Plan, unfinished: Unfinished) -> str:
+    """Say how far a run that ended early had come, and what to do before the centroids are used."""
+    said = (
+        f"unconfirmed: the centroids after round {unfinished.round} of {plan.mechanism.n_rounds} of a run that ended early. "
+        "Others may hold different ones: compare them before use"
+    )
+    if plan.trust is TrustMode.SERVER_NOISE:
+        said += ". Keep them from the server, for ever, like a result"
+    return said
+
+
+def unfinished_files(plan: Plan, unfinished: Unfinished, reason: str) -> dict[str, bytes]:
+    """Return the files of a run that ended early, by name. Its centroids are private and paid for: their rounds are charged."""
+    m = plan.mechanism
+    said: dict[str, Any] = {
+        "caution": unfinished_caution(plan, unfinished),
+        "reason": reason,
+        "after_round": unfinished.round,
+        "n_rounds": m.n_rounds,
+        "features": list(m.domain.features),
+        "centroids": m.domain.from_grid(unfinished.centroids).tolist(),
+        "rounds": rounds(m, unfinished.included, unfinished.doubtful),
+        "privacy": plan_statement(plan, len(unfinished.included[-1])),
+    }
+    return {UNFINISHED: to_json(said).encode(), PLAN: plan.to_toml().encode()}
 
 
 def finite_or_none(value: Any) -> Any:

@@ -14,17 +14,16 @@ from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.errors import DataError
 from fastlloyd.federation.simulation import deal_persons
+from fastlloyd.mechanisms.answering import SharedRecords
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import rehearse
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
-from fastlloyd.mechanisms.passes import seal
-from fastlloyd.mechanisms.passes.dealing import DealtPersons
-from fastlloyd.mechanisms.passes.records import PersonsInPasses
+from fastlloyd.mechanisms.passes import rows as sealed_rows
+from fastlloyd.mechanisms.passes.records import DealtPersons, PersonsInPasses
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import Settings
-from fastlloyd.mechanisms.shared_records import SharedRecords
 from fastlloyd.mechanisms.spread import Deal
 from fastlloyd.records import Missing, open_records
 from fastlloyd.records.ids import Ids, TextIds
@@ -175,7 +174,7 @@ def longer(points: IntArray, ids: list[bytes]) -> tuple[IntArray, list[bytes]]:
 def test_a_pass_that_sees_other_rows_gives_no_answer(
     monkeypatch: pytest.MonkeyPatch, change: Callable[..., Any], span: int
 ) -> None:
-    monkeypatch.setattr(seal, "SPAN", span)
+    monkeypatch.setattr(sealed_rows, "SPAN", span)
     m = mechanism()
     found = PersonsInPasses(Changing(change), m, source="visits.csv")
     with pytest.raises(
@@ -186,7 +185,7 @@ def test_a_pass_that_sees_other_rows_gives_no_answer(
 
 
 def test_a_pass_that_sees_the_same_rows_in_other_blocks_gives_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seal, "SPAN", 5)
+    monkeypatch.setattr(sealed_rows, "SPAN", 5)
     m = mechanism()
     first = PersonsInPasses(Changing(lambda points, ids: (points, ids)), m, source="")
     answer = first.answer(rehearse(m)[0])

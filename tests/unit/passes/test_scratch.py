@@ -77,9 +77,9 @@ def test_a_process_that_is_killed_in_the_middle_of_a_pass_leaves_no_file_behind(
     program = (
         "import numpy as np, sys\n"
         "from fastlloyd.mechanisms.passes.spread import count_persons\n"
-        "from fastlloyd.mechanisms.passes import spill\n"
+        "from fastlloyd.mechanisms.passes import scratch\n"
         "from fastlloyd.records.ids import IntegerIds\n"
-        "spill.HELD_ROWS = 100\n"
+        "scratch.HELD_ROWS = 100\n"
         "def ids():\n"
         "    yield IntegerIds(np.arange(1000))\n"
         "    print('written', flush=True)\n"

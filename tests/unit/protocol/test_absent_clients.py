@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.federation.protocol.actions import Action, Record, Send
-from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import (
     Broadcast,
     Confirmation,
@@ -18,7 +17,7 @@ from fastlloyd.federation.protocol.messages import (
     Upload,
     encode,
 )
-from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.roster import KeySet, Roster
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.testing import repeatable_noise

@@ -15,7 +15,6 @@ from fastlloyd.errors import DataError, FastLloydError, PlanError, RemoteProtoco
 from fastlloyd.federation.plan.plan import Client, Masks
 from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send
 from fastlloyd.federation.protocol.client import ClientSession
-from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
@@ -25,7 +24,7 @@ from fastlloyd.federation.protocol.messages import (
     Message,
     Upload,
 )
-from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.roster import KeySet, Roster
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.pairs import RunKeys
 from fastlloyd.federation.transport.in_process import Drops

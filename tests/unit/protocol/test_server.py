@@ -9,7 +9,6 @@ import pytest
 from fastlloyd.errors import FastLloydError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
-from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
@@ -23,7 +22,7 @@ from fastlloyd.federation.protocol.messages import (
     Upload,
     message_digest,
 )
-from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.roster import KeySet, Roster
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.federation.transport.in_process import run_in_process

@@ -11,7 +11,6 @@ from fastlloyd.federation.plan.plan import Masks, Plan
 from fastlloyd.federation.protocol.actions import Action, ClientResult, Keep, Record, Send
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.joining import Joining
-from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import (
     Broadcast,
     Deal,
@@ -23,7 +22,7 @@ from fastlloyd.federation.protocol.messages import (
     encode,
     message_digest,
 )
-from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.roster import KeySet, Roster
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.masks import GroupKey

@@ -13,8 +13,8 @@ from fastlloyd.errors import BudgetError, DataError, FastLloydError, RemoteProto
 from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.ledger import account
+from fastlloyd.federation.plan.design import renew
 from fastlloyd.federation.plan.plan import Masks
-from fastlloyd.federation.plan.renewal import renew
 from fastlloyd.federation.positions import KnownStore, KnownStoreOf, Positions
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended, Finish
 from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, KeyBox, Upload, decode, encode

@@ -13,6 +13,7 @@ from fastlloyd.cli.options import (
     FederationOptions,
     MaxClientsPerPerson,
     ProtectedUnit,
+    Relation,
     UnitName,
     in_clustering,
     in_federation,
@@ -42,20 +43,13 @@ SIMULATED = (
 )
 
 Records = Annotated[
-    int,
-    in_clustering("--records", "--n-records", help="Expected number of records (or persons), and the cap.", metavar="N"),
+    int, in_clustering("--records", "--n-records", help="Expected number of records (or persons), and the cap.", metavar="N")
 ]
 FeatureCount = Annotated[int, in_clustering("--features", help="Number of features.", metavar="D")]
 Clusters = Annotated[int, in_clustering("--clusters", "--n-clusters", "-k", help="Number of clusters.", metavar="K")]
 AlgorithmName = Annotated[str, in_clustering(help="What will run.", metavar="momentlloyd|fastlloyd|glloyd|sulloyd")]
 Epsilons = Annotated[str, in_privacy(help="Privacy budgets to compare, as a,b,c.", metavar="LIST")]
 Delta = Annotated[float | None, in_privacy(help="Default: 1 / (100 records).", metavar="DELTA")]
-Relation = Annotated[
-    str,
-    in_privacy(
-        help="What the guarantee hides: that a record is there, or what it says.", metavar="add_or_remove_one|replace_one"
-    ),
-]
 Loss = Annotated[bool, in_privacy("--loss", help="Reckon with a private estimate of the loss too.")]
 LossShare = Annotated[
     float | None,

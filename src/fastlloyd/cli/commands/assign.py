@@ -66,7 +66,7 @@ def assign(
         write_chunks(out, chunks)
         typer.echo(f"Written to {out}.")
     screen.warn([WARNING])
-    screen.unlabelled(tally.n_unlabelled)
+    screen.tell_owner(tally.n_unlabelled, "missing cells and no label")
     screen.clipped(tally.n_clipped)
 
 

@@ -157,12 +157,11 @@ def _parts(plan: "Plan", table: "Table") -> "dict[str, Table]":
     """Each hospital's share of the records, shuffled by the public seed."""
     import numpy as np
 
-    from fastlloyd.base.randomness import PublicSeed
     from fastlloyd.federation.simulation import split_evenly
     from fastlloyd.records import Table
 
     order = np.arange(len(table.values))[:, np.newaxis]
-    shares = split_evenly(order, len(HOSPITALS), PublicSeed.from_hex(plan.clustering.public_seed))
+    shares = split_evenly(order, len(HOSPITALS), plan.clustering.seed)
     return {
         name: Table(values=table.values[share[:, 0]], columns=table.columns, source=name)
         for name, share in zip(HOSPITALS, shares, strict=True)

@@ -95,10 +95,7 @@ def join(
     """Take part in a run with your records, which stay here. It can be stopped and started at any time."""
     from fastlloyd.cli import charging, engines, hosting, network, persons, results
     from fastlloyd.cli.options import LedgerOptions
-    from fastlloyd.federation.identity.parties import check_address
-    from fastlloyd.federation.ledger import plan_cost
     from fastlloyd.federation.store import Role
-    from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
 
     agreed = network.networked_plan(plan)
     network.check_digest(agreed, digest, plan)
@@ -106,13 +103,7 @@ def join(
     named = charging.named_data_set(dataset, LedgerOptions(new_dataset=new_dataset, new_unit=new_unit, rows_are=rows_are))
     persons.check_agreed(agreed, unit_column)
     persons.check_alone(unit_column, engine)
-    if output.plot_data and isinstance(agreed.mechanism, BoundsMechanism):
-        raise OutputError("--plot-data draws records and centroids, and a plan of bounds finds none; leave it out")
-    check_address(agreed.server.address if server is None else server)
-    if server is not None and host.serve is not None:
-        raise PlanError("--server says where the server is, and --serve runs it here; pass one of them")
-    if output.out is None and not dry_run:
-        raise OutputError("the result needs a place: name a folder with --out DIR")
+    _check_together(agreed, server, host, output, is_rehearsal=dry_run)
     is_there = results.holds_run(output.out, agreed)
     place = results.Destination(folder=output.out, force=output.force) if is_there else results.named(output)
     identity = network.load_identity(key, passphrase_file)
@@ -124,13 +115,7 @@ def join(
     ):
         planned = agreed.server.address if server is None else server
         client = _Client(
-            plan=agreed,
-            identity=identity,
-            planned=planned,
-            beside=beside,
-            dataset=named,
-            ledger=ledger,
-            as_json=output.json,
+            plan=agreed, identity=identity, planned=planned, beside=beside, dataset=named, ledger=ledger, as_json=output.json
         )
         mine = _records(agreed, data, unit_column, missing, outside, workers)
         where = network.place_of_store(identity.name, key, store)
@@ -141,14 +126,27 @@ def join(
             _say_ready(client, limits, mine.seconds)
             return
         if not where.exists():  # else a run that is refused would leave a new store, in the place of one that is lost
-            cost, run_id = plan_cost(agreed, named.rows_are), bytes.fromhex(agreed.run_id)
-            client.holder.rehearse(named, where, identity.signing.public, cost, run_id)
+            client.check_budget(where)
         with network.store_of(identity.public, key, store, Role.CLIENT, as_json=output.json) as kept:
             ended = _run(client, kept, mine, output, place)
         if beside is not None:
             beside.see_out(as_json=output.json)
     if ended is not None:
         raise ended
+
+
+def _check_together(plan: "Plan", server: str | None, host: HostOptions, output: OutputOptions, *, is_rehearsal: bool) -> None:
+    """Raise PlanError or OutputError for options that do not go together, or not with the plan."""
+    from fastlloyd.federation.identity.parties import check_address
+    from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
+
+    if output.plot_data and isinstance(plan.mechanism, BoundsMechanism):
+        raise OutputError("--plot-data draws records and centroids, and a plan of bounds finds none; leave it out")
+    check_address(plan.server.address if server is None else server)
+    if server is not None and host.serve is not None:
+        raise PlanError("--server says where the server is, and --serve runs it here; pass one of them")
+    if output.out is None and not is_rehearsal:
+        raise OutputError("the result needs a place: name a folder with --out DIR")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +169,13 @@ class _Client:
 
         return HoldersLedger(place(self.ledger), partial(network.say, as_json=self.as_json))
 
+    def check_budget(self, store: "Path | Store") -> None:
+        """Raise BudgetError unless the run may begin; `store` is its client's, or the place where it will be."""
+        from fastlloyd.federation.ledger import plan_cost
+
+        cost, run_id = plan_cost(self.plan, self.dataset.rows_are), bytes.fromhex(self.plan.run_id)
+        self.holder.rehearse(self.dataset, store, self.identity.signing.public, cost, run_id)
+
     @property
     def server(self) -> dict[str, Any]:
         """Where the server is and how it is known, for what connects to it."""
@@ -184,13 +189,7 @@ class _Client:
         }
 
 
-def _run(
-    client: _Client,
-    kept: "Store",
-    mine: "OwnRecords",
-    output: OutputOptions,
-    place: "Destination",
-) -> typer.Exit | None:
+def _run(client: _Client, kept: "Store", mine: "OwnRecords", output: OutputOptions, place: "Destination") -> typer.Exit | None:
     """Take part to the end, and write and show the result; return what to raise in the end if there is none."""
     from fastlloyd.cli import network, results
     from fastlloyd.federation.protocol.actions import Ended
@@ -254,11 +253,10 @@ def _party(client: _Client, store: "Store", mine: "OwnRecords") -> "DurableClien
     from fastlloyd.federation.runs import DurableClient, check_may_join
 
     name, dataset, holder = client.identity.name, client.dataset, client.holder
-    cost = plan_cost(client.plan, dataset.rows_are)
-    holder.check_names(dataset, store.history, cost)
+    holder.check_names(dataset, store.history, plan_cost(client.plan, dataset.rows_are))
     is_new = check_may_join(store, client.plan, name, dataset=dataset) is None  # else a long pass would be for nothing
     if is_new:
-        holder.rehearse(dataset, store, store.identity, cost, bytes.fromhex(client.plan.run_id))
+        client.check_budget(store)
     fingerprint = _look(client, mine, store.fingerprint_key())
     for other in check_records(store.history, dataset.name, fingerprint) if is_new else ():
         _warn_of_unknown(client, dataset.name, other)
@@ -347,13 +345,13 @@ def _keep_unfinished(
 ) -> typer.Exit:
     """Write what the run had led to, if anything, and say why it ended; return the exception to raise."""
     from fastlloyd.cli import network, results
-    from fastlloyd.reports.unfinished import caution, contents
+    from fastlloyd.reports.run_result import unfinished_caution, unfinished_files
 
     raised = network.ended_without_result(ended.reason, as_json=output.json)
     if ended.unfinished is not None:
-        files = contents(plan, ended.unfinished, ended.reason)
+        files, caution = unfinished_files(plan, ended.unfinished, ended.reason), unfinished_caution(plan, ended.unfinished)
         results.written_before(output.out, files) or place.write(files)
-        network.say_last(f"{place.folder} holds {caution(plan, ended.unfinished)}.", level="warning", as_json=output.json)
+        network.say_last(f"{place.folder} holds {caution}.", level="warning", as_json=output.json)
         party.conclude()
     return raised
 
@@ -391,25 +389,24 @@ def _rehearsed_budget(client: _Client, path: Path, mine: "OwnRecords") -> "list[
 
     Raises DataError, BudgetError and StateError, as taking part would; makes no store and no ledger.
     """
-    from fastlloyd.federation.ledger import finite, plan_cost
+    from fastlloyd.federation.ledger import finite
     from fastlloyd.federation.runs import check_may_join, reservation
     from fastlloyd.federation.store import History, Role, Store
     from fastlloyd.mechanisms.central import rehearse
 
-    plan, identity, dataset, holder = client.plan, client.identity, client.dataset, client.holder
-    queries, cost = rehearse(plan.mechanism), plan_cost(plan, dataset.rows_are)
-    history, run_id = History(Role.CLIENT), bytes.fromhex(plan.run_id)
+    plan, identity, dataset = client.plan, client.identity, client.dataset
+    queries, history = rehearse(plan.mechanism), History(Role.CLIENT)
     if not path.exists():
-        holder.rehearse(dataset, path, identity.signing.public, cost, run_id)
+        client.check_budget(path)
         _look(client, mine, os.urandom(32), queries)
     else:
         with Store.open(path, role=Role.CLIENT, identity=identity.signing.public) as store:
             history = store.history
             if check_may_join(store, plan, identity.name, dataset=dataset) is None:
-                holder.rehearse(dataset, store, store.identity, cost, run_id)
+                client.check_budget(store)
             fingerprint = _look(client, mine, store.fingerprint_key(), queries)
             reservation(store, plan, identity.name, dataset=dataset, fingerprint=fingerprint)
-    limits = [limit for known in (holder.history(), history) for limit in known.limits_on(dataset.name).values()]
+    limits = [limit for known in (client.holder.history(), history) for limit in known.limits_on(dataset.name).values()]
     return [limit for limit in limits if finite(limit) is not None]
 
 

@@ -31,12 +31,10 @@ HEADING = "# A fastlloyd plan"  # how every plan file begins, so that --force re
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan.", metavar="PLAN", show_default=False)]
 Clients = Annotated[
-    list[str],
-    in_federation(help="Name and cap of records (or persons), for a simulation. Once each.", metavar="NAME:CAP"),
+    list[str], in_federation(help="Name and cap of records (or persons), for a simulation. Once each.", metavar="NAME:CAP")
 ]
 Members = Annotated[
-    list[str],
-    in_federation(help="Public file of a client and its cap of records (or persons). Once each.", metavar="FILE:CAP"),
+    list[str], in_federation(help="Public file of a client and its cap of records (or persons). Once each.", metavar="FILE:CAP")
 ]
 NewMembers = Annotated[
     list[Path],
@@ -46,12 +44,10 @@ NewMembers = Annotated[
 ]
 LeaveOut = Annotated[list[str], in_federation(help="A client that takes part no longer. As often as needed.", metavar="NAME")]
 Host = Annotated[
-    str | None,
-    in_federation("--host", help="The client that also runs the server (join --serve).", metavar="NAME"),
+    str | None, in_federation("--host", help="The client that also runs the server (join --serve).", metavar="NAME")
 ]
 NewHost = Annotated[
-    str | None,
-    in_federation("--host", help='The client that runs the server from now on; "" if none does.', metavar="NAME"),
+    str | None, in_federation("--host", help='The client that runs the server from now on; "" if none does.', metavar="NAME")
 ]
 NewMasks = Annotated[str | None, in_federation("--masks", help="Other masks than before.", metavar="pairwise|group")]
 Features = Annotated[str, in_clustering(help="Columns all clients have, as a,b,c.", metavar="NAMES")]
@@ -108,8 +104,7 @@ def new(
     from fastlloyd.cli import private_bounds, settings, terminal
     from fastlloyd.cli.persons import given_persons
     from fastlloyd.errors import PlanError
-    from fastlloyd.federation.plan.design import chosen_masks, design_plan
-    from fastlloyd.federation.plan.renewal import with_positions
+    from fastlloyd.federation.plan.design import chosen_masks, design_plan, with_positions
 
     check_file(out, heading=HEADING, force=force)
     persons = given_persons(unit, unit_name, max_clients_per_person)
@@ -242,8 +237,8 @@ def renew(
     from fastlloyd.base.names import choose
     from fastlloyd.cli.settings import given_authority, given_positions, given_timeouts, read_plan
     from fastlloyd.federation.identity.identity import PublicIdentity
+    from fastlloyd.federation.plan.design import renew as renewed
     from fastlloyd.federation.plan.plan import Masks
-    from fastlloyd.federation.plan.renewal import renew as renewed
 
     check_file(out, heading=HEADING, force=force)
     before, kind = read_plan(file), None if masks is None else choose(Masks, masks, "masks")

@@ -1,6 +1,8 @@
-"""`fastlloyd serve`: the server of a run over a network."""
+"""`fastlloyd serve`: the server of a run over a network; and as `hosted` the process that `fastlloyd join --serve` starts."""
 
+import os
 import sys
+import threading
 from collections.abc import Container, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -52,6 +54,30 @@ def serve(
     if (code := run(agreed, identity, key, address, store, as_json=json)) == network.STOPPED:
         raise network.stopped(as_json=json)
     raise typer.Exit(code)
+
+
+def hosted() -> None:
+    """Serve what standard input says, and end when it ends: the process that holds its other end is gone then."""
+    from fastlloyd.cli import network
+    from fastlloyd.cli.hosting import Orders
+    from fastlloyd.federation.identity.identity import PrivateIdentity
+    from fastlloyd.federation.plan.plan import Plan
+
+    orders = Orders.read(sys.stdin.buffer)
+    threading.Thread(target=_end_with, args=(sys.stdin.fileno(),), name="fastlloyd-end", daemon=True).start()
+    plan, key = Plan.from_toml(orders.plan), Path(orders.key)
+    identity = PrivateIdentity.load(key, ask_passphrase=lambda: orders.passphrase)
+    network.check_server(identity.public, plan, key, Path("the plan"))
+    raise typer.Exit(run(plan, identity, key, orders.address, Path(orders.store), as_json=True))
+
+
+def _end_with(descriptor: int) -> None:
+    """End this process at once when nobody holds the other end any more; what is not on disk then never happened."""
+    from fastlloyd.cli.network import STOPPED
+
+    while os.read(descriptor, 1024):
+        pass
+    os._exit(STOPPED)
 
 
 def run(

@@ -21,7 +21,9 @@ from fastlloyd.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from fastlloyd.federation.plan.plan import Plan
     from fastlloyd.federation.simulation import Drop
+    from fastlloyd.mechanisms.answering import AllRecords, Records
 
 Clients = Annotated[
     int, in_federation("--clients", min=1, max=1000, help="How many clients share the records evenly.", metavar="M")
@@ -60,7 +62,6 @@ def simulate(
     from fastlloyd.cli.settings import check_options, given_cap, given_settings, on_grid, public_numbers, read_records
     from fastlloyd.federation import simulation
     from fastlloyd.federation.plan.design import design_plan
-    from fastlloyd.mechanisms.answering import check_cap
     from fastlloyd.reports.result import Result
 
     place = results.of_run(output, data, mechanism.n_clusters)
@@ -88,16 +89,21 @@ def simulate(
             terminal.at_work(f"{clients} clients at work", plan.clustering),
             engines.answering(records, X, outside, workers) as whole,
         ):
-            if of is None:
-                check_cap(whole.count(), n_records)
-                parts = simulation.split(whole, clients, settings.public_seed)
-            else:
-                parts = persons.split(plan, records, X)
+            parts = _split(plan, whole) if of is None else persons.split(plan, records, X)
             with till.charged(plan.mechanism, leaks, plan=plan) as charged:
                 charged.drawing(plan.mechanism.n_rounds - 1)  # sessions draw where they like
                 run = simulation.simulate(plan, identities, parts, drops=dropped)
     result = Result.of_run(plan, run, leaks=leaks, cautions=(screen.DROPPED,) if dropped else ())
     results.end(result, output, place, records, X, with_comparison=compare_non_private, remarks=charged.said)
+
+
+def _split(plan: "Plan", records: "AllRecords") -> "list[Records]":
+    """The records of each client, shared out evenly. Raises DataError where there are more than the plan allows."""
+    from fastlloyd.federation import simulation
+    from fastlloyd.mechanisms.answering import check_cap
+
+    check_cap(records.count(), plan.mechanism.n_records)
+    return simulation.split(records, plan.n_clients, plan.mechanism.seed)
 
 
 def _terms(mechanism: MechanismOptions, federation: FederationOptions, dropped: "Sequence[Drop]") -> dict[str, Any]:

@@ -28,13 +28,7 @@ from fastlloyd.federation.identity.parties import (
     lacking,
 )
 from fastlloyd.federation.plan.quorum import Masks, Quorum
-from fastlloyd.federation.plan.shares import (
-    MIN_SHARE_DEVIATION,
-    TrustMode,
-    aliasing_distance,
-    aliasing_slack,
-    share_scales,
-)
+from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION, TrustMode, aliasing_distance, aliasing_slack, share_scales
 from fastlloyd.federation.secagg.ring import NOTHING, Load, Ring, RingLoad, choose_ring
 from fastlloyd.mechanisms.catalogue import AnyPlanned
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism

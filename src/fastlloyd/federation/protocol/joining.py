@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Masks, Plan
 from fastlloyd.federation.protocol.actions import Keep
-from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import Deal, Hello, KeyBox, SealedKeys, message_digest
-from fastlloyd.federation.protocol.roster import Roster
+from fastlloyd.federation.protocol.roster import KeySet, Roster
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskScheme, PairwiseMasks, Secret
 from fastlloyd.federation.secagg.pairs import CIPHERTEXT_BYTES, PairKey, RunKeys

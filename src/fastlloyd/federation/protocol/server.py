@@ -12,7 +12,6 @@ from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
-from fastlloyd.federation.protocol.key_set import KeySet
 from fastlloyd.federation.protocol.messages import (
     Abort,
     Broadcast,
@@ -30,7 +29,7 @@ from fastlloyd.federation.protocol.messages import (
     decode_records,
     fits,
 )
-from fastlloyd.federation.protocol.roster import Roster, missing_of
+from fastlloyd.federation.protocol.roster import KeySet, Roster, missing_of
 from fastlloyd.federation.protocol.transitions import SERVER_TRANSITIONS, Deadline, ServerState
 from fastlloyd.federation.secagg.ring import RingVector
 

@@ -33,7 +33,7 @@ from fastlloyd.federation.store.events import (
 from fastlloyd.mechanisms.answering import Records
 
 
-class DurableClient(DurableParty):
+class DurableClient(DurableParty[ClientSession]):
     """One client in one run: a `transport.party.ClientParty`.
 
     A step of the session is committed to the store in one transaction, with the ledger's charge for an upload, before what it
@@ -50,8 +50,8 @@ class DurableClient(DurableParty):
         clock: Clock = time.monotonic,
         holder: HoldersLedger | None = None,
     ) -> None:
-        super().__init__(session.plan, store, clock)
-        self._session, self._identity, self._holder = session, identity, holder
+        super().__init__(session, store, clock)
+        self._identity, self._holder = identity, holder
         self._signed: SignedPosition | None = None
 
     @classmethod
@@ -97,11 +97,6 @@ class DurableClient(DurableParty):
             if session.outcome is not None:
                 client._commit(session.resume())
         return client
-
-    @property
-    def session(self) -> ClientSession:
-        """The session, to look at: a step that is asked of it here is not durable."""
-        return self._session
 
     @property
     def outcome(self) -> ClientResult | Ended | None:
@@ -248,12 +243,7 @@ def reservation(
     begun = check_may_join(store, plan, name, dataset=dataset)
     if begun is None:
         return reserve(
-            store.history,
-            plan,
-            client=name,
-            dataset=dataset.name,
-            fingerprint=fingerprint,
-            rows_are=dataset.rows_are,
+            store.history, plan, client=name, dataset=dataset.name, fingerprint=fingerprint, rows_are=dataset.rows_are
         )
     is_same = fingerprint.goes_on_with(begun)
     if is_same is None:

@@ -18,7 +18,7 @@ from fastlloyd.federation.store import LogPosition, Store
 from fastlloyd.federation.store.events import ClientJoined, ClientLeft, Event, Outcome, PeerSigned, recorded
 
 
-class DurableServer(DurableParty):
+class DurableServer(DurableParty[ServerSession]):
     """The server in one run: a `transport.party.ServerParty`.
 
     Uploads of an open round and confirmations are in memory only: after a restart the clients send them again. The position
@@ -29,8 +29,7 @@ class DurableServer(DurableParty):
     """
 
     def __init__(self, session: ServerSession, store: Store, clock: Clock = time.monotonic) -> None:
-        super().__init__(session.plan, store, clock)
-        self._session = session
+        super().__init__(session, store, clock)
         self._keys = {client.name: client.signing_key for client in session.plan.clients}
         self._planned = {client.name: client.store for client in session.plan.clients}
         self._seen: dict[str, SignedPosition] = {}
@@ -49,11 +48,6 @@ class DurableServer(DurableParty):
         server._commit([action for name in server.gone for action in session.left(name)])
         server._end_is_said = False
         return server
-
-    @property
-    def session(self) -> ServerSession:
-        """The session, to look at: a step that is asked of it here is not durable."""
-        return self._session
 
     @property
     def outcome(self) -> ServerResult | None:

@@ -4,16 +4,19 @@ import enum
 import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from fastlloyd.errors import StateError
 from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, Deal, Message, encode
+from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.store import Run, Store
 from fastlloyd.federation.store.durable import Secrets
 from fastlloyd.federation.store.events import Event
 
 Clock = Callable[[], float]
+Session = TypeVar("Session", bound=ClientSession | ServerSession)
 _LOG = logging.getLogger(__name__)
 MAX_BEGUN_AGAIN: Final = 5
 SHOWN_CLIENTS: Final = 12
@@ -89,17 +92,23 @@ class StepLog:
         _LOG.info("%s: %d of %d clients%s%s", *counts, extra={"facts": facts})
 
 
-class DurableParty:
+class DurableParty(Generic[Session]):
     """What both parties have: a session of the protocol beside the store that makes its steps durable.
 
     Where a commit failed, the session in memory is ahead of the disk. It answers nobody then: what it would say again was never
     durable, and a process that is started again decides it anew, with other noise.
     """
 
-    def __init__(self, plan: Plan, store: Store, clock: Clock) -> None:
+    def __init__(self, session: Session, store: Store, clock: Clock) -> None:
+        self._session, plan = session, session.plan
         self._store, self._run_id = store, bytes.fromhex(plan.run_id)
         self._timer, self._is_ahead = StepTimer(clock), False
         self._log = StepLog(plan, clock, is_begun=self._run_id in store.history.runs)
+
+    @property
+    def session(self) -> Session:
+        """The session, to look at: a step that is asked of it here is not durable."""
+        return self._session
 
     def slept(self) -> None:
         """Wake from a stop of this process, or a sleep of its machine: the step's time begins again."""

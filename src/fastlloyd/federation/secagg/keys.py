@@ -12,14 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from fastlloyd.base.randomness import KEY_BYTES, derive, length_prefixed
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.federation.secagg.masks import (
-    DIGEST_BYTES,
-    GroupKey,
-    RoundContext,
-    Secret,
-    check_length,
-    name_field,
-)
+from fastlloyd.federation.secagg.masks import DIGEST_BYTES, GroupKey, RoundContext, Secret, check_length, name_field
 
 PUBLIC_KEY_BYTES = 32
 SIGNATURE_BYTES = 64

@@ -71,18 +71,13 @@ class RunCost(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid
         return tuple(None if asked.unit else cost.where(asked) for cost in self.costs)
 
 
-class PersonRunCost(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
-    """What a run that protects persons may cost each of them; fields as in `RunCost`.
+class PersonRunCost(RunCost, frozen=True, kw_only=True):
+    """What a run that protects persons may cost each of them.
 
     unit : what a person is called. max_clients : the number of organisations at which a person may be (c) that the noise was
     made for; 0 where all records are in one place. one_row_each : every record is one person, who has no other.
     """
 
-    neighboring_relation: NeighboringRelation
-    costs: Annotated[tuple[ExchangeCost, ...], Meta(min_length=1, max_length=MAX_EXCHANGES)]
-    epsilon: Positive
-    delta: Share
-    distance: Fraction
     unit: Name
     max_clients: Annotated[int, Meta(ge=0, le=MAX_CLIENTS)]
     one_row_each: bool

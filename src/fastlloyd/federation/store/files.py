@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from fastlloyd.base.files import sync_folder
 from fastlloyd.errors import StateError
 from fastlloyd.federation.secagg.keys import PUBLIC_KEY_BYTES
 from fastlloyd.federation.store import head_file
@@ -88,7 +89,7 @@ def make_folder(folder: Path) -> None:
     if not folder.exists():
         make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
-        head_file.sync_folder(folder.parent)
+        sync_folder(folder.parent)
 
 
 def create(path: Path, *, role: Role, identity: bytes) -> None:
@@ -117,7 +118,7 @@ def create(path: Path, *, role: Role, identity: bytes) -> None:
             connection.execute("COMMIT")
         head_file.create(path, LogPosition(0, first_head(role, identity, salt)))
         unfinished.rename(path)
-        head_file.sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 def connect(path: Path) -> sqlite3.Connection:

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Final, Self
 
+from fastlloyd.base.files import sync_folder
 from fastlloyd.errors import StateError
 from fastlloyd.federation.store.events import LogPosition
 
@@ -92,16 +93,6 @@ class HeadFile:
     def close(self) -> None:
         """Close the file; may be called once."""
         os.close(self._descriptor)
-
-
-def sync_folder(folder: Path) -> None:
-    """Write the names of the files in `folder` to disk."""
-    if os.name == "posix":  # elsewhere a folder cannot be opened
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -6,7 +6,7 @@ All from public numbers, before anything is spent.
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
@@ -37,10 +37,7 @@ LEAST_SHARE, MOST_SHARE = Fraction(5, 100), Fraction(20, 100)
 class BoundsSettings(RunSettings, frozen=True, kw_only=True):
     """What a run that finds bounds is designed from; domain : `outer_range`."""
 
-    @property
-    def noise(self) -> Noise:
-        """Gaussian."""
-        return Noise.GAUSSIAN
+    noise: ClassVar[Noise] = Noise.GAUSSIAN
 
 
 class Stages(NamedTuple):

@@ -29,10 +29,6 @@ def silent(_done: int, _of: int) -> None:
     """Tell nobody."""
 
 
-def _unchanging() -> None:
-    """Find nothing changed."""
-
-
 class EngineRecords:
     """`AllRecords` in parts that an engine's workers pass over.
 
@@ -61,7 +57,7 @@ class EngineRecords:
         engine: Engine,
         *,
         report: Report = silent,
-        check_unchanged: Callable[[], None] = _unchanging,
+        check_unchanged: Callable[[], None] = lambda: None,
     ) -> None:
         self.domain, self.n_outside, self.dropped = domain, 0, 0
         self.n: int | None = None

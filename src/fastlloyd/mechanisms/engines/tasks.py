@@ -21,8 +21,7 @@ from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.errors import FastLloydError
 from fastlloyd.mechanisms.answering import Asked, LocalRecords
 from fastlloyd.records.pieces import Piece
-from fastlloyd.records.record_file import RecordFile
-from fastlloyd.records.seen import Block, SeenRecords
+from fastlloyd.records.record_file import Block, RecordFile, SeenRecords
 
 Words = NDArray[np.uint64]
 Summary = Callable[[Block], Words]

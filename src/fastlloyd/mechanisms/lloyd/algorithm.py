@@ -2,7 +2,7 @@
 
 import enum
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -32,10 +32,7 @@ class Algorithm(AnyAlgorithm, frozen=True, kw_only=True, forbid_unknown_fields=T
     clipping: bool = False  # no centroid moves by more than the radius in one iteration
     postprocessing: Postprocessing = Postprocessing.NONE
 
-    @property
-    def fewest_iterations(self) -> int:
-        """The fewest iterations that the error analysis chooses."""
-        return MIN_ITERATIONS
+    fewest_iterations: ClassVar[int] = MIN_ITERATIONS
 
     def check(self) -> None:
         """Refuse an alpha out of range."""

@@ -93,6 +93,8 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
     initial_centroids_digest: str
     rounds: tuple[LloydRound, ...]
 
+    divides_by_noisy_counts: ClassVar[bool] = True  # except counts below min_count
+
     def __post_init__(self) -> None:
         check_sizes(self)
         self.algorithm.check()
@@ -140,11 +142,6 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         """The radius of the last round; the planned one where every record counts."""
         squared = self.rounds[-1].squared_radius
         return self.planned_radius if squared is None else math.sqrt(squared)
-
-    @property
-    def divides_by_noisy_counts(self) -> bool:
-        """Always: sums are divided by noisy counts, except counts below min_count."""
-        return True
 
     def start(self) -> Clustering:
         """The initial centroids. A state is the clustering that the iterations so far led to."""

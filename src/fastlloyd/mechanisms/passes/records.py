@@ -1,4 +1,7 @@
-"""Persons whose rows are read anew in every pass."""
+"""Persons whose rows are read anew in every pass: of one holder, or dealt out to the clients of a simulation."""
+
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -7,12 +10,12 @@ from fastlloyd.clustering.domain import GridArray
 from fastlloyd.clustering.grid_records import Rows
 from fastlloyd.clustering.grouping import grouped
 from fastlloyd.mechanisms.answering import Asked
-from fastlloyd.mechanisms.passes.numbers import NumbersOnDisk
 from fastlloyd.mechanisms.passes.rows import SealedRows
-from fastlloyd.mechanisms.passes.spread import spread_in_passes
+from fastlloyd.mechanisms.passes.scratch import Collected, NumbersOnDisk, Scratch, Words
+from fastlloyd.mechanisms.passes.spread import PERSON, ROW, Part, Spreading, spread_in_passes, waiting
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
-from fastlloyd.mechanisms.spread import Shares, spread_key
+from fastlloyd.mechanisms.spread import Deal, Shares, spread_key
 
 
 class PersonsInPasses:
@@ -56,6 +59,84 @@ class PersonsInPasses:
         """The shares of all rows, and the number of persons: one pass, the first time."""
         self._spread = self._spread or spread_in_passes(self._rows.first(), self._key, self.share_bits)
         return self._spread
+
+
+class DealtPersons:
+    """Persons in passes, each at one or more clients, who spread shares of their own over the rows that they have.
+
+    sizes : how many persons each client has, after the first pass, which is made at once; domain, share_bits : as of
+    `answering.Records`. Raises what reading the rows raises, and DataError.
+    """
+
+    def __init__(self, rows: Rows, run: AnyRun, deal: Deal, *, source: str) -> None:
+        self.domain, self.share_bits = rows.domain, run.share_bits
+        self._rows = SealedRows(rows, source)
+        key = spread_key(run.seed)
+        scratch = Scratch()
+        try:
+            n_rows, parts = waiting(scratch, self._rows.first(), key)
+            dealing = _Dealing(scratch, n_rows, self.share_bits, deal)
+            for part in parts:
+                dealing.settle(part, 1)
+        finally:
+            scratch.close()
+        self.sizes: tuple[int, ...] = tuple(dealing.sizes.tolist())
+        self._shares, self._clients = dealing.shares.on_disk(), dealing.clients.on_disk()
+
+    def answers(self, query: Query) -> list[IntArray]:
+        """The exact answer of each client, int64 of the shape of its question: one pass."""
+        found, n_shares = [np.zeros(query.shape, dtype=np.int64) for _ in self.sizes], 0
+        for first, X in self._rows.again():
+            shares, clients = (numbers.of(first, len(X)) for numbers in (self._shares, self._clients))
+            of_clients = grouped(shares.astype(np.int32)[:, np.newaxis], clients)
+            for (client, rows), (_, of_rows) in zip(grouped(X, clients), of_clients, strict=True):
+                found[client] += in_shares(query, rows, of_rows[:, 0].astype(np.uint16))
+            n_shares += int(shares.sum(dtype=np.int64))
+        if n_shares != sum(self.sizes) << self.share_bits:
+            raise self._rows.changed()
+        return found
+
+
+class _Dealing(Spreading):
+    """Spreads the shares that each client gives the persons it has.
+
+    clients : where the client of each row is collected. sizes : int64 (n_clients,), how many persons each has so far.
+    """
+
+    def __init__(self, scratch: Scratch, n_rows: int, weight_bits: int, deal: Deal) -> None:
+        super().__init__(scratch, Collected(n_rows), weight_bits)
+        self.clients, self.sizes = Collected(n_rows), np.zeros(deal.n_clients, dtype=np.int64)
+        self._deal = deal
+
+    def whole_persons(self, words: Words) -> int:
+        """See `Spreading`."""
+        clients, n_persons = self._deal.clients(words[:, PERSON], self.n_persons)
+        for client in np.unique(clients):
+            mine = words[clients == client]
+            self.sizes[client] += super().whole_persons(mine)
+            self._note(client, mine)
+        return n_persons
+
+    def one_person(self, part: Part) -> int:
+        """See `Spreading`."""
+        for client in np.unique(self._deal.following(self.n_persons, np.arange(min(part.n_rows, self._deal.max_clients)))):
+            pieces = partial(self._of_client, part, client)
+            self.sizes[client] += super().one_person(Part(sum(map(len, pieces())), pieces))
+            for mine in pieces():
+                self._note(client, mine)
+        return 1
+
+    def _of_client(self, part: Part, client: int) -> Iterator[Words]:
+        """The rows that a client has of the one person of a part."""
+        n = 0
+        for words in part.pieces():
+            mine = words[self._deal.following(self.n_persons, np.arange(n, n + len(words))) == client]
+            n += len(words)
+            if len(mine):
+                yield mine
+
+    def _note(self, client: int, words: Words) -> None:
+        self.clients.add(words[:, ROW], np.full(len(words), client, dtype=np.uint16))
 
 
 def in_shares(asked: Asked, X: GridArray, shares: Shares) -> IntArray:

@@ -1,12 +1,82 @@
-"""Rows of persons, pass after pass, which must be the same in each."""
+"""Rows of persons, pass after pass, which must be the same in each: the same points of the same persons, in the same order.
 
+Shares belong to rows by their place. If rows moved between two passes, a person could have more shares than the noise is for.
+"""
+
+import os
 from collections.abc import Iterator
+from typing import Final
 
-from fastlloyd.clustering.domain import GridArray
+import numpy as np
+from cryptography.hazmat.primitives.poly1305 import Poly1305
+
+from fastlloyd.base.randomness import Keystreams
+from fastlloyd.clustering.domain import GridArray, is_by_feature
 from fastlloyd.clustering.grid_records import Rows
 from fastlloyd.errors import DataError
-from fastlloyd.mechanisms.passes.seal import Seal, SealedPass
 from fastlloyd.records.ids import Ids
+
+SPAN = 1 << 16  # rows that one tag stands for
+_LABEL: Final = b"fastlloyd/v1/persons/seal"
+_KEY_BYTES: Final = 32
+
+Tag = tuple[bytes, ...]
+
+
+class Seal:
+    """The tags of all spans of rows of the first pass, under a key that nothing but this object holds.
+
+    A tag is that of Poly1305 (RFC 8439), under keys for this span alone, and is shown to nobody: other rows have the same one
+    with a probability below 2**-70.
+    """
+
+    def __init__(self) -> None:
+        self.tags: list[Tag] | None = None
+        self._keys = Keystreams(os.urandom(_KEY_BYTES), _LABEL)
+
+    def sealing(self, span: int, n: int) -> list[Poly1305]:
+        """Authenticators for n sequences of numbers of a span of rows."""
+        keys = self._keys.of(span.to_bytes(8, "big"), n * _KEY_BYTES)
+        return [Poly1305(keys[at : at + _KEY_BYTES]) for at in range(0, len(keys), _KEY_BYTES)]
+
+
+class SealedPass:
+    """The tags of the rows of a pass so far; n_rows : how many these are."""
+
+    def __init__(self, seal: Seal) -> None:
+        self.n_rows = 0
+        self._seal = seal
+        self._open: list[Poly1305] = []
+        self._tags: list[Tag] = []
+
+    def add(self, X: GridArray, ids: Ids) -> None:
+        """Add rows, grid points (n, n_features), and whose they are."""
+        start = 0
+        while start < len(X):
+            n = min(SPAN - self.n_rows % SPAN, len(X) - start)
+            points = X[start : start + n]
+            numbers = [*(points.T if is_by_feature(X) else [points]), *ids.cut(start, start + n).cells()]
+            self._open = self._open or self._seal.sealing(len(self._tags), len(numbers))
+            for sealing, cells in zip(self._open, numbers, strict=True):
+                sealing.update(np.ascontiguousarray(cells).reshape(-1).view(np.uint8).data)
+            start, self.n_rows = start + n, self.n_rows + n
+            if self.n_rows % SPAN == 0:
+                self._end_span()
+
+    def close(self) -> None:
+        """End the first pass, whose tags are kept."""
+        self._end_span()
+        self._seal.tags = self._tags
+
+    def is_unbroken(self) -> bool:
+        """End a later pass: whether its rows were those of the first."""
+        self._end_span()
+        return self._seal.tags == self._tags
+
+    def _end_span(self) -> None:
+        if self._open:
+            self._tags.append(tuple(sealing.finalize() for sealing in self._open))
+            self._open = []
 
 
 class SealedRows:

@@ -1,4 +1,8 @@
-"""Numbers that wait on disk, encrypted, in a file without a name, which the system removes with the process."""
+"""Numbers that wait on disk, encrypted, in a file without a name, which the system removes with the process.
+
+A `Spill` sorts rows of them into parts, of which one after the other is read again. `Collected` takes a number for each row of
+records, of shares for example, which is found in any order and read in that of the rows.
+"""
 
 import errno
 import os
@@ -15,7 +19,13 @@ from numpy.typing import NDArray
 from fastlloyd.errors import DataError
 
 Words = NDArray[np.uint64]
+Numbers = NDArray[np.uint16]
 
+N_PARTS = 256
+SPAN = 1 << 20  # rows whose numbers are collected at once, where there are at most N_PARTS times as many
+HELD_ROWS = 1 << 19  # before they are written: a part then has some kilobytes of each sheet
+_BITS = np.uint64(16)  # of a number, beside the row that it belongs to
+_NUMBER = np.uint64((1 << 16) - 1)
 _KEY_BYTES: Final = 32
 _BLOCK: Final = 64  # bytes of keystream that ChaCha20 numbers with 32 bits
 
@@ -72,6 +82,91 @@ class Scratch:
         stream = Cipher(algorithms.ChaCha20(self._key, nonce), mode=None).encryptor()
         stream.update(bytes(skipped))
         return stream.update(content.data)
+
+
+class Spill:
+    """Rows of `width` words, uint64 (n, width), in N_PARTS parts, each in the order in which they were added."""
+
+    def __init__(self, scratch: Scratch, width: int) -> None:
+        self._scratch, self._width = scratch, width
+        self._held: list[tuple[NDArray[np.uint8], Words]] = []
+        self._n_held = 0
+        self._sheets: list[tuple[Sheet, NDArray[np.intp]]] = []  # where each part of it begins and the last one ends
+        self._sizes = np.zeros(N_PARTS, dtype=np.int64)
+
+    def add(self, parts: NDArray[np.uint8], rows: Words) -> None:
+        """Add rows, each to the part of its number, uint8 (n,)."""
+        self._held.append((parts, rows))
+        self._n_held += len(rows)
+        if self._n_held >= HELD_ROWS:
+            self._write()
+
+    def size(self, part: int) -> int:
+        """How many rows a part has."""
+        self._write()
+        return int(self._sizes[part])
+
+    def rows(self, part: int) -> Iterator[Words]:
+        """The rows of a part in pieces of at most HELD_ROWS, as often as asked; nothing is added afterwards."""
+        self._write()
+        row_bytes = self._width * np.dtype(np.uint64).itemsize
+        for sheet, bounds in self._sheets:
+            for start in range(bounds[part], bounds[part + 1], HELD_ROWS):
+                n = min(HELD_ROWS, bounds[part + 1] - start)
+                content = self._scratch.read(sheet, start * row_bytes, n * row_bytes)
+                yield content.view(np.uint64).reshape(n, self._width)
+
+    def _write(self) -> None:
+        if not self._n_held:
+            return
+        parts = np.concatenate([parts for parts, _ in self._held])
+        rows = np.concatenate([rows for _, rows in self._held])
+        self._held, self._n_held = [], 0
+        sizes = np.bincount(parts, minlength=N_PARTS)
+        sheet = self._scratch.write(rows[np.argsort(parts, kind="stable")])
+        self._sheets.append((sheet, np.append(0, np.cumsum(sizes))))
+        self._sizes += sizes
+
+
+class NumbersOnDisk:
+    """The numbers of rows 0, 1, ...; those of each span of rows are a sheet."""
+
+    def __init__(self, scratch: Scratch, sheets: list[Sheet], span: int) -> None:
+        self._scratch, self._sheets, self._span = scratch, sheets, span
+
+    def of(self, first: int, n: int) -> Numbers:
+        """Those of n rows from row `first` on, uint16 (n,)."""
+        parts, stop = [np.empty(0, dtype=np.uint8)], first + n
+        while first < stop:
+            at, within = divmod(first, self._span)
+            n = min(stop - first, self._span - within)
+            parts.append(self._scratch.read(self._sheets[at], 2 * within, 2 * n))
+            first += n
+        return np.concatenate(parts).view(np.uint16)
+
+
+class Collected:
+    """Numbers of rows as they are found; what is added to a row adds up, from 0."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._n_rows, self._span = n_rows, max(SPAN, -(-n_rows // N_PARTS))
+        self._found = Spill(Scratch(), 1)
+
+    def add(self, rows: NDArray[np.uint64], numbers: Numbers) -> None:
+        """Add numbers to rows, uint64 (n,)."""
+        parts = (rows // np.uint64(self._span)).astype(np.uint8)
+        self._found.add(parts, (rows << _BITS | numbers)[:, np.newaxis])
+
+    def on_disk(self) -> NumbersOnDisk:
+        """All of them."""
+        scratch, sheets = Scratch(), list[Sheet]()
+        for part, first in enumerate(range(0, self._n_rows, self._span)):
+            numbers = np.zeros(min(self._span, self._n_rows - first), dtype=np.uint16)
+            for words in self._found.rows(part):
+                rows = (words[:, 0] >> _BITS) - np.uint64(first)
+                np.add.at(numbers, rows, (words[:, 0] & _NUMBER).astype(np.uint16))
+            sheets.append(scratch.write(numbers))
+        return NumbersOnDisk(scratch, sheets, self._span)
 
 
 @contextmanager

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import GridArray
-from fastlloyd.mechanisms.passes.numbers import Collected, NumbersOnDisk
-from fastlloyd.mechanisms.passes.scratch import Scratch, Words
-from fastlloyd.mechanisms.passes.spill import N_PARTS, Spill
+from fastlloyd.mechanisms.passes.scratch import N_PARTS, Collected, NumbersOnDisk, Scratch, Spill, Words
 from fastlloyd.mechanisms.spread import numbered_hashes, person_hashes, ranks, row_hashes, spread
 from fastlloyd.records.ids import Ids
 

@@ -11,10 +11,10 @@ from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.parallel import NUMPY_STEPS, sum_over_spans
 from fastlloyd.mechanisms.queries.clipping import centred, check_units, clip, clipped_lengths
 from fastlloyd.mechanisms.queries.inequalities import Inequality, Term, parts_of_records
-from fastlloyd.mechanisms.queries.parameters import Parameter
+from fastlloyd.mechanisms.queries.parameters import Parameter, symmetric
 from fastlloyd.mechanisms.queries.query import Question
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
-from fastlloyd.mechanisms.queries.spaces import centre_and_radius
+from fastlloyd.mechanisms.queries.spaces import radius
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,8 @@ class _Centred(Question):
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """`centre` and `radius`."""
-        return centre_and_radius(self.domain.half_widths)
+        limits = self.domain.half_widths
+        return symmetric("centre", limits.shape, limits), radius(limits)
 
     def answer(self, X: GridArray, *, centre: IntArray, radius: int) -> IntArray:
         """See `Question.answer`."""

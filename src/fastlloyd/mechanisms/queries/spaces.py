@@ -7,6 +7,7 @@ units of 2**-20. The products of integers are exact in float64, so every machine
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,17 +25,13 @@ DIRECTION_BITS = 20
 class Features:
     """All features: a record is its own point."""
 
+    parameters: ClassVar[tuple[Parameter, ...]] = ()  # nothing must be known to find a record's point
     domain: Domain
 
     @property
     def limits(self) -> IntArray:
         """B of each feature: what coordinates of points, and of centroids among them, are at most."""
         return self.domain.half_widths
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """What must be known to find a record's point: nothing."""
-        return ()
 
     def place(self, X: GridArray) -> GridArray:
         """The points of grid points X (n, n_features): X."""
@@ -102,8 +99,3 @@ def squared_diameter(limits: IntArray) -> int:
 def radius(limits: IntArray) -> Parameter:
     """A radius among such points: 1 to the least integer that no distance exceeds."""
     return Parameter(name="radius", shape=(), least=1, most=math.isqrt(squared_diameter(limits) - 1) + 1)
-
-
-def centre_and_radius(limits: IntArray) -> tuple[Parameter, Parameter]:
-    """`centre` within the limits, and `radius`."""
-    return symmetric("centre", limits.shape, limits), radius(limits)

@@ -105,12 +105,7 @@ class GrpcServer:
         self._moved = asyncio.Event()  # somebody has come or gone
         self._outcome: asyncio.Future[ServerResult] = asyncio.get_running_loop().create_future()
         self._turns = Turns(
-            self._party,
-            frame=self._frame,
-            post=self._post,
-            finish=self._finish,
-            fail=self._fail,
-            rest=self._party.draw_ahead,
+            self._party, frame=self._frame, post=self._post, finish=self._finish, fail=self._fail, rest=self._party.draw_ahead
         )
         self._grpc = grpc.aio.server(options=self._options)
         stream = grpc.stream_stream_rpc_method_handler(self._serve_stream)
