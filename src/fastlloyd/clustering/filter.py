@@ -18,9 +18,6 @@ from fastlloyd.base.arrays import IntArray
 Labels = NDArray[np.int32]
 
 MOST_FEATURES = 1 << 15  # for the proof
-LEAST_FEATURES, MOST_IN_PLACE, MOST_CLUSTERS = 9, 32, 8  # up to here a loop of our own is faster than a matrix product
-IN_PLACE_ROWS = 512  # its records: with their scores they stay in the cache
-IN_PLACE_CELLS = 1 << 17  # of records that are labelled at once: they are still in the cache when they are added up
 PRODUCT_STEPS = 900_000  # of a matrix product: OpenBLAS multiplies in place up to a million, and copies what is larger
 PART_CELLS = 1 << 13  # of the records of a product
 TURNED_CLUSTERS = 128  # from here on, records that come one after the other are best copied feature by feature
@@ -32,7 +29,7 @@ class Nearest:
     """Centroids C (k, d), int64, that records are compared with; k is the label of a record beyond the squared radius.
 
     |x - c|^2 < 2**53 for all records x and centroids c. by_feature : how records will lie in memory.
-    block_rows : records that are multiplied at once, None for a good number, or for no product where a loop is faster.
+    block_rows : records worked on together, None for a good number.
     """
 
     def __init__(self, C: IntArray, squared_radius: float, *, by_feature: bool, block_rows: int | None = None) -> None:
@@ -48,7 +45,6 @@ class Nearest:
         self.e = relative_error(d)
         squares = np.einsum("ij,ij->i", self.C, self.C)
         self.most = 4.0 * self.e * float(squares.max())
-        self.is_in_place = by_feature and not block_rows and LEAST_FEATURES <= d <= MOST_IN_PLACE and k <= MOST_CLUSTERS
         self.constants = np.full(self.width, np.inf, dtype=np.float32)
         self.constants[:k] = squares * (1.0 - 2.0 * self.e)
         A = np.zeros((self.width, d), dtype=np.float32)
@@ -59,8 +55,6 @@ class Nearest:
     def is_certain(self) -> bool:
         """Whether the proof holds for so many features, and for matrix products of these shapes here."""
         d = self.C.shape[1]
-        if self.is_in_place:
-            return True
         return d <= MOST_FEATURES and _float32_is_whole(self.size, d, self.rows, self.by_feature or self.is_turned)
 
     def labels(self, Z: NDArray[np.int32], start: int, stop: int) -> Iterator[tuple[int, Labels, int]]:
@@ -68,25 +62,6 @@ class Nearest:
 
         Z : int32 (n, d), by feature (d, n), in C order. The next block overwrites the labels.
         """
-        return (self._in_place if self.is_in_place else self._by_products)(Z, start, stop)
-
-    def _in_place(self, Z: NDArray[np.int32], start: int, stop: int) -> Iterator[tuple[int, Labels, int]]:
-        """All in one compiled loop, some records after the others."""
-        from fastlloyd.clustering.compiled.filter import few_labels
-
-        k, d = self.C.shape
-        A, constants = np.zeros((k + k % 2, -(-d // 4) * 4), dtype=np.float32), np.full(k + k % 2, np.inf, dtype=np.float32)
-        A[:k, :d], constants[:k] = self.A.reshape(-1, d)[:k], self.constants[:k]
-        at_once = IN_PLACE_CELLS // d
-        labels = np.empty(min(at_once, stop - start), dtype=np.int32)
-        for place in range(start, stop, at_once):
-            m = min(at_once, stop - place)
-            yield place, labels[:m], few_labels(
-                Z, place, m, A, constants, self.C, self.squared_radius, self.e, self.most, IN_PLACE_ROWS, labels
-            )  # fmt: skip
-
-    def _by_products(self, Z: NDArray[np.int32], start: int, stop: int) -> Iterator[tuple[int, Labels, int]]:
-        """By matrix products."""
         from fastlloyd.clustering.compiled.filter import decide, load_features, load_rows, turn_rows
 
         rows, d = self.rows, self.C.shape[1]

@@ -169,7 +169,7 @@ def _near_statistics(X: GridArray, near: Nearest, limits: IntArray | None) -> In
                 sums.add(Z, place, labels)
         return sums.totals()
 
-    return sum_over_spans(of_span, X, len(near.C), blas=not near.is_in_place)
+    return sum_over_spans(of_span, X, len(near.C), blas=True)
 
 
 def _axes(centroids: IntArray) -> list[IntArray]:
@@ -254,7 +254,7 @@ def _near_labels(X: GridArray, near: Nearest, labels: Labels) -> None:
             for at, found, _ in near.labels(Z, first, last):
                 labels[place + at - first :][: len(found)] = found
 
-    over_spans(label, X, len(near.C), blas=not near.is_in_place)
+    over_spans(label, X, len(near.C), blas=True)
 
 
 def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
