@@ -87,7 +87,11 @@ def test_a_file_is_read_in_passes_and_by_persons_too(fastlloyd: Command, here: P
 
 
 def test_values_outside_the_outer_range_can_be_refused_and_outside_what_was_found_never(fastlloyd: Command) -> None:
-    refused(fastlloyd(*FIT, "--range", "-1000:60", "--outside", "refuse", "--no-out"), "the value lies outside the bounds")
+    too_narrow = ("--range", "-1000:60", "--outside", "refuse")
+    for command in ((*FIT, "--no-out"), (*FIT, "--no-out", "--engine", "local:1"), (*ESTIMATE, "--out", "bounds.toml")):
+        outcome = fastlloyd(*command, *too_narrow)
+        refused(outcome, "the value lies outside --range; correct it, state a wider range from public knowledge, or clip")
+        assert "bounds" not in outcome.err
     assert fastlloyd(*FIT, *RANGE, "--outside", "refuse", "--no-out").code == 0
 
 
