@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,6 +79,7 @@ def test_a_ledger_may_be_named_and_each_is_for_itself(fastlloyd: Command, here: 
         (("--new-dataset",), "--new-dataset is about the ledger"),
         (("--dataset", "a b"), "dataset is 'a b'"),
         (("--dataset", "a", "--rows-are", "a b"), "the name of the unit is 'a b'"),
+        (("--dataset", "a", "--rows-are", "patients"), "expected what one of them is called, such as patient"),
         (("--dataset", "a", "--algorithm", "lloyd"), "lloyd adds no noise; no limit and no ledger holds what it costs"),
     ],
 )
@@ -117,6 +119,23 @@ def test_show_explains_what_is_left_at_any_delta_and_for_so_many_runs(fastlloyd:
     assert fastlloyd(*FIT, *ON, "--delta", "1e-7", "--epsilon", str(left)).code == 0
     assert "no further run" not in fastlloyd("ledger", "show").out
     assert fastlloyd(*FIT, *ON, "--delta", "1e-7", "--epsilon", "0.1").code == 2
+
+
+def test_machines_are_told_what_is_left_for_so_many_runs_and_at_which_delta(fastlloyd: Command) -> None:
+    fastlloyd(*LIMIT, "--new")
+    fastlloyd(*FIT, *ON, "--delta", "1e-5")
+
+    def limit(*asked: str) -> dict[str, Any]:
+        (one,) = json.loads(fastlloyd("ledger", "show", "--json", *asked).out)["data_sets"]
+        found: dict[str, Any] = one["limit"]
+        return found
+
+    assert "left_for_each" not in limit()
+    each = limit("--runs", "10")["left_for_each"]
+    assert (each["runs"], each["delta"], each["epsilon"]) == (10, 1e-5, pytest.approx(0.7693, abs=1e-4))
+    later = limit("--delta", "1e-7")
+    assert later["left_for_each"] == {"runs": 1, "delta": 1e-7, "epsilon": later["left_for_one_run"]}
+    assert (later["delta"], later["left_for_one_run"] > limit()["left_for_one_run"]) == (1e-5, True)
 
 
 def test_the_budget_is_drawn(fastlloyd: Command, here: Path) -> None:
@@ -174,6 +193,7 @@ def test_a_run_that_protects_persons_by_a_column_is_held_by_a_limit_for_them(fas
     [
         (("--max-clients-per-person", "2"), "say how they are called with --unit NAME"),
         (("--unit", "two words"), "the name of the unit is 'two words'"),
+        (("--unit", "patients"), "the name of the unit is 'patients'; expected what one of them is called, such as patient"),
         (("--unit", "a", "--max-clients-per-person", "100000"), "expected 1 to 10000"),
         (("--neighboring-relation", "swap"), "neighboring_relation 'swap' is unknown"),
     ],

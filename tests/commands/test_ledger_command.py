@@ -128,6 +128,19 @@ def test_a_limit_for_persons_of_another_name_is_a_slip_unless_they_are_new(
     assert run([*limit, "--unit", "doctor", "--new-unit"]) == 0
 
 
+def test_a_limit_for_persons_whose_name_says_several_can_be_lifted_and_not_be_set(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Earlier versions took such names."""
+    with Store.open(store) as opened:
+        opened.append([UnitLimitSet(dataset="patients", epsilon=9.0, delta=1e-6, speaks_of=Neighbours(ADD, "patients"))])
+    limit = ["ledger", "limit", str(store), "--dataset", "patients", "--unit", "patients", "--delta", "1e-6", "--epsilon"]
+    assert run([*limit, "8"]) == 2
+    assert "expected what one of them is called, such as patient" in " ".join(capsys.readouterr().err.split())
+    assert run([*limit, "inf"]) == 0
+    assert "has no limit for one patients added or removed any more" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_limit_below_what_is_spent_is_taken_and_stops_further_runs(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["ledger", "limit", str(store), "--dataset", "patients", "--delta", "1e-6", "--epsilon"]
     assert run([*arguments, "0.5"]) == 0

@@ -131,9 +131,7 @@ class GridRecords:
             record = int(beyond.argmax())
             values, domain = np.asarray(block)[record], self.domain
             column = domain.features[int(np.argmax((values < domain.lower) | (values > domain.upper)))]
-            raise DataError(
-                f"{self._source}, {self._records.place(first + record)}, column {column!r}: {OUTSIDE_BOUNDS}"
-            )
+            raise DataError(f"{self._source}, {self._records.place(first + record)}, column {column!r}: {OUTSIDE_BOUNDS}")
         return grid, n
 
     def _checked(self, kept: GridArray) -> GridArray:
