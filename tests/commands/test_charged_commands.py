@@ -52,8 +52,7 @@ def test_fit_simulate_and_estimators_keep_to_one_limit_together(fastlloyd: Comma
     assert f"{said}is 3." in words(out)
     assert fastlloyd(*SIMULATE, *ON, "--delta", "1e-5", "--epsilon", "1.5").code == 0
     model = FastLloyd(3, epsilon=1.5, delta=1e-5, bounds=(0.0, 1.0), n_records=500, dataset="patients")
-    with pytest.warns():
-        model.fit(np.random.default_rng(1).random((60, 2)))
+    model.fit(np.random.default_rng(1).random((60, 2)))
     now = spent(ledger_of_its_own)
     assert 2 < now < 3
     for arguments in ((*FIT, *ON), (*SIMULATE, *ON)):
@@ -186,6 +185,14 @@ def test_a_run_that_protects_persons_by_a_column_is_held_by_a_limit_for_them(fas
     assert "for one patient added or removed; the limit is 3." in words(out)
     refused(fastlloyd(*given, "--epsilon", "2.99"), "for one patient added or removed, of which")
     refused(fastlloyd(*given[:-1], "household", "--rows-are", "patient"), "rows are said to be one 'patient' each")
+
+
+def test_what_has_no_bound_for_persons_is_said_to_have_none_for_them(fastlloyd: Command) -> None:
+    lifted = ("ledger", "limit", "--dataset", "patients", "--unit", "patient", "--epsilon", "inf", "--delta", "1e-5")
+    fastlloyd(*lifted, "--new")
+    code, out, _ = fastlloyd(*FIT, *ON)
+    assert code == 0
+    assert "what is spent has no bound for one patient added or removed; there is no limit." in words(out)
 
 
 @pytest.mark.parametrize(

@@ -133,9 +133,12 @@ def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None
     assert f"Data set '{DATASET}' has the limit epsilon 9 at delta 1e-06; the run fits." in out
     assert json.loads(here(site, site.join("a", "--dry-run", "--json"))[1])["limit"] == {"epsilon": 9.0, "delta": 1e-6}
     assert events(site, "a") == 1
+    assert here(site, [*limit, "20", "--neighboring-relation", "replace-one"])[0] == 0
+    code, out, err = site.run(site.join("a", "--dry-run"), FAST)
+    assert f"Data set '{DATASET}' has the limit epsilon 20 at delta 1e-06 for one record replaced; the run fits." in out
     assert here(site, [*limit, "0.1"])[0] == 0
     refused(site, site.join("a", "--dry-run"), "has the limit epsilon 0.1")
-    assert events(site, "a") == 2
+    assert events(site, "a") == 3
     assert not (site.folder / "result-a").exists()
     assert health_by_pem(site, "a") == health_by_pem(site, SERVER) == b"\x08\x01"  # SERVING
     assert site.end(server) == STOPPED

@@ -19,9 +19,17 @@ from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.ledger import account, accounts, run_cost
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
-from fastlloyd.federation.store import Role, Store, read
+from fastlloyd.federation.store import LogPosition, Role, Store, read
 from fastlloyd.federation.store.costs import Cost
-from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome, UnitLimitSet
+from fastlloyd.federation.store.events import (
+    ClientJoined,
+    Event,
+    ExchangeCharged,
+    LimitSet,
+    Outcome,
+    PeerSeen,
+    UnitLimitSet,
+)
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.reports import budget
 from federation import make_plan
@@ -229,6 +237,19 @@ def test_status_of_a_server_whose_clients_have_not_joined_says_why_there_is_no_r
     Store.create(path, role=Role.SERVER, identity=bytes(32)).close()
     assert run(["status", str(path)]) == 0
     assert "no run; a server notes one when the first client has joined" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_client_is_not_forgotten_while_a_run_is_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with new_store(tmp_path, Role.SERVER) as store:
+        store.append([PeerSeen(name="ab" * 32, position=LogPosition(3, bytes(32)))])
+        store.append([ClientJoined(run_id=run_id(1), client="c0")])
+        forget = ["ledger", "forget", str(store.path), "--client", "ab" * 32]
+    assert run(forget) == 2
+    assert f"run {run_id(1).hex()} is open in this store" in " ".join(capsys.readouterr().err.split())
+    with Store.open(store.path) as store:
+        assert list(store.history.peers) == ["ab" * 32]
+        store.append([store.history.runs[run_id(1)].end(Outcome.ABORTED)])
+    assert run(forget) == 0
 
 
 def test_an_empty_store_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from fastlloyd.cli.failures import run
 from fastlloyd.errors import BudgetError, DataError, StateError
 from fastlloyd.federation import holder
 from fastlloyd.federation.admission import DataSet
-from fastlloyd.federation.holder import HoldersLedger, place
+from fastlloyd.federation.holder import Charge, HoldersLedger, place
 from fastlloyd.federation.ledger import account
 from fastlloyd.federation.store import History, Role, Store, read
 from fastlloyd.federation.store.events import LimitSet
@@ -241,6 +241,29 @@ def test_a_process_killed_at_any_commit_or_any_draw_has_counted_all_that_it_drew
             assert killed(ledger, action) == number
             before.append(everything[:number])
             assert charged(ledger) == before
+
+
+@BY
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("number", range(N))
+def test_a_round_counts_whose_noise_was_being_drawn_when_the_run_was_interrupted(
+    fit: Callable[[], None], number: int, ledger: HoldersLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(draw: int) -> None:
+        if draw == number:
+            raise KeyboardInterrupt
+
+    at_every_draw(monkeypatch, interrupt)
+    with pytest.raises((KeyboardInterrupt, AssertionError)):  # a command ends with a code of its own
+        fit()
+    assert charged(ledger) == [tuple(range(1, number + 2))]
+
+
+def test_what_was_told_of_a_round_is_not_taken_back_by_an_earlier_one() -> None:
+    charge = Charge([])
+    for number in (0, 2, 1):
+        charge.drawing(number)
+    assert charge.n_drawn == 3
 
 
 NOTEBOOK = """
