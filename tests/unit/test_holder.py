@@ -266,6 +266,18 @@ def test_what_was_told_of_a_round_is_not_taken_back_by_an_earlier_one() -> None:
     assert charge.n_drawn == 3
 
 
+def test_where_nothing_can_be_handed_back_the_fault_is_said_that_ended_the_run(ledger: HoldersLedger) -> None:
+    def fail() -> None:
+        ledger.path.rename(ledger.path.with_name("elsewhere"))
+        raise DataError("the file is gone")
+
+    with ledger.opened() as store:
+        store.append([LimitSet(dataset="patients", epsilon=9.0, delta=0.0)])
+    run = ledger.charged(PATIENTS, pure_cost(Fraction(1)), by="fit", digest=bytes(32))
+    with pytest.raises(DataError, match="the file is gone"), run:
+        fail()
+
+
 NOTEBOOK = """
 import os, signal
 import numpy as np
@@ -460,6 +472,8 @@ def test_what_is_taken_from_the_data_is_in_no_ledger(ledger: HoldersLedger, fast
         "fit", "data.csv", "-k", "3", "--bounds", "0:100", "--n-records", "from-data", "--dataset", "a", "--no-out"
     )
     refused(outcome, "the ledger of data set 'a' cannot count that; pass public values")
+    taken = ("fit", "data.csv", "-k", "3", "--bounds", "from-data", "--n-records", "500", "--dataset", "a", "--no-out")
+    refused(fastlloyd(*taken), "bounds were taken from the data", "the ledger of data set 'a' cannot count that")
     assert charged(ledger) == []
 
 
