@@ -9,10 +9,12 @@ import pytest
 
 from command_line import FIT, SIMULATE, Command, refused
 from fastlloyd import FastLloyd
+from fastlloyd.base.precision import rounded_up
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.ledger import account
 from fastlloyd.federation.store import read
 from fastlloyd.federation.store.head_file import head_path
+from fastlloyd.reports import budget
 
 NOBODY = "Nobody adds this up with other runs: no data set is named (--dataset NAME)."
 BRIEF = ("--no-out", "--algorithm", "fastlloyd", "--iterations", "2", "--public-seed", "8")
@@ -60,6 +62,28 @@ def test_fit_simulate_and_estimators_keep_to_one_limit_together(fastlloyd: Comma
     with pytest.raises(BudgetError, match="has the limit epsilon 3"):
         model.set_params(epsilon=2.0).fit(np.zeros((60, 2)))
     assert spent(ledger_of_its_own) == now
+
+
+def test_nothing_that_is_charged_is_said_to_be_less_than_it_is(
+    fastlloyd: Command, ledger_of_its_own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs after which the nearest number of four digits would be."""
+    fastlloyd("ledger", "limit", "--dataset", "patients", "--epsilon", "9.2345644", "--delta", "1.2345644e-6", "--new")
+    n_hidden = 0
+    for _ in range(4):
+        fitted = words(fastlloyd(*FIT, *ON).out)
+        epsilon = spent(ledger_of_its_own)
+        said = rounded_up(epsilon)
+        n_hidden += float(f"{epsilon:.4g}") < epsilon <= float(said)
+        of_limit = f"epsilon {said} is spent at delta 1.23457e-06, for one record added or removed; the limit is 9.23457."
+        assert of_limit in fitted
+        told = f"has the limit epsilon 9.23457 at delta 1.23457e-06, of which {said} is spent or reserved; this run needs"
+        refused(fastlloyd(*FIT, *ON, "--epsilon", "20"), told)
+    assert n_hidden
+    titles = list[str]()
+    monkeypatch.setattr(budget, "draw", lambda title, *_: titles.append(title) or b"\x89PNG")
+    assert fastlloyd("ledger", "show", "--figure", "budget.png").code == 0
+    assert titles == ["patients, at delta 1.23457e-06"]
 
 
 def test_a_ledger_may_be_named_and_each_is_for_itself(fastlloyd: Command, here: Path, ledger_of_its_own: Path) -> None:

@@ -67,7 +67,8 @@ def test_show_lists_runs_spending_limit_and_what_is_left(store: Path, capsys: py
     assert run(["ledger", "show", str(store)]) == 0
     shown = capsys.readouterr().out
     assert "3 (1 open)" in shown
-    assert "patients: spent is counted for one record added or removed; if one is replaced, it is " in shown
+    other = rounded_up(account(read(store)[0].history, "patients").otherwise.epsilon(DELTA))
+    assert f"patients: spent is counted for one record added or removed; if one is replaced, it is {other}." in shown
     assert "no limit was set before the first run, so the sum holds only if results did not decide how many runs" in shown
     one = account(read(store)[0].history, "patients")
     m = make_plan().mechanism
@@ -324,6 +325,21 @@ def test_a_limit_from_before_the_first_run_is_said_to_hold_until_it_is_raised(
     said = json.loads(shown(path, capsys, "--json"))["data_sets"][0]
     assert said["holds_whatever_runs_were_chosen_by"] is None
     assert said["holds_if_runs_were_not_chosen_from_results"] == "its limit was raised or lifted after a run"
+
+
+def test_no_sentence_on_limits_shows_one_smaller_than_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new_store(tmp_path).close()
+    path = tmp_path / "clinic-a.store"
+    limit = ["ledger", "limit", str(path), "--dataset", "patients", "--epsilon"]
+    assert run([*limit, "9.2345644", "--delta", "1.2345644e-3", "--new"]) == 0
+    with Store.open(path) as store:
+        join_one(store, make_plan())
+    assert run([*limit, "8.2345644", "--delta", "1.1345644e-3"]) == 0
+    text = shown(path, capsys)
+    assert "all runs together stay within epsilon 9.23457 at delta 0.00123457, however" in text
+    assert "; now it is epsilon 8.23457 at delta 0.00113457." in text
+    assert run([*limit, "inf", "--delta", "1.1345644e-3"]) == 0
+    assert "At delta 0.00113457, " in capsys.readouterr().out
 
 
 def test_laplace_noise_that_is_left_is_said_beside_gaussian_noise_that_is_not(

@@ -94,6 +94,9 @@ def test_the_readers_own_ledger_says_what_was_spent_before(capsys: pytest.Captur
     text = said(capsys, "plan", "explain", "next.toml", *mine)
     assert "at delta 1.23457e-06, for one record" in text
     assert "That is above the limit, epsilon 1.40001: " in text
+    with Store.open(Path(path)) as store:
+        store.append([LimitSet(dataset="others", epsilon=3.0000004, delta=1.2345644e-6)])
+    assert "The limit is epsilon 3.00001." in said(capsys, "plan", "explain", "next.toml", *mine[:-1], "others")
 
 
 def test_a_data_set_that_is_misspelt_is_said_to_be_unknown_and_has_no_run_that_counts_on_another(

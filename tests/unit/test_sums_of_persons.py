@@ -228,10 +228,11 @@ def test_several_limits_stand_and_a_run_must_fit_all() -> None:
 
 def test_after_a_run_for_records_no_limit_for_persons_holds_any() -> None:
     asked = patient(REPLACE, max_clients=3)
-    now = of_costs(RECORDS, limits=(limit(asked, 100.0),))
+    fine = msgspec.structs.replace(limit(asked, 100.0), delta=1.2345644e-6)
+    now = of_costs(RECORDS, limits=(fine,))
     lifting = (
         "lift it with fastlloyd ledger limit --dataset patients --unit patient --max-clients-per-person 3 "
-        "--neighboring-relation replace_one --epsilon inf --delta 1e-06"
+        "--neighboring-relation replace_one --epsilon inf --delta 1.23457e-06"
     )
     with pytest.raises(BudgetError, match=f"a run before did not protect every patient as a whole: .* {lifting}$"):
         check(now, "patients", PATIENTS)
