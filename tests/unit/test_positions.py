@@ -130,10 +130,11 @@ def test_a_server_asks_for_what_it_saw_and_for_what_the_plan_says(store: Store) 
     plan = renew(PLAN, run_id=NEXT, positions=[Positions(clients=(known("c0", 40),))])
     store.append([PeerSigned(name=KEYS["c0"], client="c0", position=signed("c0", 10))])
     party = server(store, plan)
-    for young, newest_seen in ((20, 40), (45, 50)):
-        party.attach("c0", signed("c0", newest_seen))
-        with pytest.raises(RemoteProtocolError, match=f"it holds {young} events, and {newest_seen} were seen"):
-            party.attach("c0", signed("c0", young))
+    with pytest.raises(RemoteProtocolError, match="it holds 20 events, and 40 were seen"):
+        party.attach("c0", signed("c0", 20))
+    party.attach("c0", signed("c0", 50))
+    with pytest.raises(RemoteProtocolError, match="it holds 45 events, and 50 were seen"):
+        party.attach("c0", signed("c0", 45))
 
 
 def test_two_positions_of_one_length_are_two_copies_of_a_store() -> None:
