@@ -64,6 +64,11 @@ def test_fit_simulate_and_estimators_keep_to_one_limit_together(fastlloyd: Comma
     assert spent(ledger_of_its_own) == now
 
 
+def test_a_command_tells_once_of_the_ledger_that_it_made(fastlloyd: Command, ledger_of_its_own: Path) -> None:
+    made = f"Note: made {ledger_of_its_own}, a new ledger, in which nothing is spent and nothing is limited.\n"
+    assert [fastlloyd(*command, *ON).err for command in (FIT, FIT, SIMULATE)] == [made, "", ""]
+
+
 def test_nothing_that_is_charged_is_said_to_be_less_than_it_is(
     fastlloyd: Command, ledger_of_its_own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

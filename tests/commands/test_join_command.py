@@ -85,6 +85,7 @@ def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Si
     assert here(site, [*limit, "inf"])[0] == 0
     client = site.start("a", site.join("a"))
     site.wait_for(lambda: "nobody listens" in site.said("a"))
+    assert site.said("a").count("a new ledger, in which nothing is spent and nothing is limited.") == 1
     refused(site, site.join("a", "--out", "other"), "in use by another process")
     assert site.end(client) == STOPPED
     refused(site, site.join("a", "--dataset", DATASET[:-1]), f"did you mean '{DATASET}'")

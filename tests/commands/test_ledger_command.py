@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from fastlloyd.base.precision import rounded_up
+from fastlloyd.cli.accounts import down
 from fastlloyd.cli.failures import run
 from fastlloyd.dp.gdp import gdp_epsilon
 from fastlloyd.dp.neighboring import Neighbours
@@ -438,6 +439,11 @@ def test_a_limit_on_what_has_no_bound_says_so(pure: Path, capsys: pytest.Capture
 def test_a_delta_that_is_none_is_refused(store: Path, delta: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ledger", "show", str(store), "--delta", delta]) == 2
     assert "expected 0 or more and below 1" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(("left", "said"), [(2.75678, "2.756"), (0.76999, "0.7699"), (0.1, "0.1"), (12345.6, "1.234e+04")])
+def test_what_is_left_is_never_shown_larger_than_it_is(left: float, said: str) -> None:
+    assert down(left) == said
 
 
 def test_a_delta_just_below_1_is_not_shown_as_1(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -203,6 +203,17 @@ def test_a_ledger_that_another_process_is_just_making_is_no_ledger_that_is_gone(
     assert ledger.is_there()
 
 
+def test_a_ledger_that_another_process_made_first_is_opened_and_nobody_is_told(
+    ledger: HoldersLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited(ledger)
+    monkeypatch.setattr(HoldersLedger, "is_there", lambda _: False)
+    said = list[str]()
+    with HoldersLedger(ledger.path, said.append).opened() as store:
+        assert store.position.length == 1
+    assert said == []
+
+
 def test_limits_count_what_only_the_store_of_the_client_knows(ledger: HoldersLedger, tmp_path: Path) -> None:
     mine = reserved(RUN).cost
     room_for_one(ledger, mine)
