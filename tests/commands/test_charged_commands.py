@@ -73,7 +73,8 @@ def test_nothing_that_is_charged_is_said_to_be_less_than_it_is(
     fastlloyd: Command, ledger_of_its_own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runs after which the nearest number of four digits would be."""
-    fastlloyd("ledger", "limit", "--dataset", "patients", "--epsilon", "9.2345644", "--delta", "1.2345644e-6", "--new")
+    limit = ("ledger", "limit", "--dataset", "patients", "--epsilon", "9.2345644", "--delta", "1.2345644e-6")
+    fastlloyd(*limit, "--new")
     n_hidden = 0
     for _ in range(4):
         fitted = words(fastlloyd(*FIT, *ON).out)
@@ -82,6 +83,7 @@ def test_nothing_that_is_charged_is_said_to_be_less_than_it_is(
         n_hidden += float(f"{epsilon:.4g}") < epsilon <= float(said)
         of_limit = f"epsilon {said} is spent at delta 1.23457e-06, for one record added or removed; the limit is 9.23457."
         assert of_limit in fitted
+        assert fastlloyd(*limit).out.endswith(f"; {said} is spent.\n")
         told = f"has the limit epsilon 9.23457 at delta 1.23457e-06, of which {said} is spent or reserved; this run needs"
         refused(fastlloyd(*FIT, *ON, "--epsilon", "20"), told)
     assert n_hidden

@@ -5,14 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from fastlloyd.base.precision import rounded_up
 from fastlloyd.cli.failures import run
 from fastlloyd.federation.admission import DataSet, reserve
 from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.holder import VARIABLE, HoldersLedger
+from fastlloyd.federation.ledger import plan_cost, whole
 from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.events import LimitSet
-from stores import OWNER, new_store
+from stores import ADDED, OWNER, new_store, reserved_as, run_id
 
 NEW = ["plan", "new", "--simulation", "--features", "age,dose", "--bounds", "age=0:100,dose=0:5", "-k", "2", "--delta", "1e-6"]
 TWO = ["--client", "clinic-a:500", "--client", "clinic-b:500"]
@@ -97,6 +100,23 @@ def test_the_readers_own_ledger_says_what_was_spent_before(capsys: pytest.Captur
     with Store.open(Path(path)) as store:
         store.append([LimitSet(dataset="others", epsilon=3.0000004, delta=1.2345644e-6)])
     assert "The limit is epsilon 3.00001." in said(capsys, "plan", "explain", "next.toml", *mine[:-1], "others")
+
+
+def test_what_was_spent_is_not_said_to_be_less_than_it_is(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    """At deltas at which the nearest number of four digits would be."""
+    assert run([*NEW, *TWO]) == 0
+    plan, n_hidden = Plan.from_toml((here / "plan.toml").read_text()), [0, 0]
+    with new_store(here) as store:
+        store.append([reserved_as(plan_cost(plan), run_id(1))])
+        for delta in (1e-6, 2e-6, 3e-6, 5e-6, 7e-6):
+            store.append([LimitSet(dataset="patients", epsilon=9.0, delta=delta)])
+            epsilons = [Spending.of([whole(plan_cost(plan))] * n, ADDED).epsilon(delta) for n in (1, 2)]
+            spent, together = map(rounded_up, epsilons)
+            text = said(capsys, "plan", "explain", "plan.toml", "--store", str(store.path), "--dataset", "patients")
+            assert f"spent epsilon {spent} at delta {delta:g}, for one record added or removed. With the run of this" in text
+            assert f"With the run of this plan it is epsilon {together}. " in text
+            n_hidden = [n + (float(f"{epsilon:.4g}") < epsilon) for n, epsilon in zip(n_hidden, epsilons, strict=True)]
+    assert all(n_hidden)
 
 
 def test_a_data_set_that_is_misspelt_is_said_to_be_unknown_and_has_no_run_that_counts_on_another(

@@ -1,6 +1,5 @@
 """Estimators with `bounds="private"`: both stages in one budget, and what is refused before anything is spent."""
 
-import math
 import warnings
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,7 +16,7 @@ from fastlloyd.errors import BudgetError, DataError, NoisyResultWarning, PlanErr
 from fastlloyd.estimators import base
 from fastlloyd.federation.holder import HoldersLedger
 from fastlloyd.federation.ledger import account
-from fastlloyd.federation.store.events import LimitSet
+from fastlloyd.federation.store.events import LimitSet, UnitLimitSet
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.two_stages import TwoStages
 from fastlloyd.testing import SeededNoise
@@ -64,9 +63,15 @@ def test_a_limit_holds_both_stages_or_neither_begins(ledger_of_its_own: Path) ->
         runs = ledger.history().runs.values()
         assert [run.uncharged for run in runs] == [()] * n_runs
     assert 2.999 < account(ledger.history(), "patients").epsilon <= 3
-    with fastlloyd.dataset("others", rows_are="patient", new=True):  # both stages, for those of whom each row is one
+
+
+def test_a_limit_for_those_of_whom_each_row_is_one_holds_both_stages(ledger_of_its_own: Path) -> None:
+    ledger, patients = HoldersLedger(ledger_of_its_own), Neighbours(ADD, "patient")
+    with ledger.opened() as store:
+        store.append([UnitLimitSet(dataset="patients", epsilon=3.01, delta=1 / 400_000, speaks_of=patients)])
+    with fastlloyd.dataset("patients", rows_are="patient"):
         MomentLloyd(3, **PRIVATE).fit(X)
-    assert math.isfinite(account(ledger.history(), "others", speaks_of=Neighbours(ADD, "patient")).epsilon)
+    assert 2.999 < account(ledger.history(), "patients", speaks_of=patients).epsilon <= 3
 
 
 def test_a_data_frame_has_a_range_for_each_column_and_persons_are_counted_once() -> None:
