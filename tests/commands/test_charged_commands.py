@@ -203,6 +203,10 @@ def test_limits_for_persons_are_set_shown_and_kept(fastlloyd: Command) -> None:
         ("patient", "replace_one"),
     ]
     assert fastlloyd("ledger", "verify").out.split(" is sound: a ledger, 4 events")[0].endswith("ledger.store")
+    simulated = fastlloyd(*SIMULATE, *ON, "--rows-are", "patient", "--epsilon", "0.5")
+    assert "for one patient replaced; the limit is 3." in words(simulated.out)
+    at_three = json.loads(fastlloyd(*LIMIT, "--unit", "patient", "--max-clients-per-person", "3", "--json").out)
+    assert (at_three["unit"], at_three["max_clients_per_person"]) == ("patient", 3)
 
 
 def test_a_run_that_protects_persons_by_a_column_is_held_by_a_limit_for_them(fastlloyd: Command, here: Path) -> None:

@@ -111,6 +111,13 @@ def test_a_limit_of_the_ledger_counts_what_fit_and_other_clients_spent(site: Sit
     refused(site, site.join("a", "--dataset", DATASET[:-1]), f"did you mean '{DATASET}'")
 
 
+def test_a_limit_of_the_ledger_for_patients_holds_a_client_whose_every_record_is_one(site: Site) -> None:
+    limit = ["ledger", "limit", "--dataset", DATASET, "--delta", "1e-6", "--epsilon", "9", "--new", "--unit", "patient"]
+    assert here(site, limit)[0] == 0
+    refused(site, site.join("a", "--dry-run"), "this run does not protect every patient as a whole")
+    refused(site, site.join("a", "--dry-run", "--rows-are", "patient"), "are as they must be, but nobody listens at")
+
+
 def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None:
     refused(site, site.join("a", "--dry-run", without=["--out"]), "are as they must be, but nobody listens at")
     server = site.start(SERVER, site.serve(), FAST)
