@@ -76,7 +76,7 @@ def _processor() -> str:
 
 
 def fastlloyd_fit(X: Array, C: Array) -> Work:
-    """Everything: checks, grid, T iterations with noise, statement, labels. It puts its own initial centroids into C."""
+    """Everything: checks, grid, T iterations with noise, labels. It puts its own initial centroids into C."""
     from fastlloyd import FastLloyd
 
     model = FastLloyd(len(C), epsilon=1.0, bounds=(-1.0, 1.0), n_records=len(X), n_iter=T, random_state=0)

@@ -32,7 +32,6 @@ from fastlloyd.federation.secagg.masks import GroupMasks, MaskContext, _Pair
 from fastlloyd.mechanisms import loss
 from fastlloyd.mechanisms.lloyd import design, mechanism
 from fastlloyd.mechanisms.lloyd.mechanism import LloydRound
-from fastlloyd.mechanisms.queries.query import Question
 from fastlloyd.mechanisms.queries.relative import Moments
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 from fastlloyd.mechanisms.rounds import LossRound
@@ -84,23 +83,22 @@ class Mutant:
 
 def scales_of_one_round() -> AbstractContextManager[object]:
     """Plan each round as if it were the only one: the factor sqrt T is missing."""
-    genuine = design._round
+    genuine = design._scales
 
-    def mutated(settings: Any, question: Question, squared_radius: int | None, _n_rounds: int, budget: Fraction) -> LloydRound:
-        return genuine(settings, question, squared_radius, 1, budget)
+    def mutated(algorithm: Any, d: int, sensitivities: Any, _n_rounds: int, *more: Any) -> Any:
+        return genuine(algorithm, d, sensitivities, 1, *more)
 
-    return patch.object(design, "_round", mutated)
+    return patch.object(design, "_scales", mutated)
 
 
 def half_the_scales() -> AbstractContextManager[object]:
     """Plan half the noise."""
-    genuine = design._round
+    genuine = design._scales
 
-    def mutated(*settings: Any) -> LloydRound:
-        round = genuine(*settings)
-        return replace(round, sum_scale=round.sum_scale / 2, count_scale=round.count_scale / 2)
+    def mutated(*settings: Any) -> Any:
+        return {sensitivity: (sums / 2, counts / 2) for sensitivity, (sums, counts) in genuine(*settings).items()}
 
-    return patch.object(design, "_round", mutated)
+    return patch.object(design, "_scales", mutated)
 
 
 def half_the_draw() -> AbstractContextManager[object]:

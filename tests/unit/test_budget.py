@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from designs import design_mechanism
-from fastlloyd.base.precision import exact, fifty_digits
+from fastlloyd.base.precision import exact, fifty_decimals
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling, squared_radius
 from fastlloyd.dp.gdp import gdp_mu
@@ -32,8 +32,8 @@ def cube(d: int, q: int = 16) -> Domain:
 
 
 def count_share(algorithm: Algorithm, d: int) -> float:
-    with fifty_digits() as mp:
-        return float(design.count_share(mp, algorithm, d))
+    with fifty_decimals() as digits:
+        return float(design.count_share(digits, algorithm, d))
 
 
 # Splits between sums and counts
@@ -224,14 +224,15 @@ def test_w23_iterations_delta_and_noise_are_functions_of_public_settings() -> No
 
 @given(st.fractions(min_value=0, max_value=10**30))
 def test_a_scale_is_rounded_up_and_not_in_floats(value: Fraction) -> None:
-    with fifty_digits() as mp:
-        scale = scale_up(mp, exact(mp, value))
+    with fifty_decimals() as digits:
+        scale = scale_up(digits, exact(digits, value))
     units = value * SCALE_UNITS
     assert scale * SCALE_UNITS in {max(1, math.ceil(units)), max(1, math.ceil(units * (1 + Fraction(1, 10**39))))}
     assert scale >= value
 
 
 def test_rounding_up_sees_what_a_float_would_lose() -> None:
-    with fifty_digits() as mp:
-        assert scale_up(mp, mp.mpf(2**60 + 100) / SCALE_UNITS) * SCALE_UNITS == 2**60 + 101  # with a margin of 1e-40 of itself
-        assert scale_up(mp, (5 + exact(mp, Fraction(1, 10**30))) / SCALE_UNITS) * SCALE_UNITS == 6
+    with fifty_decimals() as digits:
+        # with a margin of 1e-40 of itself
+        assert scale_up(digits, digits.mpf(2**60 + 100) / SCALE_UNITS) * SCALE_UNITS == 2**60 + 101
+        assert scale_up(digits, (5 + exact(digits, Fraction(1, 10**30))) / SCALE_UNITS) * SCALE_UNITS == 6

@@ -13,7 +13,7 @@ import pytest
 
 from fastlloyd import ClippedRecordsWarning, FastLloyd, MomentLloyd, NoisyResultWarning, PrivacyLeakWarning
 from fastlloyd.clustering import kernels
-from fastlloyd.estimators import base, stages
+from fastlloyd.estimators import base
 from fastlloyd.mechanisms import central, uncertainty
 
 BEFORE = pd.DataFrame(np.random.default_rng(0).random((50, 2)), columns=["age", "dose"])
@@ -105,7 +105,6 @@ class BrokenError(Exception):
         (base, "design"),
         (central, "cluster"),
         (kernels, "assign"),
-        (stages, "mechanism_statement"),
         (uncertainty, "assess"),
         (uncertainty, "typical_error"),
         (uncertainty, "cautions"),

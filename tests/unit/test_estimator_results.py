@@ -77,7 +77,8 @@ def test_it_has_all_that_a_fit_with_its_parameters_has_but_the_labels(
     epsilon = ("--epsilon", "10") if kind is not Lloyd else ()
     model = kind.from_result(_left_by("--algorithm", kind.__name__, *epsilon, *loss))
     fitted = clone(model).fit(records)
-    assert set(vars(fitted)) - set(vars(model)) == {"labels_"}
+    assert fitted.privacy_spent_.keys() - {"taken_from_the_data", "data_set"} <= model.privacy_spent_.keys()
+    assert set(vars(fitted)) - set(vars(model)) == {"labels_", "_spent"}  # the latter is what a statement is worked out from
     assert set(vars(model)) <= set(vars(fitted))
     for name, value in vars(fitted).items():
         if isinstance(value, np.ndarray | float | int) and name != "labels_":

@@ -16,6 +16,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_html_repr
 
 from fastlloyd import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
+from fastlloyd.estimators import stages
+from fastlloyd.reports.statement import mechanism_statement
 
 joblib: Any = pytest.importorskip("joblib")  # comes with scikit-learn, without types
 
@@ -127,3 +129,57 @@ def test_the_picture_in_a_notebook_shows_settings_and_no_labels(kind: type[FastL
             assert "n_records" in drawn
             assert "labels_" not in drawn
             assert "(150,)" not in drawn
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The mechanisms whose statements were worked out."""
+    made, genuine = list[Any](), mechanism_statement
+
+    def noted(m: Any) -> dict[str, Any]:
+        made.append(m)
+        return genuine(m)
+
+    monkeypatch.setattr(stages, "mechanism_statement", noted)
+    return made
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_the_statement_is_worked_out_once_and_only_for_who_asks(kind: type[FastLloyd], statements: list[Any]) -> None:
+    model = kind(3, **PUBLIC)
+    assert not hasattr(model, "privacy_spent_")
+    model.fit(X).predict(X)
+    assert not statements
+    assert model.privacy_spent_ is model.privacy_spent_
+    assert statements == [model.mechanism_]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_statement_is_that_of_the_last_fit_and_of_the_version_that_fitted(
+    way: str, statements: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = FastLloyd(3, **PUBLIC).fit(X)
+    assert model.privacy_spent_["epsilon"] == 1
+    model.set_params(epsilon=0.5).fit(X)
+    monkeypatch.setattr("fastlloyd.reports.statement.__version__", "0.0.1")
+    again = WAYS[way](model)
+    monkeypatch.undo()
+    assert (again.privacy_spent_["epsilon"], again.privacy_spent_["fastlloyd_version"]) == (0.5, "0.0.1")
+    assert again.privacy_spent_["mechanism_digest"] == model.mechanism_.digest.hex() == statements[1].digest.hex()
+    assert again.fit(X).privacy_spent_["fastlloyd_version"] != "0.0.1"
+
+
+def test_a_statement_that_is_interrupted_can_be_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = FastLloyd(3, **PUBLIC).fit(X)
+    before = dict(vars(model))
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stages, "mechanism_statement", interrupted)
+        for ask in (lambda: model.privacy_spent_, lambda: pickle.dumps(model)):
+            with pytest.raises(KeyboardInterrupt):
+                ask()
+    assert vars(model).keys() == before.keys()
+    assert model.privacy_spent_["loss_estimate"]["standard_error"] == model.noisy_loss_std_

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from designs import design_mechanism
-from fastlloyd.base.precision import fifty_digits
+from fastlloyd.base.precision import fifty_decimals
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.packing import RadiusSearch
@@ -208,8 +208,8 @@ def test_golden_noise_scales() -> None:
 @pytest.mark.parametrize(("d", "algorithm"), [(1, FASTLLOYD), (2, FASTLLOYD), (2, GLLOYD), (40, GLLOYD), (2, SULLOYD)])
 def test_replacing_a_record_takes_more_noise_than_removing_one_by_the_right_factor(d: int, algorithm: Algorithm) -> None:
     one, two = (design(algorithm, d=d, n_iterations=3, delta=1e-6, neighboring_relation=r) for r in (ADD, REPLACE))
-    with fifty_digits() as mp:
-        share = float(1 - count_share(mp, algorithm, d))
+    with fifty_decimals() as digits:
+        share = float(1 - count_share(digits, algorithm, d))
     factor = 2 if algorithm.noise is Noise.LAPLACE else math.sqrt(max(4 * share, 2))
     assert 1.6 < factor <= 2
     for a, b in zip(one.rounds, two.rounds, strict=True):

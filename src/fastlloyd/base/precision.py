@@ -10,13 +10,16 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+_SMALL = 2.0**-36  # a step of the secant method, relatively: what is still wrong after it is about the last digit of a float
 WITHOUT_ERROR = 6  # significant digits shown of a number whose error is unknown or none
+
+_FIFTY = Context(prec=50, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 # mpmath stores its constants (pi, ln 2) in two steps that another thread could see half done, so one thread at a time.
 _SHARED = SimpleNamespace(one_thread=threading.RLock())
@@ -37,6 +40,39 @@ def working_precision(bits: int) -> Iterator[Any]:
 def fifty_digits() -> AbstractContextManager[Any]:
     """A context of mpmath with 50 digits, for one thread at a time; none of its numbers may be used after it."""
     return working_precision(169)
+
+
+class Decimals:
+    """Functions of Python's decimal numbers, by the names that mpmath has for its own; they take a tenth of the time."""
+
+    mpf = Decimal
+
+    @staticmethod
+    def sqrt(x: Decimal | int) -> Decimal:
+        """The square root, rounded once."""
+        return Decimal(x).sqrt()
+
+    @staticmethod
+    def cbrt(x: Decimal | int) -> Decimal:
+        """The cube root, nearly to the last digit."""
+        return Decimal(x) ** (Decimal(1) / 3)
+
+    @staticmethod
+    def floor(x: Decimal | int) -> Decimal:
+        """The greatest integer not above x."""
+        return Decimal(x).to_integral_value(ROUND_FLOOR)
+
+    @staticmethod
+    def ceil(x: Decimal | int) -> Decimal:
+        """The least integer not below x."""
+        return Decimal(x).to_integral_value(ROUND_CEILING)
+
+
+@contextmanager
+def fifty_decimals() -> Iterator[Decimals]:
+    """Yield `Decimals`, whose numbers are rounded to 50 digits within the `with`, in this thread."""
+    with localcontext(_FIFTY):
+        yield Decimals()
 
 
 @cache
@@ -134,9 +170,11 @@ def secant(function: Callable[[float], float], x: float, y: float) -> float:
     for _ in range(16):
         value = function(y)
         slope = (value - before) / (y - x)
-        if not 0 < slope < math.inf or abs(value) <= slope * math.ulp(y):
+        if not 0 < slope < math.inf:
             break
         x, y, before = y, y - value / slope, value
+        if abs(y - x) <= _SMALL * abs(y):
+            break
     return y
 
 

@@ -114,6 +114,32 @@ class PublicSeed:
         return self.value.hex()
 
 
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Ranges of integers, one or an array of them, and which words are drawn uniformly from each.
+
+    A word w stands for low + (w mod n), n = high - low + 1, unless it is above the largest accepted, 2**64 - 1 - (2**64 mod n).
+    """
+
+    lows: npt.NDArray[np.uint64]
+    n: npt.NDArray[np.uint64]  # 1 where it is 2**64, which no uint64 is
+    largest_accepted: npt.NDArray[np.uint64]
+    is_whole: npt.NDArray[np.bool_] | None  # where n is 2**64, so that every word is accepted as it is; None if nowhere
+
+    @classmethod
+    def of(cls, low: npt.ArrayLike, high: npt.ArrayLike) -> Self:
+        """Those from `low` to `high`, int64 which broadcast, both ends included."""
+        lows, highs = np.broadcast_arrays(_as_int64(low, "low"), _as_int64(high, "high"))
+        if np.any(highs < lows):
+            raise LocalProtocolError("high is below low: an empty range holds no integer to draw")
+        start = lows.view(np.uint64)
+        span = highs.view(np.uint64) - start  # high - low, exact modulo 2**64
+        whole = span == _LARGEST_WORD
+        n = np.where(whole, np.uint64(1), span + np.uint64(1))
+        largest_accepted = _LARGEST_WORD - (_LARGEST_WORD % n + np.uint64(1)) % n
+        return cls(start, n, largest_accepted, whole if whole.any() else None)
+
+
 class PublicStream:
     """Public random integers, the same on every machine and for every version of NumPy.
 
@@ -132,32 +158,29 @@ class PublicStream:
         """Take the next `n_words` words of the stream, uniform on [0, 2**64)."""
         if not 0 <= 8 * n_words <= MAX_STREAM_BYTES:
             raise LocalProtocolError(f"n_words = {n_words} is outside [0, {MAX_STREAM_BYTES // 8}]")
-        return np.frombuffer(self._stream.update(bytes(8 * n_words)), dtype="<u8").astype(np.uint64)
+        return np.frombuffer(self._stream.update(bytes(8 * n_words)), dtype="<u8").astype(np.uint64, copy=False)
 
     def integers(self, low: npt.ArrayLike, high: npt.ArrayLike, shape: tuple[int, ...] | None = None) -> IntArray:
         """Exactly uniform, independent integers in [low, high], both ends included.
 
-        `low` and `high` are int64 and broadcast to `shape`, or to each other's. In C order every element takes one word w
-        and, with n = high - low + 1, is low + (w mod n) unless w >= 2**64 - (2**64 mod n); the elements so rejected
-        take the next words of the stream in the same order, until none is left.
+        `low` and `high` are int64 and broadcast to `shape`, or to each other's. In C order every element takes one word, see
+        `Spans`; elements whose words are not accepted take the next words of the stream in the same order, until none is left.
         """
-        lows, highs = np.broadcast_arrays(_as_int64(low, "low"), _as_int64(high, "high"))
-        if np.any(highs < lows):
-            raise LocalProtocolError("high is below low: an empty range holds no integer to draw")
-        start = lows.view(np.uint64)
-        span = highs.view(np.uint64) - start  # high - low, exact modulo 2**64
-        whole = span == _LARGEST_WORD  # n = 2**64 has no uint64; every word is then accepted as it is
-        n = np.where(whole, np.uint64(1), span + np.uint64(1))
-        largest_accepted = _LARGEST_WORD - (_LARGEST_WORD % n + np.uint64(1)) % n
-        shape = lows.shape if shape is None else shape
+        spans = Spans.of(low, high)
+        return self.within(spans, spans.n.shape if shape is None else shape)
+
+    def within(self, spans: Spans, shape: tuple[int, ...]) -> IntArray:
+        """The same as `integers`, for spans that are used again and again."""
         words = self.words(math.prod(shape)).reshape(shape)
-        offsets = np.where(whole, words, words % n) if whole.any() else words % n
-        pending = np.flatnonzero(words > largest_accepted)
+        offsets = words % spans.n
+        if spans.is_whole is not None:
+            offsets = np.where(spans.is_whole, words, offsets)
+        pending = np.flatnonzero(words > spans.largest_accepted)
         while pending.size:
             words = self.words(pending.size)
-            offsets.flat[pending] = words % np.broadcast_to(n, shape).flat[pending]
-            pending = pending[words > np.broadcast_to(largest_accepted, shape).flat[pending]]
-        return (start + offsets).view(np.int64)
+            offsets.flat[pending] = words % np.broadcast_to(spans.n, shape).flat[pending]
+            pending = pending[words > np.broadcast_to(spans.largest_accepted, shape).flat[pending]]
+        return (spans.lows + offsets).view(np.int64)
 
 
 def _as_int64(values: npt.ArrayLike, name: str) -> IntArray:

@@ -18,7 +18,7 @@ from fastlloyd.base.arrays import IntArray
 Labels = NDArray[np.int32]
 
 MOST_FEATURES = 1 << 15  # for the proof
-LEAST_FEATURES, MOST_IN_PLACE, MOST_CLUSTERS = 9, 32, 512  # between which a loop of our own is faster than a matrix product
+LEAST_FEATURES, MOST_IN_PLACE, MOST_CLUSTERS = 9, 32, 8  # up to here a loop of our own is faster than a matrix product
 IN_PLACE_ROWS = 512  # its records: with their scores they stay in the cache
 IN_PLACE_CELLS = 1 << 17  # of records that are labelled at once: they are still in the cache when they are added up
 PRODUCT_STEPS = 900_000  # of a matrix product: OpenBLAS multiplies in place up to a million, and copies what is larger

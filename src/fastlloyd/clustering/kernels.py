@@ -13,7 +13,8 @@ In float64 squared distances are sums of products of integers. d (B + c_max)^2 <
 exact, whatever the order, the block size, the number of threads and the machine.
 
 Shapes, centroids and the range in which records *may* lie decide what is done, not where records do lie: what a record costs
-is the same for all, but for one exact decision of that record, and what the processor makes of its bits.
+is the same for all, but for one exact decision of that record (of 64 at a time in `groups.py`), and what the processor makes of
+its bits.
 """
 
 import math
@@ -168,7 +169,7 @@ def _near_statistics(X: GridArray, near: Nearest, limits: IntArray | None) -> In
                 sums.add(Z, place, labels)
         return sums.totals()
 
-    return sum_over_spans(of_span, X, len(near.C), blas=True)
+    return sum_over_spans(of_span, X, len(near.C), blas=not near.is_in_place)
 
 
 def _axes(centroids: IntArray) -> list[IntArray]:
@@ -253,7 +254,7 @@ def _near_labels(X: GridArray, near: Nearest, labels: Labels) -> None:
             for at, found, _ in near.labels(Z, first, last):
                 labels[place + at - first :][: len(found)] = found
 
-    over_spans(label, X, len(near.C), blas=True)
+    over_spans(label, X, len(near.C), blas=not near.is_in_place)
 
 
 def _is_compiled(X: GridArray, centroids: IntArray) -> bool:

@@ -7,12 +7,13 @@ import msgspec
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.randomness import PublicSeed, PublicStream
+from fastlloyd.base.randomness import PublicSeed, PublicStream, Spans
 from fastlloyd.clustering.domain import Domain, finest_bits
 from fastlloyd.clustering.parallel import is_compiled
 
 ATTEMPTS = 100  # "after 100 repeated attempts"
 BLOCK_WORDS = 1 << 12  # drawn at once: 32 KiB
+CALLS = 1 << 11  # steps that the calls of NumPy for a point, some ten, take besides
 PACKING_BITS = 16  # of the grid on which centroids are packed where that of the domain is coarser
 
 
@@ -56,23 +57,27 @@ def _packed(widths: tuple[int, ...], n_clusters: int, seed: PublicSeed, search: 
     half_widths = np.array(widths, dtype=np.int64)
     match search:
         case RadiusSearch.HALVING:
-            radius = int(half_widths.max())
+            return _packed_by_halving(half_widths, n_clusters, int(half_widths.max()), seed)
         case RadiusSearch.BISECTION:
-            radius = _largest_feasible(half_widths, n_clusters, seed)
+            return _packed_by_bisection(half_widths, n_clusters, seed)
+
+
+def _packed_by_halving(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) -> IntArray:
     while (points := pack(half_widths, n_clusters, radius, seed)) is None:
         radius //= 2
     return points
 
 
-def _largest_feasible(half_widths: IntArray, n_clusters: int, seed: PublicSeed) -> int:
-    feasible, infeasible = 0, int(half_widths.max()) + 1
+def _packed_by_bisection(half_widths: IntArray, n_clusters: int, seed: PublicSeed) -> IntArray:
+    feasible, infeasible, best = 0, int(half_widths.max()) + 1, None
     while infeasible - feasible > 1:
         middle = (feasible + infeasible) // 2
-        if pack(half_widths, n_clusters, middle, seed) is None:
+        points = pack(half_widths, n_clusters, middle, seed)
+        if points is None:
             infeasible = middle
         else:
-            feasible = middle
-    return feasible
+            feasible, best = middle, points
+    return _packed_by_halving(half_widths, n_clusters, 0, seed) if best is None else best
 
 
 def pack(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) -> IntArray | None:
@@ -80,7 +85,7 @@ def pack(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) 
     points = np.empty((n_clusters, len(half_widths)))  # whole numbers
     reach, label = half_widths - np.minimum(radius, half_widths), b"fastlloyd/v1/sphere-packing" + radius.to_bytes(8, "little")
     placed = None
-    if is_compiled(ATTEMPTS * n_clusters * points.size // 8):  # rarely all attempts, beside half of the points
+    if is_compiled(n_clusters * (CALLS + ATTEMPTS * points.size // 8)):  # rarely all attempts, beside half of the points
         placed = _placed_by_compiled_code(points, reach, PublicStream(seed, label), 4 * radius**2)
     if placed is None:
         placed = _placed(points, reach, PublicStream(seed, label), 4 * radius**2)
@@ -103,9 +108,10 @@ def _placed_by_compiled_code(points: FloatArray, reach: IntArray, stream: Public
 
 def _placed(points: FloatArray, reach: IntArray, stream: PublicStream, squared_gap: int) -> bool:
     """Place the points (k, d), each after at most 100 attempts; False if one finds no place."""
+    spans, shape = Spans.of(-reach, reach), (ATTEMPTS, len(reach))
     for n in range(len(points)):
-        candidates = stream.integers(-reach, reach, shape=(ATTEMPTS, len(reach))).astype(np.float64)
-        place = _first_free(candidates, points[:n], squared_gap)
+        candidates = stream.within(spans, shape).astype(np.float64)
+        place = _first_free(candidates, points[:n], squared_gap) if n else candidates[0]
         if place is None:
             return False
         points[n] = place
@@ -118,14 +124,15 @@ def _first_free(candidates: FloatArray, points: FloatArray, squared_gap: int) ->
     Squares and products are whole numbers below 2**53, so in whatever order they are added up. By `einsum` they are added up by
     this thread alone: those of a library of matrix products wait for each other where a machine has much to do.
     """
-    lengths = np.einsum("nd,nd->n", points, points)
-    start, lot = 0, 1
+    doubled, lengths = 2.0 * points, np.einsum("nd,nd->n", points, points)
+    room = np.einsum("ld,ld->l", candidates, candidates) - squared_gap
+    start, lot = 0, 2
     while start < len(candidates):
         some = candidates[start : start + lot]
-        squared = np.einsum("ld,ld->l", some, some)[:, None] - 2.0 * np.einsum("ld,nd->ln", some, points) + lengths
-        free = np.flatnonzero((squared >= squared_gap).all(axis=1))
-        if len(free):
-            first: FloatArray = some[free[0]]
-            return first
+        free = (np.einsum("ld,nd->ln", some, doubled) - lengths).max(axis=1) <= room[start : start + lot]
+        first = int(free.argmax())
+        if free[first]:
+            place: FloatArray = some[first]
+            return place
         start, lot = start + lot, 2 * lot
     return None

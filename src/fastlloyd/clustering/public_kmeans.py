@@ -7,14 +7,13 @@ by a clock what it hides.
 """
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import Draws
-from fastlloyd.clustering.parallel import is_compiled
+from fastlloyd.clustering.parallel import WORTH_THREADS, is_compiled, n_threads, work_together
 from fastlloyd.errors import LocalProtocolError
 
 BLOCK_ELEMENTS = 1 << 17  # distances worked on together: 1 MiB of float64
@@ -26,17 +25,25 @@ EARLY = 8  # all starts make the first eighth of the steps, and only
 PROMISING = 5  # so many the others: of twenty starts, this cost no .01 % of the loss in any of sixty trials
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PublicClusters:
-    """Result of k-means of public points.
+    """Result of k-means of public points. Labels and loss are found when they are asked for.
 
-    centroids : float64 (k, r). labels : int64 (n,), the nearest centroid of each point, the lowest index of several.
-    loss : weighted mean of the squared distances of points to their centroids.
+    centroids : float64 (k, r).
     """
 
-    centroids: FloatArray
-    labels: IntArray
-    loss: float
+    def __init__(self, lloyd: "_Lloyd", best: FloatArray, origin: FloatArray) -> None:
+        self.centroids = best + origin
+        self._lloyd, self._best = lloyd, best
+
+    @cached_property
+    def labels(self) -> IntArray:
+        """The nearest centroid of each point, int64 (n,), the lowest index of several."""
+        return self._lloyd.labels(self._best)
+
+    @cached_property
+    def loss(self) -> float:
+        """Weighted mean of the squared distances of points to their centroids."""
+        return self._lloyd.loss(self._best) / float(self._lloyd.weights.sum())
 
 
 def k_means(
@@ -58,10 +65,9 @@ def k_means(
     counted = weights > SMALLEST
     origin = weights @ points / weights.sum()  # scalar products lose the fewest digits around the mean
     points = points - origin
-    best = _best(points[counted], weights[counted], n_clusters, draws, n_restarts, n_steps)
-    labels = _labels(_with_ones(points), best)
-    squared = _squared_distances(points, best, labels)
-    return PublicClusters(centroids=best + origin, labels=labels, loss=float(weights @ squared / weights.sum()))
+    lloyd = _Lloyd(points[counted], weights[counted])
+    best = _best(lloyd, n_clusters, draws, n_restarts, n_steps)
+    return PublicClusters(lloyd if counted.all() else _Lloyd(points, weights), best, origin)
 
 
 def nearest_points(sample: FloatArray, points: FloatArray) -> IntArray:
@@ -70,16 +76,16 @@ def nearest_points(sample: FloatArray, points: FloatArray) -> IntArray:
     return _Lloyd(sample - origin, np.ones(len(sample))).labels(np.ascontiguousarray(points - origin))
 
 
-def _best(points: FloatArray, weights: FloatArray, k: int, draws: Draws, n_restarts: int, n_steps: int) -> FloatArray:
-    """Centroids (k, r) around the origin; weights are positive."""
-    lloyd, left = _Lloyd(points, weights), n_steps
-    starts = list(first_centroids(points, weights, k, draws, n_restarts))
+def _best(lloyd: "_Lloyd", k: int, draws: Draws, n_restarts: int, n_steps: int) -> FloatArray:
+    """Centroids (k, r) around the origin."""
+    left = n_steps
+    starts = list(first_centroids(lloyd.points, lloyd.weights, k, draws, n_restarts))
     if n_restarts > PROMISING:
         left -= n_steps // EARLY
-        starts = [lloyd.after(n_steps // EARLY, C) for C in starts]
+        starts = lloyd.all_after(n_steps // EARLY, starts)
         promising = np.argsort([lloyd.loss(C) for C in starts], kind="stable")[:PROMISING]
         starts = [starts[i] for i in sorted(promising)]
-    ends = [lloyd.after(left, C) for C in starts]
+    ends = lloyd.all_after(left, starts)
     return ends[0] if len(ends) == 1 else ends[int(np.argmin([lloyd.loss(C) for C in ends]))]
 
 
@@ -94,12 +100,23 @@ def _is_compiled(steps: int) -> bool:
 
 
 class _Lloyd:
-    """Lloyd's steps on points (n, r) around the origin, with positive weights (n,)."""
+    """Lloyd's steps on points (n, r) around the origin, with positive weights (n,); and labels and loss, with any."""
 
     def __init__(self, points: FloatArray, weights: FloatArray) -> None:
-        self._points, self._weights = points, weights
-        self._with_ones = _with_ones(points)
-        self._weighted = np.ascontiguousarray((weights[:, None] * points).T)
+        self.points, self.weights = points, weights
+
+    def all_after(self, n_steps: int, starts: list[FloatArray]) -> list[FloatArray]:
+        """Centroids after so many steps from each of several starts, which threads share."""
+        steps = sum(n_steps * self.points.size * len(C) for C in starts)
+        threads = min(n_threads(), len(starts)) if steps >= WORTH_THREADS and _is_compiled(0) else 1
+        if threads == 1:
+            return [self.after(n_steps, C) for C in starts]
+
+        def end(i: int) -> tuple[int, FloatArray]:
+            return i, self.after(n_steps, starts[i])
+
+        ends = dict(work_together([partial(end, i) for i in range(len(starts))], threads))
+        return [ends[i] for i in range(len(starts))]
 
     def after(self, n_steps: int, centroids: FloatArray) -> FloatArray:
         """Centroids (k, r) after so many steps from these."""
@@ -112,7 +129,7 @@ class _Lloyd:
 
     def loss(self, centroids: FloatArray) -> float:
         """Weighted sum of squared distances to the nearest centroids."""
-        return float(self._weights @ _squared_distances(self._points, centroids, self.labels(centroids)))
+        return float(self.weights @ _squared_distances(self.points, centroids, self.labels(centroids)))
 
     def labels(self, centroids: FloatArray) -> IntArray:
         """The nearest centroid of each point, int64 (n,), the lowest of several."""
@@ -121,27 +138,36 @@ class _Lloyd:
 
     def _sure_steps(self, n_steps: int, centroids: FloatArray) -> tuple[int, IntArray]:
         """Make steps by compiled code, in place, as far as they are sure; see `compiled.public_kmeans.lloyd_steps`."""
-        labels = np.empty(len(self._points), dtype=np.int64)
-        if not _is_compiled(n_steps * self._points.size * len(centroids)):
+        labels = np.empty(len(self.points), dtype=np.int64)
+        if not _is_compiled(n_steps * self.points.size * len(centroids)):
             return 0, labels
-        from fastlloyd.clustering.compiled.public_kmeans import lloyd_steps
+        from fastlloyd.clustering.compiled.public_kmeans import lloyd_steps, room_for_steps
 
-        return lloyd_steps(*self._compiled_points, centroids, labels, n_steps), labels
+        room = room_for_steps(self._compiled_points[-1], len(centroids))
+        return lloyd_steps(*self._compiled_points, *room, centroids, labels, n_steps), labels
 
     @cached_property
-    def _compiled_points(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        from fastlloyd.clustering.compiled.public_kmeans import blocks_of
+    def _compiled_points(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        from fastlloyd.clustering.compiled.public_kmeans import blocks_of, weighted_rows
 
-        lengths = np.sqrt(np.einsum("ij,ij->i", self._points, self._points))
-        return blocks_of(self._points), lengths, self._weights, self._weighted.T.copy()
+        lengths = np.sqrt(np.einsum("ij,ij->i", self.points, self.points))
+        return blocks_of(self.points), lengths, weighted_rows(self.points, self.weights)
+
+    @cached_property
+    def _with_ones(self) -> FloatArray:
+        return _with_ones(self.points)
+
+    @cached_property
+    def _weighted(self) -> FloatArray:
+        return np.ascontiguousarray((self.weights[:, None] * self.points).T)
 
     def _step(self, centroids: FloatArray) -> FloatArray:
         k = len(centroids)
         labels = _labels(self._with_ones, centroids)
-        masses = np.bincount(labels, self._weights, k)
+        masses = np.bincount(labels, self.weights, k)
         if not masses.all():
             self._relocate(centroids, labels)
-            masses = np.bincount(labels, self._weights, k)
+            masses = np.bincount(labels, self.weights, k)
         sums = np.stack([np.bincount(labels, row, k) for row in self._weighted], axis=1)
         filled = (masses > 0)[:, None]
         return np.where(filled, sums / np.where(filled, masses[:, None], 1.0), centroids)
@@ -149,7 +175,7 @@ class _Lloyd:
     def _relocate(self, centroids: FloatArray, labels: IntArray) -> None:
         """Give each empty cluster one of the points that add most to the loss; no point that adds nothing."""
         empty = np.flatnonzero(np.bincount(labels, minlength=len(centroids)) == 0)
-        shares = self._weights * _squared_distances(self._points, centroids, labels)
+        shares = self.weights * _squared_distances(self.points, centroids, labels)
         farthest = np.argsort(-shares, kind="stable")[: len(empty)]
         farthest = farthest[shares[farthest] > 0]
         labels[farthest] = empty[: len(farthest)]
@@ -207,11 +233,12 @@ def _surely_added(points: FloatArray, weights: FloatArray, trials: FloatArray, c
     """Fill chosen (starts, k) behind its first column by compiled code, and say for which starts that is sure."""
     if not _is_compiled(trials.size * points.size):
         return [False] * len(chosen)
-    from fastlloyd.clustering.compiled.public_kmeans import add_centroids, blocks_of
+    from fastlloyd.clustering.compiled import public_kmeans as compiled
 
-    blocks, points = blocks_of(points), np.ascontiguousarray(points)
-    filled_up = blocks_of(weights[:, None])[:, 0]
-    return [add_centroids(blocks, points, filled_up, each, row) for each, row in zip(trials, chosen, strict=True)]
+    points, blocks = np.ascontiguousarray(points), compiled.blocks_of(points)
+    squares, room = compiled.squares_of(blocks), compiled.room_for_choice(blocks, trials.shape[2])
+    known = blocks, squares, points, compiled.row_blocks_of(weights), float(weights.sum() * squares.max())
+    return [compiled.add_centroids(*known, *room, each, row) for each, row in zip(trials, chosen, strict=True)]
 
 
 def _added(lifted: tuple[FloatArray, FloatArray], weights: FloatArray, trials: FloatArray, chosen: IntArray) -> IntArray:

@@ -8,7 +8,7 @@ Source: Dong, Roth and Su, "Gaussian Differential Privacy" (2022), corollary 2.1
 
 In float64 the two terms cancel, and a search on them (the paper uses Balle and Wang's Algorithm 1) returns a mu that exceeds
 the target in a good part of all cases. Departs from the paper: the curve has 50 correct digits here, and only the result
-becomes a float: delta and epsilon up, mu down.
+becomes a float: delta and epsilon up, mu down. Float64 says where to look (`guesses.py`), and no more.
 """
 
 import math
@@ -19,6 +19,7 @@ from numbers import Real
 from typing import Any
 
 from fastlloyd.base.precision import exact, greatest_float, least_float, round_up, secant, working_precision
+from fastlloyd.dp import guesses
 from fastlloyd.errors import BudgetError
 
 _BITS = 170  # 50 decimal digits, and some
@@ -50,8 +51,10 @@ def gdp_mu(epsilon: float, delta: float) -> float:
         root = math.hypot(a, math.sqrt(2) * math.sqrt(epsilon))
         return root + a if a > 0 else epsilon / ((root - a) / 2)
 
-    near = mu_at(_near(lambda a: (mu_at(a), epsilon), delta))
-    return greatest_float(lambda mu: _delta(mu, epsilon) <= delta, near)
+    a = guesses.near(mu_at, delta)
+    if math.isnan(a):
+        a = _near(lambda a: (mu_at(a), epsilon), delta)
+    return _greatest_mu(epsilon, delta, mu_at(a))
 
 
 @lru_cache(maxsize=4096)
@@ -117,12 +120,46 @@ def compose(mus_squared: Iterable[Fraction]) -> Fraction:
     return sum(squares, Fraction(0))
 
 
-def _near(along: Callable[[float], tuple[float | Fraction, float]], delta: float) -> float:
-    """About the a = mu/2 - epsilon/mu at which the curve is `delta`, over the pairs (mu, epsilon) that `along` gives for an a.
+def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
+    """The greatest float mu at which the curve is at most `delta`, looked for from a guess, where the curve is worked out.
 
-    It only says where the search for the float begins. The logarithm of the odds is nearly a parabola in either tail; the curve
-    is about Phi(a), and either tail of that at most e^(-a^2/2).
+    The curve grows by the normal density at a = mu/2 - epsilon/mu, which grows with mu. So between two mu on one side of a = 0
+    it grows by their distance times what lies between the two densities, whose quotient is exp((a^2 - b^2) / 2), off 1 by less
+    than |a^2 - b^2| where that is below 1. Where this does not decide, the curve itself does.
     """
+
+    def holds(mu: float) -> bool:
+        return _delta(mu, epsilon) <= delta
+
+    if not 0 < near < math.inf:
+        return greatest_float(holds, near)
+    with working_precision(_BITS) as mp:
+        left = mp.mpf(delta) - _curve(mp, near, epsilon)  # which leaves us the bits that a needs
+        left, slack = left * mp.sqrt(2 * mp.pi), mp.ldexp(delta, -120)
+        here, e = mp.mpf(near), mp.mpf(epsilon)
+        a = here / 2 - e / here
+        if abs(a) > _FAR:
+            return greatest_float(holds, near)
+        density, below, above = mp.exp(-a * a / 2), left - slack, left + slack  # all times sqrt(2 pi)
+
+        def holds_surely(mu: float) -> bool:
+            if not 0 < mu < math.inf:
+                return holds(mu)
+            there = mp.mpf(mu)
+            b, growth = there / 2 - e / there, (there - here) * density
+            off = abs(a * a - b * b)
+            if (a < 0) is (b < 0) and off < 1:
+                if growth + abs(growth) * off < below:
+                    return True
+                if growth - abs(growth) * off > above:
+                    return False
+            return holds(mu)
+
+        return greatest_float(holds_surely, float(here + left / density))
+
+
+def _near(along: Callable[[float], tuple[float | Fraction, float]], delta: float) -> float:
+    """The same as `guesses.near`, by the exact curve, over the pairs (mu, epsilon) that `along` gives for an a."""
 
     def excess(a: float) -> float:
         mu, epsilon = along(a)
@@ -132,9 +169,7 @@ def _near(along: Callable[[float], tuple[float | Fraction, float]], delta: float
             curve = _curve(mp, mu, epsilon)
             return float(mp.log(curve / max(1 - curve, mp.ldexp(1, -90)) * (1 - mp.mpf(delta)) / delta))
 
-    tail = math.sqrt(-2 * math.log(min(delta, 1 - delta)))
-    start = -tail if delta < 0.5 else tail
-    return secant(excess, start - 0.1, start)
+    return secant(excess, *guesses.starts(delta))
 
 
 def _delta(mu: float | Fraction, epsilon: float) -> float:

@@ -63,7 +63,7 @@ try:
     from fastlloyd.estimators.charging import nobodys, till_of
     from fastlloyd.estimators.groups import person_ids
     from fastlloyd.estimators.held import Held, InMemory, OnCluster, on_grid
-    from fastlloyd.estimators.stages import Charge, hidden, narrowed, spent
+    from fastlloyd.estimators.stages import Charge, Spent, hidden, narrowed
     from fastlloyd.estimators.validation import (
         check_numbers,
         refuse_collection,
@@ -84,7 +84,7 @@ _CLIPPED = (
     "more than a tenth of the records have values outside the bounds, which are clipped: are the bounds in the units of X? "
     "This is an exact fact about the records: keep it to yourself."
 )
-_OF_ONE_FIT = ("labels_", "noisy_loss_", "noisy_loss_std_", "suggested_n_clusters_")  # which not every fit sets
+_OF_ONE_FIT = ("labels_", "noisy_loss_", "noisy_loss_std_", "privacy_spent_", "suggested_n_clusters_")  # not set by every fit
 
 
 class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -225,10 +225,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             self.__dict__.pop(name, None)
         if held.grid is not None:
             self.labels_ = kernels.assign(held.grid, clustering.centroids, limits=mechanism.domain.half_widths).astype(np.int32)
-        self.privacy_spent_ = PrivacyStatement(
-            spent(mechanism, first, leaks) | {"data_set": till.dataset.name if till else None}
-        )
         doubts = [*hidden(first), *self._found(mechanism, clustering)]
+        self._spent = Spent(mechanism, first, tuple(leaks), till.dataset.name if till else None)
         clipped = [ClippedRecordsWarning(_CLIPPED)] if held.many_are_outside else []
         return [*clipped, *map(NoisyResultWarning, doubts)]
 
@@ -245,7 +243,6 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         if mechanism.loss is not None and clustering.loss is not None:
             self.noisy_loss_ = clustering.loss * mechanism.loss_unit
             self.noisy_loss_std_ = mechanism.loss_deviation
-            self.privacy_spent_["loss_estimate"]["standard_error"] = self.noisy_loss_std_
         self.n_iter_ = mechanism.n_iterations
         self._centroids, self._votes = clustering.centroids, clustering.votes
         self._n_features_out = mechanism.n_clusters
@@ -265,6 +262,12 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         check_is_fitted(self)
         domain = self.mechanism_.domain
         return np.array([domain.lower, domain.upper], dtype=np.float64).T
+
+    @cached_property
+    def privacy_spent_(self) -> PrivacyStatement:
+        """See the attributes of the estimators; worked out when it is first asked for, or the model is saved or copied."""
+        check_is_fitted(self)
+        return self._spent.statement()
 
     @cached_property
     def suggested_n_clusters_(self) -> int | None:
@@ -441,9 +444,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         a pickle names no class that may move.
         """
         state: dict[str, Any] = {
-            name: value for name, value in super().__getstate__().items() if name not in ("labels_", "_votes")
+            name: value for name, value in super().__getstate__().items() if name not in ("labels_", "_spent", "_votes")
         }
-        if "privacy_spent_" in state:
+        if "mechanism_" in state:
             state |= {"mechanism_": self.mechanism_.to_toml(), "privacy_spent_": dict(self.privacy_spent_)}
             state["suggested_n_clusters_"] = self.suggested_n_clusters_
         return state

@@ -112,10 +112,11 @@ class FastLloyd(Estimator):
     suggested_n_clusters_ : None
         For `MomentLloyd`, which asks for votes.
     privacy_spent_ : dict
-        The machine-readable privacy statement of this fit; shown in one line, complete for programs. "private" is False where
-        bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of
-        the clones that a grid search or a cross-validation fits, each of which spends epsilon too; "data_set" is the name
-        under which a ledger adds them up, None if nobody does.
+        The machine-readable privacy statement of this fit; shown in one line, complete for programs. Worked out when it is
+        first asked for, or the model is saved or copied. "private" is False where bounds or n_records were taken from X. It
+        speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of the clones that a grid search or a
+        cross-validation fits, each of which spends epsilon too; "data_set" is the name under which a ledger adds them up, None
+        if nobody does.
     bounds_ : float64 ndarray (n_features, 2)
         Lower and upper bound of each feature that this fit used, in original units. Public where they were stated, private
         where they were found (bounds="private"), NOT PRIVATE where they were taken from X.
@@ -303,10 +304,11 @@ class MomentLloyd(Estimator):
         The number of clusters, at most n_clusters, that the noisy votes of this fit suggest: advice from what is released
         anyway (docs/how-to/choosing-parameters.md). None where they do not say. Private.
     privacy_spent_ : dict
-        The machine-readable privacy statement of this fit; shown in one line, complete for programs. "private" is False where
-        bounds or n_records were taken from X. It speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of
-        the clones that a grid search or a cross-validation fits, each of which spends epsilon too; "data_set" is the name
-        under which a ledger adds them up, None if nobody does.
+        The machine-readable privacy statement of this fit; shown in one line, complete for programs. Worked out when it is
+        first asked for, or the model is saved or copied. "private" is False where bounds or n_records were taken from X. It
+        speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of the clones that a grid search or a
+        cross-validation fits, each of which spends epsilon too; "data_set" is the name under which a ledger adds them up, None
+        if nobody does.
     bounds_ : float64 ndarray (n_features, 2)
         Lower and upper bound of each feature that this fit used, in original units. Public where they were stated, private
         where they were found (bounds="private"), NOT PRIVATE where they were taken from X.

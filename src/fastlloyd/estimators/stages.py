@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import NamedTuple
 
 from fastlloyd.base.names import listing
 from fastlloyd.dp.noise import NoiseSource
@@ -15,7 +15,7 @@ from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.two_stages import TwoStages
 from fastlloyd.reports.bounds_result import BoundsResult, FirstStage
-from fastlloyd.reports.statement import mechanism_statement, with_leaks
+from fastlloyd.reports.statement import PrivacyStatement, mechanism_statement, with_leaks
 
 Charge = Callable[..., AbstractContextManager[Callable[[int], None]]]  # `charged`, of a data set
 
@@ -41,7 +41,21 @@ def hidden(first: FirstStage | None) -> list[str]:
     return [f"noise hides where the records are in {listing(hidden)}: the outer range stands there"] if hidden else []
 
 
-def spent(mechanism: Mechanism, first: FirstStage | None, leaks: list[str]) -> dict[str, Any]:
-    """The privacy statement of one fit."""
-    said = with_leaks(mechanism_statement(mechanism), leaks)
-    return said if first is None else first.with_second(said, mechanism)
+class Spent(NamedTuple):
+    """What a fit has spent, kept for its statement, which takes longer to work out than a fit of a few thousand records.
+
+    first : of a fit of two stages. leaks : settings that were taken from the data. data_set : what it was charged to, if any.
+    """
+
+    mechanism: Mechanism
+    first: FirstStage | None
+    leaks: tuple[str, ...]
+    data_set: str | None
+
+    def statement(self) -> PrivacyStatement:
+        """The privacy statement of the fit."""
+        said = with_leaks(mechanism_statement(self.mechanism), self.leaks)
+        said = said if self.first is None else self.first.with_second(said, self.mechanism)
+        if self.mechanism.loss is not None:
+            said["loss_estimate"]["standard_error"] = self.mechanism.loss_deviation
+        return PrivacyStatement(said | {"data_set": self.data_set})

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import Any
 
-from fastlloyd.base.precision import exact, fifty_digits
+from fastlloyd.base.precision import exact, fifty_decimals
 from fastlloyd.clustering.domain import usable_radius
 from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.mechanism import MAX_LOSS_CAP
@@ -12,6 +12,7 @@ from fastlloyd.mechanisms.rounds import SCALE_UNITS, LossRound
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 
 LOSS_TOLERANCE = Fraction(2, 100)  # of the typical loss: the standard deviation that the noise of its estimate may have
+_MARGIN = Fraction(1, 10**40)
 MIN_LOSS_SHARE, MAX_LOSS_SHARE = Fraction(1, 100), Fraction(1, 5)
 
 
@@ -34,11 +35,12 @@ def planned_share(noise: Noise, n_expected: int, *, epsilon: float, mu: float | 
     """
     if noise is Noise.NONE:
         return Fraction(0)
-    with fifty_digits() as mp:
-        tolerated = exact(mp, LOSS_TOLERANCE * n_expected / 4)  # in caps
-        multiplier = mp.sqrt(2) / mp.mpf(epsilon) if noise is Noise.LAPLACE else 1 / mp.mpf(mu or 0)  # noise, in caps
+    with fifty_decimals() as digits:
+        # both in caps
+        tolerated = exact(digits, LOSS_TOLERANCE * n_expected / 4)
+        multiplier = digits.sqrt(2) / digits.mpf(epsilon) if noise is Noise.LAPLACE else 1 / digits.mpf(mu or 0)
         share = multiplier / tolerated if noise is Noise.LAPLACE else (multiplier / tolerated) ** 2
-        return max(MIN_LOSS_SHARE, Fraction(int(mp.ceil(1000 * min(share, exact(mp, MAX_LOSS_SHARE)))), 1000))
+        return max(MIN_LOSS_SHARE, Fraction(int(digits.ceil(1000 * min(share, exact(digits, MAX_LOSS_SHARE)))), 1000))
 
 
 def loss_round(settings: Settings[AnyAlgorithm], share: Fraction, largest: int) -> LossRound | None:
@@ -58,19 +60,19 @@ def loss_round(settings: Settings[AnyAlgorithm], share: Fraction, largest: int) 
         shift += 1
     cap = squared_cap >> shift
     budget, most = share * settings.budget, cap * reach(settings.persons)
-    with fifty_digits() as mp:
+    with fifty_decimals() as digits:
         match algorithm.noise:
             case Noise.NONE:
                 scale = Fraction(0)
             case Noise.LAPLACE:
-                scale = scale_up(mp, most / exact(mp, budget))
+                scale = scale_up(digits, most / exact(digits, budget))
             case Noise.GAUSSIAN:
-                scale = scale_up(mp, (most**2 / exact(mp, budget)) ** 0.5)
+                scale = scale_up(digits, digits.sqrt(most**2 / exact(digits, budget)))
     return LossRound(scale=scale, cap=cap, shift=shift)
 
 
-def scale_up(mp: Any, scale: Any) -> Fraction:
+def scale_up(digits: Any, scale: Any) -> Fraction:
     """A scale, a number of 50 digits, rounded up to a multiple of 1 / SCALE_UNITS."""
-    # 50 digits and a margin of 1e-40: the result is never below the exact scale
-    units = mp.ceil(scale * SCALE_UNITS * (1 + exact(mp, Fraction(1, 10**40))))
+    # 50 digits and a margin: the result is never below the exact scale
+    units = digits.ceil(scale * SCALE_UNITS * (1 + exact(digits, _MARGIN)))
     return Fraction(max(1, int(units)), SCALE_UNITS)  # `math.ceil` would go through a float

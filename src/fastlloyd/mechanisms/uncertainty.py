@@ -9,7 +9,7 @@ import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from statistics import NormalDist, median
 
 import msgspec
 import numpy as np
@@ -212,7 +212,7 @@ def typical_error(mechanism: Mechanism, accuracy: Accuracy, noisy_counts: FloatA
     most_of_none = FEW * count_error
     if most_of_none < 1:
         ratios[stayed & (noisy_counts <= most_of_none)] = 0.0
-    return float(np.median(ratios))
+    return float(median(ratios.tolist()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,15 @@ def test_labels_are_those_of_exact_integers(situation: tuple[IntArray, IntArray]
     assert 0 <= doubts <= len(X)
 
 
+@pytest.mark.parametrize("d", range(3, 9))
+def test_labels_of_records_far_from_all_points_are_exact(d: int) -> None:
+    """Products with small points nearly add up to 0: of the margin only the record's own part tells how they are rounded."""
+    generator, B = np.random.default_rng(d), 2 ** finest_bits(d)
+    X, C = B - generator.integers(0, 4, (3000, d)), generator.integers(-3, 4, (100, d))
+    C[:, 0] -= C.sum(axis=1)
+    assert np.array_equal(labelled(X, C)[0], by_definition(X, C))
+
+
 def test_labels_are_those_of_the_other_loops() -> None:
     generator = np.random.default_rng(0)
     for d in range(1, 9):

@@ -233,6 +233,28 @@ def test_compiled_code_leaves_words_that_are_rejected_to_the_stream(wrong: int, 
     assert len(streams) == (3 if wrong < 400 else 2)  # the compiled one begins anew where a word of its points is rejected
 
 
+@pytest.mark.parametrize("search", RadiusSearch)
+def test_no_radius_is_packed_twice(search: RadiusSearch, monkeypatch: pytest.MonkeyPatch) -> None:
+    radii: list[int] = []
+
+    def noted(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) -> IntArray | None:
+        radii.append(radius)
+        return pack(half_widths, n_clusters, radius, seed)
+
+    monkeypatch.setattr(packing, "pack", noted)
+    for seed in range(5):
+        radii.clear()
+        packing._packed.__wrapped__(tuple(cube(3).tolist()), 4, PublicSeed.from_int(seed), search)
+        assert len(set(radii)) == len(radii) >= 1
+
+
+def test_what_calls_of_numpy_take_counts_as_work_that_compiled_code_would_save(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_compiled = mock.Mock(return_value=False)
+    monkeypatch.setattr(packing, "is_compiled", is_compiled)
+    pack(cube(2), 4, 2000, PublicSeed.from_int(0))
+    is_compiled.assert_called_once_with(4 * (packing.CALLS + ATTEMPTS))
+
+
 def test_packing_uses_no_matrix_product_of_a_library() -> None:
     # whose threads wait for one another: on a machine with other work it took a minute for 100 clusters of 1024 features
     tree = ast.parse(inspect.getsource(packing))

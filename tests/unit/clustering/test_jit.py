@@ -197,10 +197,11 @@ def test_what_is_on_disk_is_used_at_once(tmp_path: Path) -> None:
     program = f"""
 {cache}
 from fastlloyd.clustering.compiled.jit import pays
-from fastlloyd.clustering.compiled.public_kmeans import add_centroids, blocks_of
+from fastlloyd.clustering.compiled.public_kmeans import add_centroids, blocks_of, room_for_choice, row_blocks_of, squares_of
 assert pays(0, add_centroids) == EXPECTED
 import numpy as np
-add_centroids(blocks_of(np.eye(2)), np.eye(2), blocks_of(np.ones((2, 1)))[:, 0], np.ones((0, 1)), np.zeros(1, np.int64))
+blocks, weights, chosen = blocks_of(np.eye(2)), row_blocks_of(np.ones(2)), np.zeros(1, np.int64)
+add_centroids(blocks, squares_of(blocks), np.eye(2), weights, 2.0, *room_for_choice(blocks, 1), np.ones((0, 1)), chosen)
 """
     for expected in ("False", "True"):
         subprocess.run([sys.executable, "-c", program.replace("EXPECTED", expected)], check=True)  # noqa: S603 - our own

@@ -1,6 +1,6 @@
 """k-means of public points. All draws are fixed; hypothesis' examples are the same every time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 from unittest import mock
@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from fastlloyd.base.arrays import FloatArray
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering import public_kmeans
+from fastlloyd.clustering.parallel import work_together
 from fastlloyd.clustering.public_kmeans import PublicClusters, _Lloyd, first_centroids, k_means
 from fastlloyd.errors import LocalProtocolError
 
@@ -254,18 +255,22 @@ def test_compiled_starts_are_sure_but_for_ties(n: int, r: int, k: int) -> None:
 
 def test_compiled_starts_leave_a_draw_at_the_border_of_two_points_to_the_caller() -> None:
     pytest.importorskip("numba")
-    from fastlloyd.clustering.compiled.public_kmeans import add_centroids, blocks_of
+    from fastlloyd.clustering.compiled import public_kmeans as compiled
+
+    def is_sure(points: FloatArray, uniform: float, chosen: IntArray) -> bool:
+        blocks, weights = compiled.blocks_of(points), compiled.row_blocks_of(np.ones(len(points)))
+        squares, room = compiled.squares_of(blocks), compiled.room_for_choice(blocks, 1)
+        scale = float(len(points) * squares.max())
+        return compiled.add_centroids(blocks, squares, points, weights, scale, *room, np.array([[uniform]]), chosen)
 
     square = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]])  # seen from the first: 0, 4, 8, 4
-    weights = blocks_of(np.ones((4, 1)))[:, 0]
-    for uniform, is_sure in ((0.25, False), (0.26, True), (0.75, False), (0.74, True)):
+    for uniform, sure in ((0.25, False), (0.26, True), (0.75, False), (0.74, True)):
         chosen = np.array([0, 9])
-        assert add_centroids(blocks_of(square), square, weights, np.array([[uniform]]), chosen) == is_sure
-        assert chosen[1] == (2 if is_sure else 9)
+        assert is_sure(square, uniform, chosen) == sure
+        assert chosen[1] == (2 if sure else 9)
     line = np.array([0.0] + 256 * [1.0])[:, None]  # the last stands alone in its block, behind distances of 255 in all
-    weights = blocks_of(np.ones((257, 1)))[:, 0]
-    for uniform, is_sure in ((255 / 256, False), (255.5 / 256, True)):
-        assert add_centroids(blocks_of(line), line, weights, np.array([[uniform]]), np.array([0, 9])) == is_sure
+    for uniform, sure in ((255 / 256, False), (255.5 / 256, True)):
+        assert is_sure(line, uniform, np.array([0, 9])) == sure
 
 
 @settings(max_examples=60, deadline=None)
@@ -284,6 +289,43 @@ def test_compiled_steps_from_a_poor_start_are_those_of_numpy(r: int, k: int, wid
     assert np.array_equal(found[0], found[1])
 
 
+def test_threads_that_share_the_starts_change_nothing_whoever_ends_first() -> None:
+    pytest.importorskip("numba")
+    points, w = _mixture(600, 3, 9, 2)
+    lloyd, starts, found = _Lloyd(points, w + 0.01), [points[i : i + 9] for i in range(7)], []
+    for threads in (1, 3):
+        with (
+            _forced(True),
+            mock.patch.object(public_kmeans, "WORTH_THREADS", 0),
+            mock.patch.object(public_kmeans, "n_threads", return_value=threads),
+            mock.patch.object(public_kmeans, "work_together", side_effect=_last_first) as shared,
+        ):
+            found.append(lloyd.all_after(5, starts))
+        assert shared.call_count == (threads > 1)
+    assert np.array_equal(found[0], found[1])
+
+
+def _last_first(pieces: Iterable[Callable[[], Any]], threads: int) -> list[Any]:
+    assert threads == 3
+    return work_together(pieces, threads)[::-1]
+
+
+@pytest.mark.parametrize("n", [1, 255, 256, 257, 4000])
+def test_blocks_begin_at_a_line_of_the_cache_and_hold_every_point_once(n: int) -> None:
+    pytest.importorskip("numba")
+    from fastlloyd.clustering.compiled import public_kmeans as compiled
+
+    points = _draws(3).normal((n, 3))
+    blocks = compiled.blocks_of(points)
+    of_blocks = compiled.room_for_steps(compiled.weighted_rows(points, np.ones(n)), 2)[-1]
+    tables = blocks, compiled.squares_of(blocks), compiled.row_blocks_of(points[:, 0]), of_blocks
+    assert [table.ctypes.data % 64 for table in (*tables, compiled.room_for_choice(blocks, 3)[0])] == [0] * 5
+    rows = blocks.transpose(0, 2, 1).reshape(-1, blocks.shape[1])
+    assert np.array_equal(rows[:n, :3], points)
+    assert not rows[n:].any()
+    assert not rows[:, 3:].any()
+
+
 def test_w33_no_step_is_left_out_where_the_points_have_come_to_rest() -> None:
     """Whoever adds the noise, and so knows it, must not learn from the time of a k-means what the noise hides."""
     pytest.importorskip("numba")
@@ -293,9 +335,9 @@ def test_w33_no_step_is_left_out_where_the_points_have_come_to_rest() -> None:
     for ends in ((0.0, 9.0), (0.5, 8.5)):  # the latter are the means already
         lloyd, made = _Lloyd(_column(0, 1, 8, 9), np.ones(4)), mock.Mock(wraps=compiled._find_labels)
         with _forced(True), mock.patch.object(compiled, "_find_labels", made):
-            blocks, lengths, weights, weighted = lloyd._compiled_points
             steps = cast("Any", compiled.lloyd_steps)._function  # the same function, in Python
-            assert steps(blocks, lengths, weights, weighted, _column(*ends), np.empty(4, np.int64), 7) == 8
+            room = compiled.room_for_steps(lloyd._compiled_points[-1], 2)
+            assert steps(*lloyd._compiled_points, *room, _column(*ends), np.empty(4, np.int64), 7) == 8
         counts.append(made.call_count)
     assert counts == [8, 8]
 

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from fastlloyd.dp import gdp
+from fastlloyd.base.precision import greatest_float
+from fastlloyd.dp import gdp, guesses
 from fastlloyd.dp.gdp import compose, gdp_delta, gdp_epsilon, gdp_mu, mu_from_squared
 from fastlloyd.errors import BudgetError
 
@@ -185,13 +186,51 @@ def test_the_least_epsilon_is_served(delta: float) -> None:
     assert gdp_delta(gdp_mu(5e-324, delta), 5e-324) <= delta
 
 
-def test_a_usual_target_takes_a_dozen_values_of_the_curve_and_not_one_for_each_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_usual_target_takes_few_values_of_the_curve_and_not_one_for_each_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     curve = mock.Mock(wraps=gdp._curve)
     monkeypatch.setattr(gdp, "_curve", curve)
-    for epsilon, delta in random_targets(40):
-        mu = gdp_mu.__wrapped__(epsilon, delta)
+    targets = random_targets(40)
+    mus = [gdp_mu.__wrapped__(epsilon, delta) for epsilon, delta in targets]
+    assert curve.call_count == 40
+    for mu, (_, delta) in zip(mus, targets, strict=True):
         gdp_epsilon.__wrapped__(mu, delta)
-    assert curve.call_count <= 2 * 40 * 14
+    assert curve.call_count <= 40 + 40 * 13
+
+
+# The search
+
+
+WIDE = st.one_of(st.floats(5e-324, 1.7e308), st.floats(-323, 308).map(lambda x: 10.0**x))
+
+
+def without_a_guess(epsilon: float, delta: float) -> float:
+    """The search by halves, where every step asks for the rounded curve."""
+    return greatest_float(lambda mu: gdp._delta(mu, epsilon) <= delta)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.one_of(EPSILONS, WIDE), DELTAS)
+def test_a_search_that_begins_at_a_guess_finds_what_one_without_finds(epsilon: float, delta: float) -> None:
+    assert gdp_mu.__wrapped__(epsilon, delta) == without_a_guess(epsilon, delta)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.01, 100), st.floats(-12, -0.1).map(lambda x: 10.0**x), st.one_of(st.floats(), st.floats(-50, 50)))
+def test_a_wrong_guess_makes_the_search_longer_and_finds_the_same(epsilon: float, delta: float, a: float) -> None:
+    expected = gdp_mu(epsilon, delta)
+    with mock.patch.object(guesses, "near", return_value=a):
+        assert gdp_mu.__wrapped__(epsilon, delta) == expected
+
+
+@pytest.mark.parametrize("off", [-(2**20), -50, -2, -1, 0, 1, 2, 50, 2**20])
+def test_a_guess_that_is_off_by_some_floats_takes_one_value_of_the_curve(off: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    curve = mock.Mock(wraps=gdp._curve)
+    monkeypatch.setattr(gdp, "_curve", curve)
+    for epsilon, delta in random_targets(20):
+        expected = gdp_mu(epsilon, delta)
+        curve.reset_mock()
+        assert gdp._greatest_mu(epsilon, delta, expected + off * math.ulp(expected)) == expected
+        assert curve.call_count == 1
 
 
 # Shape

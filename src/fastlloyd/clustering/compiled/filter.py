@@ -204,11 +204,8 @@ def _add_four(a: Any, b: Any, x: Any, s: Any, t: Any) -> None:
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
     a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
     for r in range(len(s) // VECTORS * VECTORS):
-        u, v = (
-            s[r] + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r],
-            t[r] + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r],
-        )
-        s[r], t[r] = u, v
+        s[r] += a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
+        t[r] += b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
 
 
 @rounded_helper

@@ -64,6 +64,11 @@ def rounded_helper(function: _Function) -> _Function:
     return cast("_Function", numba.njit(nogil=True, error_model="numpy")(function))
 
 
+def inlined(function: _Function) -> _Function:
+    """Make a function that is compiled as a part of each one that calls it: numbers that are stated there are known here."""
+    return cast("_Function", numba.njit(inline="always")(function))
+
+
 def pays(steps: int, *kernels: Callable[..., Any]) -> bool:
     """Whether these kernels should do so many steps, that other code could do, too.
 

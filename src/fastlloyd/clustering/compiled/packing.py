@@ -20,9 +20,10 @@ def place(words: NDArray[np.uint64], reach: IntArray, points: FloatArray, first:
         n[j] = 2 * reach[j] + 1
         greatest[j] = np.uint64(2**64 - 1) - (np.uint64(2**64 - 1) % n[j] + np.uint64(1)) % n[j]
     for p in range(first, first + len(words) // (attempts * d)):
-        for i in range(attempts * d):
-            if words[w + i] > greatest[i % d]:
-                return -1
+        for attempt in range(attempts):
+            for j in range(d):
+                if words[w + attempt * d + j] > greatest[j]:
+                    return -1
         free = 0
         for attempt in range(attempts):
             if not free:

@@ -5,48 +5,132 @@ differ by more than that, both find the same one; where they do not, the step is
 that k-means++ draws and chooses. Lloyd's sums over points are added up in the order of the points, as NumPy does.
 """
 
+import math
+
 import numpy as np
 from numba import types
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.compiled.jit import INTEGER, REALS, TABLE, helper, kernel, rounded_helper
+from fastlloyd.clustering.compiled.jit import INTEGER, REAL, REALS, TABLE, helper, inlined, kernel, rounded_helper
 
 WIDTH = 256
+PART = 64  # of a block: so many points stand between sums that are kept
+CACHE_LINE = 8  # numbers that begin at one are read at once
+FEW, SOME, MORE = 3, 5, 8  # features: up to these, loops over points do all of them in one go
 BLOCKS = types.float64[:, :, ::1]
 _UNDERFLOW = 2.0**-1000  # more than all products may have lost to it
 
 
 def blocks_of(points: FloatArray) -> FloatArray:
-    """Points (n, r) feature by feature in blocks (n_blocks, r, WIDTH), the last one filled up with zeros."""
+    """Points (n, r) feature by feature in blocks (n_blocks, width, WIDTH), filled up with zeros."""
     n, r = points.shape
-    blocks = np.zeros((-(-n // WIDTH), WIDTH, r))
-    blocks.reshape(-1, r)[:n] = points
-    return np.ascontiguousarray(blocks.transpose(0, 2, 1))
+    blocks = aligned(-(-n // WIDTH), _width(r), WIDTH)
+    whole, rest = divmod(n, WIDTH)
+    blocks[:whole, :r] = points[: n - rest].reshape(whole, WIDTH, r).transpose(0, 2, 1)
+    if rest:
+        blocks[whole, :r, :rest] = points[n - rest :].T
+    return blocks
 
 
-@kernel(types.boolean(BLOCKS, TABLE, TABLE, TABLE, types.int64[::1]))
-def add_centroids(blocks: FloatArray, points: FloatArray, weights: FloatArray, trials: FloatArray, chosen: IntArray) -> bool:
+def row_blocks_of(numbers: FloatArray) -> FloatArray:
+    """Numbers (n,) in blocks (n_blocks, WIDTH), filled up with zeros."""
+    blocks = aligned(-(-len(numbers) // WIDTH), WIDTH)
+    blocks.reshape(-1)[: len(numbers)] = numbers
+    return blocks
+
+
+def weighted_rows(points: FloatArray, weights: FloatArray) -> FloatArray:
+    """Points (n, r) times weights (n,) in rows (n, width + 1), each with its weight at the end."""
+    n, r = points.shape
+    rows = np.zeros((n, _width(r) + 1))
+    np.multiply(points, weights[:, None], out=rows[:, :r])
+    rows[:, -1] = weights
+    return rows
+
+
+def squares_of(blocks: FloatArray) -> FloatArray:
+    """|x|^2 of the points x of all blocks, (n_blocks, WIDTH)."""
+    squares = aligned(len(blocks), WIDTH)
+    np.einsum("bji,bji->bi", blocks, blocks, out=squares)
+    return squares
+
+
+def aligned(*shape: int) -> FloatArray:
+    """Zeros that begin at a line of the cache: the processor takes twice as long to read what lies in two of them."""
+    size = math.prod(shape)
+    numbers = np.zeros(size + CACHE_LINE)
+    first = -numbers.ctypes.data // numbers.itemsize % CACHE_LINE
+    return numbers[first : first + size].reshape(shape)
+
+
+def room_for_choice(blocks: FloatArray, n_trials: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, IntArray]:
+    """What `add_centroids` works with.
+
+    Distances of points, and scores; sums before parts of blocks; keys of candidates, losses with them, the candidates.
+    """
+    n_blocks, width, _ = blocks.shape
+    pairs = n_trials + n_trials % 2
+    of_points, before = aligned(n_blocks + 1, WIDTH), np.zeros(n_blocks * WIDTH // PART + 1)
+    return of_points, before, np.zeros((pairs, width + 1)), np.zeros(pairs), np.zeros(n_trials, dtype=np.int64)
+
+
+def room_for_steps(rows: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """What `lloyd_steps` works with: keys of centroids, sums of rows; and four numbers for each point of a block.
+
+    The last lie side by side in one row, so that the compiler sees that they do not overlap. Keys go in pairs: an odd one is
+    beside that of a centroid that is nearest to no point.
+    """
+    keys, sums = np.zeros((k + k % 2, rows.shape[1])), np.zeros((k, rows.shape[1]))
+    keys[-1, -1] = np.inf
+    return keys, sums, aligned(4 * WIDTH)
+
+
+def _width(r: int) -> int:
+    return next((most for most in (FEW, SOME, MORE) if r <= most), r)
+
+
+@kernel(types.boolean(BLOCKS, TABLE, TABLE, TABLE, REAL, TABLE, REALS, TABLE, REALS, types.int64[::1], TABLE, types.int64[::1]))
+def add_centroids(
+    blocks: FloatArray,
+    squares: FloatArray,
+    points: FloatArray,
+    weights: FloatArray,
+    scale: float,
+    of_points: FloatArray,
+    before: FloatArray,
+    keys: FloatArray,
+    losses: FloatArray,
+    candidates: IntArray,
+    trials: FloatArray,
+    chosen: IntArray,
+) -> bool:
     """Choose points for one start of greedy k-means++ behind the first, chosen[0]; False if one is not sure.
 
-    points : (n, r) around the origin. weights : (n_blocks, WIDTH), 0 behind the last point. trials : uniform numbers
+    squares : of `squares_of`. points : (n, r) around the origin. weights : (n_blocks, WIDTH), 0 behind the last point. scale :
+    the sum of weights W times the largest square M. of_points to candidates : of `room_for_choice`. trials : uniform numbers
     (k - 1, T).
 
-    With u = 2**-53 and M the largest |x|^2, the squared distance to the nearest centroid is known up to g = (r + 4) 2**-49 M,
-    here and there; a sum S of such distances by weights W up to e = W g + (n + 2) u S, in whatever order it is added up. Of two
-    sums that differ by more than 8 e here, the same one is less there.
+    With u = 2**-53, the squared distance to the nearest centroid is known up to g = (r + 4) 2**-49 M, here and there; a sum S
+    of such distances by weights up to e = W g + (n + 2) u S, in whatever order it is added up. Of two sums that differ by more
+    than 8 e here, the same one is less there.
     """
-    (n, r), T = points.shape, trials.shape[1]
-    squares, nearest, scores = np.empty(weights.shape), np.empty(weights.shape), np.empty(WIDTH)
-    masses, candidates, losses = np.empty(len(blocks)), np.empty(T, np.int64), np.empty(T)
-    e = _begin(blocks, weights, squares, nearest) * (r + 4) * 2.0**-49 + _UNDERFLOW
+    (n, r), T, n_blocks = points.shape, trials.shape[1], len(blocks)
+    nearest, scores, e = of_points[:n_blocks], of_points[n_blocks], scale * (r + 4) * 2.0**-49 + _UNDERFLOW
+    for b in range(n_blocks):
+        for i in range(WIDTH):
+            nearest[b, i] = np.inf
     for c in range(1, len(chosen)):
-        total, best = _come_nearer(blocks, squares, weights, points[chosen[c - 1]], nearest, masses, scores), 0
+        best = 0
+        _set_key(points[chosen[c - 1]], keys[best])
+        total = _come_nearer(blocks, squares, weights, keys[best], nearest, before, scores)
         slack = 8.0 * (e + (n + 2) * 2.0**-53 * total)
         for t in range(T):
-            candidates[t] = _drawn(masses, weights, nearest, trials[c - 1, t] * total, slack)
+            candidates[t] = _drawn(before, weights, nearest, trials[c - 1, t] * total, slack)
             if candidates[t] < 0:
                 return False
-            losses[t] = _loss_with(blocks, squares, weights, points[candidates[t]], nearest, scores)
+            _set_key(points[candidates[t]], keys[t])
+        _add_losses(blocks, squares, weights, keys, nearest, losses, scores)
+        for t in range(T):
             best = t if losses[t] < losses[best] else best
         for t in range(T):
             if candidates[t] != candidates[best] and losses[t] - losses[best] <= slack:
@@ -55,12 +139,14 @@ def add_centroids(blocks: FloatArray, points: FloatArray, weights: FloatArray, t
     return True
 
 
-@kernel(INTEGER(BLOCKS, REALS, REALS, TABLE, TABLE, types.int64[::1], INTEGER), exact=False)
+@kernel(INTEGER(BLOCKS, REALS, TABLE, TABLE, TABLE, REALS, TABLE, types.int64[::1], INTEGER), exact=False)
 def lloyd_steps(
     blocks: FloatArray,
     lengths: FloatArray,
-    weights: FloatArray,
-    weighted: FloatArray,
+    rows: FloatArray,
+    keys: FloatArray,
+    sums: FloatArray,
+    room: FloatArray,
     centroids: FloatArray,
     labels: IntArray,
     n_steps: int,
@@ -68,74 +154,104 @@ def lloyd_steps(
     """Make up to so many steps, which move the centroids (k, r) in place, and find the labels (n,) after the last.
 
     Returns how many steps were made, one more if the labels are found: it ends where one is not sure, and before a step with an
-    empty cluster. lengths (n,) : of points; weighted : (n, r), points times weights (n,).
+    empty cluster. lengths (n,) : of points; rows : of `weighted_rows`. keys, sums, room : of `room_for_steps`.
     """
     k, r = centroids.shape
-    sums, masses = np.empty((k, r)), np.empty(k)
     for step in range(n_steps + 1):
-        if not _find_labels(blocks, lengths, centroids, labels):
+        for c in range(k):
+            _set_key(centroids[c], keys[c])
+        if not _find_labels(blocks, lengths, keys, room, labels, r):
             return step
         if step == n_steps:
             return n_steps + 1
-        _add_up(weights, weighted, labels, masses, sums)
+        _add_up(rows, labels, sums)
         for c in range(k):
-            if masses[c] == 0.0:
+            if sums[c, -1] == 0.0:
                 return step
         for c in range(k):
             for j in range(r):
-                centroids[c, j] = sums[c, j] / masses[c]
+                centroids[c, j] = sums[c, j] / sums[c, -1]
     return n_steps
 
 
 @rounded_helper
-def _add_up(weights: FloatArray, weighted: FloatArray, labels: IntArray, masses: FloatArray, sums: FloatArray) -> None:
-    """Add up the points of each cluster in their order, each sum rounded as NumPy does."""
-    k, r = sums.shape
+def _add_up(rows: FloatArray, labels: IntArray, sums: FloatArray) -> None:
+    """Add up the rows of each cluster in their order, each sum rounded as NumPy does."""
+    k, width = sums.shape
     for c in range(k):
-        masses[c] = 0.0
-        for j in range(r):
+        for j in range(width):
             sums[c, j] = 0.0
+    if width == FEW + 1:
+        _add_rows(rows, labels, sums, FEW + 1)
+    elif width == SOME + 1:
+        _add_rows(rows, labels, sums, SOME + 1)
+    elif width == MORE + 1:
+        _add_rows(rows, labels, sums, MORE + 1)
+    else:
+        _add_rows(rows, labels, sums, width)
+
+
+@inlined
+def _add_rows(rows: FloatArray, labels: IntArray, sums: FloatArray, width: int) -> None:
     for i in range(len(labels)):
-        masses[labels[i]] += weights[i]
-        for j in range(r):
-            sums[labels[i], j] += weighted[i, j]
+        c = np.uint64(labels[i])  # never negative, which would count from the end
+        for j in range(width):
+            sums[c, j] += rows[i, j]
 
 
 @helper
-def _find_labels(blocks: FloatArray, lengths: FloatArray, centroids: FloatArray, labels: IntArray) -> bool:
-    """Find the nearest centroids; False if one is not sure."""
-    r, n, farthest = centroids.shape[1], len(lengths), _farthest(centroids)
-    best, second, nearest = np.empty(WIDTH), np.empty(WIDTH), np.empty(WIDTH, np.int64)
+def _find_labels(blocks: FloatArray, lengths: FloatArray, keys: FloatArray, room: FloatArray, labels: IntArray, r: int) -> bool:
+    """Find the nearest centroids; False if one is not sure.
+
+    In room are the least score of each point of a block, the second one, the centroid of the least, and another score.
+    """
+    n, width, farthest = len(lengths), blocks.shape[1], _farthest(keys)
     for b in range(len(blocks)):
-        _find_two_nearest(blocks[b], centroids, best, second, nearest)
+        for i in range(WIDTH):
+            room[i] = room[WIDTH + i] = np.inf
+        if width == FEW:
+            _find_two_nearest(blocks[b], keys, room, FEW)
+        elif width == SOME:
+            _find_two_nearest(blocks[b], keys, room, SOME)
+        elif width == MORE:
+            _find_two_nearest(blocks[b], keys, room, MORE)
+        else:
+            _find_two_nearest_of_many_features(blocks[b], keys, room)
         first, sure = b * WIDTH, 0
         m = min(WIDTH, n - first)
         for i in range(m):
-            sure += second[i] - best[i] > _doubt(lengths[first + i], farthest, r)
-            labels[first + i] = nearest[i]
+            sure += room[WIDTH + i] - room[i] > _doubt(lengths[first + i], farthest, r)
+            labels[first + i] = int(room[2 * WIDTH + i])
         if sure < m:
             return False
     return True
 
 
-@helper
-def _find_two_nearest(
-    block: FloatArray, centroids: FloatArray, best: FloatArray, second: FloatArray, nearest: IntArray
-) -> None:
-    """The two least scores of each point of a block, and the centroid of the least."""
-    k, scores, more = len(centroids), np.empty(WIDTH), np.empty(WIDTH)
-    for i in range(WIDTH):
-        best[i] = second[i] = np.inf
-    for c in range(0, k, 2):  # two at a time: fewer loads and stores
-        _score(block, centroids[c], scores)
-        if c + 1 < k:
-            _score(block, centroids[c + 1], more)
+@inlined
+def _find_two_nearest(block: FloatArray, keys: FloatArray, room: FloatArray, width: int) -> None:
+    """The two least scores of each point of a block, and the centroid of the least; width : of the block, stated."""
+    for c in range(0, len(keys), 2):  # two at a time: fewer loads and stores
+        first = float(c)
         for i in range(WIDTH):
-            more[i] = more[i] if c + 1 < k else np.inf
-            least, nearer = min(scores[i], more[i]), c + 1 if more[i] < scores[i] else c
-            second[i] = min(second[i], max(scores[i], more[i]), max(least, best[i]))
-            nearest[i] = nearer if least < best[i] else nearest[i]
-            best[i] = min(least, best[i])
+            one, other = keys[c, width], keys[c + 1, width]
+            for j in range(width):
+                one += keys[c, j] * block[j, i]
+                other += keys[c + 1, j] * block[j, i]
+            least, nearer = min(one, other), first + 1.0 if other < one else first
+            room[WIDTH + i] = min(room[WIDTH + i], max(one, other), max(least, room[i]))
+            room[2 * WIDTH + i] = nearer if least < room[i] else room[2 * WIDTH + i]
+            room[i] = min(least, room[i])
+
+
+@inlined
+def _find_two_nearest_of_many_features(block: FloatArray, keys: FloatArray, room: FloatArray) -> None:
+    for c in range(len(keys)):
+        _score(block, keys[c], room[3 * WIDTH :])
+        for i in range(WIDTH):
+            score = room[3 * WIDTH + i]
+            room[WIDTH + i] = min(room[WIDTH + i], max(score, room[i]))
+            room[2 * WIDTH + i] = float(c) if score < room[i] else room[2 * WIDTH + i]
+            room[i] = min(score, room[i])
 
 
 @helper
@@ -149,31 +265,13 @@ def _doubt(length: float, farthest: float, r: int) -> float:
 
 
 @helper
-def _farthest(centroids: FloatArray) -> float:
+def _farthest(keys: FloatArray) -> float:
     """The largest |c|^2, but no less than underflow may have taken from it: a far point's products with c are large still."""
     largest = _UNDERFLOW
-    for c in range(len(centroids)):
-        square = 0.0
-        for j in range(centroids.shape[1]):
-            square += centroids[c, j] * centroids[c, j]
-        largest = max(largest, square)
+    for c in range(len(keys)):
+        square = keys[c, -1]
+        largest = square if largest < square < np.inf else largest
     return largest
-
-
-@helper
-def _begin(blocks: FloatArray, weights: FloatArray, squares: FloatArray, nearest: FloatArray) -> float:
-    """Set |x|^2 of the points x of all blocks (n_blocks, WIDTH), and distances to no centroid; return W M."""
-    whole = largest = 0.0
-    for b in range(len(blocks)):
-        for i in range(WIDTH):
-            squares[b, i], nearest[b, i] = 0.0, np.inf
-        for j in range(blocks.shape[1]):
-            for i in range(WIDTH):
-                squares[b, i] += blocks[b, j, i] * blocks[b, j, i]
-        for i in range(WIDTH):
-            largest = max(largest, squares[b, i])
-            whole += weights[b, i]
-    return whole * largest
 
 
 @helper
@@ -181,70 +279,120 @@ def _come_nearer(
     blocks: FloatArray,
     squares: FloatArray,
     weights: FloatArray,
-    centroid: FloatArray,
+    key: FloatArray,
     nearest: FloatArray,
-    masses: FloatArray,
+    before: FloatArray,
     scores: FloatArray,
 ) -> float:
-    """Take one more centroid into squared distances to the nearest; return their weighted sum, and set those of blocks."""
-    total = 0.0
+    """Take one more centroid into squared distances to the nearest; return their weighted sum, and set those before parts."""
+    total, part = 0.0, 0
     for b in range(len(blocks)):
-        _score(blocks[b], centroid, scores)
-        mass = 0.0
+        _score(blocks[b], key, scores)
         for i in range(WIDTH):
             nearest[b, i] = max(min(nearest[b, i], squares[b, i] + scores[i]), 0.0)
-            mass += weights[b, i] * nearest[b, i]
-        masses[b] = mass
-        total += mass
+        for first in range(0, WIDTH, PART):
+            before[part], part = total, part + 1
+            mass = 0.0
+            for i in range(first, first + PART):
+                mass += weights[b, i] * nearest[b, i]
+            total += mass
+    before[part] = total
     return total
 
 
 @helper
-def _loss_with(
-    blocks: FloatArray, squares: FloatArray, weights: FloatArray, centroid: FloatArray, nearest: FloatArray, scores: FloatArray
-) -> float:
-    """The weighted sum of squared distances to the nearest centroid if this one were one of them."""
-    loss = 0.0
+def _add_losses(
+    blocks: FloatArray,
+    squares: FloatArray,
+    weights: FloatArray,
+    keys: FloatArray,
+    nearest: FloatArray,
+    losses: FloatArray,
+    scores: FloatArray,
+) -> None:
+    """The weighted sum of squared distances to the nearest centroid if one of several were one of them, for each of these."""
+    width = blocks.shape[1]
+    for t in range(len(losses)):
+        losses[t] = 0.0
     for b in range(len(blocks)):
-        _score(blocks[b], centroid, scores)
+        if width == FEW:
+            _add_losses_of_block(blocks[b], squares[b], weights[b], keys, nearest[b], losses, FEW)
+        elif width == SOME:
+            _add_losses_of_block(blocks[b], squares[b], weights[b], keys, nearest[b], losses, SOME)
+        elif width == MORE:
+            _add_losses_of_block(blocks[b], squares[b], weights[b], keys, nearest[b], losses, MORE)
+        else:
+            for t in range(len(keys)):
+                loss = 0.0
+                _score(blocks[b], keys[t], scores)
+                for i in range(WIDTH):
+                    loss += weights[b, i] * min(nearest[b, i], squares[b, i] + scores[i])
+                losses[t] += loss
+
+
+@inlined
+def _add_losses_of_block(
+    block: FloatArray,
+    squares: FloatArray,
+    weights: FloatArray,
+    keys: FloatArray,
+    nearest: FloatArray,
+    losses: FloatArray,
+    width: int,
+) -> None:
+    for t in range(0, len(keys), 2):  # two at a time: fewer loads
+        loss, other_loss = 0.0, 0.0
         for i in range(WIDTH):
-            loss += weights[b, i] * min(nearest[b, i], squares[b, i] + scores[i])
-    return loss
+            one, other = squares[i] + keys[t, width], squares[i] + keys[t + 1, width]
+            for j in range(width):
+                one += keys[t, j] * block[j, i]
+                other += keys[t + 1, j] * block[j, i]
+            loss += weights[i] * min(nearest[i], one)
+            other_loss += weights[i] * min(nearest[i], other)
+        losses[t] += loss
+        losses[t + 1] += other_loss
 
 
 @helper
-def _drawn(masses: FloatArray, weights: FloatArray, nearest: FloatArray, target: float, slack: float) -> int:
+def _drawn(before: FloatArray, weights: FloatArray, nearest: FloatArray, target: float, slack: float) -> int:
     """Index of the first point up to which weights times distances exceed the target; -1 if it is not sure.
 
-    All blocks are looked at, and all points of one: where it is takes no more time than elsewhere.
+    All parts are looked at, and all points of one: where it is takes no more time than elsewhere.
     """
-    b, first, total = 0, 0.0, 0.0
-    for other in range(len(masses)):
-        total += masses[other]
-        is_before = total <= target
-        b, first = (other + 1, total) if is_before else (b, first)
-    found, sure, after = 0, target - first > slack, first
-    b = min(b, len(masses) - 1)
-    for i in range(WIDTH):
+    part, last = -1, len(before) - 2
+    for other in range(len(before)):
+        part += before[other] <= target
+    part = min(part, last)
+    b, first, after = part * PART // WIDTH, part * PART % WIDTH, before[part]
+    found, sure = 0, target - after > slack
+    for i in range(first, first + PART):
         after += weights[b, i] * nearest[b, i]
         found += after <= target
         sure &= abs(after - target) > slack
-    return b * WIDTH + found if sure and found < WIDTH else -1
+    return part * PART + found if sure and found < PART else -1
 
 
 @helper
-def _score(block: FloatArray, centroid: FloatArray, scores: FloatArray) -> None:
-    """|c|^2 - 2 x.c for the points x of a block (r, WIDTH) and a centroid c (r,)."""
-    r, square = len(centroid), 0.0
-    for j in range(r):
+def _set_key(centroid: FloatArray, key: FloatArray) -> None:
+    """-2 c, and |c|^2 at the end, of a centroid c (r,)."""
+    square = 0.0
+    for j in range(len(centroid)):
+        key[j] = -2.0 * centroid[j]
         square += centroid[j] * centroid[j]
+    key[len(key) - 1] = square
+
+
+@helper
+def _score(block: FloatArray, key: FloatArray, scores: FloatArray) -> None:
+    """|c|^2 - 2 x.c for the points x of a block (width, WIDTH) and the key of a centroid c."""
+    width = len(block)
     for i in range(WIDTH):
-        scores[i] = square
-    for j in range(0, r - 3, 4):  # four at a time: fewer loads and stores
-        a, b, c, d = -2.0 * centroid[j], -2.0 * centroid[j + 1], -2.0 * centroid[j + 2], -2.0 * centroid[j + 3]
+        scores[i] = key[width]
+    for j in range(0, width - 3, 4):  # four at a time: fewer loads and stores
+        a, b, c, d = key[j], key[j + 1], key[j + 2], key[j + 3]
         for i in range(WIDTH):
             scores[i] += a * block[j, i] + b * block[j + 1, i] + c * block[j + 2, i] + d * block[j + 3, i]
-    for j in range(r // 4 * 4, r):
-        a = -2.0 * centroid[j]
+    for j in range(width // 4 * 4, width):
+        a = key[j]
         for i in range(WIDTH):
             scores[i] += a * block[j, i]

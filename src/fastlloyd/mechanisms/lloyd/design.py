@@ -4,9 +4,8 @@ Departs from the paper: T is a whole number, planned from a public number of rec
 Lloyd without noise runs 7 iterations like the others instead of until nothing moves.
 
 Inputs are public and outputs stand in the mechanism as integers or exact rationals, so that nobody recomputes them from
-floating point. The mechanism checks them again when it is made: a mistake here costs utility, or is refused. mpmath works with
-50 digits; it is plain integer arithmetic and gives the same digits on every machine. Its numbers live inside `fifty_digits`
-only: one thread at a time.
+floating point. The mechanism checks them again when it is made: a mistake here costs utility, or is refused. Numbers in between
+have 50 decimal digits, within `fifty_decimals` only, and the same ones on every machine.
 """
 
 import math
@@ -14,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from fastlloyd.base.precision import exact, fifty_digits
+from fastlloyd.base.precision import exact, fifty_decimals
 from fastlloyd.clustering.domain import Domain, usable_radius
 from fastlloyd.clustering.packing import initial_centroids
 from fastlloyd.dp.neighboring import NeighboringRelation
@@ -22,7 +21,6 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.lloyd.algorithm import MAX_ITERATIONS, MIN_ITERATIONS, Algorithm, RadiusSchedule
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.loss import loss_round, loss_share, scale_up
-from fastlloyd.mechanisms.queries.query import Question
 from fastlloyd.mechanisms.queries.relative import Moments, centroids_digest
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 from fastlloyd.mechanisms.queries.shares import in_shares
@@ -46,8 +44,13 @@ def design(settings: Settings[Algorithm]) -> LloydMechanism:
         Moments(domain=domain, n_clusters=s.n_clusters, squared_radius=H2, count_bits=s.count_bits)
         for H2 in squared_radii(algorithm, domain, s.n_clusters, T)
     ]
+    sensitivities = [in_shares(question, s.persons).sensitivity for question in questions]
     budget = (1 - for_loss) * s.budget
-    rounds = tuple(_round(s, in_shares(question, s.persons), question.squared_radius, T, budget) for question in questions)
+    scales = _scales(algorithm, domain.n_features, tuple(dict.fromkeys(sensitivities)), T, budget, s.neighboring_relation)
+    rounds = tuple(
+        LloydRound(sum_scale=scales[sensitivity][0], count_scale=scales[sensitivity][1], squared_radius=question.squared_radius)
+        for question, sensitivity in zip(questions, sensitivities, strict=True)
+    )
     loss = loss_round(s, for_loss, largest=max(question.sensitivity.entries[0] for question in questions))
     min_count = s.preset.min_count if s.min_count is None else s.min_count
     search = s.initialization or s.preset.initialization
@@ -75,19 +78,20 @@ def squared_radii(algorithm: Algorithm, domain: Domain, n_clusters: int, n_itera
             return [domain.squared_half_diagonal, *final]
 
 
-def count_share(mp: Any, algorithm: Algorithm, n_features: int) -> Real:
+def count_share(digits: Any, algorithm: Algorithm, n_features: int) -> Real:
     """The share of the budget that goes to the counts: of mu^2 with Gaussian noise, of epsilon with Laplace noise.
 
     FastLloyd (Eqn 7): 1 / sigma_C^2 = 1 / (sigma^2 (1 + sqrt(4d))). GLloyd (Appendix B.1): 2 rho / (2 rho + sqrt d).
     SuLloyd: sums to counts as d to (4 d rho^2)^(1/3).
     """
-    d, rho = n_features, exact(mp, RHO)
+    d = n_features
     if algorithm.noise is Noise.LAPLACE:
-        counts = mp.cbrt(4 * d * rho**2)
+        counts = digits.cbrt(4 * d * exact(digits, RHO) ** 2)
         return counts / (d + counts)
     if algorithm.radius is RadiusSchedule.NONE:
-        return 2 * rho / (2 * rho + mp.sqrt(d))
-    return 1 / (1 + mp.sqrt(4 * d))
+        rho = exact(digits, RHO)
+        return 2 * rho / (2 * rho + digits.sqrt(d))
+    return 1 / (1 + digits.sqrt(4 * d))
 
 
 def n_iterations(
@@ -107,31 +111,32 @@ def n_iterations(
     """
     if algorithm.noise is Noise.NONE:
         return LLOYD_ITERATIONS
-    with fifty_digits() as mp:
+    with fifty_decimals() as digits:
         if algorithm.noise is Noise.LAPLACE:
-            affordable = _affordable_by_epsilon(mp, domain.n_features, n_clusters, n_expected, epsilon)
+            affordable = _affordable_by_epsilon(digits, domain.n_features, n_clusters, n_expected, epsilon)
         else:
             if mu is None:
                 raise AssertionError("Gaussian noise is planned from mu")
-            affordable = _affordable_by_mu(mp, algorithm, domain, n_clusters, n_expected, mu)
-        return max(MIN_ITERATIONS, int(mp.floor(min(affordable * exact(mp, share), MAX_ITERATIONS))))
+            affordable = _affordable_by_mu(digits, algorithm, domain, n_clusters, n_expected, mu)
+        return max(MIN_ITERATIONS, int(digits.floor(min(affordable * exact(digits, share), MAX_ITERATIONS))))
 
 
-def _affordable_by_epsilon(mp: Any, d: int, k: int, N: int, epsilon: float) -> Real:
+def _affordable_by_epsilon(digits: Any, d: int, k: int, N: int, epsilon: float) -> Real:
     """How many iterations' tolerated error epsilon pays for."""
-    rho = exact(mp, RHO)
-    smallest = mp.sqrt(mp.mpf(SU_CONSTANT) * k**3 / N**2 * (d + mp.cbrt(4 * d * rho**2)) ** 3)
-    return mp.mpf(epsilon) / smallest
+    rho = exact(digits, RHO)
+    smallest = digits.sqrt(digits.mpf(SU_CONSTANT) * k**3 / N**2 * (d + digits.cbrt(4 * d * rho**2)) ** 3)
+    return digits.mpf(epsilon) / smallest
 
 
-def _affordable_by_mu(mp: Any, algorithm: Algorithm, domain: Domain, k: int, N: int, mu: float) -> Real:
+def _affordable_by_mu(digits: Any, algorithm: Algorithm, domain: Domain, k: int, N: int, mu: float) -> Real:
     """How many iterations' tolerated error mu pays for."""
-    d, rho, sigma = domain.n_features, exact(mp, RHO), 1 / mp.mpf(mu)
+    d, sigma = domain.n_features, 1 / digits.mpf(mu)
     if algorithm.radius is RadiusSchedule.NONE:
         # Departs from the paper: Appendix B.1 prints T on both sides of this inequality.
-        return exact(mp, TOLERATED_ERROR) * N**2 / (k**3 * d * (2 * rho + mp.sqrt(d)) ** 2 * sigma**2)
-    eta2 = mp.mpf(usable_radius(domain, k, algorithm.alpha)) / 4**domain.fraction_bits
-    return exact(mp, TOLERATED_ERROR) * 4 * N**2 / (k**3 * eta2 * sigma**2 * (1 + mp.sqrt(4 * d)) ** 2)
+        rho = exact(digits, RHO)
+        return exact(digits, TOLERATED_ERROR) * N**2 / (k**3 * d * (2 * rho + digits.sqrt(d)) ** 2 * sigma**2)
+    eta2 = digits.mpf(usable_radius(domain, k, algorithm.alpha)) / 4**domain.fraction_bits
+    return exact(digits, TOLERATED_ERROR) * 4 * N**2 / (k**3 * eta2 * sigma**2 * (1 + digits.sqrt(4 * d)) ** 2)
 
 
 def default_min_count(noise: Noise, round: LloydRound, number_bits: int) -> Fraction:
@@ -149,30 +154,37 @@ def default_min_count(noise: Noise, round: LloydRound, number_bits: int) -> Frac
     return max(Fraction(1), Fraction(math.ceil(deviation)))
 
 
-def _round(s: Settings[Algorithm], question: Question, squared_radius: int | None, T: int, budget: Fraction) -> LloydRound:
-    """One round out of T with its noise scales; budget : of all rounds, epsilon or squared mu."""
-    sums, counts = _scales(s.algorithm, s.domain.n_features, question.sensitivity, T, budget, s.neighboring_relation)
-    return LloydRound(sum_scale=sums, count_scale=counts, squared_radius=squared_radius)
-
-
-@lru_cache(maxsize=64)  # most rounds of a run are alike, and those of fits with the same settings
+@lru_cache(maxsize=64)  # of fits with the same settings
 def _scales(
-    algorithm: Algorithm, d: int, sensitivity: Sensitivity, T: int, budget: Fraction, relation: NeighboringRelation
-) -> tuple[Fraction, Fraction]:
-    """Noise scales of sums and counts, each rounded up."""
+    algorithm: Algorithm,
+    d: int,
+    sensitivities: tuple[Sensitivity, ...],
+    T: int,
+    budget: Fraction,
+    relation: NeighboringRelation,
+) -> dict[Sensitivity, tuple[Fraction, Fraction]]:
+    """Noise scales of sums and counts, each rounded up, for rounds of these sensitivities, T in all.
+
+    budget : of all rounds, epsilon or squared mu.
+    """
     replace = relation is NeighboringRelation.REPLACE_ONE
     if algorithm.noise is Noise.NONE:
-        return Fraction(0), Fraction(0)
-    with fifty_digits() as mp:
-        counts = count_share(mp, algorithm, d)
+        return dict.fromkeys(sensitivities, (Fraction(0), Fraction(0)))
+    with fifty_decimals() as digits:
+        counts = count_share(digits, algorithm, d)
         sums = 1 - counts
         if algorithm.noise is Noise.LAPLACE:
-            per_round = exact(mp, budget) / T / (2 if replace else 1)
-            l1, count = sensitivity.l1_added
-            sum_scale, count_scale = l1 / (sums * per_round), count / (counts * per_round)
+            per_round = exact(digits, budget) / T / (2 if replace else 1)
         else:
-            worst = max(4 * sums, 2) if replace else 1
-            mu2 = exact(mp, budget) / (T * worst)
+            per_round = exact(digits, budget) / (T * (max(4 * sums, 2) if replace else 1))
+        for_sums, for_counts = sums * per_round, counts * per_round
+
+        def of(sensitivity: Sensitivity) -> tuple[Real, Real]:
+            if algorithm.noise is Noise.LAPLACE:
+                l1, count = sensitivity.l1_added
+                return l1 / for_sums, count / for_counts
             ((squared_l2, squared_count),) = sensitivity.added
-            sum_scale, count_scale = (squared_l2 / (sums * mu2)) ** 0.5, (squared_count / (counts * mu2)) ** 0.5
-        return scale_up(mp, sum_scale), scale_up(mp, count_scale)
+            return digits.sqrt(squared_l2 / for_sums), digits.sqrt(squared_count / for_counts)
+
+        scales = {sensitivity: of(sensitivity) for sensitivity in sensitivities}
+        return {each: (scale_up(digits, sums), scale_up(digits, counts)) for each, (sums, counts) in scales.items()}
