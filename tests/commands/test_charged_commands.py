@@ -2,16 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from command_line import FIT, SIMULATE, Command, refused
 from fastlloyd import FastLloyd
+from fastlloyd.base.precision import rounded_up
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.ledger import account
 from fastlloyd.federation.store import read
 from fastlloyd.federation.store.head_file import head_path
+from fastlloyd.reports import budget
 
 NOBODY = "Nobody adds this up with other runs: no data set is named (--dataset NAME)."
 BRIEF = ("--no-out", "--algorithm", "fastlloyd", "--iterations", "2", "--public-seed", "8")
@@ -51,8 +54,7 @@ def test_fit_simulate_and_estimators_keep_to_one_limit_together(fastlloyd: Comma
     assert f"{said}is 3." in words(out)
     assert fastlloyd(*SIMULATE, *ON, "--delta", "1e-5", "--epsilon", "1.5").code == 0
     model = FastLloyd(3, epsilon=1.5, delta=1e-5, bounds=(0.0, 1.0), n_records=500, dataset="patients")
-    with pytest.warns():
-        model.fit(np.random.default_rng(1).random((60, 2)))
+    model.fit(np.random.default_rng(1).random((60, 2)))
     now = spent(ledger_of_its_own)
     assert 2 < now < 3
     for arguments in ((*FIT, *ON), (*SIMULATE, *ON)):
@@ -60,6 +62,40 @@ def test_fit_simulate_and_estimators_keep_to_one_limit_together(fastlloyd: Comma
     with pytest.raises(BudgetError, match="has the limit epsilon 3"):
         model.set_params(epsilon=2.0).fit(np.zeros((60, 2)))
     assert spent(ledger_of_its_own) == now
+
+
+def test_a_command_tells_once_of_the_ledger_that_it_made(fastlloyd: Command, ledger_of_its_own: Path) -> None:
+    made = f"Note: made {ledger_of_its_own}, a new ledger, in which nothing is spent and nothing is limited.\n"
+    assert [fastlloyd(*command, *ON).err for command in (FIT, FIT, SIMULATE)] == [made, "", ""]
+
+
+def test_nothing_that_is_charged_is_said_to_be_less_than_it_is(
+    fastlloyd: Command, ledger_of_its_own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs after which the nearest number of four digits would be."""
+    limit = ("ledger", "limit", "--dataset", "patients", "--epsilon", "9.2345644", "--delta", "1.2345644e-6")
+    fastlloyd(*limit, "--new")
+    n_hidden = 0
+    for _ in range(4):
+        fitted = words(fastlloyd(*FIT, *ON).out)
+        epsilon = spent(ledger_of_its_own)
+        said = rounded_up(epsilon)
+        n_hidden += float(f"{epsilon:.4g}") < epsilon <= float(said)
+        of_limit = f"epsilon {said} is spent at delta 1.23457e-06, for one record added or removed; the limit is 9.23457."
+        assert of_limit in fitted
+        assert fastlloyd(*limit).out.endswith(f"; {said} is spent.\n")
+        told = f"has the limit epsilon 9.23457 at delta 1.23457e-06, of which {said} is spent or reserved; this run needs"
+        refused(fastlloyd(*FIT, *ON, "--epsilon", "20"), told)
+    assert n_hidden
+    titles = list[str]()
+
+    def draw(title: str, *_: object) -> bytes:
+        titles.append(title)
+        return b""
+
+    monkeypatch.setattr(budget, "draw", draw)
+    assert fastlloyd("ledger", "show", "--figure", "budget.png").code == 0
+    assert titles == ["patients, at delta 1.23457e-06"]
 
 
 def test_a_ledger_may_be_named_and_each_is_for_itself(fastlloyd: Command, here: Path, ledger_of_its_own: Path) -> None:
@@ -78,6 +114,7 @@ def test_a_ledger_may_be_named_and_each_is_for_itself(fastlloyd: Command, here: 
         (("--new-dataset",), "--new-dataset is about the ledger"),
         (("--dataset", "a b"), "dataset is 'a b'"),
         (("--dataset", "a", "--rows-are", "a b"), "the name of the unit is 'a b'"),
+        (("--dataset", "a", "--rows-are", "patients"), "expected what one of them is called, such as patient"),
         (("--dataset", "a", "--algorithm", "lloyd"), "lloyd adds no noise; no limit and no ledger holds what it costs"),
     ],
 )
@@ -119,6 +156,23 @@ def test_show_explains_what_is_left_at_any_delta_and_for_so_many_runs(fastlloyd:
     assert fastlloyd(*FIT, *ON, "--delta", "1e-7", "--epsilon", "0.1").code == 2
 
 
+def test_machines_are_told_what_is_left_for_so_many_runs_and_at_which_delta(fastlloyd: Command) -> None:
+    fastlloyd(*LIMIT, "--new")
+    fastlloyd(*FIT, *ON, "--delta", "1e-5")
+
+    def limit(*asked: str) -> dict[str, Any]:
+        (one,) = json.loads(fastlloyd("ledger", "show", "--json", *asked).out)["data_sets"]
+        found: dict[str, Any] = one["limit"]
+        return found
+
+    assert "left_for_each" not in limit()
+    each = limit("--runs", "10")["left_for_each"]
+    assert (each["runs"], each["delta"], each["epsilon"]) == (10, 1e-5, pytest.approx(0.7693, abs=1e-4))
+    later = limit("--delta", "1e-7")
+    assert later["left_for_each"] == {"runs": 1, "delta": 1e-7, "epsilon": later["left_for_one_run"]}
+    assert (later["delta"], later["left_for_one_run"] > limit()["left_for_one_run"]) == (1e-5, True)
+
+
 def test_the_budget_is_drawn(fastlloyd: Command, here: Path) -> None:
     fastlloyd(*LIMIT, "--new")
     fastlloyd(*FIT, *ON)
@@ -154,6 +208,10 @@ def test_limits_for_persons_are_set_shown_and_kept(fastlloyd: Command) -> None:
         ("patient", "replace_one"),
     ]
     assert fastlloyd("ledger", "verify").out.split(" is sound: a ledger, 4 events")[0].endswith("ledger.store")
+    simulated = fastlloyd(*SIMULATE, *ON, "--rows-are", "patient", "--epsilon", "0.5")
+    assert "for one patient replaced; the limit is 3." in words(simulated.out)
+    at_three = json.loads(fastlloyd(*LIMIT, "--unit", "patient", "--max-clients-per-person", "3", "--json").out)
+    assert (at_three["unit"], at_three["max_clients_per_person"]) == ("patient", 3)
 
 
 def test_a_run_that_protects_persons_by_a_column_is_held_by_a_limit_for_them(fastlloyd: Command, here: Path) -> None:
@@ -169,11 +227,20 @@ def test_a_run_that_protects_persons_by_a_column_is_held_by_a_limit_for_them(fas
     refused(fastlloyd(*given[:-1], "household", "--rows-are", "patient"), "rows are said to be one 'patient' each")
 
 
+def test_what_has_no_bound_for_persons_is_said_to_have_none_for_them(fastlloyd: Command) -> None:
+    lifted = ("ledger", "limit", "--dataset", "patients", "--unit", "patient", "--epsilon", "inf", "--delta", "1e-5")
+    fastlloyd(*lifted, "--new")
+    code, out, _ = fastlloyd(*FIT, *ON)
+    assert code == 0
+    assert "what is spent has no bound for one patient added or removed; there is no limit." in words(out)
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         (("--max-clients-per-person", "2"), "say how they are called with --unit NAME"),
         (("--unit", "two words"), "the name of the unit is 'two words'"),
+        (("--unit", "patients"), "the name of the unit is 'patients'; expected what one of them is called, such as patient"),
         (("--unit", "a", "--max-clients-per-person", "100000"), "expected 1 to 10000"),
         (("--neighboring-relation", "swap"), "neighboring_relation 'swap' is unknown"),
     ],

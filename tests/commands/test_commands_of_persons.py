@@ -96,6 +96,10 @@ def test_what_is_wrong_with_a_column_of_ids_is_refused_in_a_sentence(fastlloyd: 
         ),
         ((*FIT, "--unit-name", "patient"), "--unit-name has no effect where single records are protected"),
         ((*FIT, "--unit-column", "patient", "--unit-name", "two words"), "expected a word such as patient"),
+        (
+            (*FIT, "--unit-column", "patient", "--unit-name", "patients"),
+            "the name of the unit is 'patients'; expected what one of them is called, such as patient",
+        ),
         ((*FIT, "--unit-column", "patient", "--engine", "local:2"), "leave --engine out"),
         ((*UNCAPPED, *OF_PATIENTS, "--n-records", "99"), "more patients than the cap of 99"),
         ((*FIT, *OF_PATIENTS, "--n-expected", "999"), "the cap on the number of patients"),
@@ -177,6 +181,7 @@ def test_plan_new_makes_plans_of_persons_and_explain_says_what_they_mean(fastllo
         (("--unit", "human", "--max-clients-per-person", "1"), "unit 'human' is unknown"),
         (("--unit-name", "patient"), "--unit-name has no effect where single records are protected; say --unit person"),
         (("--max-clients-per-person", "1"), "--max-clients-per-person has no effect where single records"),
+        ((*PERSONS[:3], "families", *PERSONS[4:]), "the name of the unit is 'families'; expected what one of them is called"),
         ((*PERSONS[:-1], "0"), "max_clients is 0"),
         ((*PERSONS[:-1], "3"), "a patient is to be at up to 3 clients, and there are 2"),
         ((*PERSONS, "--ring-bits", "32"), "expected 64, as patients are protected"),

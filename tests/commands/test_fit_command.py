@@ -38,6 +38,11 @@ def test_momentlloyd_is_the_default_and_the_help_says_so_once(fastlloyd: Command
     assert "How it was chosen, from public numbers only, by the table of momentlloyd's planner" in " ".join(explained.split())
 
 
+def test_the_guarantee_is_not_said_to_be_smaller_than_it_is(fastlloyd: Command) -> None:
+    out = fastlloyd("fit", "data.csv", *PUBLIC, "--epsilon", "1.0000004", "--delta", "1.2345644e-6", "--no-out").out
+    assert "Guarantee: differential privacy with epsilon = 1.00001, delta = 1.23457e-06, over" in " ".join(out.split())
+
+
 def test_fit_shows_centroids_guarantee_and_files_and_writes_them(fastlloyd: Command, here: Path) -> None:
     code, out, err = fastlloyd("fit", "data.csv", *PUBLIC, *START, "--epsilon", "10", "--out", "result")
     assert (code, err) == (0, "")

@@ -85,6 +85,7 @@ def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Si
     assert here(site, [*limit, "inf"])[0] == 0
     client = site.start("a", site.join("a"))
     site.wait_for(lambda: "nobody listens" in site.said("a"))
+    assert site.said("a").count("a new ledger, in which nothing is spent and nothing is limited.") == 1
     refused(site, site.join("a", "--out", "other"), "in use by another process")
     assert site.end(client) == STOPPED
     refused(site, site.join("a", "--dataset", DATASET[:-1]), f"did you mean '{DATASET}'")
@@ -110,6 +111,13 @@ def test_a_limit_of_the_ledger_counts_what_fit_and_other_clients_spent(site: Sit
     refused(site, site.join("a", "--dataset", DATASET[:-1]), f"did you mean '{DATASET}'")
 
 
+def test_a_limit_of_the_ledger_for_patients_holds_a_client_whose_every_record_is_one(site: Site) -> None:
+    limit = ["ledger", "limit", "--dataset", DATASET, "--delta", "1e-6", "--epsilon", "9", "--new", "--unit", "patient"]
+    assert here(site, limit)[0] == 0
+    refused(site, site.join("a", "--dry-run"), "this run does not protect every patient as a whole")
+    refused(site, site.join("a", "--dry-run", "--rows-are", "patient"), "are as they must be, but nobody listens at")
+
+
 def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None:
     refused(site, site.join("a", "--dry-run", without=["--out"]), "are as they must be, but nobody listens at")
     server = site.start(SERVER, site.serve(), FAST)
@@ -133,9 +141,12 @@ def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None
     assert f"Data set '{DATASET}' has the limit epsilon 9 at delta 1e-06; the run fits." in out
     assert json.loads(here(site, site.join("a", "--dry-run", "--json"))[1])["limit"] == {"epsilon": 9.0, "delta": 1e-6}
     assert events(site, "a") == 1
+    assert here(site, [*limit, "20", "--neighboring-relation", "replace-one"])[0] == 0
+    code, out, err = site.run(site.join("a", "--dry-run"), FAST)
+    assert f"Data set '{DATASET}' has the limit epsilon 20 at delta 1e-06 for one record replaced; the run fits." in out
     assert here(site, [*limit, "0.1"])[0] == 0
     refused(site, site.join("a", "--dry-run"), "has the limit epsilon 0.1")
-    assert events(site, "a") == 2
+    assert events(site, "a") == 3
     assert not (site.folder / "result-a").exists()
     assert health_by_pem(site, "a") == health_by_pem(site, SERVER) == b"\x08\x01"  # SERVING
     assert site.end(server) == STOPPED

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from fastlloyd.base.precision import rounded_up
+from fastlloyd.cli.accounts import down
 from fastlloyd.cli.failures import run
 from fastlloyd.dp.gdp import gdp_epsilon
 from fastlloyd.dp.neighboring import Neighbours
@@ -19,9 +20,17 @@ from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.ledger import account, accounts, run_cost
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
-from fastlloyd.federation.store import Role, Store, read
+from fastlloyd.federation.store import LogPosition, Role, Store, read
 from fastlloyd.federation.store.costs import Cost
-from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome, UnitLimitSet
+from fastlloyd.federation.store.events import (
+    ClientJoined,
+    Event,
+    ExchangeCharged,
+    LimitSet,
+    Outcome,
+    PeerSeen,
+    UnitLimitSet,
+)
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.reports import budget
 from federation import make_plan
@@ -59,7 +68,8 @@ def test_show_lists_runs_spending_limit_and_what_is_left(store: Path, capsys: py
     assert run(["ledger", "show", str(store)]) == 0
     shown = capsys.readouterr().out
     assert "3 (1 open)" in shown
-    assert "patients: spent is counted for one record added or removed; if one is replaced, it is " in shown
+    other = rounded_up(account(read(store)[0].history, "patients").otherwise.epsilon(DELTA))
+    assert f"patients: spent is counted for one record added or removed; if one is replaced, it is {other}." in shown
     assert "no limit was set before the first run, so the sum holds only if results did not decide how many runs" in shown
     one = account(read(store)[0].history, "patients")
     m = make_plan().mechanism
@@ -126,6 +136,19 @@ def test_a_limit_for_persons_of_another_name_is_a_slip_unless_they_are_new(
         assert reason in " ".join(capsys.readouterr().err.split())
     assert read(store)[0].position == before
     assert run([*limit, "--unit", "doctor", "--new-unit"]) == 0
+
+
+def test_a_limit_for_persons_whose_name_says_several_can_be_lifted_and_not_be_set(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Earlier versions took such names."""
+    with Store.open(store) as opened:
+        opened.append([UnitLimitSet(dataset="patients", epsilon=9.0, delta=1e-6, speaks_of=Neighbours(ADD, "patients"))])
+    limit = ["ledger", "limit", str(store), "--dataset", "patients", "--unit", "patients", "--delta", "1e-6", "--epsilon"]
+    assert run([*limit, "8"]) == 2
+    assert "expected what one of them is called, such as patient" in " ".join(capsys.readouterr().err.split())
+    assert run([*limit, "inf"]) == 0
+    assert "has no limit for one patients added or removed any more" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_limit_below_what_is_spent_is_taken_and_stops_further_runs(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,6 +241,19 @@ def test_status_of_a_server_whose_clients_have_not_joined_says_why_there_is_no_r
     assert "no run; a server notes one when the first client has joined" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_client_is_not_forgotten_while_a_run_is_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with new_store(tmp_path, Role.SERVER) as store:
+        store.append([PeerSeen(name="ab" * 32, position=LogPosition(3, bytes(32)))])
+        store.append([ClientJoined(run_id=run_id(1), client="c0")])
+        forget = ["ledger", "forget", str(store.path), "--client", "ab" * 32]
+    assert run(forget) == 2
+    assert f"run {run_id(1).hex()} is open in this store" in " ".join(capsys.readouterr().err.split())
+    with Store.open(store.path) as store:
+        assert list(store.history.peers) == ["ab" * 32]
+        store.append([store.history.runs[run_id(1)].end(Outcome.ABORTED)])
+    assert run(forget) == 0
+
+
 def test_an_empty_store_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     new_store(tmp_path).close()
     assert run(["ledger", "show", str(tmp_path / "clinic-a.store")]) == 0
@@ -290,6 +326,21 @@ def test_a_limit_from_before_the_first_run_is_said_to_hold_until_it_is_raised(
     said = json.loads(shown(path, capsys, "--json"))["data_sets"][0]
     assert said["holds_whatever_runs_were_chosen_by"] is None
     assert said["holds_if_runs_were_not_chosen_from_results"] == "its limit was raised or lifted after a run"
+
+
+def test_no_sentence_on_limits_shows_one_smaller_than_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    new_store(tmp_path).close()
+    path = tmp_path / "clinic-a.store"
+    limit = ["ledger", "limit", str(path), "--dataset", "patients", "--epsilon"]
+    assert run([*limit, "9.2345644", "--delta", "1.2345644e-3", "--new"]) == 0
+    with Store.open(path) as store:
+        join_one(store, make_plan())
+    assert run([*limit, "8.2345644", "--delta", "1.1345644e-3"]) == 0
+    text = shown(path, capsys)
+    assert "all runs together stay within epsilon 9.23457 at delta 0.00123457, however" in text
+    assert "; now it is epsilon 8.23457 at delta 0.00113457." in text
+    assert run([*limit, "inf", "--delta", "1.1345644e-3"]) == 0
+    assert "At delta 0.00113457, " in capsys.readouterr().out
 
 
 def test_laplace_noise_that_is_left_is_said_beside_gaussian_noise_that_is_not(
@@ -388,6 +439,11 @@ def test_a_limit_on_what_has_no_bound_says_so(pure: Path, capsys: pytest.Capture
 def test_a_delta_that_is_none_is_refused(store: Path, delta: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ledger", "show", str(store), "--delta", delta]) == 2
     assert "expected 0 or more and below 1" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(("left", "said"), [(2.75678, "2.756"), (0.76999, "0.7699"), (0.1, "0.1"), (12345.6, "1.234e+04")])
+def test_what_is_left_is_never_shown_larger_than_it_is(left: float, said: str) -> None:
+    assert down(left) == said
 
 
 def test_a_delta_just_below_1_is_not_shown_as_1(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,9 +39,10 @@ def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_s
     assert code == 0
     assert "a client, 2 events" in out
     assert {"b,", "data", "set", DATASET} <= set(out.split())
-    code, out, err = site.run(site.join("c", "--json"))
+    code, out, err = site.run(site.join("c", "--json", "--ledger", "of-c.store"))
     assert code == 0, err
-    assert {"connected to " + site.plan.server.address} <= {json.loads(line)["message"] for line in err.splitlines()}
+    made = "Note: made of-c.store, a new ledger, in which nothing is spent and nothing is limited."
+    assert {made, "connected to " + site.plan.server.address} <= {json.loads(line)["message"] for line in err.splitlines()}
     assert [process.wait(HANG) for process in clients.values()] == [0, 0], site.said("a")
     assert server.wait(HANG) == 0, site.said(SERVER)
     said = json.loads(out)

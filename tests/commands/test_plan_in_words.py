@@ -5,14 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from fastlloyd.base.precision import rounded_up
 from fastlloyd.cli.failures import run
+from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.federation.admission import DataSet, reserve
 from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.holder import VARIABLE, HoldersLedger
+from fastlloyd.federation.ledger import plan_cost, whole
 from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store import Role, Store
-from fastlloyd.federation.store.events import LimitSet
-from stores import OWNER, new_store
+from fastlloyd.federation.store.events import LimitSet, UnitLimitSet
+from stores import ADD, ADDED, OWNER, REPLACE, new_store, reserved_as, run_id
 
 NEW = ["plan", "new", "--simulation", "--features", "age,dose", "--bounds", "age=0:100,dose=0:5", "-k", "2", "--delta", "1e-6"]
 TWO = ["--client", "clinic-a:500", "--client", "clinic-b:500"]
@@ -94,6 +98,46 @@ def test_the_readers_own_ledger_says_what_was_spent_before(capsys: pytest.Captur
     text = said(capsys, "plan", "explain", "next.toml", *mine)
     assert "at delta 1.23457e-06, for one record" in text
     assert "That is above the limit, epsilon 1.40001: " in text
+    with Store.open(Path(path)) as store:
+        store.append([LimitSet(dataset="others", epsilon=3.0000004, delta=1.2345644e-6)])
+    assert "The limit is epsilon 3.00001." in said(capsys, "plan", "explain", "next.toml", *mine[:-1], "others")
+
+
+def test_what_was_spent_is_not_said_to_be_less_than_it_is(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    """At deltas at which the nearest number of four digits would be."""
+    assert run([*NEW, *TWO]) == 0
+    plan, n_hidden = Plan.from_toml((here / "plan.toml").read_text()), [0, 0]
+    with new_store(here) as store:
+        store.append([reserved_as(plan_cost(plan), run_id(1))])
+        for delta in (1e-6, 2e-6, 3e-6, 5e-6, 7e-6):
+            store.append([LimitSet(dataset="patients", epsilon=9.0, delta=delta)])
+            epsilons = [Spending.of([whole(plan_cost(plan))] * n, ADDED).epsilon(delta) for n in (1, 2)]
+            spent, together = map(rounded_up, epsilons)
+            text = said(capsys, "plan", "explain", "plan.toml", "--store", str(store.path), "--dataset", "patients")
+            assert f"spent epsilon {spent} at delta {delta:g}, for one record added or removed. With the run of this" in text
+            assert f"With the run of this plan it is epsilon {together}. " in text
+            n_hidden = [n + (float(f"{epsilon:.4g}") < epsilon) for n, epsilon in zip(n_hidden, epsilons, strict=True)]
+    assert all(n_hidden)
+
+
+def test_of_a_plan_for_persons_the_readers_ledger_says_what_was_spent_on_them(
+    capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    persons = ("--unit", "person", "--unit-name", "patient", "--max-clients-per-person", "2")
+    assert run([*NEW, *TWO, *persons]) == 0
+
+    def whose(*limits: Neighbours) -> str:
+        with new_store(here / str(len(limits))) as store:
+            store.append([UnitLimitSet(dataset="visits", epsilon=9.0, delta=1e-6, speaks_of=each) for each in limits])
+        text = said(capsys, "plan", "explain", "plan.toml", "--store", str(store.path), "--dataset", "visits")
+        return text.partition("spent epsilon 0 at delta 1e-06, for ")[2].partition(". With")[0]
+
+    for n_limits in range(3):
+        (here / str(n_limits)).mkdir()
+    assert whose() == "one patient at up to 2 organisations added or removed"
+    households, patients = Neighbours(ADD, "household"), Neighbours(REPLACE, "patient")
+    assert whose(households) == "one patient at up to 2 organisations added or removed"
+    assert whose(households, patients) == "one patient replaced"
 
 
 def test_a_data_set_that_is_misspelt_is_said_to_be_unknown_and_has_no_run_that_counts_on_another(

@@ -10,11 +10,15 @@ import pytest
 from command_line import Command, refused, strict, tree
 from fastlloyd.cli import private_bounds
 from fastlloyd.dp.gdp import gdp_mu
+from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import PlanError
+from fastlloyd.federation.ledger import account
 from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.store import read
 from fastlloyd.mechanisms import two_stages
 from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
 from fastlloyd.testing import SeededNoise
+from stores import ADD
 
 RANGE = ("--range", "-1000:1000")
 FIT = ("fit", "visits.csv", "-k", "3", "--n-records", "4000", "--epsilon", "3")
@@ -69,6 +73,19 @@ def test_fit_finds_bounds_and_centroids_within_one_budget_and_states_both(fastll
     assert fastlloyd(*FIT, "--bounds", "result/bounds.toml", "--no-out").code == 0
 
 
+def test_a_limit_holds_both_stages_or_neither_begins(fastlloyd: Command, ledger_of_its_own: Path) -> None:
+    limit = ("ledger", "limit", "--dataset", "patients", "--unit", "patient", "--delta", "2.5e-6", "--epsilon")
+    fit = (*FIT, *RANGE, "--no-out", "--dataset", "patients", "--rows-are", "patient")
+    assert fastlloyd(*limit, "2.9", "--new").code == 0
+    refused(fastlloyd(*fit), "has the limit epsilon 2.9 at delta 2.5e-06 for one patient added or removed")
+    assert read(ledger_of_its_own)[0].history.runs == {}
+    assert fastlloyd(*limit, "3.01").code == 0
+    assert fastlloyd(*fit).code == 0
+    history = read(ledger_of_its_own)[0].history
+    assert [run.uncharged for run in history.runs.values()] == [()] * 2
+    assert 2.999 < account(history, "patients", speaks_of=Neighbours(ADD, "patient")).epsilon <= 3
+
+
 def test_bounds_private_says_the_same(fastlloyd: Command) -> None:
     assert fastlloyd(*FIT, "--bounds", "private", *RANGE, "--scaling", "common", "--out", "result").code == 0
     assert Path("result/bounds.toml").exists()
@@ -87,7 +104,11 @@ def test_a_file_is_read_in_passes_and_by_persons_too(fastlloyd: Command, here: P
 
 
 def test_values_outside_the_outer_range_can_be_refused_and_outside_what_was_found_never(fastlloyd: Command) -> None:
-    refused(fastlloyd(*FIT, "--range", "-1000:60", "--outside", "refuse", "--no-out"), "the value lies outside the bounds")
+    too_narrow = ("--range", "-1000:60", "--outside", "refuse")
+    for command in ((*FIT, "--no-out"), (*FIT, "--no-out", "--engine", "local:1"), (*ESTIMATE, "--out", "bounds.toml")):
+        outcome = fastlloyd(*command, *too_narrow)
+        refused(outcome, "the value lies outside --range; correct it, state a wider range from public knowledge, or clip")
+        assert "bounds" not in outcome.err
     assert fastlloyd(*FIT, *RANGE, "--outside", "refuse", "--no-out").code == 0
 
 

@@ -137,6 +137,15 @@ def test_numbers_below_a_panel_do_not_touch(d: int, size: float) -> None:
     assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
+@pytest.mark.parametrize("k", [12, 30, 60])
+def test_the_numbers_of_clusters_of_one_feature_do_not_touch(k: int) -> None:
+    """Where all of them stand one below the other."""
+    figure = figure_of(_picture(1, k, centroids=np.full((k, 1), 50.0)))
+    figure.draw_without_rendering()
+    boxes = {text.get_text(): text.get_window_extent() for text in figure.axes[0].texts}
+    assert all(boxes[f"{i}"].y0 > boxes[f"{i + 1}"].y1 for i in range(k - 1))
+
+
 def test_every_cluster_is_numbered_and_the_axes_name_the_features(monkeypatch: pytest.MonkeyPatch) -> None:
     written = _texts(monkeypatch, _picture(2, 3)).splitlines()
     assert {"0", "1", "2", "feature 0", "feature 1"} <= set(written)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from fastlloyd.cli.failures import run
 from fastlloyd.errors import BudgetError, DataError, StateError
 from fastlloyd.federation import holder
 from fastlloyd.federation.admission import DataSet
-from fastlloyd.federation.holder import HoldersLedger, place
+from fastlloyd.federation.holder import Charge, HoldersLedger, place
 from fastlloyd.federation.ledger import account
+from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import History, Role, Store, read
 from fastlloyd.federation.store.events import LimitSet
 from fastlloyd.federation.store.files import Lock, files
@@ -31,7 +33,8 @@ from stores import copy_store, cost, new_store, pure_cost
 
 PATIENTS = DataSet(name="patients")
 X = np.random.default_rng(1).random((60, 2))
-FITTED = (*FIT, "--no-out", "--dataset", "patients", "--algorithm", "fastlloyd", "--iterations", "3")
+SHORT = ("--algorithm", "fastlloyd", "--iterations", "3")
+FITTED = (*FIT, "--no-out", "--dataset", "patients", *SHORT)
 N = 3  # exchanges of these
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{NoisyResultWarning.__module__}.{NoisyResultWarning.__name__}")
@@ -94,10 +97,11 @@ def test_everything_counts_before_the_first_noise_is_drawn(
 
 @pytest.mark.usefixtures("here")
 def test_a_simulation_is_charged_as_its_plan_is(ledger: HoldersLedger, fastlloyd: Command) -> None:
-    assert fastlloyd(*SIMULATE, "--no-out", "--dataset", "patients", "--algorithm", "fastlloyd", "--iterations", "3").code == 0
+    assert fastlloyd(*SIMULATE, *SHORT, "--dataset", "patients", "--out", "result").code == 0
     (mine,) = ledger.history().runs.values()
     assert (mine.counted, mine.is_open) == ((1, 2, 3), False)
     assert mine.reserved is not None
+    assert mine.reserved.plan_digest == Plan.from_toml(Path("result/plan.toml").read_text()).digest
     assert mine.reserved.client == "simulate"
     assert mine.reserved.cost.distance > 0  # its noise comes in shares
     spent = account(ledger.history(), "patients")
@@ -241,6 +245,66 @@ def test_a_process_killed_at_any_commit_or_any_draw_has_counted_all_that_it_drew
             assert killed(ledger, action) == number
             before.append(everything[:number])
             assert charged(ledger) == before
+
+
+@BY
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("number", range(N))
+def test_a_round_counts_whose_noise_was_being_drawn_when_the_run_was_interrupted(
+    fit: Callable[[], None], number: int, ledger: HoldersLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(draw: int) -> None:
+        if draw == number:
+            raise KeyboardInterrupt
+
+    at_every_draw(monkeypatch, interrupt)
+    with pytest.raises((KeyboardInterrupt, AssertionError)):  # a command ends with a code of its own
+        fit()
+    assert charged(ledger) == [tuple(range(1, number + 2))]
+
+
+RANGE = ("data.csv", "--range", "-1000:1000", "--n-records", "4000", "--epsilon", "3", "--dataset", "patients")
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda: run(("fit", *RANGE, "-k", "3", "--no-out")),
+        lambda: run(("bounds", "estimate", *RANGE, "--out", "bounds.toml")),
+        lambda: model(bounds="private", value_range=(-10.0, 10.0), n_records=4000, epsilon=3.0).fit(X),
+    ],
+    ids=["fit", "bounds estimate", "estimator"],
+)
+def test_the_round_that_looks_for_bounds_counts_from_its_draw_on(
+    look: Callable[[], object], ledger: HoldersLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    at_every_draw(monkeypatch, interrupt)
+    with suppress(KeyboardInterrupt):
+        look()
+    assert charged(ledger) == [(1,)]
+
+
+def test_what_was_told_of_a_round_is_not_taken_back_by_an_earlier_one() -> None:
+    charge = Charge([])
+    for number in (0, 2, 1):
+        charge.drawing(number)
+    assert charge.n_drawn == 3
+
+
+def test_where_nothing_can_be_handed_back_the_fault_is_said_that_ended_the_run(ledger: HoldersLedger) -> None:
+    def fail() -> None:
+        ledger.path.rename(ledger.path.with_name("elsewhere"))
+        raise DataError("the file is gone")
+
+    with ledger.opened() as store:
+        store.append([LimitSet(dataset="patients", epsilon=9.0, delta=0.0)])
+    run = ledger.charged(PATIENTS, pure_cost(Fraction(1)), by="fit", digest=bytes(32))
+    with pytest.raises(DataError, match="the file is gone"), run:
+        fail()
 
 
 NOTEBOOK = """
@@ -437,6 +501,8 @@ def test_what_is_taken_from_the_data_is_in_no_ledger(ledger: HoldersLedger, fast
         "fit", "data.csv", "-k", "3", "--bounds", "0:100", "--n-records", "from-data", "--dataset", "a", "--no-out"
     )
     refused(outcome, "the ledger of data set 'a' cannot count that; pass public values")
+    taken = ("fit", "data.csv", "-k", "3", "--bounds", "from-data", "--n-records", "500", "--dataset", "a", "--no-out")
+    refused(fastlloyd(*taken), "bounds were taken from the data", "the ledger of data set 'a' cannot count that")
     assert charged(ledger) == []
 
 

@@ -181,6 +181,13 @@ def test_data_sets_are_added_up_apart() -> None:
     check_sums(now)
 
 
+def test_a_limit_on_one_data_set_says_nothing_of_another() -> None:
+    now = history(LimitSet(dataset="a", epsilon=1.0, delta=DELTA), reserved(run_id(1), "b"))
+    one = account(now, "b")
+    assert (one.limit, one.first_limit, one.proviso) == (None, None, Proviso.NO_LIMIT)
+    check(now, "b", cost(Fraction(9)))
+
+
 def replacing(square: Fraction) -> RunCost:
     return msgspec.structs.replace(cost(square), neighboring_relation=REPLACE)
 

@@ -20,7 +20,7 @@ from fastlloyd.federation.ledger import Proviso, account, whole
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store import Store, files, head_file
 from fastlloyd.federation.store.costs import RunCost
-from fastlloyd.federation.store.events import ExchangeCharged, LimitSet
+from fastlloyd.federation.store.events import ExchangeCharged, LimitSet, Outcome
 from fastlloyd.federation.store.files import connect
 from stores import ADDED, copy_store, new_store, reserved, run_id
 
@@ -153,6 +153,22 @@ def test_a_store_that_is_gone_is_missed_before_a_long_pass(ledger: HoldersLedger
     ledger.rehearse(PATIENTS, Path("x.store"), bytes(32), reserved(RUN).cost, run_id(2))
 
 
+def test_a_store_that_is_gone_and_held_nothing_is_not_missed(ledger: HoldersLedger, tmp_path: Path) -> None:
+    with new_store(tmp_path) as store:
+        ledger.follow(store)
+        ledger.rehearse(PATIENTS, Path("x.store"), store.identity, reserved(RUN).cost, RUN)
+
+
+def test_what_an_old_copy_gave_up_stays_counted(ledger: HoldersLedger, copies: dict[str, Path]) -> None:
+    with Store.open(copies["newest"]) as store:
+        ledger.follow(store)
+    with Store.open(copies["begun"]) as store:
+        store.append([store.history.runs[RUN].end(Outcome.ABORTED)])
+        with pytest.raises(StateError, match="is an old copy"):
+            ledger.follow(store)
+    assert counted(ledger) == [ALL]
+
+
 def test_a_run_that_a_killed_process_had_entered_is_taken_up_though_a_limit_holds_it_once_only(
     ledger: HoldersLedger, tmp_path: Path
 ) -> None:
@@ -185,6 +201,17 @@ def test_a_ledger_that_another_process_is_just_making_is_no_ledger_that_is_gone(
 
     monkeypatch.setattr(files, "check_never_was", made_meanwhile)
     assert ledger.is_there()
+
+
+def test_a_ledger_that_another_process_made_first_is_opened_and_nobody_is_told(
+    ledger: HoldersLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited(ledger)
+    monkeypatch.setattr(HoldersLedger, "is_there", lambda _: False)
+    said = list[str]()
+    with HoldersLedger(ledger.path, said.append).opened() as store:
+        assert store.position.length == 1
+    assert said == []
 
 
 def test_limits_count_what_only_the_store_of_the_client_knows(ledger: HoldersLedger, tmp_path: Path) -> None:

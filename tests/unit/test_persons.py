@@ -195,6 +195,19 @@ def test_what_several_are_called(name: str, many: str, a: str) -> None:
     assert Unit.called(name).a == a
 
 
+@pytest.mark.parametrize("name", ["patients", "families", "employees", "branches", "days"])
+def test_persons_are_named_by_what_one_is_called(name: str) -> None:
+    """A plan of an earlier version keeps its name."""
+    with pytest.raises(PlanError, match=f"^the name of the unit is '{name}'; expected what one of them is called"):
+        Persons.called(name)
+    assert Persons(name=name).name == name
+
+
+@pytest.mark.parametrize("name", ["patient", "boss", "bus", "basis", "canvas", "GPS", "s"])
+def test_a_word_for_one_may_end_in_s(name: str) -> None:
+    assert Persons.called(name, 3) == Persons(name=name, max_clients=3)
+
+
 # Counts are of persons
 
 

@@ -126,6 +126,17 @@ def test_a_server_that_never_saw_a_store_refuses_one_that_is_younger_than_the_pl
     assert party.attach("c1", signed("c1", 2)) == LogPosition(0, bytes(32))
 
 
+def test_a_server_asks_for_what_it_saw_and_for_what_the_plan_says(store: Store) -> None:
+    plan = renew(PLAN, run_id=NEXT, positions=[Positions(clients=(known("c0", 40),))])
+    store.append([PeerSigned(name=KEYS["c0"], client="c0", position=signed("c0", 10))])
+    party = server(store, plan)
+    with pytest.raises(RemoteProtocolError, match="it holds 20 events, and 40 were seen"):
+        party.attach("c0", signed("c0", 20))
+    party.attach("c0", signed("c0", 50))
+    with pytest.raises(RemoteProtocolError, match="it holds 45 events, and 50 were seen"):
+        party.attach("c0", signed("c0", 45))
+
+
 def test_two_positions_of_one_length_are_two_copies_of_a_store() -> None:
     one, other = known("c0", 5, b"h" * 32), known("c0", 5, b"i" * 32)
     assert newest([(KEYS["c0"], one.store), (KEYS["c0"], one.store)]) == {KEYS["c0"]: one.store}

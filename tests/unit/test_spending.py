@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -140,6 +141,7 @@ def test_the_first_run_may_use_up_a_limit_alone_and_nothing_fits_beside_it() -> 
     shared = spent(cost(Fraction(1, 100), distance=Fraction(set_aside(DELTA)) / 50))
     assert shared.fits(E, DELTA, NOTHING)
     assert not shared.fits(E, DELTA, first)  # it left less than that of delta
+    assert not first.fits(E, DELTA, msgspec.structs.replace(first, n_unknown=1))  # nobody knows what that left
     too_large = spent(cost(Fraction(mu) ** 2 * Fraction(1 + 2**-40)))
     assert not too_large.fits(E, DELTA, too_large)
     assert spent(cost(Fraction(ROOM * (1 - 1e-12)))).fits(E, DELTA, too_large)  # a first run that never fitted changes nothing

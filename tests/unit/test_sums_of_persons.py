@@ -87,6 +87,11 @@ def limit(speaks_of: Neighbours | None, epsilon: float = 2.0, delta: float = DEL
     return UnitLimitSet(dataset="patients", epsilon=epsilon, delta=delta, speaks_of=speaks_of)
 
 
+def test_of_the_other_relation_are_the_same_persons() -> None:
+    assert patient(max_clients=3).other == patient(REPLACE, max_clients=3)
+    assert patient(REPLACE, max_clients=3).other == patient(max_clients=3)
+
+
 # The four sums
 
 
@@ -228,10 +233,11 @@ def test_several_limits_stand_and_a_run_must_fit_all() -> None:
 
 def test_after_a_run_for_records_no_limit_for_persons_holds_any() -> None:
     asked = patient(REPLACE, max_clients=3)
-    now = of_costs(RECORDS, limits=(limit(asked, 100.0),))
+    fine = msgspec.structs.replace(limit(asked, 100.0), delta=1.2345644e-6)
+    now = of_costs(RECORDS, limits=(fine,))
     lifting = (
         "lift it with fastlloyd ledger limit --dataset patients --unit patient --max-clients-per-person 3 "
-        "--neighboring-relation replace_one --epsilon inf --delta 1e-06"
+        "--neighboring-relation replace_one --epsilon inf --delta 1.23457e-06"
     )
     with pytest.raises(BudgetError, match=f"a run before did not protect every patient as a whole: .* {lifting}$"):
         check(now, "patients", PATIENTS)
@@ -273,6 +279,8 @@ def test_sums_are_listed_for_whom_there_are_limits_and_runs() -> None:
     assert listed(of_costs(PATIENTS)) == [patient()]
     assert listed(of_costs(RECORDS, PATIENTS)) == [ADDED, patient()]
     assert listed(of_costs(PATIENTS, limits=(limit(patient(REPLACE, 2)),))) == [patient(REPLACE, 2)]
+    at_three = run_cost(mechanism(persons=Persons(name="patient", max_clients=3)), is_federated=True)
+    assert listed(of_costs(at_three)) == [patient(max_clients=3)]
     assert listed(of_costs(limits=(limit(None), limit(REPLACED), limit(patient())))) == [ADDED, REPLACED, patient()]
     check_sums(of_costs(RECORDS, PATIENTS, run_cost(mechanism(SULLOYD))))
 
@@ -285,6 +293,9 @@ def test_a_name_of_persons_unlike_those_known_is_a_slip_unless_it_is_new() -> No
     for dataset, run in ((DataSet(name="patients", is_new_unit=True), households), (DataSet(name="patients"), RECORDS)):
         check_names(dataset, run, now)
     check_names(DataSet(name="patients"), households, of_costs(RECORDS))  # nobody is known yet
+    check_names(DataSet(name="visits", is_new=True), households, now)  # nor in another data set
+    with pytest.raises(BudgetError, match="'household' is unknown"):
+        check_names(DataSet(name="patients"), households, history(limit(patient())))
 
 
 # What is kept

@@ -16,7 +16,13 @@ from fastlloyd.errors import DataError, PlanError
 E = TypeVar("E", bound=enum.Enum)
 T = TypeVar("T")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # of an algorithm, a party, a data set, a unit of protection
+_SEVERAL = re.compile(r".*[b-df-hj-np-rtv-ze]s")  # bus, boss, basis and canvas are one
 _LISTED = 20  # names shown at most
+
+
+def is_plural(name: str) -> bool:
+    """Whether a word probably names several: patients, families."""
+    return _SEVERAL.fullmatch(name) is not None
 
 
 def parse_columns(text: str) -> list[str]:

@@ -95,8 +95,8 @@ def condition(proviso: Proviso) -> str:
     return f"{proviso.value}, so the sum holds only if results did not decide how many runs followed, or how large they were."
 
 
-def summary(one: Account, delta: float | None = None) -> dict[str, Any]:
-    """One sum of a data set, for programs; delta : None: that of the limit."""
+def summary(one: Account, delta: float | None = None, n_runs: int = 1) -> dict[str, Any]:
+    """One sum of a data set, for programs; delta : None: that of the limit. n_runs : of how many the rest is asked for."""
     limit, first, at = one.limit, one.first_limit, _at(one, delta)
     whose = {} if one.asked.unit is None else {"unit": one.asked.unit, "max_clients_per_person": one.asked.max_clients}
     return {
@@ -113,7 +113,7 @@ def summary(one: Account, delta: float | None = None) -> dict[str, Any]:
             one.asked.relation.value: _spent(one.spent, at),
             one.asked.other.relation.value: _spent(one.otherwise, at),
         },
-        "limit": _limit_summary(one, limit, delta),
+        "limit": _limit_summary(one, limit, delta, n_runs),
         "holds_whatever_runs_were_chosen_by": {"epsilon": first.epsilon, "delta": first.delta}
         if first is not None and one.proviso is None
         else None,
@@ -122,10 +122,11 @@ def summary(one: Account, delta: float | None = None) -> dict[str, Any]:
     }
 
 
-def _limit_summary(one: Account, limit: Limit | None, delta: float | None) -> dict[str, Any] | None:
+def _limit_summary(one: Account, limit: Limit | None, delta: float | None, n_runs: int) -> dict[str, Any] | None:
     if limit is None or finite(limit) is None:
         return None
     named = {} if limit.speaks_of is None else {"neighboring_relation": limit.speaks_of.relation.value}
+    each = {"runs": n_runs, "epsilon": one.left_for(n_runs, delta), "delta": _at(one, delta)}
     return {
         "epsilon": limit.epsilon,
         "delta": limit.delta,
@@ -133,6 +134,7 @@ def _limit_summary(one: Account, limit: Limit | None, delta: float | None) -> di
         "holds_all": one.is_within,
         "left_for_one_run": one.left_for(1, delta),
         "left_for_one_run_with_laplace_noise": one.left_pure,
+        **({} if delta is None and n_runs == 1 else {"left_for_each": each}),
     }
 
 

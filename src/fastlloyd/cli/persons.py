@@ -53,7 +53,7 @@ def persons_in(column: str | None, name: str | None, max_clients: int | None = N
 
 
 def _persons(name: str | None, max_clients: int) -> Persons:
-    return Persons(name=Persons().name if name is None else name, max_clients=max_clients)
+    return Persons.called(Persons().name if name is None else name, max_clients)
 
 
 def cap_at_clients(n: int, n_clients: int, of: Persons | None) -> int:

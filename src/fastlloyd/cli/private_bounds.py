@@ -26,8 +26,9 @@ from fastlloyd.cli.settings import (
     relation,
 )
 from fastlloyd.clustering.domain import Domain, Scaling
+from fastlloyd.clustering.grid_records import OUTSIDE_BOUNDS
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.errors import FastLloydError, PlanError
+from fastlloyd.errors import DataError, FastLloydError, PlanError
 from fastlloyd.mechanisms.bounds.design import BoundsSettings, outer_range
 from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism, FoundBounds
 from fastlloyd.mechanisms.central import Drawing, release
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     from fastlloyd.mechanisms.engines.engine import Engine
 
 NEEDED = "state a public range that surely holds all values, --range LO:HI, in which they are looked for"
+OUTSIDE_RANGE = (
+    "the value lies outside --range; correct it, state a wider range from public knowledge, or clip such values with --outside "
+    "clip"
+)
 
 
 class Kind(enum.Enum):
@@ -117,10 +122,19 @@ def planned(
 def find(first: BoundsMechanism, records: Records, outside: str, workers: "Engine | None", drawing: Drawing) -> FoundBounds:
     """Look for bounds in the records; values outside the outer range are clipped, or refused. Spends what it says."""
     X = on_grid(records, first.domain, outside)
-    with persons.answering(first, records, X) or engines.answering(records, X, outside, workers) as answering:
+    with _of_range(), persons.answering(first, records, X) or engines.answering(records, X, outside, workers) as answering:
         found = release(first, answering, SystemNoise(), drawing)
     screen.tell_owner(X.n_outside, "values outside --range, which were clipped to it")
     return found
+
+
+@contextmanager
+def _of_range() -> Iterator[None]:
+    """Have what is refused of a value speak of the range, which takes the place of the bounds."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(str(error).replace(OUTSIDE_BOUNDS, OUTSIDE_RANGE)) from None
 
 
 class Narrowed(NamedTuple):

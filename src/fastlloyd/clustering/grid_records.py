@@ -21,6 +21,10 @@ from fastlloyd.records.ids import Ids
 from fastlloyd.records.table import ColumnBlock, ids_of
 
 KEPT_CELLS = 1 << 26  # 256 MiB of int32
+OUTSIDE_BOUNDS = (
+    "the value lies outside the bounds; correct it, state wider bounds from public knowledge, or clip such values with "
+    "--outside clip"
+)
 
 Block = tuple[int, RealArray | ColumnBlock]
 
@@ -127,10 +131,7 @@ class GridRecords:
             record = int(beyond.argmax())
             values, domain = np.asarray(block)[record], self.domain
             column = domain.features[int(np.argmax((values < domain.lower) | (values > domain.upper)))]
-            raise DataError(
-                f"{self._source}, {self._records.place(first + record)}, column {column!r}: the value lies outside the bounds; "
-                "correct it, state wider bounds from public knowledge, or clip such values with --outside clip"
-            )
+            raise DataError(f"{self._source}, {self._records.place(first + record)}, column {column!r}: {OUTSIDE_BOUNDS}")
         return grid, n
 
     def _checked(self, kept: GridArray) -> GridArray:

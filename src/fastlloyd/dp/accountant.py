@@ -16,6 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Self
 
+from fastlloyd.base.names import choose
 from fastlloyd.base.precision import exact, least_float, round_up, secant, working_precision
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, PlanError
@@ -84,7 +85,8 @@ class Accountant:
     """
 
     def __init__(self, neighboring_relation: NeighboringRelation) -> None:
-        self.neighboring_relation = neighboring_relation
+        """Raises PlanError for what is no neighbouring relation."""
+        self.neighboring_relation = choose(NeighboringRelation, neighboring_relation, "neighboring_relation")
         self.mu_squared = self.pure_epsilon = Fraction(0)
 
     def compose(self, releases: Iterable[GaussianRelease | GeometricRelease]) -> Self:

@@ -387,7 +387,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             raise PlanError("unit is 'record', and fit was given groups; leave groups out, or pass unit='person'")
         if named and not isinstance(self.unit, str):
             raise PlanError(f"unit is {self.unit!r:.40}; expected 'record', or what a person is called")
-        return None if groups is None else Persons(name="person" if self.unit is None else self.unit)
+        return None if groups is None else Persons.called("person" if self.unit is None else self.unit)
 
     def _settings(self, held: Held, persons: Persons | None, leaks: list[str], *, is_charged: bool) -> Settings[AnyAlgorithm]:
         """What the mechanism is designed from; records on a cluster are counted only if n_records is not stated.

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from fastlloyd.base.names import NAME, listing, unknown_name
+from fastlloyd.base.names import NAME, is_plural, listing, unknown_name
 from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import BudgetError
@@ -216,6 +216,8 @@ def check_unit_name(unit: object) -> None:
     """Raise BudgetError unless persons can be called so."""
     if not isinstance(unit, str) or not NAME.fullmatch(unit):
         raise BudgetError(f"the name of the unit is {unit!r:.80}; expected a word such as patient")
+    if is_plural(unit):
+        raise BudgetError(f"the name of the unit is {unit!r:.80}; expected what one of them is called, such as patient")
 
 
 CAP_LEAK: Final = "the number of records was taken from the data"

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fastlloyd.base.names import NAME
+from fastlloyd.base.names import NAME, is_plural
 from fastlloyd.dp.neighboring import MAX_CLIENTS
 from fastlloyd.errors import PlanError
 
@@ -57,6 +57,14 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise PlanError(f"max_clients is {self.max_clients!r:.40}; expected 1 to {MAX_CLIENTS}")
         if type(self.weight_bits) is not int or not MIN_WEIGHT_BITS <= self.weight_bits <= MAX_WEIGHT_BITS:
             raise PlanError(f"weight_bits is {self.weight_bits!r:.40}; expected {MIN_WEIGHT_BITS} to {MAX_WEIGHT_BITS}")
+
+    @classmethod
+    def called(cls, name: str, max_clients: int = 1) -> "Persons":
+        """Persons as somebody names them today: sentences make the plural. Raises PlanError."""
+        persons = cls(name=name, max_clients=max_clients)
+        if is_plural(name):
+            raise PlanError(f"the name of the unit is {name!r:.80}; expected what one of them is called, such as patient")
+        return persons
 
     @property
     def unit(self) -> Unit:

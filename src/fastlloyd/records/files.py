@@ -146,7 +146,8 @@ def unpacked(path: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
     try:
         with readable(path), cast("io.BufferedReader", open_binary(path)) as raw:
             try:
-                yield gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == _GZIP_MAGIC else raw
+                first = raw.peek(2)[:2]  # of a pipe maybe one byte; no text begins with that of gzip
+                yield gzip.GzipFile(fileobj=raw) if first and _GZIP_MAGIC.startswith(first) else raw
             except gzip.BadGzipFile:  # an OSError, but not the file system's
                 raise EOFError from None
     except (EOFError, zlib.error):

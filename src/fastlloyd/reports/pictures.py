@@ -38,6 +38,8 @@ CONTAINS_RECORDS = "contains raw data: NOT PRIVATE"
 LARGEST_MARK, SMALLEST_MARK = 600.0, 40.0  # square points
 NORMAL_95, RAYLEIGH_95 = 1.959964, 2.447747  # half width of a 95% interval, radius of a 95% disk, in standard errors
 MAX_LABELLED = 60
+NUMBER = 11.0  # points of a cluster's number in a map
+AROUND = 2.4  # inches: what stands above and below the lines of one feature
 MAX_PANELS = 8
 PANEL, BESIDE = 1.5, 1.0  # inches: width of a panel, of what stands on the left
 LEAST_WIDTH, ABOVE = 8.0, 1.75
@@ -131,7 +133,8 @@ def figure_of(picture: Picture, name: str = "clusters.png", dots_per_inch: int =
 
 def draw_map(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
     """Draw centroids of one or two features where they are. Raises OutputError, which names the file, without matplotlib."""
-    height = HEIGHT if len(picture.features) > 1 else min(HEIGHT, 2.4 + 0.3 * len(picture.centroids))
+    n = min(len(picture.centroids), MAX_LABELLED)
+    height = HEIGHT if len(picture.features) > 1 else AROUND + n * _line(n)
     figure = new_figure(height, name, dots_per_inch=dots_per_inch)
     ax = figure.add_subplot()
     _draw_domain(ax, picture)
@@ -139,6 +142,11 @@ def draw_map(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) ->
     _draw_centroids(ax, picture)
     _write_titles(ax, picture)
     return figure
+
+
+def _line(n: int) -> float:
+    """Inches between the lines of so many centroids of one feature."""
+    return min(0.3, 3.6 / n + 0.08)
 
 
 def new_figure(height: float, name: str, width: float = WIDTH, *, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
@@ -219,7 +227,8 @@ def _draw_centroids(ax: "Axes", picture: Picture) -> None:
         face = (colour + "C0") if known else "none"
         ax.scatter(point[0], point[1], s=area, facecolors=face, edgecolors=colour, linewidths=1.6, zorder=4)
     if len(points) <= MAX_LABELLED:
-        _write_numbers(ax, points, areas)
+        size = NUMBER if len(picture.features) > 1 else min(NUMBER, 0.7 * 72 * _line(len(points)))
+        _write_numbers(ax, points, areas, size)
 
 
 def _draw_region(ax: "Axes", point: FloatArray, errors: FloatArray, colour: str) -> None:
@@ -235,7 +244,7 @@ def _draw_region(ax: "Axes", point: FloatArray, errors: FloatArray, colour: str)
     ax.add_patch(Ellipse((point[0], point[1]), width, height, zorder=2, facecolor="none", edgecolor=colour, linewidth=1.2))
 
 
-def _write_numbers(ax: "Axes", points: FloatArray, areas: FloatArray) -> None:
+def _write_numbers(ax: "Axes", points: FloatArray, areas: FloatArray, size: float) -> None:
     from matplotlib.patheffects import withStroke
 
     for number, (point, area) in enumerate(zip(points, areas, strict=True)):  # as labels are numbered
@@ -245,7 +254,7 @@ def _write_numbers(ax: "Axes", points: FloatArray, areas: FloatArray) -> None:
             (point[0], point[1]),
             xytext=(beside, beside * 0.6),
             textcoords="offset points",
-            fontsize=11,
+            fontsize=size,
             fontweight="bold",
             path_effects=[withStroke(linewidth=3, foreground="white")],
             zorder=5,

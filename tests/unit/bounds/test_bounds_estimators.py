@@ -1,18 +1,26 @@
 """Estimators with `bounds="private"`: both stages in one budget, and what is refused before anything is spent."""
 
 import warnings
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
+import fastlloyd
 from fastlloyd import FastLloyd, MomentLloyd, SuLloyd
-from fastlloyd.errors import DataError, NoisyResultWarning, PlanError
+from fastlloyd.dp.neighboring import Neighbours
+from fastlloyd.errors import BudgetError, DataError, NoisyResultWarning, PlanError
 from fastlloyd.estimators import base
+from fastlloyd.federation.holder import HoldersLedger
+from fastlloyd.federation.ledger import account
+from fastlloyd.federation.store.events import LimitSet, UnitLimitSet
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.two_stages import TwoStages
 from fastlloyd.testing import SeededNoise
+from stores import ADD
 
 CENTRES = np.array([[20, 1], [50, 4], [80, 2]])
 rng = np.random.default_rng(2)
@@ -43,6 +51,27 @@ def test_bounds_and_centroids_are_found_within_one_budget(estimator: Any) -> Non
     np.testing.assert_allclose(found, CENTRES, atol=2)
     assert len(model.labels_) == 3000
     assert np.array_equal(model.predict(X), model.labels_)
+
+
+def test_a_limit_holds_both_stages_or_neither_begins(ledger_of_its_own: Path) -> None:
+    ledger = HoldersLedger(ledger_of_its_own)
+    for epsilon, n_runs in ((2.9, 0), (3.01, 2)):
+        with ledger.opened() as store:
+            store.append([LimitSet(dataset="patients", epsilon=epsilon, delta=1 / 400_000)])
+        with pytest.raises(BudgetError, match=r"has the limit epsilon 2\.9") if n_runs == 0 else nullcontext():
+            MomentLloyd(3, **PRIVATE, dataset="patients").fit(X)
+        runs = ledger.history().runs.values()
+        assert [run.uncharged for run in runs] == [()] * n_runs
+    assert 2.999 < account(ledger.history(), "patients").epsilon <= 3
+
+
+def test_a_limit_for_those_of_whom_each_row_is_one_holds_both_stages(ledger_of_its_own: Path) -> None:
+    ledger, patients = HoldersLedger(ledger_of_its_own), Neighbours(ADD, "patient")
+    with ledger.opened() as store:
+        store.append([UnitLimitSet(dataset="patients", epsilon=3.01, delta=1 / 400_000, speaks_of=patients)])
+    with fastlloyd.dataset("patients", rows_are="patient"):
+        MomentLloyd(3, **PRIVATE).fit(X)
+    assert 2.999 < account(ledger.history(), "patients", speaks_of=patients).epsilon <= 3
 
 
 def test_a_data_frame_has_a_range_for_each_column_and_persons_are_counted_once() -> None:

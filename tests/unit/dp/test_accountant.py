@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -148,6 +149,13 @@ def test_results_beyond_the_floats_are_rounded_up() -> None:
     assert account(gaussian(1e3)).get_delta(1.0) == 1.0
     assert account(gaussian(1e-3)).get_epsilon(0.5) == 0.0
     assert account(gaussian(10**160)).get_epsilon(0.5) == account(gaussian(10**400)).get_epsilon(1e-9) == math.inf
+
+
+@pytest.mark.parametrize("relation", ["x", "add_or_remove", None, 3])
+def test_what_is_no_neighbouring_relation_is_refused(relation: Any) -> None:
+    expected = "expected one of: add_or_remove_one, replace_one$"
+    with pytest.raises(PlanError, match=f"^neighboring_relation '{relation}' is unknown; .*{expected}"):
+        Accountant(relation)
 
 
 def test_the_neighbouring_relation_is_kept_for_the_report() -> None:

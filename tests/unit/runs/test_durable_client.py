@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fastlloyd.base.arrays import IntArray
+from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import BudgetError, DataError, FastLloydError, RemoteProtocolError, StateError
 from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.fingerprint import Fingerprint
@@ -18,14 +19,14 @@ from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.positions import KnownStore, KnownStoreOf, Positions
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended, Finish
 from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, KeyBox, Upload, decode, encode
-from fastlloyd.federation.runs import reservation
+from fastlloyd.federation.runs import check_may_join, reservation
 from fastlloyd.federation.store import LogPosition, Role, Store
-from fastlloyd.federation.store.events import LimitSet, Outcome
+from fastlloyd.federation.store.events import LimitSet, Outcome, UnitLimitSet
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.queries.query import Query
 from federation import identity, make_federation, make_plan, same_clustering
 from mortal_parties import AFTER, BEFORE, DATASET, FINGERPRINT, Killed, World, check_ledger, messages_of
-from stores import copy_store
+from stores import ADD, copy_store
 from watch import Watch
 
 FEDERATIONS = {
@@ -134,6 +135,15 @@ def test_what_would_be_refused_reserves_nothing(world: World) -> None:
         world.open("c0", store, dataset=DataSet(name="others"), records=many)
     assert store.position.length == 1
     assert store.history.runs == {}
+
+
+def test_a_limit_of_the_store_for_those_of_whom_each_record_is_one_holds_the_run(world: World) -> None:
+    store = world.parties["c0"].open_store()
+    store.append([UnitLimitSet(dataset=DATASET.name, epsilon=9.0, delta=1e-6, speaks_of=Neighbours(ADD, "patient"))])
+    with pytest.raises(BudgetError, match="this run does not protect every patient as a whole"):
+        check_may_join(store, world.plan, "c0", dataset=DATASET)
+    of_patients = msgspec.structs.replace(DATASET, rows_are="patient")
+    assert check_may_join(store, world.plan, "c0", dataset=of_patients) is None
 
 
 def test_known_records_are_refused_under_another_name(world: World) -> None:

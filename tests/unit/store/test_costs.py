@@ -48,6 +48,13 @@ def test_an_earlier_run_made_for_replaced_records_has_no_bound_where_one_is_adde
     assert kept.under(REPLACED) == (GAUSSIAN, LAPLACE)
 
 
+@pytest.mark.parametrize("made_for", [ADD, REPLACE], ids=lambda relation: relation.value)
+@pytest.mark.parametrize("asked", [ADD, REPLACE], ids=lambda relation: relation.value)
+def test_an_earlier_run_has_no_bound_for_persons(made_for: NeighboringRelation, asked: NeighboringRelation) -> None:
+    kept = earlier(run_id(1), GAUSSIAN, LAPLACE, relation=made_for).cost
+    assert kept.under(Neighbours(asked, "patient")) == (None, None)
+
+
 def test_todays_runs_keep_both_in_an_event_of_its_own() -> None:
     event = reserved(run_id(1), n_exchanges=2)
     assert isinstance(decode(encode(event)), RunReserved)

@@ -78,6 +78,18 @@ def test_other_events_of_the_same_number_are_refused(attempt: Callable[[Path], o
 
 
 @OPENINGS
+def test_the_head_file_of_another_store_that_holds_nothing_is_refused(
+    attempt: Callable[[Path], object], tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    with new_store(tmp_path) as store, new_store(tmp_path / "other") as other:
+        pass
+    head_path(other.path).replace(head_path(store.path))
+    with pytest.raises(StateError, match=r"it holds 0 events, and clinic-a\.store-head knows of others"):
+        attempt(store.path)
+
+
+@OPENINGS
 def test_a_head_file_that_is_gone_or_unreadable_is_said_and_nothing_is_done(
     attempt: Callable[[Path], object], tmp_path: Path
 ) -> None:

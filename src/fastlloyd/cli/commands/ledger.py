@@ -200,7 +200,7 @@ def show(
     if figure is not None:
         write_bytes(figure, _picture(listed, delta, runs))
     if json:
-        print_json({"data_sets": [shown.summary(one, delta) for one in listed]} | _position(contents))
+        print_json({"data_sets": [shown.summary(one, delta, runs) for one in listed]} | _position(contents))
     elif listed:
         shown.show(listed, str(path), delta, runs)
     else:
@@ -354,7 +354,7 @@ def _limit(
     dataset: str, epsilon: float, delta: float, unit: str | None, relation: str | None, max_clients: int | None
 ) -> "Limit":
     """Return the event that sets the limit. Raises PlanError or BudgetError naming the option."""
-    from fastlloyd.base.names import choose
+    from fastlloyd.base.names import choose, is_plural
     from fastlloyd.dp.neighboring import MAX_CLIENTS, NeighboringRelation, Neighbours
     from fastlloyd.federation.admission import check_unit_name
     from fastlloyd.federation.store.events import LimitSet, UnitLimitSet
@@ -363,7 +363,7 @@ def _limit(
         raise BudgetError("--max-clients-per-person is about persons; say how they are called with --unit NAME")
     if unit is None and relation is None:
         return LimitSet(dataset=dataset, epsilon=epsilon, delta=delta)
-    if unit is not None:
+    if unit is not None and not (math.isinf(epsilon) and is_plural(unit)):  # as an earlier version took it, it can be lifted
         check_unit_name(unit)
     if max_clients is not None and max_clients > MAX_CLIENTS:
         raise BudgetError(f"--max-clients-per-person is {max_clients}; expected 1 to {MAX_CLIENTS}")
