@@ -93,7 +93,7 @@ def join(
     dry_run: DryRun = False,
 ) -> None:
     """Take part in a run with your records, which stay here. It can be stopped and started at any time."""
-    from fastlloyd.cli import charging, engines, hosting, network, persons, results
+    from fastlloyd.cli import charging, engines, hosting, network, persons
     from fastlloyd.cli.options import LedgerOptions
     from fastlloyd.federation.store import Role
 
@@ -104,8 +104,7 @@ def join(
     persons.check_agreed(agreed, unit_column)
     persons.check_alone(unit_column, engine)
     _check_together(agreed, server, host, output, is_rehearsal=dry_run)
-    is_there = results.holds_run(output.out, agreed)
-    place = results.Destination(folder=output.out, force=output.force) if is_there else results.named(output)
+    place = _place(output, agreed)
     identity = network.load_identity(key, passphrase_file)
     network.check_member(identity, agreed, key)
     with (
@@ -121,9 +120,7 @@ def join(
         where = network.place_of_store(identity.name, key, store)
         network.check_kept(agreed, identity.name, where)
         if dry_run:
-            limits = _rehearsed_budget(client, where, mine)
-            _rehearse_connection(client)
-            _say_ready(client, limits, mine.seconds)
+            _rehearse(client, where, mine)
             return
         if not where.exists():  # else a run that is refused would leave a new store, in the place of one that is lost
             client.check_budget(where)
@@ -147,6 +144,15 @@ def _check_together(plan: "Plan", server: str | None, host: HostOptions, output:
         raise PlanError("--server says where the server is, and --serve runs it here; pass one of them")
     if output.out is None and not is_rehearsal:
         raise OutputError("the result needs a place: name a folder with --out DIR")
+
+
+def _place(output: OutputOptions, plan: "Plan") -> "Destination":
+    """Where the result goes: the folder that is named, which may hold what this very run wrote there before."""
+    from fastlloyd.cli import results
+
+    if results.holds_run(output.out, plan):
+        return results.Destination(folder=output.out, force=output.force)
+    return results.named(output)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,6 +388,13 @@ def _say_again(plan: "Plan", output: OutputOptions) -> None:
     results.say_where(output, [Path(file) for file in found["files"]], "")
     if output.json:
         terminal.print_json(found)
+
+
+def _rehearse(client: _Client, where: Path, mine: "OwnRecords") -> None:
+    """Ask the ledger and the server as a run would, spend nothing, and say that all is ready."""
+    limits = _rehearsed_budget(client, where, mine)
+    _rehearse_connection(client)
+    _say_ready(client, limits, mine.seconds)
 
 
 def _rehearsed_budget(client: _Client, path: Path, mine: "OwnRecords") -> "list[Limit]":
