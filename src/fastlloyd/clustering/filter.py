@@ -19,8 +19,10 @@ Labels = NDArray[np.int32]
 
 MOST_FEATURES = 1 << 15  # for the proof
 PRODUCT_STEPS = 900_000  # of a matrix product: OpenBLAS multiplies in place up to a million, and copies what is larger
-PART_CELLS = 1 << 13  # of the records of a product
+PART_CELLS = 1 << 13  # of the records of a product, or twice as many where clusters are few
+FEW_CLUSTERS = 16
 TURNED_CLUSTERS = 128  # from here on, records that come one after the other are best copied feature by feature
+TURNED_FEATURES = PRODUCT_STEPS >> 9  # up to here, a product has room for 64 of them and eight centroids
 BLOCK_CELLS = 1 << 18  # of the records that are worked on together: a megabyte
 SCORE_CELLS = 1 << 17  # of their scores
 
@@ -36,7 +38,12 @@ class Nearest:
         k, d = C.shape
         self.C, self.squared_radius, self.by_feature = C.astype(np.float64), squared_radius, by_feature
         self.is_turned = not by_feature and k >= TURNED_CLUSTERS
-        self.rows, self.parts = (block_rows, 1) if block_rows else _part(d if by_feature or self.is_turned else max(d, 1 << 8))
+        if block_rows:
+            self.rows, self.parts = block_rows, 1
+        elif self.is_turned:
+            self.rows, self.parts = _part(k, d, 64 if d <= TURNED_FEATURES else 32)
+        else:
+            self.rows, self.parts = _part(k, d if by_feature else max(d, 1 << 8), 32)
         self.size = k  # of a chunk of centroids
         if self.rows * k * d > PRODUCT_STEPS:
             chunks = -(-k // max(4, PRODUCT_STEPS // (self.rows * d) // 4 * 4))
@@ -48,7 +55,8 @@ class Nearest:
         self.constants = np.full(self.width, np.inf, dtype=np.float32)
         self.constants[:k] = squares * (1.0 - 2.0 * self.e)
         A = np.zeros((self.width, d), dtype=np.float32)
-        np.multiply(self.C, -2.0, out=A[:k], casting="same_kind")
+        A[:k] = self.C
+        A *= np.float32(-2)
         self.A = A.reshape(-1, 1, self.size, d)
 
     @property
@@ -95,9 +103,10 @@ def relative_error(d: int) -> float:
     return (d + 12) * 2.0**-24 * 1.01
 
 
-def _part(d: int) -> tuple[int, int]:
-    """How many records of d features are multiplied at once, and how many times as many are loaded together."""
-    rows = max(32, min(512, PART_CELLS >> (d - 1).bit_length()))
+def _part(k: int, d: int, least: int) -> tuple[int, int]:
+    """How many records of d features are multiplied with k centroids at once, and how many times as many are loaded."""
+    cells = PART_CELLS * 2 if k <= FEW_CLUSTERS else PART_CELLS
+    rows = max(least, min(512, cells >> (d - 1).bit_length()))
     return rows, BLOCK_CELLS // (d * rows)
 
 

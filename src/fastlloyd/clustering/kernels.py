@@ -26,7 +26,7 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import GridArray, is_by_feature
 from fastlloyd.clustering.filter import Labels, Nearest, relative_error
 from fastlloyd.clustering.layout import feature_major, row_major
-from fastlloyd.clustering.parallel import NUMPY_STEPS, is_compiled, over_spans, sum_over_spans
+from fastlloyd.clustering.parallel import LEAST_RECORDS, NUMPY_STEPS, is_compiled, over_spans, sum_over_spans
 from fastlloyd.clustering.sums import ClusterSums
 
 BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
@@ -35,6 +35,7 @@ LEAST_POINTS = 64  # of a grid that is worth the search for its axes
 AXIS_ROWS = 1 << 13  # records whose places on an axis stay in the cache
 GROUPED_POINTS = 512  # from here on `compiled/groups.py` is faster than them
 GROUPED_ROWS = 1024  # its block: 32 KB of records
+RECORDS_PER_SUM = 4  # that repay one more array of sums
 KEYED_FEATURES = 8  # up to here the loops of `compiled/distances.py` are the faster, or the more even where all records tie
 FEATURE_CELLS = 6144  # of a block of the compiled loops with all that is computed of it, 49 KB: about the innermost cache
 
@@ -65,8 +66,9 @@ def cluster_statistics(
         totals = _near_statistics(X, near, limits)
     else:
         totals = _plain_statistics(X, centroids, radius, block_rows)
-    sums, counts = totals[:, :-1], totals[:, -1].copy()
-    return sums - counts[:, None] * centroids, counts
+    counts = totals[:, -1].copy()
+    sums = counts[:, None] * centroids
+    return np.subtract(totals[:, :-1], sums, out=sums), counts
 
 
 def assign(X: GridArray, centroids: IntArray, *, limits: IntArray | None = None, block_rows: int | None = None) -> Labels:
@@ -169,7 +171,7 @@ def _near_statistics(X: GridArray, near: Nearest, limits: IntArray | None) -> In
                 sums.add(Z, place, labels)
         return sums.totals()
 
-    return sum_over_spans(of_span, X, len(near.C), blas=True)
+    return sum_over_spans(of_span, X, len(near.C), least=max(LEAST_RECORDS, RECORDS_PER_SUM * len(near.C)), blas=True)
 
 
 def _axes(centroids: IntArray) -> list[IntArray]:

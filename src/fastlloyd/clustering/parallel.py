@@ -23,9 +23,11 @@ from numpy.typing import NDArray
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import IntArray
 
-# A step is a coordinate of a record beside one of a centroid: about a nanosecond in compiled code, and several without.
+# A step is a coordinate of a record beside one of a centroid: well below a nanosecond in compiled code, and several without.
 WORTH_LOADING = 1 << 24
-WORTH_THREADS = 1 << 20
+WORTH_THREADS = 1 << 23  # a quarter of a millisecond, and twice as many by BLAS: threads need a tenth to begin and to end
+WORTH_PIECES = 1 << 26  # from here on, threads take more than one piece each, lest one waits for another
+READING_STEPS = 20  # that take as long as reading a coordinate
 NUMPY_STEPS = 8  # that some operations of NumPy on a number take
 SPAN_STEPS = 1 << 28  # of a span: some milliseconds, after which an interrupt is seen and other threads may take their part
 LEAST_RECORDS = 1024  # in a span, unless the caller knows better
@@ -57,9 +59,9 @@ def over_spans(
     whose own threads would compete with ours. Threads come with compiled code. Raises what the task raises; then, and when it
     is interrupted, no further span is begun, and those that were begun have ended.
     """
-    n, steps = len(X), X.size * k
-    threads = n_threads() if steps >= WORTH_THREADS and is_compiled(steps) else 1
-    wanted = max(-(-steps // SPAN_STEPS), 2 * threads if threads > 1 else 1)
+    n, steps = len(X), X.size * (k + READING_STEPS)
+    threads = n_threads() if steps >= WORTH_THREADS * (1 + blas) and is_compiled(X.size * k) else 1
+    wanted = max(-(-steps // SPAN_STEPS), threads if steps < WORTH_PIECES or threads == 1 else 2 * threads)
     pieces = max(min(wanted, n // (least or LEAST_RECORDS)), -(-steps // MOST_STEPS), -(-n // MOST_RECORDS), 1)
     if pieces == 1:
         return [task(0, n)]

@@ -13,11 +13,12 @@ import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import Draws
-from fastlloyd.clustering.parallel import WORTH_THREADS, is_compiled, n_threads, work_together
+from fastlloyd.clustering.parallel import is_compiled, n_threads, work_together
 from fastlloyd.errors import LocalProtocolError
 
 BLOCK_ELEMENTS = 1 << 17  # distances worked on together: 1 MiB of float64
 BLAS_STEPS = 8  # of the steps of a k-means in the time of one that `is_compiled` counts
+WORTH_THREADS = 1 << 20  # steps
 BLOCK_STEPS = 1 << 18  # multiplications worked on together: few enough that BLAS does not wake its threads for each block
 LARGEST = 2.0**400  # of a coordinate: sums of squares stay far from overflow
 SMALLEST = 2.0**-400  # of a weight beside the largest: what it is multiplied by does not underflow

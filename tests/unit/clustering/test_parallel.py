@@ -49,14 +49,21 @@ def test_spans_cover_every_record_once(n: int, least: int, threads: int) -> None
     found = sorted(over_spans(span, records(n, 2), least=least))
     assert [i for start, stop in found for i in range(start, stop)] == list(range(n))
     assert all(stop - start >= least for start, stop in found) or len(found) == 1
-    assert len(found) == max(1, min(n // least, 2 * threads if threads > 1 else 1))
+    assert len(found) == max(1, min(n // least, threads))
+
+
+def test_of_long_work_threads_take_more_than_one_span_each(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "WORTH_PIECES", 1000 * (3 + parallel.READING_STEPS))
+    assert len(over_spans(span, records(1000), 3, least=1)) == (2 * threads if threads > 1 else 1)
+    assert len(over_spans(span, records(999), 3, least=1)) == threads
 
 
 def test_what_takes_long_is_split_up_for_one_thread_too(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupt waits for a span at most; and sums of a span stay exact."""
+    monkeypatch.setattr(parallel, "READING_STEPS", 1)
     monkeypatch.setattr(parallel, "SPAN_STEPS", 100)
-    assert len(over_spans(span, records(1000), 3, least=1)) == 30
-    monkeypatch.setattr(parallel, "MOST_STEPS", 300)
+    assert len(over_spans(span, records(1000), 2, least=1)) == 30
+    monkeypatch.setattr(parallel, "MOST_STEPS", 400)
     assert len(over_spans(span, records(1000), 3, least=1000)) == 10
     monkeypatch.setattr(parallel, "MOST_RECORDS", 50)
     assert len(over_spans(span, records(1000), least=1000)) == 20
@@ -68,12 +75,14 @@ def test_one_thread_does_what_is_small_and_several_what_is_large(monkeypatch: py
     monkeypatch.setattr(parallel, "work_together", lambda _pieces, threads: calls.append(threads))
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     X = records(1 << 16)
-    over_spans(span, X, parallel.WORTH_THREADS // len(X) - 1)
+    k = parallel.WORTH_THREADS // len(X) - parallel.READING_STEPS
+    over_spans(span, X, k - 1)
+    over_spans(span, X, k, blas=True)
     assert calls == []
-    over_spans(span, X, parallel.WORTH_THREADS // len(X))
+    over_spans(span, X, k)
     assert calls == [3]
     with parallel.reading_ahead():
-        over_spans(span, X, parallel.WORTH_THREADS // len(X))
+        over_spans(span, X, 2 * k + parallel.READING_STEPS, blas=True)
     assert calls == [3, 2]
     monkeypatch.setattr(parallel, "is_compiled", lambda _: False)
     over_spans(span, X, 1 << 20)
@@ -114,10 +123,10 @@ def test_an_iteration_is_one_kernel_for_each_span_and_helpers_take_some(monkeypa
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     rng = np.random.default_rng(0)
     X = np.asfortranarray(rng.integers(-99, 100, (20_000, 3), dtype=np.int32))
-    C = rng.integers(-99, 100, (40, 3))
+    C = rng.integers(-99, 100, (150, 3))
     found, expected = kernels.cluster_statistics(X, C, 2000), reference.cluster_statistics(X, C, 2000)
     assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
-    assert sorted(kernel.spans) == [(5000 * i, 5000 * (i + 1)) for i in range(4)]
+    assert sorted(kernel.spans) == [(0, 10_000), (10_000, 20_000)]
     for _ in range(100):  # a helper that is slow to wake up may find nothing left
         if len(kernel.by) == 2:
             break

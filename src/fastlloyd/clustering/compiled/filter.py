@@ -10,11 +10,24 @@ import numpy as np
 from numba import types
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.clustering.compiled.jit import INTEGER, LABELS, REAL, RECORDS, TABLE, Labels, Points, helper, kernel, read
+from fastlloyd.clustering.compiled.jit import (
+    INTEGER,
+    LABELS,
+    REAL,
+    RECORDS,
+    TABLE,
+    Labels,
+    Points,
+    helper,
+    inlined,
+    kernel,
+    read,
+)
 
 _F, _F3, _F4 = types.float32[::1], types.float32[:, :, ::1], types.float32[:, :, :, ::1]
 _ANY = read(types.int32, 2, "A")
 _GIVEN = read(types.int32, 1)
+TILE, TILE_FEATURES = 16, 64  # records and features that are turned together: as many records as make a line of the cache
 
 
 @kernel(types.void(RECORDS, INTEGER, INTEGER, _F3, _F))
@@ -71,19 +84,41 @@ def load_rows(X: Points, start: int, m: int, block: Any, squares: Any) -> None:
 def turn_rows(X: Points, start: int, m: int, block: Any, squares: Any) -> None:
     """Set block (parts, d, R), feature by feature, to the records X[start:start + m], and squares to their squared norms."""
     _, d, R = block.shape
+    tile = np.zeros((TILE, TILE_FEATURES), np.float32)
     squares[:] = 0
     if m < len(squares):
         block[:] = 0
     for first in range(0, len(squares), R):
-        for some in range(first, min(first + R, m), 16):  # as many as make a line of the cache
-            n = min(16, first + R - some, m - some)
-            norms = squares[some : some + n]
-            for j in range(d):
-                target = block[first // R, j, some - first : some - first + n]
+        for some in range(first, min(first + R, m), TILE):
+            n = min(TILE, first + R - some, m - some)
+            for j in range(0, d, TILE_FEATURES):
+                width = min(TILE_FEATURES, d - j)
                 for r in range(n):
-                    x = np.float32(X[start + some + r, j])
-                    target[r] = x
-                    norms[r] += x * x
+                    squares[some + r] += _load_part(X[start + some + r, j : j + width], tile[r])
+                _turn(tile, block[first // R, j : j + width, some - first : some - first + n])
+
+
+@inlined
+def _load_part(record: Any, row: Any) -> Any:
+    square = np.float32(0)
+    for j in range(len(record)):
+        x = np.float32(record[j])
+        row[j] = x
+        square += x * x
+    return square
+
+
+@inlined
+def _turn(tile: Any, target: Any) -> None:
+    """Set target (features, n) to n rows of the tile."""
+    for j in range(len(target)):
+        column = target[j]
+        if len(column) == TILE:  # a number that the compiler knows
+            for r in range(TILE):
+                column[r] = tile[r, j]
+        else:
+            for r in range(len(column)):
+                column[r] = tile[r, j]
 
 
 @kernel(types.int64(_ANY, INTEGER, INTEGER, INTEGER, _F4, _F, _F, TABLE, REAL, REAL, REAL, LABELS), exact=False)

@@ -20,6 +20,8 @@ from fastlloyd.clustering.compiled.jit import (
 
 Totals = NDArray[np.int32]
 _Unsigned = NDArray[np.uint32]  # labels of which the compiler need not expect that one is negative
+COPIES = 2
+PAIRED_ROWS = 512  # of records whose pairs stay there, too
 MASKED_ROWS = 2048  # of records: they, two features of theirs and their labels stay in the innermost cache
 _GIVEN, _TOTALS = read(types.int32, 1), types.int32[:, ::1]
 
@@ -70,27 +72,53 @@ def add_rows(X: Points, start: int, labels: Labels, totals: Totals) -> None:
 
 @kernel(types.void(RECORDS, INTEGER, _GIVEN, _TOTALS))
 def add_features(XT: Points, start: int, labels: Labels, totals: Totals) -> None:
-    """Do as `add_rows` with records XT (d, n), four features at a time."""
-    d, m = len(XT), len(labels)
-    owners, width = labels.view(np.uint32), np.intp(totals.shape[1])
-    line = totals.reshape(totals.size)
-    for j in range(0, d - 3, 4):
-        x0, x1 = XT[j, start : start + m], XT[j + 1, start : start + m]
-        x2, x3 = XT[j + 2, start : start + m], XT[j + 3, start : start + m]
-        for r in range(m):
-            place = np.intp(owners[r]) * width + j
-            line[place] = np.int32(line[place] + x0[r])
-            line[place + 1] = np.int32(line[place + 1] + x1[r])
-            line[place + 2] = np.int32(line[place + 2] + x2[r])
-            line[place + 3] = np.int32(line[place + 3] + x3[r])
-    for j in range(d // 4 * 4, d):
-        x = XT[j, start : start + m]
-        for r in range(m):
-            place = np.intp(owners[r]) * width + j
-            line[place] = np.int32(line[place] + x[r])
-    for r in range(m):
-        place = np.intp(owners[r]) * width + d
-        line[place] = np.int32(line[place] + 1)
+    """Do as `add_rows` with records XT (d, n), two columns at a time: as u + 2^32 v, whose sums tell those of u and of v."""
+    d, n_pairs = len(XT), len(XT) // 2 + 1
+    pairs, block = np.zeros((COPIES, len(totals), n_pairs), np.int64), np.empty((4, PAIRED_ROWS), np.int64)
+    line, size = pairs.reshape(pairs.size), len(totals)
+    for first in range(0, len(labels), PAIRED_ROWS):
+        owners = labels[first : first + PAIRED_ROWS].view(np.uint32)
+        here = start + first
+        end = here + len(owners)
+        for p in range(0, d // 2 - 3, 4):
+            for i in range(4):
+                _pair(XT[2 * (p + i), here:end], XT[2 * (p + i) + 1, here:end], block[i])
+            _add_four_pairs(block, owners, line, size, n_pairs, p)
+        for p in range(d // 8 * 4, d // 2):
+            _pair(XT[2 * p, here:end], XT[2 * p + 1, here:end], block[0])
+            _add_pair(block[0], owners, line, size, n_pairs, p)
+        for r in range(len(owners)):
+            block[0, r] = np.int64(XT[d - 1, here + r]) + (1 << 32) if d % 2 else 1
+        _add_pair(block[0], owners, line, size, n_pairs, n_pairs - 1)
+    for c in range(len(totals)):
+        for j in range(d + 1):
+            both = pairs[0, c, j // 2] + pairs[1, c, j // 2]
+            u = np.int64(np.int32(both))  # sums fit 32 bits
+            totals[c, j] = np.int32(totals[c, j] + ((both - u) >> 32 if j % 2 else u))
+
+
+@helper
+def _pair(u: Points, v: Points, block: IntArray) -> None:
+    for r in range(len(u)):
+        block[r] = np.int64(u[r]) + (np.int64(v[r]) << 32)
+
+
+@helper
+def _add_four_pairs(block: IntArray, owners: _Unsigned, line: IntArray, size: int, width: int, p: int) -> None:
+    b0, b1, b2, b3 = block[0], block[1], block[2], block[3]
+    for r in range(len(owners)):
+        place = (np.intp(owners[r]) + r % COPIES * size) * width + p
+        u, v, w, z = b0[r], b1[r], b2[r], b3[r]
+        line[place] += u
+        line[place + 1] += v
+        line[place + 2] += w
+        line[place + 3] += z
+
+
+@helper
+def _add_pair(block: IntArray, owners: _Unsigned, line: IntArray, size: int, width: int, p: int) -> None:
+    for r in range(len(owners)):
+        line[(np.intp(owners[r]) + r % COPIES * size) * width + p] += block[r]
 
 
 @kernel(types.void(RECORDS, INTEGER, _GIVEN, _TOTALS))
