@@ -2,8 +2,8 @@
 
 The score of a record x and a centroid c is |c|^2 - 2 x.c, which orders centroids as distances do. In float32 it is off by at
 most e (|x|^2 + |c|^2), and the margin of a record follows from that (docs/proofs/filter.md). If its two least scores, or its
-distance and the radius, are nearer to each other than the margin, the record is in doubt. Then its distances to the centroids
-that may be the nearest are worked out exactly. So labels are those of exact arithmetic, ties going to the lowest index, and no
+distance and the radius, are nearer to each other than the margin, the record is in doubt, and its distances are worked out
+exactly (`compiled/doubts.py`). So labels are those of exact arithmetic, ties going to the lowest index, and no
 record changes what another costs.
 """
 
@@ -30,13 +30,13 @@ SCORE_CELLS = 1 << 17  # of their scores
 class Nearest:
     """Centroids C (k, d), int64, that records are compared with; k is the label of a record beyond the squared radius.
 
-    |x - c|^2 < 2**53 for all records x and centroids c. by_feature : how records will lie in memory.
+    (|x| + |c|)^2 < 2**53 for all records x and centroids c. by_feature : how records will lie in memory.
     block_rows : records worked on together, None for a good number.
     """
 
     def __init__(self, C: IntArray, squared_radius: float, *, by_feature: bool, block_rows: int | None = None) -> None:
         k, d = C.shape
-        self.C, self.squared_radius, self.by_feature = C.astype(np.float64), squared_radius, by_feature
+        self.k, self.squared_radius, self.by_feature = k, squared_radius, by_feature
         self.is_turned = not by_feature and k >= TURNED_CLUSTERS
         if block_rows:
             self.rows, self.parts = block_rows, 1
@@ -50,19 +50,21 @@ class Nearest:
             self.size = (-(-k // chunks) + 3) // 4 * 4
         self.width = -(-k // self.size) * self.size  # more centroids stand behind the last, infinitely far away
         self.e = relative_error(d)
-        squares = np.einsum("ij,ij->i", self.C, self.C)
-        self.most = 4.0 * self.e * float(squares.max())
+        self.C, self.norms = np.zeros(((k + 1) // 2 * 2, (d + 7) // 8 * 8)), np.full((k + 1) // 2 * 2, np.inf)
+        self.C[:k, :d] = C  # filled as `compiled/doubts.py` needs it
+        self.norms[:k] = np.einsum("ij,ij->i", self.C[:k], self.C[:k])
+        self.most = 4.0 * self.e * float(self.norms[:k].max())
         self.constants = np.full(self.width, np.inf, dtype=np.float32)
-        self.constants[:k] = squares * (1.0 - 2.0 * self.e)
+        self.constants[:k] = self.norms[:k] * (1.0 - 2.0 * self.e)
         A = np.zeros((self.width, d), dtype=np.float32)
-        A[:k] = self.C
+        A[:k] = C
         A *= np.float32(-2)
         self.A = A.reshape(-1, 1, self.size, d)
 
     @property
     def is_certain(self) -> bool:
         """Whether the proof holds for so many features, and for matrix products of these shapes here."""
-        d = self.C.shape[1]
+        d = self.A.shape[-1]
         return d <= MOST_FEATURES and _float32_is_whole(self.size, d, self.rows, self.by_feature or self.is_turned)
 
     def labels(self, Z: NDArray[np.int32], start: int, stop: int) -> Iterator[tuple[int, Labels, int]]:
@@ -70,12 +72,14 @@ class Nearest:
 
         Z : int32 (n, d), by feature (d, n), in C order. The next block overwrites the labels.
         """
-        from fastlloyd.clustering.compiled.filter import decide, load_features, load_rows, turn_rows
+        from fastlloyd.clustering.compiled.doubts import decide_columns, decide_rows
+        from fastlloyd.clustering.compiled.filter import load_features, load_rows, propose, turn_rows
 
-        rows, d = self.rows, self.C.shape[1]
+        rows, d = self.rows, Z.shape[0 if self.by_feature else 1]
         parts = max(1, min(self.parts, -(-(stop - start) // rows)))
         at_once = max(1, min(parts, SCORE_CELLS // (self.width * rows)))
-        squares, labels = np.empty(parts * rows, dtype=np.float32), np.empty(parts * rows, dtype=np.int32)
+        squares, limits = np.empty((2, parts * rows), dtype=np.float32)
+        labels, doubtful = np.empty((2, parts * rows + 1), dtype=np.int32)
         scores = np.empty(self.width * at_once * rows, dtype=np.float32)
         if self.by_feature or self.is_turned:
             block = columns = np.empty((parts, d, rows), dtype=np.float32)
@@ -83,19 +87,25 @@ class Nearest:
         else:
             block = np.empty((parts, rows, d), dtype=np.float32)
             load, columns = load_rows, block.transpose(0, 2, 1)
-        XT = Z if self.by_feature else Z.T
         for place in range(start, stop, parts * rows):
-            m, n_doubts = min(parts * rows, stop - place), 0
+            m, n = min(parts * rows, stop - place), 0
             load(Z, place, m, block, squares)
             for p in range(0, -(-m // rows), at_once):
-                some = columns[p : min(p + at_once, -(-m // rows))]
+                some, before = columns[p : min(p + at_once, -(-m // rows))], n
                 products = scores[: self.width * len(some) * rows].reshape(-1, len(some), self.size, rows)
                 np.matmul(self.A, some, out=products)
-                n_doubts += decide(
-                    XT, place, p * rows, m, products, self.constants, squares, self.C,
-                    self.squared_radius, self.e, self.most, labels,
+                n = propose(
+                    p * rows, m, products, self.constants, squares, self.k, self.squared_radius, self.e, self.most,
+                    labels, limits, doubtful, n,
                 )  # fmt: skip
-            yield place, labels[:m], n_doubts
+                if not self.by_feature:
+                    decide_rows(
+                        Z, place, doubtful[before:n], p * rows, products, self.constants, limits, self.C, self.k,
+                        self.squared_radius, labels,
+                    )  # fmt: skip
+            if self.by_feature:
+                decide_columns(Z, place, doubtful[:n], self.C, self.norms, self.k, self.squared_radius, labels)
+            yield place, labels[:m], n
 
 
 def relative_error(d: int) -> float:

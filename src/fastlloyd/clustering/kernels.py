@@ -13,8 +13,8 @@ In float64 squared distances are sums of products of integers. d (B + c_max)^2 <
 exact, whatever the order, the block size, the number of threads and the machine.
 
 Shapes, centroids and the range in which records *may* lie decide what is done, not where records do lie: what a record costs
-is the same for all, but for one exact decision of that record (of 64 at a time in `groups.py`), and what the processor makes of
-its bits.
+is the same for all, but for one exact decision of that record (64 at a time where features are few), and what the processor
+makes of its bits.
 """
 
 import math
@@ -54,7 +54,7 @@ def cluster_statistics(
     """Relative sums and counts of `reference.cluster_statistics`; same integers. X may be int32, and of any memory order.
 
     limits : what coordinates of records are at most in magnitude, int64 (n_features,), from public knowledge: the narrower, the
-    faster. None: squared distances of records and centroids are below 2**53, which must hold in any case.
+    faster. None: (|x| + |c|)^2 < 2**53 for all records x and centroids c, which must hold in any case.
     Works on blocks of `block_rows` records (chosen from the shape when None): no array of n_records x n_clusters exists.
     """
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
@@ -162,16 +162,16 @@ def _feature_statistics(
 def _near_statistics(X: GridArray, near: Nearest, limits: IntArray | None) -> IntArray:
     """Absolute sums and counts (k, d + 1) by the labels of `filter.py`."""
     records = feature_major if near.by_feature else row_major
-    largest = (1 << 27) + np.abs(near.C).max() if limits is None else limits.max()  # |x - c|^2 < 2**53
+    largest = (1 << 27) + np.abs(near.C).max() if limits is None else limits.max()  # their difference is below 2**27
 
     def of_span(start: int, stop: int) -> IntArray:
-        sums = ClusterSums((len(near.C), X.shape[1]), int(largest), by_feature=near.by_feature)
+        sums = ClusterSums((near.k, X.shape[1]), int(largest), by_feature=near.by_feature)
         for Z, span, _ in records(X, start, stop):
             for place, labels, _ in near.labels(Z, *span):
                 sums.add(Z, place, labels)
         return sums.totals()
 
-    return sum_over_spans(of_span, X, len(near.C), least=max(LEAST_RECORDS, RECORDS_PER_SUM * len(near.C)), blas=True)
+    return sum_over_spans(of_span, X, near.k, least=max(LEAST_RECORDS, RECORDS_PER_SUM * near.k), blas=True)
 
 
 def _axes(centroids: IntArray) -> list[IntArray]:
@@ -256,7 +256,7 @@ def _near_labels(X: GridArray, near: Nearest, labels: Labels) -> None:
             for at, found, _ in near.labels(Z, first, last):
                 labels[place + at - first :][: len(found)] = found
 
-    over_spans(label, X, len(near.C), blas=True)
+    over_spans(label, X, near.k, blas=True)
 
 
 def _is_compiled(X: GridArray, centroids: IntArray) -> bool:

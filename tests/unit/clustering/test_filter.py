@@ -188,6 +188,23 @@ def test_an_eighth_of_the_bound_would_give_a_wrong_label(d: int) -> None:
 
 
 @pytest.mark.parametrize("by_feature", [False, True])
+@pytest.mark.parametrize(("share", "label"), [(0.99, 1), (1.01, 0)])
+def test_a_centroid_may_be_the_nearest_if_its_score_exceeds_the_least_by_less_than_the_margin(
+    by_feature: bool, share: float, label: int
+) -> None:
+    x, C = np.full((1, 12), 100), np.array([[100, -100], [99, 90]]).repeat(6, axis=1)
+    near = Nearest(C, np.inf, by_feature=by_feature)
+    square, top = float((x**2).sum()), 4 * near.e * float((C**2).sum(axis=1).max())
+    margin = 2.02 * near.e * square + min(top, 8.4 * near.e * square)
+
+    def wrong(_A: Any, _B: Any, out: Any) -> None:
+        out[0, 0, :2] = (-square + np.array([0, share * margin]) - near.constants[:2])[:, np.newaxis]
+
+    with mock.patch.object(np, "matmul", wrong):
+        assert labelled(x, C, by_feature=by_feature)[0].tolist() == [label]
+
+
+@pytest.mark.parametrize("by_feature", [False, True])
 def test_records_between_two_centroids_are_in_doubt_and_no_others(by_feature: bool) -> None:
     generator = np.random.default_rng(0)
     C = np.array([[-1000, 0, 0], [1000, 0, 0], [1000, 0, 0]])[:2].repeat(4, axis=1)

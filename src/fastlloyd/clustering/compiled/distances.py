@@ -38,7 +38,7 @@ VECTORS = 64  # records that fill vectors of any size, several times; the compil
 
 @kernel(REAL(CENTROIDS, read(types.int64, 1)))
 def group_size(centroids: IntArray, limits: IntArray) -> float:
-    """The group size L for records x with |x_j| <= limits[j], (d,); 1 for an empty array, if only |x - c|^2 < 2**53.
+    """The group size L for records x with |x_j| <= limits[j], (d,); 1 for an empty array, if only (|x| + |c|)^2 < 2**53.
 
     The largest power of two with L (|c|^2 + 2 |x|.|c| + 1) <= 2**53: so large may a key be, and all sums on the way to it. At
     most the number of centroids, rounded up to a power of two.

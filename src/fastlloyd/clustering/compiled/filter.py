@@ -9,24 +9,19 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from fastlloyd.base.arrays import FloatArray
 from fastlloyd.clustering.compiled.jit import (
     INTEGER,
     LABELS,
     REAL,
     RECORDS,
-    TABLE,
     Labels,
     Points,
     helper,
     inlined,
     kernel,
-    read,
 )
 
 _F, _F3, _F4 = types.float32[::1], types.float32[:, :, ::1], types.float32[:, :, :, ::1]
-_ANY = read(types.int32, 2, "A")
-_GIVEN = read(types.int32, 1)
 TILE, TILE_FEATURES = 16, 64  # records and features that are turned together: as many records as make a line of the cache
 
 
@@ -121,32 +116,32 @@ def _turn(tile: Any, target: Any) -> None:
                 column[r] = tile[r, j]
 
 
-@kernel(types.int64(_ANY, INTEGER, INTEGER, INTEGER, _F4, _F, _F, TABLE, REAL, REAL, REAL, LABELS), exact=False)
-def decide(
-    XT: Points,
-    start: int,
+@kernel(types.int64(INTEGER, INTEGER, _F4, _F, _F, INTEGER, REAL, REAL, REAL, LABELS, _F, LABELS, INTEGER), exact=False)
+def propose(
     first: int,
     m: int,
     products: Any,
     constants: Any,
     squares: Any,
-    C: FloatArray,
+    k: int,
     squared_radius: float,
     share: float,
     most: float,
     labels: Labels,
+    limits: Any,
+    doubtful: Labels,
+    n: int,
 ) -> int:
-    """Set labels to the nearest centroids of some records, or to k beyond the radius; return how many were in doubt.
+    """Set labels to the nearest of k centroids, or to k beyond the radius, and put records in doubt behind n others.
 
-    XT : (d, n); record i stands in column start + i. first : the first record. m : the number of records of the block, which is
-    that of `squares` and `labels`. products : A X^T (chunks, parts, centroids of a chunk, R). C : the centroids (k, d).
-    share, most : e, and 4 e times the largest |c|^2.
+    Return how many those are now. first : the first of the records. m : the number of records of the block, which is at most
+    that of `squares`, `labels`, `limits` and `doubtful`. limits : the largest scores that the nearest centroids may have.
+    products : A X^T (chunks, parts, centroids of a chunk, R). share, most : e, and 4 e times the largest |c|^2.
     """
     chunks, parts, size, R = products.shape
-    scratch, integers = np.empty((3, R), np.float32), np.empty((2, R), np.int32)
-    best, second, margin, found, doubts = scratch[0], scratch[1], scratch[2], integers[0], integers[1]
-    record, n = np.empty(len(XT)), 0
-    radius, top, none, zero = np.float32(squared_radius), np.float32(most), np.int32(len(C)), np.float32(0)
+    scratch, integers = np.empty((2, R), np.float32), np.empty((2, R), np.int32)
+    best, second, found, doubts = scratch[0], scratch[1], integers[0], integers[1]
+    radius, top, none, zero = np.float32(squared_radius), np.float32(most), np.int32(k), np.float32(0)
     two, wide = np.float32(2.02 * share), np.float32(8.4 * share)
     for p in range(parts):
         best[:] = np.inf
@@ -155,39 +150,19 @@ def decide(
         for chunk in range(chunks):
             of_chunk = constants[chunk * size : (chunk + 1) * size]
             _least_two(products[chunk, p], of_chunk, chunk * size, best, second, found)
-        norms = squares[first + p * R : first + (p + 1) * R]
+        start = first + p * R
+        norms, mine, highest = squares[start : start + R], labels[start : start + R], limits[start : start + R]
         for r in range(R):
             distance = norms[r] + best[r]
-            margin[r] = two * norms[r] + min(top, wide * (norms[r] + max(distance, zero)))
+            margin = two * norms[r] + min(top, wide * (norms[r] + max(distance, zero)))
             gap = min(second[r] - best[r], abs(distance - radius))
-            doubts[r] = np.int32(1) if gap < margin[r] else np.int32(0)
-            found[r] = none if distance > radius else found[r]
-        for r in range(min(R, m - first - p * R)):
-            i = first + p * R + r
-            labels[i] = found[r]
-            if doubts[r]:
-                n += 1
-                for j in range(len(record)):
-                    record[j] = np.float64(XT[j, start + i])
-                labels[i] = _exact_label(record, products[:, p, :, r], constants, best[r] + margin[r], C, squared_radius)
+            doubts[r] = np.int32(1) if gap < margin else np.int32(0)
+            mine[r] = none if distance > radius else found[r]
+            highest[r] = best[r] + margin
+        for r in range(min(R, m - start)):
+            doubtful[n] = np.int32(start + r)
+            n += doubts[r]
     return n
-
-
-@helper
-def _exact_label(record: FloatArray, products: Any, constants: Any, limit: float, C: FloatArray, squared_radius: float) -> int:
-    """Label by squared distances, which are exact integers, to the centroids whose scores are at most `limit`."""
-    least, label = np.inf, len(C)
-    chunks, size = products.shape
-    for chunk in range(chunks):
-        for i in range(min(size, len(C) - chunk * size)):
-            c = chunk * size + i
-            if products[chunk, i] + constants[c] <= limit:
-                centroid, square = C[c], 0.0
-                for j in range(len(record)):
-                    square += (record[j] - centroid[j]) * (record[j] - centroid[j])
-                if square < least:
-                    least, label = square, c
-    return label if least <= squared_radius else len(C)
 
 
 @helper

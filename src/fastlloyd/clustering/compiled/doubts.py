@@ -1,0 +1,122 @@
+"""The nearest centroids of records that `filter.py` leaves in doubt, by squared distances, which are exact integers.
+
+Where a record has few features, it is compared with all centroids, and 64 such records take as long as one. Where it has many,
+it is compared with those centroids whose scores say that they may be the nearest. Records are copied some at a time before
+their distances are worked out: a processor waits for numbers that it has just written.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from fastlloyd.base.arrays import FloatArray
+from fastlloyd.clustering.compiled.distances import VECTORS, whole
+from fastlloyd.clustering.compiled.jit import INTEGER, LABELS, REAL, REALS, RECORDS, TABLE, Labels, Points, helper, kernel, read
+
+ASIDE = 128  # records of few features that are worked on together
+ROOM = ASIDE + 8  # numbers from one feature to the next: features do not compete for the same lines of the cache
+ASIDE_ROWS = 16  # records of many features
+_F, _F4, _DOUBTFUL = types.float32[::1], types.float32[:, :, :, ::1], read(types.int32, 1)
+
+
+@kernel(types.void(RECORDS, INTEGER, _DOUBTFUL, TABLE, REALS, INTEGER, REAL, LABELS))
+def decide_columns(
+    XT: Points, start: int, doubtful: Labels, C: FloatArray, norms: FloatArray, k: int, squared_radius: float, labels: Labels
+) -> None:
+    """Set labels[i] for all doubtful i, whose records are XT[:, start + i], to those of exact arithmetic.
+
+    C, norms : centroids and their squared norms, filled with centroids that are infinitely far away to an even number, and with
+    zeros to a multiple of eight features. k : the label beyond the radius.
+    Of no record in doubt it makes as much as of one: so some of them, up to 64, take the time of none.
+    """
+    records, squares, scratch = np.zeros((C.shape[1], ROOM)), np.zeros(ROOM), np.empty((4, ROOM))
+    least, found = scratch[0], scratch[1]
+    for first in range(0, max(len(doubtful), 1), ASIDE):
+        n = min(ASIDE, len(doubtful) - first)
+        for a in range(n):
+            i, square = start + doubtful[first + a], 0.0
+            for j in range(len(XT)):
+                x = np.float64(XT[j, i])
+                records[j, a] = -2.0 * x
+                square += x * x
+            squares[a] = square
+        _nearest(records, C, norms, least, found, scratch[2], scratch[3], whole(max(n, 1)))
+        for a in range(n):
+            labels[doubtful[first + a]] = np.int32(found[a]) if squares[a] + least[a] <= squared_radius else np.int32(k)
+
+
+@helper
+def _nearest(
+    x: FloatArray, C: FloatArray, norms: FloatArray, least: FloatArray, found: FloatArray, s: FloatArray, t: FloatArray, m: int
+) -> None:
+    """Set least to the least scores |c|^2 - 2 x.c of m records, of which x (features, m) holds -2 x, and found to their c."""
+    least[:m] = np.inf
+    found[:m] = 0.0
+    for c in range(0, len(C), 2):
+        s[:m] = norms[c]
+        t[:m] = norms[c + 1]
+        for j in range(0, C.shape[1], 8):
+            _add_eight(x, C, c, j, s, t, m)
+        _keep_lesser(s, t, float(c), least, found, m)
+
+
+@helper
+def _add_eight(x: FloatArray, C: FloatArray, c: int, j: int, s: FloatArray, t: FloatArray, m: int) -> None:
+    """Add eight features' products with centroid c to s, and with the next one to t."""
+    x0, x1, x2, x3, x4, x5, x6, x7 = x[j], x[j + 1], x[j + 2], x[j + 3], x[j + 4], x[j + 5], x[j + 6], x[j + 7]
+    a0, a1, a2, a3 = C[c, j], C[c, j + 1], C[c, j + 2], C[c, j + 3]
+    a4, a5, a6, a7 = C[c, j + 4], C[c, j + 5], C[c, j + 6], C[c, j + 7]
+    b0, b1, b2, b3 = C[c + 1, j], C[c + 1, j + 1], C[c + 1, j + 2], C[c + 1, j + 3]
+    b4, b5, b6, b7 = C[c + 1, j + 4], C[c + 1, j + 5], C[c + 1, j + 6], C[c + 1, j + 7]
+    for r in range(m // VECTORS * VECTORS):
+        s[r] += a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r] + a4 * x4[r] + a5 * x5[r] + a6 * x6[r] + a7 * x7[r]
+        t[r] += b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r] + b4 * x4[r] + b5 * x5[r] + b6 * x6[r] + b7 * x7[r]
+
+
+@helper
+def _keep_lesser(s: FloatArray, t: FloatArray, c: float, least: FloatArray, found: FloatArray, m: int) -> None:
+    for r in range(m // VECTORS * VECTORS):
+        score, label = min(s[r], t[r]), c if s[r] <= t[r] else c + 1.0
+        found[r] = label if score < least[r] else found[r]
+        least[r] = min(score, least[r])
+
+
+@kernel(types.void(RECORDS, INTEGER, _DOUBTFUL, INTEGER, _F4, _F, _F, TABLE, INTEGER, REAL, LABELS))
+def decide_rows(
+    X: Points,
+    start: int,
+    doubtful: Labels,
+    first: int,
+    products: Any,
+    constants: Any,
+    limits: Any,
+    C: FloatArray,
+    k: int,
+    squared_radius: float,
+    labels: Labels,
+) -> None:
+    """Do as `decide_columns` with records X[start + i], compared with centroids whose scores are at most limits[i].
+
+    products, constants : see `filter.propose`; `first` is the first of their records.
+    """
+    chunks, _, size, R = products.shape
+    records = np.zeros((ASIDE_ROWS, C.shape[1]))
+    for begin in range(0, len(doubtful), ASIDE_ROWS):
+        n = min(ASIDE_ROWS, len(doubtful) - begin)
+        for a in range(n):
+            i = start + doubtful[begin + a]
+            for j in range(X.shape[1]):
+                records[a, j] = np.float64(X[i, j])
+        for a in range(n):
+            i = np.int64(doubtful[begin + a])
+            p, r, limit, least, label = (i - first) // R, (i - first) % R, limits[i], np.inf, k
+            for chunk in range(chunks):
+                for c in range(chunk * size, min((chunk + 1) * size, k)):
+                    if products[chunk, p, c - chunk * size, r] + constants[c] <= limit:
+                        square = 0.0
+                        for j in range(C.shape[1]):
+                            square += (records[a, j] - C[c, j]) * (records[a, j] - C[c, j])
+                        label = c if square < least else label
+                        least = min(square, least)
+            labels[i] = np.int32(label if least <= squared_radius else k)
