@@ -37,6 +37,8 @@ GROUPED_POINTS = 512  # from here on `compiled/groups.py` is faster than them
 GROUPED_ROWS = 1024  # its block: 32 KB of records
 RECORDS_PER_SUM = 4  # that repay one more array of sums
 KEYED_FEATURES = 8  # up to here the loops of `compiled/distances.py` are the faster, or the more even where all records tie
+LABELLED_ROWS = 1 << 15  # records that are labelled, then added up: they stay in the second cache
+PLANE_CLUSTERS = 4  # of two features whose sums stay in registers
 FEATURE_CELLS = 6144  # of a block of the compiled loops with all that is computed of it, 49 KB: about the innermost cache
 
 _NO_LIMITS = np.zeros(0, dtype=np.int64)
@@ -60,10 +62,12 @@ def cluster_statistics(
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
     radius = np.inf if squared_radius is None else float(squared_radius)
     compiled = _is_compiled(X, centroids)
-    if compiled and X.shape[1] <= KEYED_FEATURES:
-        totals = _feature_statistics(X, centroids, _group_size(centroids, limits), radius, block_rows)
+    if compiled and X.shape[1] == 2 and len(centroids) <= min(PLANE_CLUSTERS, _group_size(centroids, limits)):
+        totals = _plane_statistics(X, centroids, limits, radius)
+    elif compiled and X.shape[1] <= KEYED_FEATURES:
+        totals = _feature_statistics(X, centroids, limits, radius, block_rows)
     elif compiled and (near := _nearest(X, centroids, radius, block_rows)).is_certain:
-        totals = _near_statistics(X, near, limits)
+        totals = _near_statistics(X, centroids, limits, near)
     else:
         totals = _plain_statistics(X, centroids, radius, block_rows)
     counts = totals[:, -1].copy()
@@ -143,35 +147,58 @@ def _plain_statistics(X: GridArray, centroids: IntArray, squared_radius: float, 
 
 
 def _feature_statistics(
-    X: GridArray, centroids: IntArray, group: float, squared_radius: float, block_rows: int | None
+    X: GridArray, centroids: IntArray, limits: IntArray | None, squared_radius: float, block_rows: int | None
 ) -> IntArray:
-    """Absolute sums and counts (k, d + 1) by compiled loops."""
-    from fastlloyd.clustering.compiled.sums import feature_statistics
+    """Absolute sums and counts (k, d + 1) by the labels of `compiled/distances.py`."""
+    from fastlloyd.clustering.compiled.distances import feature_labels
 
-    rows = block_rows or _feature_rows(X.shape[1])
+    group, rows = _group_size(centroids, limits), block_rows or _feature_rows(X.shape[1])
 
     def of_span(start: int, stop: int) -> IntArray:
-        totals = np.zeros((len(centroids), X.shape[1] + 1), dtype=np.int64)
+        sums = ClusterSums(centroids.shape, _largest(centroids, limits), by_feature=True)
+        labels = np.empty(min(LABELLED_ROWS, stop - start), dtype=np.int32)
+        for XT, (first, last), _ in feature_major(X, start, stop):
+            for begin in range(first, last, LABELLED_ROWS):
+                end = min(begin + LABELLED_ROWS, last)
+                feature_labels(XT, begin, end, centroids, group, squared_radius, rows, labels)
+                sums.add(XT, begin, labels[: end - begin])
+        return sums.totals()
+
+    return sum_over_spans(of_span, X, len(centroids))
+
+
+def _plane_statistics(X: GridArray, centroids: IntArray, limits: IntArray | None, squared_radius: float) -> IntArray:
+    """Absolute sums and counts (k, 3) of two features and few clusters, without labels."""
+    from fastlloyd.clustering.compiled.sums import plane_statistics
+
+    group = _group_size(centroids, limits)
+
+    def of_span(start: int, stop: int) -> IntArray:
+        totals = np.zeros((len(centroids), 3), dtype=np.int64)
         for XT, span, _ in feature_major(X, start, stop):
-            totals += feature_statistics(XT, *span, centroids, group, squared_radius, rows)
+            totals += plane_statistics(XT, *span, centroids, group, squared_radius)
         return totals
 
     return sum_over_spans(of_span, X, len(centroids))
 
 
-def _near_statistics(X: GridArray, near: Nearest, limits: IntArray | None) -> IntArray:
+def _near_statistics(X: GridArray, centroids: IntArray, limits: IntArray | None, near: Nearest) -> IntArray:
     """Absolute sums and counts (k, d + 1) by the labels of `filter.py`."""
     records = feature_major if near.by_feature else row_major
-    largest = (1 << 27) + np.abs(near.C).max() if limits is None else limits.max()  # their difference is below 2**27
 
     def of_span(start: int, stop: int) -> IntArray:
-        sums = ClusterSums((near.k, X.shape[1]), int(largest), by_feature=near.by_feature)
+        sums = ClusterSums(centroids.shape, _largest(centroids, limits), by_feature=near.by_feature)
         for Z, span, _ in records(X, start, stop):
             for place, labels, _ in near.labels(Z, *span):
                 sums.add(Z, place, labels)
         return sums.totals()
 
     return sum_over_spans(of_span, X, near.k, least=max(LEAST_RECORDS, RECORDS_PER_SUM * near.k), blas=True)
+
+
+def _largest(centroids: IntArray, limits: IntArray | None) -> int:
+    """What coordinates of records are at most in magnitude: from those of centroids they differ by less than 2**27."""
+    return int((1 << 27) + np.abs(centroids).max() if limits is None else limits.max())
 
 
 def _axes(centroids: IntArray) -> list[IntArray]:
@@ -231,7 +258,7 @@ def _feature_labels(X: GridArray, centroids: IntArray, group: float, block_rows:
 
     def label(start: int, stop: int) -> None:
         for XT, span, first in feature_major(X, start, stop):
-            feature_labels(XT, *span, centroids, group, rows, labels[first:])
+            feature_labels(XT, *span, centroids, group, np.inf, rows, labels[first:])
 
     over_spans(label, X, len(centroids))
 

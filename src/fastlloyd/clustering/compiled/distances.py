@@ -57,9 +57,11 @@ def group_size(centroids: IntArray, limits: IntArray) -> float:
     return L
 
 
-@kernel(types.void(RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, INTEGER, LABELS))
-def feature_labels(XT: Points, start: int, stop: int, centroids: IntArray, L: float, rows: int, labels: Labels) -> None:
-    """Set labels (stop - start,) to the index of the nearest centroid of each record of XT[:, start:stop].
+@kernel(types.void(RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, REAL, INTEGER, LABELS))
+def feature_labels(
+    XT: Points, start: int, stop: int, centroids: IntArray, L: float, squared_radius: float, rows: int, labels: Labels
+) -> None:
+    """Set labels (stop - start,) to the nearest centroid of each record of XT[:, start:stop], or to k beyond the radius.
 
     XT : (d, n), worked on in blocks of `rows` records.
     """
@@ -68,7 +70,7 @@ def feature_labels(XT: Points, start: int, stop: int, centroids: IntArray, L: fl
     for first in range(start, stop, rows):
         m = min(rows, stop - first)
         load_features(XT, first, m, block, scratch[0])
-        block_labels(block, scratch, A, constants, group, L, np.inf, len(centroids), labels[first - start :], m)
+        block_labels(block, scratch, A, constants, group, L, squared_radius, len(centroids), labels[first - start :], m)
 
 
 @helper
