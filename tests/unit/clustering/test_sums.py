@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 pytest.importorskip("numba", reason="compiled code is not installed: the extra `fast`")
 
 from fastlloyd.base.arrays import IntArray
+from fastlloyd.clustering import kernels, parallel, reference
 from fastlloyd.clustering.sums import MASKED_CLUSTERS, ClusterSums
 
 LARGEST = (1 << 31) - 1
@@ -41,3 +42,23 @@ def test_sums_and_counts_are_those_of_exact_arithmetic(situation: Any, by_featur
     for first, last in ((0, min(cut, n)), (min(cut, n), n)):
         sums.add(Z, start + first, labels[first:last].astype(np.int32))
     assert sums.totals().tolist() == expected[:k].tolist()
+
+
+@pytest.mark.parametrize("k", [1, 60])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_one_of_the_largest_vectors_fits_and_no_second(k: int, sign: int) -> None:
+    sums = ClusterSums((k, 3), LARGEST, by_feature=True)
+    sums.add(np.full((3, 5), sign * LARGEST, dtype=np.int32), 0, np.zeros(5, dtype=np.int32))
+    assert sums.totals()[0].tolist() == [5 * sign * LARGEST] * 3 + [5]
+
+
+@pytest.mark.parametrize("d", [1, 9])
+@pytest.mark.parametrize("k", [1, 30])
+def test_sums_of_far_records_are_exact_where_nobody_knows_how_far_they_lie(d: int, k: int) -> None:
+    assert parallel.is_compiled(1 << 40)
+    X = np.full((300, d), -(1 << 24))
+    C = X[:1] + np.arange(k)[:, np.newaxis]
+    for found, expected in zip(
+        kernels.cluster_statistics(X.astype(np.int32), C, None), reference.cluster_statistics(X, C, None), strict=True
+    ):
+        assert found.tolist() == expected.tolist()
