@@ -140,9 +140,8 @@ def table(results: dict[tuple[str, float], list[Row]]) -> str:
     lines, refused = [], []
     for (name, epsilon), found in results.items():
         if "refused" in found[0]:
-            refused.append(
-                f"{name} at epsilon {epsilon:g} ({found[0]['refused'].partition('that takes ')[2].partition(':')[0]})"
-            )
+            needed = found[0]["refused"].partition(", which takes ")[2].partition(";")[0]
+            refused.append(f"{name} at epsilon {epsilon:g} ({needed})")
             continue
         of = ratios(found)
         cells = [f"{of[FOUND, 1][0]:.2f}"]
@@ -162,7 +161,7 @@ def main() -> None:
     """Run what is missing, and write the page."""
     parser = argparse.ArgumentParser(prog="studies.private_bounds", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--runs", type=int, default=80)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)

@@ -7,8 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from fastlloyd.mechanisms.bounds.reading import Interval, Levels, Thresholds, interval
+from fastlloyd.mechanisms.bounds.reading import Interval, Levels, Thresholds, _total, interval
 
 ONLY = Thresholds(node=100, outside=(0,) * 57)  # nothing outside is put down to noise
 
@@ -39,7 +41,7 @@ def test_thresholds_are_the_stated_numbers_rounded_up(deviation: float, d: int, 
     with localcontext() as context:
         context.prec = 60
         sigma = Decimal(deviation)
-        node = sigma * (2 * (Decimal(2 * d * leaves) / Decimal("0.05")).ln()).sqrt()
+        node = sigma * (2 * (Decimal(2 * d * leaves) / Decimal("0.01")).ln()).sqrt()
         outside = [50 * sigma * Decimal(n + 8).sqrt() for n in range(len(found.outside))]
         assert found.node == node.to_integral_value(ROUND_CEILING)
         assert list(found.outside) == [int(value.to_integral_value(ROUND_CEILING)) for value in outside]
@@ -48,7 +50,7 @@ def test_thresholds_are_the_stated_numbers_rounded_up(deviation: float, d: int, 
 
 
 def test_a_threshold_that_is_no_integer_is_not_rounded_down() -> None:
-    exact = 10.0 * math.sqrt(2 * math.log(2 * 2 * 4096 / 0.05))
+    exact = 10.0 * math.sqrt(2 * math.log(2 * 2 * 4096 / 0.01))
     assert Thresholds.of(10.0, 2, 4096).node == math.floor(exact) + 1
 
 
@@ -87,15 +89,64 @@ def test_two_percent_outside_are_accepted_and_one_record_more_is_not() -> None:
     assert read(leaves_with(64, {40: 9798, **few, 1: 11}), Thresholds(node=250, outside=(0,) * 29)) is None
 
 
-def test_noise_outside_is_allowed_for_by_how_many_nodes_are_added_up() -> None:
-    """Before leaf 41 lie 5 nodes and 1 leaf, after leaf 44 2 nodes and 4 leaves."""
-    levels = leaves_with(64, {42: 1000, 10: 90})
-    needed = 50 * 90 - 1090
+@pytest.mark.parametrize(
+    ("counts", "found", "n", "outside"),
+    [
+        ({42: 1000, 10: 90}, (41, 44), 11, 90),  # 3 leaves inside and all 8 nodes: 12 would be outside
+        ({8: 500, 55: 500, 63: 90}, (7, 57), 14, 90),  # 7 leaves on either side: 8 would be inside, and all 8 nodes
+    ],
+)
+def test_noise_outside_is_allowed_for_by_how_many_counts_are_added_up(
+    counts: dict[int, int], found: Interval, n: int, outside: int
+) -> None:
+    levels = leaves_with(64, counts)
+    needed = 50 * outside - sum(counts.values())
     allowed = [0] * 29
-    allowed[12] = needed
-    assert read(levels, Thresholds(node=100, outside=tuple(allowed))) == (41, 44)
-    allowed[12] -= 1
-    assert read(levels, Thresholds(node=100, outside=tuple(allowed))) is None
+    allowed[n] = needed
+    assert read(levels, Thresholds(node=100, outside=tuple(allowed))) == found
+    allowed[n] -= 1
+    assert read(levels, Thresholds(node=100, outside=tuple(allowed))) != found
+
+
+def test_what_lies_outside_is_added_up_there_or_is_what_all_have_more_than_the_inside() -> None:
+    """By noisy counts that contradict each other: a leaf that its node does not know, a node that has more than its leaves."""
+    few = Thresholds(node=100, outside=(0,) * 29)
+    near = leaves_with(64, {42: 1000})
+    assert read([near[0], [*near[1][:10], 90, *near[1][11:]]], few) == (41, 44)
+    assert read([[90, *near[0][1:]], near[1]], few) != (41, 44)
+    wide = leaves_with(64, {8: 500, 55: 500})
+    assert read([wide[0], [*wide[1][:60], 90, *wide[1][61:]]], few) != (7, 57)
+    assert read([[*wide[0][:3], 90, *wide[0][4:]], wide[1]], few) == (7, 57)
+
+
+@settings(max_examples=200)
+@given(st.sampled_from([8, 64, 512]), st.integers(0, 512), st.integers(0, 512), st.integers(0, 2**32))
+def test_leaves_are_added_up_by_the_largest_nodes_within(n: int, one: int, other: int, seed: int) -> None:
+    first, last = sorted((one % (n + 1), other % (n + 1)))
+    leaves = np.random.default_rng(seed).integers(-99, 100, n).tolist()
+    levels = levels_of(leaves)
+    within = [
+        [first <= i * n // len(level) and (i + 1) * n // len(level) <= last for i in range(len(level))] for level in levels
+    ]
+    largest = [
+        sum(w and not (depth and within[depth - 1][i // 8]) for i, w in enumerate(here)) for depth, here in enumerate(within)
+    ]
+    assert _total(levels, first, last) == (sum(leaves[first:last]), sum(largest))
+
+
+@pytest.mark.parametrize("end", [False, True])
+def test_a_wide_interval_is_not_read_so_that_records_at_its_end_lie_in_an_end_leaf_of_what_follows(end: bool) -> None:
+    """Noise makes a leaf far away look like one with records. An end leaf of the next histograms belongs to no interval."""
+    counts = {1000: 9000, 3500: 500}
+    first, last = read(leaves_with(4096, {4095 - leaf: n for leaf, n in counts.items()} if end else counts)) or (0, 0)
+    found = 3095 if end else 1000
+    step = (last - first) / 512
+    assert first + step < found
+    assert found + 1 < last - step
+    assert last - first < 2600
+    near = {1: 9000, 3500: 500}
+    first, last = read(leaves_with(4096, {4095 - leaf: n for leaf, n in near.items()} if end else near)) or (0, 0)
+    assert (last == 4095) if end else (first == 1)  # no further than to the leaves that were cut
 
 
 def test_if_too_much_is_outside_a_coarser_level_is_tried() -> None:
@@ -103,6 +154,21 @@ def test_if_too_much_is_outside_a_coarser_level_is_tried() -> None:
     levels = leaves_with(64, {8: 500} | dict.fromkeys(range(1, 7), 15))
     assert read(levels) == (1, 24)
     assert read(leaves_with(64, {8: 500})) == (7, 10)
+
+
+@pytest.mark.parametrize(("tail", "narrow", "wide"), [(50, 5, 6), (51, 5, 24), (200, 5, 24), (201, 24, 24)])
+def test_a_tail_is_taken_in_if_it_takes_no_more_than_four_times_the_width(tail: int, narrow: int, wide: int) -> None:
+    """Two leaves with many records and their neighbours are 5 leaves or 6; their node and its neighbours 24."""
+    for other, width in ((42, narrow), (43, wide)):
+        levels = leaves_with(64, {40: 9000, other: 1000 - tail, 33: tail})
+        first, last = read(levels, Thresholds(node=250, outside=(0,) * 29)) or (0, 0)
+        assert last - first == width
+
+
+def test_what_leaves_out_few_more_is_kept_where_nothing_coarser_will_do() -> None:
+    levels = leaves_with(64, {30: 9900, 63: 100})  # cut at the end
+    assert read(levels) == (29, 32)
+    assert read(leaves_with(64, {30: 5000, 35: 4900, 63: 100})) == (29, 37)
 
 
 def test_nothing_is_found_where_there_is_only_noise() -> None:

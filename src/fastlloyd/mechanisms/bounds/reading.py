@@ -2,7 +2,8 @@
 
 A node whose count is above what noise reaches holds records. Those of them without such children span an interval, with one
 more node of their size on either side. It is accepted if hardly more records lie outside than noise could pretend; otherwise
-the same is tried with one level less, down to the eight nodes of the first.
+the same is tried with one level less, down to the eight nodes of the first. It is tried, too, for the sake of the last few
+records, but a few records far away are not worth a much wider interval.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,8 +14,11 @@ from typing import Any, Self
 from fastlloyd.base.precision import exact, fifty_digits
 from fastlloyd.mechanisms.queries.histograms import BRANCHES
 
-BY_CHANCE = 20  # in one of so many cases noise alone makes any node of an exchange look like one with records
+BY_CHANCE = 100  # in one of so many cases noise alone makes any node of an exchange look like one with records
 OUTSIDE = 50  # one of so many records may lie outside
+FEWER = 4  # times as few: then nothing wider is tried
+MARGIN = 256  # of an interval one of so many parts is added on either side: two leaves of those it is divided into next
+WIDER = 4  # times as wide may be what leaves out so few
 
 Levels = Sequence[Sequence[int]]
 Interval = tuple[int, int]
@@ -30,7 +34,7 @@ class Thresholds:
     @classmethod
     @cache
     def of(cls, deviation: float, n_features: int, n_leaves: int) -> Self:
-        """For noise of that total deviation in every node: sigma sqrt(2 ln(2 d leaves / .05)), and sigma sqrt(n + 8).
+        """For noise of that total deviation in every node: sigma sqrt(2 ln(2 d leaves / .01)), and sigma sqrt(n + 8).
 
         Both rounded up, from 50 digits. Of a prefix of the leaves and a suffix, at most 7 nodes of each level are added up.
         """
@@ -52,15 +56,26 @@ def interval(levels: Levels, thresholds: Thresholds, *, open_below: bool, open_a
     levels : noisy counts of 8, 64, 512, ... nodes. open_below, open_above : whether the first and the last leaf are leaves like
     any other. Otherwise they hold what was cut there, belong to no interval, and count as outside.
     """
-    n_leaves = len(levels[-1])
+    n_leaves, n_records = len(levels[-1]), sum(levels[0])
     least, most = int(not open_below), n_leaves - int(not open_above)
+    found: Interval | None = None
     for depth in range(len(levels), 0, -1):
         ends = [*_spanning(levels[:depth], thresholds.node, n_leaves, least, most)]
-        if ends:
-            first, last = max(min(low for low, _ in ends), least), min(max(high for _, high in ends), most)
-            if _is_enough(levels, first, last, thresholds):
-                return first, last
-    return None
+        if not ends:
+            continue
+        first, last = max(min(low for low, _ in ends), least), min(max(high for _, high in ends), most)
+        if found and last - first > WIDER * (found[1] - found[0]):
+            break
+        outside = _outside(levels, first, last, thresholds)
+        if FEWER * outside <= n_records or (not found and outside <= n_records):
+            found = first, last
+        if FEWER * outside <= n_records:
+            break
+    if not found:
+        return None
+    first, last = found
+    margin = (last - first) // MARGIN
+    return max(first - margin, least), min(last + margin, most)
 
 
 def _spanning(levels: Levels, node: int, n_leaves: int, least: int, most: int) -> Iterator[Interval]:
@@ -75,18 +90,26 @@ def _spanning(levels: Levels, node: int, n_leaves: int, least: int, most: int) -
         children = counts
 
 
-def _is_enough(levels: Levels, first: int, last: int, thresholds: Thresholds) -> bool:
-    """Whether the noisy number of records outside is at most a share of all, and noise."""
-    below, n_below = _before(levels, first)
-    above, n_above = _before([counts[::-1] for counts in levels], len(levels[-1]) - last)
-    return OUTSIDE * (below + above) <= sum(levels[0]) + thresholds.outside[n_below + n_above]
+def _outside(levels: Levels, first: int, last: int, thresholds: Thresholds) -> int:
+    """`OUTSIDE` times the noisy number of records outside, less what noise could pretend.
+
+    It is added up there, or is what all have more than the inside: whichever takes fewer noisy counts.
+    """
+    (below, n_below), (above, n_above) = _total(levels, 0, first), _total(levels, last, len(levels[-1]))
+    outside, n = below + above, n_below + n_above
+    inside, n_inside = _total(levels, first, last)
+    if n_inside + BRANCHES < n:
+        outside, n = sum(levels[0]) - inside, n_inside + BRANCHES
+    return OUTSIDE * outside - thresholds.outside[n]
 
 
-def _before(levels: Levels, leaf: int) -> tuple[int, int]:
-    """The noisy count of all leaves before one, by the fewest nodes, and how many these are."""
-    total = n = first = 0
-    for counts in levels:
-        last = leaf * len(counts) // len(levels[-1])
-        total, n = total + sum(counts[first:last]), n + last - first
-        first = BRANCHES * last
+def _total(levels: Levels, first: int, last: int) -> tuple[int, int]:
+    """The noisy count of the leaves [first, last), by the fewest nodes that add up to them, and how many these are."""
+    total = n = 0
+    for counts in reversed(levels):
+        low, high = -(-first // BRANCHES) * BRANCHES, last // BRANCHES * BRANCHES  # children of whole nodes
+        if counts is levels[0] or low > high:
+            low = high = last
+        total, n = total + sum(counts[first:low]) + sum(counts[high:last]), n + low - first + last - high
+        first, last = low // BRANCHES, high // BRANCHES
     return total, n
