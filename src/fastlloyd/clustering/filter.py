@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.base.arrays import IntArray
+from fastlloyd.base.arrays import FloatArray, IntArray
 
 Labels = NDArray[np.int32]
 
@@ -50,9 +50,7 @@ class Nearest:
             self.size = (-(-k // chunks) + 3) // 4 * 4
         self.width = -(-k // self.size) * self.size  # more centroids stand behind the last, infinitely far away
         self.e = relative_error(d)
-        self.C, self.norms = np.zeros(((k + 1) // 2 * 2, (d + 7) // 8 * 8)), np.full((k + 1) // 2 * 2, np.inf)
-        self.C[:k, :d] = C  # filled as `compiled/doubts.py` needs it
-        self.norms[:k] = np.einsum("ij,ij->i", self.C[:k], self.C[:k])
+        self.C, self.norms = filled(C)
         self.most = 4.0 * self.e * float(self.norms[:k].max())
         self.constants = np.full(self.width, np.inf, dtype=np.float32)
         self.constants[:k] = self.norms[:k] * (1.0 - 2.0 * self.e)
@@ -106,6 +104,15 @@ class Nearest:
             if self.by_feature:
                 decide_columns(Z, place, doubtful[:n], self.C, self.norms, self.k, self.squared_radius, labels)
             yield place, labels[:m], n
+
+
+def filled(C: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Centroids (k, d) and their squared norms in float64, filled as `compiled/doubts.py` needs them."""
+    k, d = C.shape
+    exact, norms = np.zeros((k + k % 2, (d + 7) // 8 * 8)), np.full(k + k % 2, np.inf)
+    exact[:k, :d] = C
+    norms[:k] = np.einsum("ij,ij->i", exact[:k], exact[:k])
+    return exact, norms
 
 
 def relative_error(d: int) -> float:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import GridArray, is_by_feature
-from fastlloyd.clustering.filter import Labels, Nearest, relative_error
+from fastlloyd.clustering.filter import Labels, Nearest, filled, relative_error
 from fastlloyd.clustering.layout import feature_major, row_major
 from fastlloyd.clustering.parallel import LEAST_RECORDS, NUMPY_STEPS, is_compiled, over_spans, sum_over_spans
 from fastlloyd.clustering.sums import ClusterSums
@@ -86,8 +86,10 @@ def assign(X: GridArray, centroids: IntArray, *, limits: IntArray | None = None,
         return labels
     compiled = _is_compiled(X, centroids)
     if compiled and X.shape[1] <= KEYED_FEATURES:
-        grouped = len(centroids) >= GROUPED_POINTS
-        (_group_labels if grouped else _feature_labels)(X, centroids, _group_size(centroids, limits), block_rows, labels)
+        if len(centroids) >= GROUPED_POINTS:
+            _group_labels(X, centroids, block_rows, labels)
+        else:
+            _feature_labels(X, centroids, _group_size(centroids, limits), block_rows, labels)
     elif compiled and (near := _nearest(X, centroids, np.inf, block_rows)).is_certain:
         _near_labels(X, near, labels)
     else:
@@ -158,10 +160,9 @@ def _feature_statistics(
         sums = ClusterSums(centroids.shape, _largest(centroids, limits), by_feature=True)
         labels = np.empty(min(LABELLED_ROWS, stop - start), dtype=np.int32)
         for XT, (first, last), _ in feature_major(X, start, stop):
-            for begin in range(first, last, LABELLED_ROWS):
-                end = min(begin + LABELLED_ROWS, last)
-                feature_labels(XT, begin, end, centroids, group, squared_radius, rows, labels)
-                sums.add(XT, begin, labels[: end - begin])
+            for begin, end in blocks(last - first, 1, LABELLED_ROWS):
+                feature_labels(XT, first + begin, first + end, centroids, group, squared_radius, rows, labels)
+                sums.add(XT, first + begin, labels[: end - begin])
         return sums.totals()
 
     return sum_over_spans(of_span, X, len(centroids))
@@ -263,14 +264,19 @@ def _feature_labels(X: GridArray, centroids: IntArray, group: float, block_rows:
     over_spans(label, X, len(centroids))
 
 
-def _group_labels(X: GridArray, centroids: IntArray, group: float, block_rows: int | None, labels: Labels) -> None:
+def _group_labels(X: GridArray, centroids: IntArray, block_rows: int | None, labels: Labels) -> None:
+    from fastlloyd.clustering.compiled.doubts import decide_columns
     from fastlloyd.clustering.compiled.groups import group_labels
 
-    error = relative_error(X.shape[1])
+    error, (C, norms) = relative_error(X.shape[1]), filled(centroids)
 
     def label(start: int, stop: int) -> None:
-        for XT, span, first in feature_major(X, start, stop):
-            group_labels(XT, *span, centroids, group, error, block_rows or GROUPED_ROWS, labels[first:])
+        doubtful = np.empty(min(LABELLED_ROWS, stop - start) + 1, dtype=np.int32)
+        for XT, (first, last), place in feature_major(X, start, stop):
+            for begin, end in blocks(last - first, 1, LABELLED_ROWS):
+                here = labels[place + begin : place + end]
+                n = group_labels(XT, first + begin, first + end, centroids, error, block_rows or GROUPED_ROWS, here, doubtful)
+                decide_columns(XT, first + begin, doubtful[:n], C, norms, len(centroids), np.inf, here)
 
     over_spans(label, X, len(centroids))
 

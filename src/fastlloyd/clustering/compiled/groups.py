@@ -2,11 +2,7 @@
 
 A group's score for a record is the least of its points' (`clustering/filter.py` says what scores are). Where the two least of
 all groups are farther apart than the margin of docs/proofs/filter.md, the nearest point is in the first of them, and sixteen
-exact distances tell which it is. Where they are not, the record is in doubt. Such records are put aside, and their nearest
-points found among all, by the loops of `distances.py`. So labels are those of exact arithmetic, ties going to the lowest index.
-
-Those loops take as long for one record as for 64. What is left aside at the end is decided even if it is nothing, so that some
-doubts, up to 64, take the time of none.
+exact distances tell which it is. Where they are not, the record is in doubt, and `doubts.py` compares it with all points.
 """
 
 from typing import Any
@@ -15,27 +11,26 @@ import numpy as np
 from numba import types
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.compiled.distances import block_labels, columns, feature_keys, least_keys, load_features, whole
+from fastlloyd.clustering.compiled.distances import columns, least_keys, load_features, whole
 from fastlloyd.clustering.compiled.jit import CENTROIDS, INTEGER, LABELS, REAL, RECORDS, Labels, Points, helper, kernel
 
 SIZE = 16  # of a group: numbers that fill one or two vectors
 _FEATURES = 8  # the most
-_ASIDE = 256  # records in doubt that are worked on together
 
 
-@kernel(types.int64(RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, REAL, INTEGER, LABELS))
-def group_labels(XT: Points, start: int, stop: int, points: IntArray, L: float, error: float, rows: int, labels: Labels) -> int:
-    """Set labels (stop - start,) to the nearest points of the records XT[:, start:stop]; return how many were in doubt.
+@kernel(types.int64(RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, INTEGER, LABELS, LABELS))
+def group_labels(
+    XT: Points, start: int, stop: int, points: IntArray, error: float, rows: int, labels: Labels, doubtful: Labels
+) -> int:
+    """Set labels (stop - start,) to the nearest points of the records XT[:, start:stop], but for those in doubt.
 
-    XT : (d, n), d at most 8, worked on in blocks of `rows` records. L : see `distances.group_size`. error : the e of the proof.
+    Return how many are in doubt; `doubtful`, which has room for one more than there are records, begins with their places.
+    XT : (d, n), d at most 8, worked on in blocks of `rows` records. error : the e of the proof.
     """
     A, constants, C, norms, most = _grouped(points, error)
-    keys, key_constants, group = feature_keys(points, L)
     block, scratch = np.zeros((A.shape[1], whole(rows)), np.float32), np.empty((4, whole(rows)), np.float32)
     squares, best, second, least = scratch[0], scratch[1], scratch[2], scratch[3]
-    found, record = np.empty(whole(rows), np.int32), np.zeros(_FEATURES)
-    aside, aside_scratch = np.zeros((keys.shape[1], _ASIDE)), np.zeros((4, _ASIDE))  # their norms, too: there is no radius
-    places, decided, n, doubts = np.empty(_ASIDE, np.int64), np.empty(_ASIDE, np.int32), 0, 0
+    found, record, n = np.empty(whole(rows), np.int32), np.zeros(_FEATURES), 0
     for first in range(start, stop, rows):
         m = min(rows, stop - first)
         load_features(XT, first, m, block, squares)
@@ -48,25 +43,9 @@ def group_labels(XT: Points, start: int, stop: int, points: IntArray, L: float, 
         for r in range(m):
             i = first - start + r
             labels[i] = _label_in_group(XT, first + r, C, norms, found[r], record)
-            if second[r] - best[r] < squares[r]:
-                for j in range(len(XT)):
-                    aside[j, n] = record[j]
-                places[n] = i
-                n += 1
-            if n == _ASIDE:
-                doubts += n
-                block_labels(aside, aside_scratch, keys, key_constants, group, L, np.inf, len(points), decided, n)
-                _put(decided, places, labels, n)
-                n = 0
-    block_labels(aside, aside_scratch, keys, key_constants, group, L, np.inf, len(points), decided, max(n, 1))  # see above
-    _put(decided, places, labels, n)
-    return doubts + n
-
-
-@helper
-def _put(decided: Labels, places: IntArray, labels: Labels, n: int) -> None:
-    for i in range(n):
-        labels[places[i]] = decided[i]
+            doubtful[n] = np.int32(i)
+            n += np.int64(second[r] - best[r] < squares[r])
+    return n
 
 
 @helper
