@@ -154,14 +154,15 @@ def _feature_statistics(
     """Absolute sums and counts (k, d + 1) by the labels of `compiled/distances.py`."""
     from fastlloyd.clustering.compiled.distances import feature_labels
 
-    group, rows = _group_size(centroids, limits), block_rows or _feature_rows(X.shape[1])
+    group, rows, width = _group_size(centroids, limits), block_rows or _feature_rows(X.shape[1]), _width(X.shape[1])
+    find = feature_labels[len(width)]
 
     def of_span(start: int, stop: int) -> IntArray:
         sums = ClusterSums(centroids.shape, _largest(centroids, limits), by_feature=True)
         labels = np.empty(min(LABELLED_ROWS, stop - start), dtype=np.int32)
         for XT, (first, last), _ in feature_major(X, start, stop):
             for begin, end in blocks(last - first, 1, LABELLED_ROWS):
-                feature_labels(XT, first + begin, first + end, centroids, group, squared_radius, rows, labels)
+                find(XT, first + begin, first + end, centroids, group, squared_radius, rows, labels, width)
                 sums.add(XT, first + begin, labels[: end - begin])
         return sums.totals()
 
@@ -255,11 +256,12 @@ def _plain_labels(X: GridArray, centroids: IntArray, block_rows: int | None, lab
 def _feature_labels(X: GridArray, centroids: IntArray, group: float, block_rows: int | None, labels: Labels) -> None:
     from fastlloyd.clustering.compiled.distances import feature_labels
 
-    rows = block_rows or _feature_rows(X.shape[1])
+    rows, width = block_rows or _feature_rows(X.shape[1]), _width(X.shape[1])
+    find = feature_labels[len(width)]
 
     def label(start: int, stop: int) -> None:
         for XT, span, first in feature_major(X, start, stop):
-            feature_labels(XT, *span, centroids, group, np.inf, rows, labels[first:])
+            find(XT, *span, centroids, group, np.inf, rows, labels[first:], width)
 
     over_spans(label, X, len(centroids))
 
@@ -268,14 +270,15 @@ def _group_labels(X: GridArray, centroids: IntArray, block_rows: int | None, lab
     from fastlloyd.clustering.compiled.doubts import decide_columns
     from fastlloyd.clustering.compiled.groups import group_labels
 
-    error, (C, norms) = relative_error(X.shape[1]), filled(centroids)
+    error, (C, norms), width = relative_error(X.shape[1]), filled(centroids), _width(X.shape[1])
+    rows, find = block_rows or GROUPED_ROWS, group_labels[len(width)]
 
     def label(start: int, stop: int) -> None:
         doubtful = np.empty(min(LABELLED_ROWS, stop - start) + 1, dtype=np.int32)
         for XT, (first, last), place in feature_major(X, start, stop):
             for begin, end in blocks(last - first, 1, LABELLED_ROWS):
                 here = labels[place + begin : place + end]
-                n = group_labels(XT, first + begin, first + end, centroids, error, block_rows or GROUPED_ROWS, here, doubtful)
+                n = find(XT, first + begin, first + end, centroids, error, rows, here, doubtful, width)
                 decide_columns(XT, first + begin, doubtful[:n], C, norms, len(centroids), np.inf, here)
 
     over_spans(label, X, len(centroids))
@@ -305,6 +308,13 @@ def _group_size(centroids: IntArray, limits: IntArray | None) -> float:
     from fastlloyd.clustering.compiled.distances import group_size
 
     return group_size(centroids, _NO_LIMITS if limits is None else np.ascontiguousarray(limits, dtype=np.int64))
+
+
+def _width(d: int) -> tuple[int, ...]:
+    """What says to compiled code for how many features its loops are, at least d."""
+    from fastlloyd.clustering.compiled.distances import WIDTHS
+
+    return (0,) * min(width for width in WIDTHS if width >= d)
 
 
 def _feature_rows(d: int) -> int:

@@ -148,7 +148,7 @@ def added_up(A: Any, x: Any, constants: Any) -> Any:
     block[:d, :n], rows[:, 0, :d] = x, A
     found: Any = np.empty((k, 64), dtype=np.float32)
     for row, constant, scores in zip(rows, constants, found, strict=True):
-        least_keys(block, row, last_infinite(constant), scores, n)
+        least_keys(block, row, last_infinite(constant), scores, n, kernels._width(d))
     return found[:, :n]
 
 

@@ -29,7 +29,8 @@ def labelled(X: IntArray, C: IntArray, *, rows: int = 64, error: float | None = 
 
     labels, doubtful = np.full((2, len(X) + 1), -1, dtype=np.int32)
     e, XT = relative_error(X.shape[1]) if error is None else error, np.ascontiguousarray(X.T, dtype=np.int32)
-    n = group_labels(XT, 0, len(X), C, e, rows, labels[:-1], doubtful)
+    width = kernels._width(X.shape[1])
+    n = group_labels[len(width)](XT, 0, len(X), C, e, rows, labels[:-1], doubtful, width)
     decide_columns(XT, 0, doubtful[:n], *filled(C), len(C), np.inf, labels[:-1])
     return labels[:-1], n
 

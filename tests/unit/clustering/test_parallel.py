@@ -118,8 +118,8 @@ class Kernel:
 def test_an_iteration_is_one_kernel_for_each_span_and_helpers_take_some(monkeypatch: pytest.MonkeyPatch) -> None:
     from fastlloyd.clustering.compiled import distances
 
-    kernel = Kernel(distances.feature_labels)
-    monkeypatch.setattr(distances, "feature_labels", kernel)
+    kernel = Kernel(distances.feature_labels[4])
+    monkeypatch.setitem(distances.feature_labels, 4, kernel)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     rng = np.random.default_rng(0)
     X = np.asfortranarray(rng.integers(-99, 100, (20_000, 3), dtype=np.int32))

@@ -29,10 +29,13 @@ from fastlloyd.clustering.compiled.jit import (
     Points,
     helper,
     kernel,
+    kernel_by_width,
     read,
 )
 
 _EXACT = float(1 << 53)
+WIDTHS = (2, 4, 5, 6, 8)  # for so many features there are loops
+Width = tuple[int, ...]  # of which only the length counts, for the compiler
 VECTORS = 64  # records that fill vectors of any size, several times; the compiler sees that loops leave none over
 
 
@@ -57,20 +60,28 @@ def group_size(centroids: IntArray, limits: IntArray) -> float:
     return L
 
 
-@kernel(types.void(RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, REAL, INTEGER, LABELS))
+@kernel_by_width(WIDTHS, lambda width: types.void(RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, REAL, INTEGER, LABELS, width))
 def feature_labels(
-    XT: Points, start: int, stop: int, centroids: IntArray, L: float, squared_radius: float, rows: int, labels: Labels
+    XT: Points,
+    start: int,
+    stop: int,
+    centroids: IntArray,
+    L: float,
+    squared_radius: float,
+    rows: int,
+    labels: Labels,
+    width: Width,
 ) -> None:
     """Set labels (stop - start,) to the nearest centroid of each record of XT[:, start:stop], or to k beyond the radius.
 
-    XT : (d, n), worked on in blocks of `rows` records.
+    XT : (d, n), worked on in blocks of `rows` records. width : a tuple as long as there are `columns`.
     """
     A, constants, group = feature_keys(centroids, L)
     block, scratch = np.zeros((A.shape[1], whole(rows))), np.empty((4, whole(rows)))
     for first in range(start, stop, rows):
         m = min(rows, stop - first)
         load_features(XT, first, m, block, scratch[0])
-        block_labels(block, scratch, A, constants, group, L, squared_radius, len(centroids), labels[first - start :], m)
+        block_labels(block, scratch, A, constants, group, L, squared_radius, len(centroids), labels[first - start :], m, width)
 
 
 @helper
@@ -133,6 +144,7 @@ def block_labels(
     k: int,
     labels: Labels,
     m: int,
+    width: Width,
 ) -> None:
     """Set the labels of the first m records of `block` (features, rows), whose squared norms stand in scratch[0].
 
@@ -140,34 +152,36 @@ def block_labels(
     """
     squares, best, scores, found = scratch[0], scratch[1], scratch[2], scratch[3]
     if group == len(constants):
-        least_keys(block, A, constants, best, m)
+        least_keys(block, A, constants, best, m, width)
         _labels_within(best, squares, L, squared_radius, k, labels, m)
         return
     scores[:m] = np.inf
     start = 0.0
     for first in range(0, len(constants), group):
-        least_keys(block, A[first : first + group], constants[first : first + group], best, m)
+        least_keys(block, A[first : first + group], constants[first : first + group], best, m, width)
         _keep_lesser(best, L, start, scores, found, m)
         start += L
     _found_within(scores, found, squares, squared_radius, k, labels, m)
 
 
 @helper
-def least_keys(block: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, m: int) -> None:
+def least_keys(block: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, m: int, width: Width) -> None:
     """Set best[r] to the least key of record r, for m records and some more. A, constants : as `feature_keys` pads them."""
     n = whole(m)
     best[:n] = np.inf
-    if len(block) == 2:
+    if len(width) == 2:
         _plane(block[0], block[1], A, constants, best, n)
-        return
-    for c in range(0, len(constants), 2):
-        if len(block) == 4:
+    if len(width) == 4:
+        for c in range(0, len(constants), 2):
             _four_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, n)
-        elif len(block) == 5:
+    if len(width) == 5:
+        for c in range(0, len(constants), 2):
             _five_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, n)
-        elif len(block) == 6:
+    if len(width) == 6:
+        for c in range(0, len(constants), 2):
             _six_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, n)
-        else:
+    if len(width) == 8:
+        for c in range(0, len(constants), 2):
             _eight_features(block, constants[c], constants[c + 1], A[c], A[c + 1], best, n)
 
 

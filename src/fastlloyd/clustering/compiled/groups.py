@@ -11,21 +11,30 @@ import numpy as np
 from numba import types
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.compiled.distances import columns, least_keys, load_features, whole
-from fastlloyd.clustering.compiled.jit import CENTROIDS, INTEGER, LABELS, REAL, RECORDS, Labels, Points, helper, kernel
+from fastlloyd.clustering.compiled.distances import WIDTHS, Width, columns, least_keys, load_features, whole
+from fastlloyd.clustering.compiled.jit import CENTROIDS, INTEGER, LABELS, REAL, RECORDS, Labels, Points, helper, kernel_by_width
 
 SIZE = 16  # of a group: numbers that fill one or two vectors
 _FEATURES = 8  # the most
 
 
-@kernel(types.int64(RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, INTEGER, LABELS, LABELS))
+@kernel_by_width(WIDTHS, lambda width: types.int64(RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, INTEGER, LABELS, LABELS, width))
 def group_labels(
-    XT: Points, start: int, stop: int, points: IntArray, error: float, rows: int, labels: Labels, doubtful: Labels
+    XT: Points,
+    start: int,
+    stop: int,
+    points: IntArray,
+    error: float,
+    rows: int,
+    labels: Labels,
+    doubtful: Labels,
+    width: Width,
 ) -> int:
     """Set labels (stop - start,) to the nearest points of the records XT[:, start:stop], but for those in doubt.
 
     Return how many are in doubt; `doubtful`, which has room for one more than there are records, begins with their places.
     XT : (d, n), d at most 8, worked on in blocks of `rows` records. error : the e of the proof.
+    width : see `distances.feature_labels`.
     """
     A, constants, C, norms, most = _grouped(points, error)
     block, scratch = np.zeros((A.shape[1], whole(rows)), np.float32), np.empty((4, whole(rows)), np.float32)
@@ -37,14 +46,14 @@ def group_labels(
         best[:] = np.inf
         second[:] = np.inf
         for g in range(len(C)):
-            least_keys(block, A[g * SIZE : (g + 1) * SIZE], constants[g * SIZE : (g + 1) * SIZE], least, m)
+            least_keys(block, A[g * SIZE : (g + 1) * SIZE], constants[g * SIZE : (g + 1) * SIZE], least, m, width)
             _keep_two(least, np.int32(g), best, second, found, m)
         _widen(squares, best, np.float32(error), np.float32(most), m)
         for r in range(m):
             i = first - start + r
             labels[i] = _label_in_group(XT, first + r, C, norms, found[r], record)
             doubtful[n] = np.int32(i)
-            n += np.int64(second[r] - best[r] < squares[r])
+            n += 1 if second[r] - best[r] < squares[r] else 0
     return n
 
 

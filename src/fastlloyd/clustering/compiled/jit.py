@@ -6,11 +6,12 @@ stated, so that each is compiled once, at its first call.
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Literal, TypeVar, cast
 
 import numba
@@ -50,6 +51,24 @@ def kernel(*signatures: Any, exact: bool = True) -> Callable[[_Function], _Funct
 
     def compiled_later(function: _Function) -> _Function:
         return cast("_Function", _Kernel(function, signatures, exact))
+
+    return compiled_later
+
+
+def kernel_by_width(widths: Iterable[int], signature: Callable[[Any], Any]) -> Callable[[_Function], dict[int, _Function]]:
+    """Compile for each width that is used: signature(t), t being the type of a tuple of that length, whose `len` is then known.
+
+    Where such a tuple is an argument and a branch asks for its length, what the branch never does is not compiled.
+    """
+
+    def compiled_later(function: _Function) -> dict[int, _Function]:
+        def of(width: int) -> _Function:
+            mine = FunctionType(function.__code__, function.__globals__)
+            mine.__qualname__, mine.__module__ = f"{function.__qualname__}_{width}", function.__module__
+            length: Any = types.UniTuple(INTEGER, width)  # type: ignore[no-untyped-call]
+            return cast("_Function", _Kernel(mine, (signature(length),), exact=True))
+
+        return {width: of(width) for width in widths}
 
     return compiled_later
 
