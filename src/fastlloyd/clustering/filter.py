@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.arrays import IntArray
 
 Labels = NDArray[np.int32]
 
@@ -27,6 +27,17 @@ BLOCK_CELLS = 1 << 18  # of the records that are worked on together: a megabyte
 SCORE_CELLS = 1 << 17  # of their scores
 
 
+class Exact:
+    """k centroids C and their squared norms in float64, filled as `compiled/doubts.py` needs them."""
+
+    def __init__(self, C: IntArray) -> None:
+        self.k, d = C.shape
+        self.C = np.zeros((self.k + self.k % 2, 4 if d <= 4 else (d + 7) // 8 * 8))
+        self.norms = np.full(len(self.C), np.inf)
+        self.C[: self.k, :d] = C
+        self.norms[: self.k] = np.einsum("ij,ij->i", self.C[: self.k], self.C[: self.k])
+
+
 class Nearest:
     """Centroids C (k, d), int64, that records are compared with; k is the label of a record beyond the squared radius.
 
@@ -36,7 +47,7 @@ class Nearest:
 
     def __init__(self, C: IntArray, squared_radius: float, *, by_feature: bool, block_rows: int | None = None) -> None:
         k, d = C.shape
-        self.k, self.squared_radius, self.by_feature = k, squared_radius, by_feature
+        self.k, self.squared_radius, self.by_feature, self.exact = k, squared_radius, by_feature, Exact(C)
         self.is_turned = not by_feature and k >= TURNED_CLUSTERS
         if block_rows:
             self.rows, self.parts = block_rows, 1
@@ -50,10 +61,9 @@ class Nearest:
             self.size = (-(-k // chunks) + 3) // 4 * 4
         self.width = -(-k // self.size) * self.size  # more centroids stand behind the last, infinitely far away
         self.e = relative_error(d)
-        self.C, self.norms = filled(C)
-        self.most = 4.0 * self.e * float(self.norms[:k].max())
+        self.most = 4.0 * self.e * float(self.exact.norms[:k].max())
         self.constants = np.full(self.width, np.inf, dtype=np.float32)
-        self.constants[:k] = self.norms[:k] * (1.0 - 2.0 * self.e)
+        self.constants[:k] = self.exact.norms[:k] * (1.0 - 2.0 * self.e)
         A = np.zeros((self.width, d), dtype=np.float32)
         A[:k] = C
         A *= np.float32(-2)
@@ -70,7 +80,7 @@ class Nearest:
 
         Z : int32 (n, d), by feature (d, n), in C order. The next block overwrites the labels.
         """
-        from fastlloyd.clustering.compiled.doubts import decide_columns, decide_rows
+        from fastlloyd.clustering.compiled.doubts import decide_rows
         from fastlloyd.clustering.compiled.filter import load_features, load_rows, propose, turn_rows
 
         rows, d = self.rows, Z.shape[0 if self.by_feature else 1]
@@ -98,21 +108,20 @@ class Nearest:
                 )  # fmt: skip
                 if not self.by_feature:
                     decide_rows(
-                        Z, place, doubtful[before:n], p * rows, products, self.constants, limits, self.C, self.k,
+                        Z, place, doubtful[before:n], p * rows, products, self.constants, limits, self.exact.C, self.k,
                         self.squared_radius, labels,
                     )  # fmt: skip
             if self.by_feature:
-                decide_columns(Z, place, doubtful[:n], self.C, self.norms, self.k, self.squared_radius, labels)
+                decide(Z, place, doubtful[:n], self.exact, self.squared_radius, labels)
             yield place, labels[:m], n
 
 
-def filled(C: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Centroids (k, d) and their squared norms in float64, filled as `compiled/doubts.py` needs them."""
-    k, d = C.shape
-    exact, norms = np.zeros((k + k % 2, (d + 7) // 8 * 8)), np.full(k + k % 2, np.inf)
-    exact[:k, :d] = C
-    norms[:k] = np.einsum("ij,ij->i", exact[:k], exact[:k])
-    return exact, norms
+def decide(XT: NDArray[np.int32], start: int, doubtful: Labels, of: Exact, squared_radius: float, labels: Labels) -> None:
+    """Set labels[i] for all doubtful i, whose records are XT[:, start + i], to those of exact arithmetic."""
+    from fastlloyd.clustering.compiled.doubts import ASIDE, decide_columns
+
+    width = min(of.C.shape[1], max(ASIDE))
+    decide_columns[width](XT, start, doubtful, of.C, of.norms, of.k, squared_radius, labels, ASIDE[width], (0,) * width)
 
 
 def relative_error(d: int) -> float:

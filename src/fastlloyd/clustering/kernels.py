@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import GridArray, is_by_feature
-from fastlloyd.clustering.filter import Labels, Nearest, filled, relative_error
+from fastlloyd.clustering.filter import Exact, Labels, Nearest, decide, relative_error
 from fastlloyd.clustering.layout import feature_major, row_major
 from fastlloyd.clustering.parallel import LEAST_RECORDS, NUMPY_STEPS, is_compiled, over_spans, sum_over_spans
 from fastlloyd.clustering.sums import ClusterSums
@@ -267,10 +267,9 @@ def _feature_labels(X: GridArray, centroids: IntArray, group: float, block_rows:
 
 
 def _group_labels(X: GridArray, centroids: IntArray, block_rows: int | None, labels: Labels) -> None:
-    from fastlloyd.clustering.compiled.doubts import decide_columns
     from fastlloyd.clustering.compiled.groups import group_labels
 
-    error, (C, norms), width = relative_error(X.shape[1]), filled(centroids), _width(X.shape[1])
+    error, exact, width = relative_error(X.shape[1]), Exact(centroids), _width(X.shape[1])
     rows, find = block_rows or GROUPED_ROWS, group_labels[len(width)]
 
     def label(start: int, stop: int) -> None:
@@ -279,7 +278,7 @@ def _group_labels(X: GridArray, centroids: IntArray, block_rows: int | None, lab
             for begin, end in blocks(last - first, 1, LABELLED_ROWS):
                 here = labels[place + begin : place + end]
                 n = find(XT, first + begin, first + end, centroids, error, rows, here, doubtful, width)
-                decide_columns(XT, first + begin, doubtful[:n], C, norms, len(centroids), np.inf, here)
+                decide(XT, first + begin, doubtful[:n], exact, np.inf, here)
 
     over_spans(label, X, len(centroids))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering import kernels, parallel
 from fastlloyd.clustering.domain import finest_bits
-from fastlloyd.clustering.filter import Labels, filled, relative_error
+from fastlloyd.clustering.filter import Exact, Labels, decide, relative_error
 from paths import path_of
 
 numba = pytest.importorskip("numba")
@@ -24,14 +24,13 @@ def compiled() -> None:
 
 def labelled(X: IntArray, C: IntArray, *, rows: int = 64, error: float | None = None) -> tuple[Labels, int]:
     """Labels, and how many records were in doubt."""
-    from fastlloyd.clustering.compiled.doubts import decide_columns
     from fastlloyd.clustering.compiled.groups import group_labels
 
     labels, doubtful = np.full((2, len(X) + 1), -1, dtype=np.int32)
     e, XT = relative_error(X.shape[1]) if error is None else error, np.ascontiguousarray(X.T, dtype=np.int32)
     width = kernels._width(X.shape[1])
     n = group_labels[len(width)](XT, 0, len(X), C, e, rows, labels[:-1], doubtful, width)
-    decide_columns(XT, 0, doubtful[:n], *filled(C), len(C), np.inf, labels[:-1])
+    decide(XT, 0, doubtful[:n], Exact(C), np.inf, labels[:-1])
     return labels[:-1], n
 
 

@@ -11,29 +11,54 @@ import numpy as np
 from numba import types
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.clustering.compiled.distances import VECTORS, whole
-from fastlloyd.clustering.compiled.jit import INTEGER, LABELS, REAL, REALS, RECORDS, TABLE, Labels, Points, helper, kernel, read
+from fastlloyd.clustering.compiled.distances import VECTORS, Width, whole
+from fastlloyd.clustering.compiled.jit import (
+    INTEGER,
+    LABELS,
+    REAL,
+    REALS,
+    RECORDS,
+    TABLE,
+    Labels,
+    Points,
+    helper,
+    kernel,
+    kernel_by_width,
+    read,
+)
 
-ASIDE = 128  # records of few features that are worked on together
-ROOM = ASIDE + 8  # numbers from one feature to the next: features do not compete for the same lines of the cache
+ASIDE = {4: 512, 8: 512, 9: 128}  # records that are worked on together, of up to 4 features, 8, or more
+PADDING = 8  # numbers between features, which then do not compete for the same lines of the cache
 ASIDE_ROWS = 16  # records of many features
 _F, _F4, _DOUBTFUL = types.float32[::1], types.float32[:, :, :, ::1], read(types.int32, 1)
 
 
-@kernel(types.void(RECORDS, INTEGER, _DOUBTFUL, TABLE, REALS, INTEGER, REAL, LABELS))
+@kernel_by_width(
+    ASIDE, lambda width: types.void(RECORDS, INTEGER, _DOUBTFUL, TABLE, REALS, INTEGER, REAL, LABELS, INTEGER, width)
+)
 def decide_columns(
-    XT: Points, start: int, doubtful: Labels, C: FloatArray, norms: FloatArray, k: int, squared_radius: float, labels: Labels
+    XT: Points,
+    start: int,
+    doubtful: Labels,
+    C: FloatArray,
+    norms: FloatArray,
+    k: int,
+    squared_radius: float,
+    labels: Labels,
+    aside: int,
+    width: Width,
 ) -> None:
     """Set labels[i] for all doubtful i, whose records are XT[:, start + i], to those of exact arithmetic.
 
     C, norms : centroids and their squared norms, filled with centroids that are infinitely far away to an even number, and with
-    zeros to a multiple of eight features. k : the label beyond the radius.
+    zeros to 4 features or a multiple of eight. k : the label beyond the radius. aside, width : `ASIDE` of the width, which is a
+    tuple of that length.
     Of no record in doubt it makes as much as of one: so some of them, up to 64, take the time of none.
     """
-    records, squares, scratch = np.zeros((C.shape[1], ROOM)), np.zeros(ROOM), np.empty((4, ROOM))
+    records, squares, scratch = np.zeros((C.shape[1], aside + PADDING)), np.zeros(aside), np.empty((4, aside + PADDING))
     least, found = scratch[0], scratch[1]
-    for first in range(0, max(len(doubtful), 1), ASIDE):
-        n = min(ASIDE, len(doubtful) - first)
+    for first in range(0, max(len(doubtful), 1), aside):
+        n = min(aside, len(doubtful) - first)
         for a in range(n):
             i, square = start + doubtful[first + a], 0.0
             for j in range(len(XT)):
@@ -41,24 +66,73 @@ def decide_columns(
                 records[j, a] = -2.0 * x
                 square += x * x
             squares[a] = square
-        _nearest(records, C, norms, least, found, scratch[2], scratch[3], whole(max(n, 1)))
+        _nearest(records, C, norms, least, found, scratch[2], scratch[3], whole(max(n, 1)), width)
         for a in range(n):
             labels[doubtful[first + a]] = np.int32(found[a]) if squares[a] + least[a] <= squared_radius else np.int32(k)
 
 
 @helper
 def _nearest(
-    x: FloatArray, C: FloatArray, norms: FloatArray, least: FloatArray, found: FloatArray, s: FloatArray, t: FloatArray, m: int
+    x: FloatArray,
+    C: FloatArray,
+    norms: FloatArray,
+    least: FloatArray,
+    found: FloatArray,
+    s: FloatArray,
+    t: FloatArray,
+    m: int,
+    width: Width,
 ) -> None:
     """Set least to the least scores |c|^2 - 2 x.c of m records, of which x (features, m) holds -2 x, and found to their c."""
     least[:m] = np.inf
     found[:m] = 0.0
-    for c in range(0, len(C), 2):
-        s[:m] = norms[c]
-        t[:m] = norms[c + 1]
-        for j in range(0, C.shape[1], 8):
-            _add_eight(x, C, c, j, s, t, m)
-        _keep_lesser(s, t, float(c), least, found, m)
+    if len(width) == 4:
+        for c in range(0, len(C), 2):
+            _compare_four(x, C, c, norms, least, found, m)
+    if len(width) == 8:
+        for c in range(0, len(C), 2):
+            _compare_eight(x, C, c, norms, least, found, m)
+    if len(width) > 8:
+        for c in range(0, len(C), 2):
+            s[:m] = norms[c]
+            t[:m] = norms[c + 1]
+            for j in range(0, C.shape[1], 8):
+                _add_eight(x, C, c, j, s, t, m)
+            _keep_lesser(s, t, float(c), least, found, m)
+
+
+@helper
+def _compare_four(
+    x: FloatArray, C: FloatArray, c: int, norms: FloatArray, least: FloatArray, found: FloatArray, m: int
+) -> None:
+    """Compare records of four features with centroid c and the next one, in registers."""
+    x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+    a0, a1, a2, a3, n0, one = C[c, 0], C[c, 1], C[c, 2], C[c, 3], norms[c], float(c)
+    b0, b1, b2, b3, n1, other = C[c + 1, 0], C[c + 1, 1], C[c + 1, 2], C[c + 1, 3], norms[c + 1], float(c + 1)
+    for r in range(m // VECTORS * VECTORS):
+        s = n0 + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
+        t = n1 + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
+        score, label = min(s, t), one if s <= t else other
+        found[r] = label if score < least[r] else found[r]
+        least[r] = min(score, least[r])
+
+
+@helper
+def _compare_eight(
+    x: FloatArray, C: FloatArray, c: int, norms: FloatArray, least: FloatArray, found: FloatArray, m: int
+) -> None:
+    """Do as `_compare_four` with eight features; each sum in two parts, which do not wait for each other."""
+    x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
+    a0, a1, a2, a3, n0, one = C[c, 0], C[c, 1], C[c, 2], C[c, 3], norms[c], float(c)
+    a4, a5, a6, a7 = C[c, 4], C[c, 5], C[c, 6], C[c, 7]
+    b0, b1, b2, b3, n1, other = C[c + 1, 0], C[c + 1, 1], C[c + 1, 2], C[c + 1, 3], norms[c + 1], float(c + 1)
+    b4, b5, b6, b7 = C[c + 1, 4], C[c + 1, 5], C[c + 1, 6], C[c + 1, 7]
+    for r in range(m // VECTORS * VECTORS):
+        s = (n0 + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]) + (a4 * x4[r] + a5 * x5[r] + a6 * x6[r] + a7 * x7[r])
+        t = (n1 + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]) + (b4 * x4[r] + b5 * x5[r] + b6 * x6[r] + b7 * x7[r])
+        score, label = min(s, t), one if s <= t else other
+        found[r] = label if score < least[r] else found[r]
+        least[r] = min(score, least[r])
 
 
 @helper
