@@ -87,7 +87,7 @@ class Nearest:
         parts = max(1, min(self.parts, -(-(stop - start) // rows)))
         at_once = max(1, min(parts, SCORE_CELLS // (self.width * rows)))
         squares, limits = np.empty((2, parts * rows), dtype=np.float32)
-        labels, doubtful = np.empty((2, parts * rows + 1), dtype=np.int32)
+        labels, doubtful = np.empty((2, parts * rows), dtype=np.int32)
         scores = np.empty(self.width * at_once * rows, dtype=np.float32)
         if self.by_feature or self.is_turned:
             block = columns = np.empty((parts, d, rows), dtype=np.float32)

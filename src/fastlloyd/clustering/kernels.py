@@ -273,7 +273,7 @@ def _group_labels(X: GridArray, centroids: IntArray, block_rows: int | None, lab
     rows, find = block_rows or GROUPED_ROWS, group_labels[len(width)]
 
     def label(start: int, stop: int) -> None:
-        doubtful = np.empty(min(LABELLED_ROWS, stop - start) + 1, dtype=np.int32)
+        doubtful = np.empty(min(LABELLED_ROWS, stop - start), dtype=np.int32)
         for XT, (first, last), place in feature_major(X, start, stop):
             for begin, end in blocks(last - first, 1, LABELLED_ROWS):
                 here = labels[place + begin : place + end]

@@ -162,6 +162,9 @@ def test_settings_are_read_as_they_were_written_and_others_are_refused() -> None
         msgspec.structs.replace(m, rounds=m.rounds[:1])
     with pytest.raises(PlanError, match="scaling is common"):
         msgspec.structs.replace(m, domain=msgspec.structs.replace(m.domain, scaling=Scaling.COMMON))
+    assert msgspec.structs.replace(m, domain=msgspec.structs.replace(m.domain, fraction_bits=20)).domain.fraction_bits == 20
+    with pytest.raises(PlanError, match="fraction_bits is 19; expected at least 20, to find bounds in two rounds"):
+        msgspec.structs.replace(m, domain=msgspec.structs.replace(m.domain, fraction_bits=19))
     with pytest.raises(PlanError, match="1025 features; expected at most 1024"):
         designed(1025)
 

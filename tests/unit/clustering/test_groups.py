@@ -26,12 +26,12 @@ def labelled(X: IntArray, C: IntArray, *, rows: int = 64, error: float | None = 
     """Labels, and how many records were in doubt."""
     from fastlloyd.clustering.compiled.groups import group_labels
 
-    labels, doubtful = np.full((2, len(X) + 1), -1, dtype=np.int32)
+    labels, doubtful = np.full((2, len(X)), -1, dtype=np.int32)
     e, XT = relative_error(X.shape[1]) if error is None else error, np.ascontiguousarray(X.T, dtype=np.int32)
     width = kernels._width(X.shape[1])
-    n = group_labels[len(width)](XT, 0, len(X), C, e, rows, labels[:-1], doubtful, width)
-    decide(XT, 0, doubtful[:n], Exact(C), np.inf, labels[:-1])
-    return labels[:-1], n
+    n = group_labels[len(width)](XT, 0, len(X), C, e, rows, labels, doubtful, width)
+    decide(XT, 0, doubtful[:n], Exact(C), np.inf, labels)
+    return labels, n
 
 
 def by_definition(X: IntArray, C: IntArray) -> IntArray:

@@ -32,7 +32,7 @@ def group_labels(
 ) -> int:
     """Set labels (stop - start,) to the nearest points of the records XT[:, start:stop], but for those in doubt.
 
-    Return how many are in doubt; `doubtful`, which has room for one more than there are records, begins with their places.
+    Return how many are in doubt; `doubtful` begins with their places.
     XT : (d, n), d at most 8, worked on in blocks of `rows` records. error : the e of the proof.
     width : see `distances.feature_labels`.
     """
