@@ -160,7 +160,7 @@ class BoundsMechanism(
             raise PlanError(f"there are {self.n_features} features; expected at most {MAX_FEATURES}, to find bounds of")
         if len(self.rounds) != N_ROUNDS:
             raise PlanError(f"there are {len(self.rounds)} rounds; bounds are found in {N_ROUNDS}")
-        leaves, bits = math.prod(self.question(round).n_leaves for round in self.rounds), self.domain.fraction_bits
+        leaves, bits = math.prod(round.question(self).n_leaves for round in self.rounds), self.domain.fraction_bits
         if (2 << bits) % leaves:
             raise PlanError(
                 f"fraction_bits is {bits}; expected at least {leaves.bit_length() - 2}, to find bounds in two rounds"
@@ -202,7 +202,8 @@ class BoundsMechanism(
         threshold = Thresholds.of(noise_factor * float(first.scale), self.n_features, first.question(self).n_leaves).node
         seen = (
             f"An interval counts as one with records from about {about(math.ceil(threshold / 2**self.number_bits))} "
-            f"{self.unit.many} on; the bounds leave out at most {100 // OUTSIDE} % of the {self.unit.many} and what noise hides."
+            f"{self.unit.many} on; the bounds leave out at most {100 // OUTSIDE} % of the {self.unit.many}, and what noise "
+            "hides."
         )
         return Choices("public numbers only", of_rounds, [seen])
 
