@@ -234,8 +234,9 @@ spreads of groups that were tried are shown.
 
 {tables}
 
-Once more with many tables, by rows and without k-means: one sampled row over shares has 1.002 ± 0.006 at 0.08 (602 tables of each
-kind) and 1.001 ± 0.003 at 0.15 (566). These two are equally good here; two rows lose 2.1 ± 0.6 % and 0.5 ± 0.3 % more than shares.
+Once more with many tables, by rows and without k-means: one sampled row over shares has 1.002 ± 0.006 at 0.08 (602 tables of
+each kind) and 1.001 ± 0.003 at 0.15 (566). These two are equally good here; two rows lose 2.1 ± 0.6 % and 0.5 ± 0.3 % more than
+shares.
 
 - **Shares** is what fastlloyd does: every person has 1,024 shares, spread over the rows ([proof](../proofs/persons.md)).
 - *At most s rows, noise x s*: s rows of each person, drawn at random, in a plan of records that holds for s records together.
