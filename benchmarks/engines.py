@@ -1,7 +1,9 @@
-"""A pass over a folder of Parquet: by this process, by others, by a Dask cluster, and by pyarrow, which only reads.
+"""A pass over a folder of Parquet: by this process, by others, by a Dask cluster, and by pyarrow,
+which only reads.
 
-`python -m benchmarks.engines [--records 30e6] [--workers 2] [--folder DIR]` writes eight files (32 bytes a record), times a
-pass of each in every turn, checks that all answers are equal, and writes its section of docs/results/performance.md.
+`python -m benchmarks.engines [--records 30e6] [--workers 2] [--folder DIR]` writes eight files (32
+bytes a record), times a pass of each in every turn, checks that all answers are equal, and writes
+its section of docs/results/performance.md.
 """
 
 import argparse
@@ -41,24 +43,39 @@ def write(folder: Path, n: int) -> int:
 def timed(folder: Path, n: int, workers: int) -> dict[str, list[float]]:
     """Seconds of a pass, first and later ones, by whom."""
     settings = Settings(
-        algorithm=FASTLLOYD, domain=DOMAIN, n_clusters=CLUSTERS, n_records=n, epsilon=1.0, public_seed=PublicSeed.from_int(0)
+        algorithm=FASTLLOYD,
+        domain=DOMAIN,
+        n_clusters=CLUSTERS,
+        n_records=n,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(0),
     )
     m = design(settings)
     query = m.query(0, m.start())
     source = open_records(folder)
     alone = GridRecords(source, DOMAIN, Outside.CLIP, source=source.source, kept_cells=0)
     ways: dict[str, Records] = {"this process": LocalRecords(DOMAIN, alone)}
-    cluster: Any = importlib.import_module("distributed").LocalCluster(workers, threads_per_worker=1, dashboard_address=":0")
+    cluster: Any = importlib.import_module("distributed").LocalCluster(
+        workers, threads_per_worker=1, dashboard_address=":0"
+    )
     with cluster:
         for name in ("local", "dask"):
             for kept_bytes, how in ((0, "read anew"), (n * FEATURES * 4, "kept by them")):
-                engine = LocalEngine(workers) if name == "local" else DaskEngine(cluster.get_client(), name)
+                engine = (
+                    LocalEngine(workers)
+                    if name == "local"
+                    else DaskEngine(cluster.get_client(), name)
+                )
                 engine.kept_bytes = kept_bytes
-                ways[f"{workers} workers of {name}, {how}"] = EngineRecords.of_files(source, DOMAIN, Outside.CLIP, engine)
+                ways[f"{workers} workers of {name}, {how}"] = EngineRecords.of_files(
+                    source, DOMAIN, Outside.CLIP, engine
+                )
         found: dict[str, list[float]] = {name: [] for name in ("pyarrow, which only reads", *ways)}
         answers = set[bytes]()
         for _ in range(1 + TURNS):
-            found["pyarrow, which only reads"].append(sum(stream.read_alone(path, FEATURES) for path in folder.iterdir()))
+            found["pyarrow, which only reads"].append(
+                sum(stream.read_alone(path, FEATURES) for path in folder.iterdir())
+            )
             for name, records in ways.items():
                 start = time.perf_counter()
                 answer, _n = records.answer(query)
@@ -73,7 +90,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engines", description=__doc__)
     parser.add_argument("--records", type=float, default=30e6)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--folder", type=Path, default=None, help="where the files go (32 bytes a record)")
+    parser.add_argument(
+        "--folder", type=Path, default=None, help="where the files go (32 bytes a record)"
+    )
     options = parser.parse_args()
     n = int(options.records)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
@@ -90,10 +109,13 @@ def page(n: int, size: int, found: dict[str, list[float]]) -> str:
         [name, f"{first:.2f}", f"{min(later):.2f}", f"{statistics.median(later):.2f}"]
         for name, (first, *later) in found.items()
     ]
+    heading = ["a pass by", "first, s", f"least of {TURNS} later, s", "median, s"]
     return (
-        f"{n:,} records of {FEATURES} float32 features in {FILES} Parquet files, {size / 2**30:.2f} GiB, {CLUSTERS} clusters; "
-        f"{machine()}. All ways gave the same integers; each turn times them one after the other.\n\n"
-        f"{as_table(['a pass by', 'first, s', f'least of {TURNS} later, s', 'median, s'], 'lrrr', rows)}"
+        f"{n:,} records of {FEATURES} float32 features in {FILES} Parquet files, {size / 2**30:.2f}"
+        f" GiB, {CLUSTERS} clusters; "
+        f"{machine()}. All ways gave the same integers; each turn times them one after the"
+        " other.\n\n"
+        f"{as_table(heading, 'lrrr', rows)}"
     )
 
 

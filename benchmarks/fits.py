@@ -1,4 +1,6 @@
-"""Whole fits of both algorithms, with a design that the process has made before and with a fresh one each time."""
+"""Whole fits of both algorithms, with a design that the process has made before and with a fresh
+one each time.
+"""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,7 +19,8 @@ from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import NoisyResultWarning
 
 SHAPES = [
-    (1_000_000, 10, 16), (100_000, 10, 8), (10_000, 10, 784), (10_000, 5, 5), (3_000, 5, 5), (1_000, 5, 5), (300, 3, 4),
+    (1_000_000, 10, 16), (100_000, 10, 8), (10_000, 10, 784), (10_000, 5, 5), (3_000, 5, 5),
+    (1_000, 5, 5), (300, 3, 4),
 ]  # fmt: skip
 REPETITIONS = 7
 Algorithm = type[FastLloyd] | type[MomentLloyd]
@@ -30,20 +33,31 @@ def table() -> str:
     rows = []
     for n, k, d in SHAPES:
         X, _ = mixture(n, k, d)
-        fits = [fit(algorithm, X, k, designs) for algorithm in (FastLloyd, MomentLloyd) for designs in (repeat(0), count(1))]
+        fits = [
+            fit(algorithm, X, k, designs)
+            for algorithm in (FastLloyd, MomentLloyd)
+            for designs in (repeat(0), count(1))
+        ]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoisyResultWarning)
             medians = np.median(in_turn(fits, REPETITIONS), axis=0)
         rows.append([f"{n:,}, {k}, {d}", *map(milliseconds, medians)])
-    headings = [f"{name}, ms" for name in ("FastLloyd", "with a fresh design", "MomentLloyd", "with a fresh design")]
+    headings = [
+        f"{name}, ms"
+        for name in ("FastLloyd", "with a fresh design", "MomentLloyd", "with a fresh design")
+    ]
     return as_table([SHAPE, *headings], "lrrrr", rows)
 
 
 def fit(algorithm: Algorithm, X: Array, k: int, designs: Iterator[int]) -> Callable[[int], Spent]:
-    """What fits take, each with the next design: another public seed, another cap on the number of records."""
+    """What fits take, each with the next design: another public seed, another cap on the number of
+    records.
+    """
 
     def once() -> object:
         i = next(designs)
-        return algorithm(k, epsilon=1.0, bounds=(-1.0, 1.0), n_records=len(X) + i, random_state=i).fit(X)
+        return algorithm(
+            k, epsilon=1.0, bounds=(-1.0, 1.0), n_records=len(X) + i, random_state=i
+        ).fit(X)
 
     return lambda times: spent(once, times)

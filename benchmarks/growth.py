@@ -1,8 +1,9 @@
-"""Whole runs far beyond the usual: a billion records, thousands of clusters or of features. Each has a process of its own.
+"""Whole runs far beyond the usual: a billion records, thousands of clusters or of features. Each
+has a process of its own.
 
-`python -m benchmarks.growth` writes its section of docs/results/performance.md. Many records are a Parquet file of ten million
-that each pass reads again and again. The operating system keeps that file in memory, so reading costs less than it would from a
-file a hundred times as large.
+`python -m benchmarks.growth` writes its section of docs/results/performance.md. Many records are a
+Parquet file of ten million that each pass reads again and again. The operating system keeps that
+file in memory, so reading costs less than it would from a file a hundred times as large.
 """
 
 import argparse
@@ -42,7 +43,9 @@ class Size(NamedTuple):
     d: int
 
 
-RECORDS = [Size(n, 10, 8) for n in (10_000_000, 30_000_000, 100_000_000, 300_000_000, 1_000_000_000)]
+RECORDS = [
+    Size(n, 10, 8) for n in (10_000_000, 30_000_000, 100_000_000, 300_000_000, 1_000_000_000)
+]
 CLUSTERS = [Size(100_000, k, 8) for k in (50, 500, 1000, 2000, 5000)]
 FEATURES = [Size(20_000, 10, d) for d in (50, 500, 1000, 2000, 5000)]
 RUNS = {
@@ -77,7 +80,9 @@ def run(name: str, size: Size, folder: Path) -> dict[str, Any]:
     made = []
     designing = spent(lambda: made.append(design(settings)), 1)
     (m,) = made
-    clustering = spent(lambda: cluster(m, LocalRecords(domain, _records(size, domain, folder)), SystemNoise()), 1)
+    clustering = spent(
+        lambda: cluster(m, LocalRecords(domain, _records(size, domain, folder)), SystemNoise()), 1
+    )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"design": designing, "clustering": clustering, "rounds": m.n_rounds, "peak": peak}
 
@@ -85,15 +90,33 @@ def run(name: str, size: Size, folder: Path) -> dict[str, Any]:
 def _records(size: Size, domain: Domain, folder: Path) -> GridRecords:
     if size.n < FILE:
         X = np.random.default_rng(0).random((size.n, size.d))
-        return GridRecords(Table(values=X, columns=domain.features, source="memory"), domain, Outside.CLIP, source="memory")
+        return GridRecords(
+            Table(values=X, columns=domain.features, source="memory"),
+            domain,
+            Outside.CLIP,
+            source="memory",
+        )
     file = open_records(folder / PARQUET)
-    return GridRecords(Repeated(file, size.n // FILE), domain, Outside.CLIP, source=file.source, kept_cells=0)
+    return GridRecords(
+        Repeated(file, size.n // FILE), domain, Outside.CLIP, source=file.source, kept_cells=0
+    )
 
 
 def measured(name: str, size: Size, folder: Path) -> dict[str, Any]:
     """As `run`, in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.growth", "--folder", str(folder), "--run", name, *map(str, size)]
-    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.growth",
+        "--folder",
+        str(folder),
+        "--run",
+        name,
+        *map(str, size),
+    ]
+    found: dict[str, Any] = json.loads(
+        subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    )
     return found
 
 
@@ -103,10 +126,19 @@ def table(found: Sequence[tuple[str, Size, dict[str, Any]]]) -> str:
     for name, size, of in found:
         wall, cpu = of["clustering"]
         each = 1e9 * cpu / of["rounds"] / (size.n * size.k * size.d)
-        cells = (f"{size.n:,}", f"{size.k:,}", f"{size.d:,}", f"{of['design'][0]:.2f}", f"{wall:.2f} / {cpu:.2f}")
-        rows.append([ALGORITHMS[name].name, *cells, str(of["rounds"]), f"{each:.3f}", f"{of['peak']:,.0f}"])
+        cells = (
+            f"{size.n:,}",
+            f"{size.k:,}",
+            f"{size.d:,}",
+            f"{of['design'][0]:.2f}",
+            f"{wall:.2f} / {cpu:.2f}",
+        )
+        rows.append(
+            [ALGORITHMS[name].name, *cells, str(of["rounds"]), f"{each:.3f}", f"{of['peak']:,.0f}"]
+        )
     headings = [
-        "algorithm", "records", "clusters", "features", "design, s", "clustering, s", "rounds", "CPU ns for each", "memory, MiB"
+        "algorithm", "records", "clusters", "features", "design, s", "clustering, s", "rounds",
+        "CPU ns for each", "memory, MiB"
     ]  # fmt: skip
     return as_table(headings, "l" + "r" * (len(headings) - 1), rows)
 

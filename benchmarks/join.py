@@ -1,7 +1,9 @@
-"""A run over gRPC in which one client holds a Parquet file larger than the memory that it may take, and another a small one.
+"""A run over gRPC in which one client holds a Parquet file larger than the memory that it may take,
+and another a small one.
 
-`python -m benchmarks.join [--records 50e6] [--folder DIR]` writes the files (64 bytes a record), runs `fastlloyd serve` and two
-times `fastlloyd join` as processes of this machine, and prints the peak memory of each client and the seconds of the run.
+`python -m benchmarks.join [--records 50e6] [--folder DIR]` writes the files (64 bytes a record),
+runs `fastlloyd serve` and two times `fastlloyd join` as processes of this machine, and prints the
+peak memory of each client and the seconds of the run.
 """
 
 import argparse
@@ -34,18 +36,26 @@ def prepare(folder: Path, sizes: dict[str, int], name: str) -> str:
         write(folder / f"{client}.parquet", n)
     domain = Domain(features=NAMES, lower=(0.0,) * len(NAMES), upper=(1.0,) * len(NAMES))
     settings = Settings(
-        algorithm=algorithm(name), domain=domain, n_clusters=CLUSTERS, n_records=sum(sizes.values()), epsilon=1.0,
+        algorithm=algorithm(name), domain=domain, n_clusters=CLUSTERS,
+        n_records=sum(sizes.values()), epsilon=1.0,
         public_seed=PublicSeed.from_int(0),
     )  # fmt: skip
     clients = tuple(known[client].public.client(n) for client, n in sizes.items())
-    plan = design_plan(settings, clients=clients, run_id=os.urandom(16), server=known["server"].public.server(free_address()))
+    plan = design_plan(
+        settings,
+        clients=clients,
+        run_id=os.urandom(16),
+        server=known["server"].public.server(free_address()),
+    )
     write_file(folder / "plan.toml", plan.to_toml())
     return plan.digest.hex()
 
 
 def start(folder: Path, *arguments: str) -> "subprocess.Popen[bytes]":
     with (folder / "log").open("ab") as log:
-        return subprocess.Popen([sys.executable, "-m", "fastlloyd", *arguments], cwd=folder, stdout=log, stderr=log)
+        return subprocess.Popen(
+            [sys.executable, "-m", "fastlloyd", *arguments], cwd=folder, stdout=log, stderr=log
+        )
 
 
 def run(folder: Path, clients: Sequence[str], digest: str) -> tuple[dict[str, float], float]:
@@ -53,9 +63,18 @@ def run(folder: Path, clients: Sequence[str], digest: str) -> tuple[dict[str, fl
     server = start(folder, "serve", "plan.toml", "--key", "server.identity.toml")
     begun, peaks = time.monotonic(), dict[str, float]()
     common = ["join", "plan.toml", "--digest", digest, "--dataset", "records"]
-    own = {"--key": "identity.toml", "--data": "parquet", "--ledger": "ledger.store", "--out": "result"}
+    own = {
+        "--key": "identity.toml",
+        "--data": "parquet",
+        "--ledger": "ledger.store",
+        "--out": "result",
+    }
     names = {
-        start(folder, *common, *(word for option, of in own.items() for word in (option, f"{client}.{of}"))).pid: client
+        start(
+            folder,
+            *common,
+            *(word for option, of in own.items() for word in (option, f"{client}.{of}")),
+        ).pid: client
         for client in clients
     }
     for _ in names:
@@ -80,7 +99,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.join", description=__doc__)
     parser.add_argument("--records", type=float, default=50e6)
     parser.add_argument("--algorithm", default="momentlloyd")
-    parser.add_argument("--folder", type=Path, default=None, help="where the files go (64 bytes a record)")
+    parser.add_argument(
+        "--folder", type=Path, default=None, help="where the files go (64 bytes a record)"
+    )
     options = parser.parse_args()
     sizes = {"large": int(options.records), "small": SMALL}
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
@@ -89,7 +110,10 @@ def main() -> int:
         peaks, seconds = run(folder, list(sizes), digest)
         print((folder / "log").read_text())
     for client, peak in peaks.items():
-        print(f"{client}: {sizes[client]:,} records, peak memory {peak:.0f} MiB (goal: less than {LIMIT} MiB)")
+        print(
+            f"{client}: {sizes[client]:,} records, peak memory {peak:.0f} MiB (goal: less than"
+            f" {LIMIT} MiB)"
+        )
     print(f"{seconds:.0f} s")
     return int(max(peaks.values()) >= LIMIT)
 

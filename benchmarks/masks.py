@@ -1,4 +1,5 @@
-"""What a key of each pair costs beside one key of the group: processor time, bytes and memory of runs, and rounds over gRPC.
+"""What a key of each pair costs beside one key of the group: processor time, bytes and memory of
+runs, and rounds over gRPC.
 
 `python -m benchmarks.masks` prints tables and writes their section of docs/results/performance.md.
 """
@@ -22,21 +23,35 @@ from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.protocol import roster
 from fastlloyd.federation.protocol.actions import SERVER, Action, Send, ServerResult
 from fastlloyd.federation.protocol.client import ClientSession
-from fastlloyd.federation.protocol.messages import Broadcast, Confirmation, Confirmations, Limits, Upload, decode, encode
+from fastlloyd.federation.protocol.messages import (
+    Broadcast,
+    Confirmation,
+    Confirmations,
+    Limits,
+    Upload,
+    decode,
+    encode,
+)
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity, verify
 from fastlloyd.federation.traffic import traffic
 
 SMALL: dict[str, Any] = {"n_clusters": 10, "n_features": 16}  # uploads of 171 words
 LARGE: dict[str, Any] = {"n_clusters": 100, "n_features": 1023}  # of 102,401
-CACHES = (verify, roster._checked, roster._digest)  # noqa: SLF001 - parties that share a process share these
+CACHES = (
+    verify,
+    roster._checked,  # noqa: SLF001
+    roster._digest,  # noqa: SLF001
+)
 Seconds = defaultdict[str, float]  # by party
 
 
 class Cost(NamedTuple):
-    """Of a run in one process: seconds of the processor, bytes of messages, and the most memory of all parties together.
+    """Of a run in one process: seconds of the processor, bytes of messages, and the most memory of
+    all parties together.
 
-    joining : of the first, the middle and the last client of the plan, and the server; round : of a client, and the server.
+    joining : of the first, the middle and the last client of the plan, and the server; round : of a
+    client, and the server.
     """
 
     joining: list[float]
@@ -51,8 +66,13 @@ def main() -> int:
     argparse.ArgumentParser(prog="python -m benchmarks.masks", description=__doc__).parse_args()
     seconds = "first client joins, middle, last, server, a client's round, the server's"
     tables = [
-        _table(f"clients, masks, {seconds}, first client sends, last receives, memory", _in_process()),
-        _table("clients, words, a round with group masks, with pairwise, ratio, goal", _rounds_over_grpc()),
+        _table(
+            f"clients, masks, {seconds}, first client sends, last receives, memory", _in_process()
+        ),
+        _table(
+            "clients, words, a round with group masks, with pairwise, ratio, goal",
+            _rounds_over_grpc(),
+        ),
         _table("clients, masks, a run over gRPC, results, memory of the server", _runs_over_grpc()),
     ]
     write_section("masks", "\n\n".join([f"{machine()}.", *tables]))
@@ -70,10 +90,18 @@ def _table(headings: str, rows: Iterator[list[str]]) -> str:
 def _in_process() -> Iterator[list[str]]:
     for n_clients in (3, 10, 50, 100, 300):
         for masks in Masks:
-            with ProcessPoolExecutor(1, get_context("spawn")) as alone:  # so that it has a peak of its own
+            with ProcessPoolExecutor(
+                1, get_context("spawn")
+            ) as alone:  # so that it has a peak of its own
                 cost = alone.submit(_cost, n_clients, masks).result()
             seconds, n_bytes = [*cost.joining, *cost.round], [cost.sent, cost.received]
-            yield [str(n_clients), masks.value, *map(ms, seconds), *map(_kilobytes, n_bytes), _mebibytes(cost.peak)]
+            yield [
+                str(n_clients),
+                masks.value,
+                *map(ms, seconds),
+                *map(_kilobytes, n_bytes),
+                _mebibytes(cost.peak),
+            ]
 
 
 def _cost(n_clients: int, masks: Masks) -> Cost:
@@ -92,12 +120,17 @@ def _cost(n_clients: int, masks: Masks) -> Cost:
 
 
 def _seconds(setup: Setup, measured: list[str]) -> tuple[Seconds, Seconds]:
-    """Run all parties in this thread; how long each of those `measured` takes to join, and for all rounds.
+    """Run all parties in this thread; how long each of those `measured` takes to join, and for all
+    rounds.
 
-    Every message travels as bytes, made once for all whom it is for. What a KeyBox leads to, the first upload, is joining.
+    Every message travels as bytes, made once for all whom it is for. What a KeyBox leads to, the
+    first upload, is joining.
     """
     limits, joining, rounds = Limits.of(setup.plan), Seconds(float), Seconds(float)
-    server, clients = ServerSession(setup.plan, SystemNoise()), {name: _client(setup, name) for name in setup.plan.names}
+    server, clients = (
+        ServerSession(setup.plan, SystemNoise()),
+        {name: _client(setup, name) for name in setup.plan.names},
+    )
     pending = deque[tuple[str, str, bytes]]()
 
     def step(name: str, act: Callable[[], list[Action]], spent: Seconds) -> None:
@@ -109,7 +142,13 @@ def _seconds(setup: Setup, measured: list[str]) -> tuple[Seconds, Seconds]:
 
     def deliver(sender: str, to: str, data: bytes) -> None:
         kind = type(decode(data, limits))
-        spent = rounds if kind in (Upload, Broadcast) else Seconds(float) if kind in (Confirmation, Confirmations) else joining
+        spent = (
+            rounds
+            if kind in (Upload, Broadcast)
+            else Seconds(float)
+            if kind in (Confirmation, Confirmations)
+            else joining
+        )
         if to in measured and to != SERVER:  # what others checked or hashed here, it has to itself
             for known in CACHES:
                 known.cache_clear()
@@ -122,7 +161,9 @@ def _seconds(setup: Setup, measured: list[str]) -> tuple[Seconds, Seconds]:
         step(name, client.start, joining)
     while pending:
         deliver(*pending.popleft())
-    assert server.outcome == ServerResult(included=(setup.plan.names,) * setup.plan.mechanism.n_rounds)
+    assert server.outcome == ServerResult(
+        included=(setup.plan.names,) * setup.plan.mechanism.n_rounds
+    )
     return joining, rounds
 
 
@@ -142,7 +183,10 @@ def _rounds_over_grpc() -> Iterator[list[str]]:
     """Runs with either kind of masks in turn, so that whatever else the machine does meets both."""
     for size, n_iterations, n_pairs in ((SMALL, 150, 9), (LARGE, 6, 11)):
         for n_clients in (2, 3, 5, 10):
-            setups = [Setup.make(n_clients, masks=masks, n_iterations=n_iterations, **size) for masks in Masks]
+            setups = [
+                Setup.make(n_clients, masks=masks, n_iterations=n_iterations, **size)
+                for masks in Masks
+            ]
             rounds: list[list[float]] = [[], []]
             for pair in range(n_pairs):
                 for kind in (0, 1) if pair % 2 else (1, 0):
@@ -150,7 +194,14 @@ def _rounds_over_grpc() -> Iterator[list[str]]:
             group, pairwise = map(statistics.median, rounds)
             ratio = statistics.median(b / a for a, b in zip(*rounds, strict=True))
             n_words = setups[0].plan.n_words(setups[0].plan.mechanism.rounds[0])
-            yield [str(n_clients), f"{n_words:,}", ms(group), ms(pairwise), f"{ratio:.2f}", "at most 1.2"]
+            yield [
+                str(n_clients),
+                f"{n_words:,}",
+                ms(group),
+                ms(pairwise),
+                f"{ratio:.2f}",
+                "at most 1.2",
+            ]
 
 
 def _runs_over_grpc() -> Iterator[list[str]]:

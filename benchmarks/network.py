@@ -1,7 +1,9 @@
-"""What a network costs: rounds in one process and over gRPC, with and without durable state, and a run of a hundred clients.
+"""What a network costs: rounds in one process and over gRPC, with and without durable state, and a
+run of a hundred clients.
 
-`python -m benchmarks.network` prints figures and writes its section of docs/results/performance.md. The server is one process
-and all clients are another, on this machine: the times are those of the code, without a network's own.
+`python -m benchmarks.network` prints figures and writes its section of docs/results/performance.md.
+The server is one process and all clients are another, on this machine: the times are those of the
+code, without a network's own.
 """
 
 import argparse
@@ -63,7 +65,10 @@ def main() -> int:
     """Measure all of it, print it and write it down."""
     argparse.ArgumentParser(prog="python -m benchmarks.network", description=__doc__).parse_args()
     figures: list[Figure] = []
-    of_two, of_twenty = partial(empty_rounds, 2, 2, "at most 1.5 ms"), partial(empty_rounds, 20, 1, "at most 6 ms")
+    of_two, of_twenty = (
+        partial(empty_rounds, 2, 2, "at most 1.5 ms"),
+        partial(empty_rounds, 20, 1, "at most 6 ms"),
+    )
     for measure in (of_two, of_twenty, durable_rounds, a_hundred_clients, large_rounds):
         for figure in measure():
             print(": ".join(figure[:2]), f"({figure.goal})" if figure.goal else "", flush=True)
@@ -76,7 +81,10 @@ def empty_rounds(n_clients: int, n_processes: int, goal: str) -> list[Figure]:
     """Rounds with nothing in them, of clients in so many processes."""
     setup = Setup.make(n_clients, n_iterations=N_ROUNDS)
     run = over_grpc(setup, Barrier, _pulse, n_processes=n_processes)
-    what = f"a round of {n_clients} clients, {setup.plan.n_words(setup.plan.mechanism.rounds[0]) * 8} bytes each"
+    what = (
+        f"a round of {n_clients} clients, {setup.plan.n_words(setup.plan.mechanism.rounds[0]) * 8}"
+        " bytes each"
+    )
     return [
         Figure(f"{what}, in one process", ms(_in_process(setup)), ""),
         Figure(f"{what}, over gRPC", ms(run.median_round), goal),
@@ -84,7 +92,9 @@ def empty_rounds(n_clients: int, n_processes: int, goal: str) -> list[Figure]:
 
 
 def _in_process(setup: Setup) -> float:
-    """Median seconds of a round: every message as bytes, as `federation/transport/in_process.py` carries it."""
+    """Median seconds of a round: every message as bytes, as `federation/transport/in_process.py`
+    carries it.
+    """
     limits = Limits.of(setup.plan)
     clients = {name: _pulse(setup, name) for name in setup.plan.names}
     _drive(Barrier(setup.plan), clients, carry=lambda message: decode(encode(message), limits))
@@ -98,8 +108,12 @@ def _drive(
     carry: Callable[[Message], Message] = lambda message: message,
     pause: float = 0.0,
 ) -> list[float]:
-    """Run all parties in this thread: seconds in which a client answers a sum, after `pause` seconds of sleep."""
-    pending = deque((name, request) for name, client in clients.items() for request in client.begin())
+    """Run all parties in this thread: seconds in which a client answers a sum, after `pause`
+    seconds of sleep.
+    """
+    pending = deque(
+        (name, request) for name, client in clients.items() for request in client.begin()
+    )
     seconds = []
     while pending:
         sender, request = pending.popleft()
@@ -118,7 +132,9 @@ def _drive(
 
 
 def durable_rounds() -> list[Figure]:
-    """Whole sessions of two clients, in memory and with stores: on a round's way are three commits, two of a client."""
+    """Whole sessions of two clients, in memory and with stores: on a round's way are three commits,
+    two of a client.
+    """
     setup = Setup.make(2, n_iterations=N_ROUNDS)
     before = over_grpc(setup, server_in_memory, client_in_memory, n_processes=2).median_round
     with tempfile.TemporaryDirectory() as name:
@@ -128,22 +144,41 @@ def durable_rounds() -> list[Figure]:
     after, slowest, servers = durable.median_round, durable.slowest_commit, durable.server_commit
     commits = (after - before) / ((2 * slowest + servers) / 3)
     asleep = over_grpc(
-        setup, partial(server_in_memory, pause=servers), partial(client_in_memory, pause=2 * slowest), n_processes=2
+        setup,
+        partial(server_in_memory, pause=servers),
+        partial(client_in_memory, pause=2 * slowest),
+        n_processes=2,
     )
     pauses = (asleep.median_round - before) / ((asleep.slowest_commit + asleep.server_commit) / 3)
     return [
         Figure("a round of FastLloyd, 2 clients, state in memory", ms(before), ""),
         Figure("the same with durable state", ms(after), ""),
-        Figure("a commit of the slower client in that run; the server waits for two in a round", ms(slowest), ""),
+        Figure(
+            "a commit of the slower client in that run; the server waits for two in a round",
+            ms(slowest),
+            "",
+        ),
         Figure("a commit of the server in that run", ms(servers), ""),
-        Figure("what durability adds to a round, in the mean of these three", f"{commits:.1f} commits", "at most 3 commits"),
+        Figure(
+            "what durability adds to a round, in the mean of these three",
+            f"{commits:.1f} commits",
+            "at most 3 commits",
+        ),
         Figure(
             "the round in memory, where everyone sleeps about as long as these commits took",
             ms(asleep.median_round),
             "",
         ),
-        Figure("what these pauses add, in thirds of how long they lasted together", f"{pauses:.1f} pauses", ""),
-        Figure("a client's answer in such a round, nothing else running, one after the other", ms(_answer(setup, 0)), ""),
+        Figure(
+            "what these pauses add, in thirds of how long they lasted together",
+            f"{pauses:.1f} pauses",
+            "",
+        ),
+        Figure(
+            "a client's answer in such a round, nothing else running, one after the other",
+            ms(_answer(setup, 0)),
+            "",
+        ),
         Figure("the same answer after 1 ms of sleep", ms(_answer(setup, 1e-3)), ""),
     ]
 
@@ -164,12 +199,18 @@ def a_hundred_clients() -> list[Figure]:
             f"{run.seconds:.1f} s",
             f"{run.n_results} of 100 results",
         ),
-        Figure("memory of the server for each client that is connected", f"{run.per_client / 2**10:.0f} KiB", "at most 2 MiB"),
+        Figure(
+            "memory of the server for each client that is connected",
+            f"{run.per_client / 2**10:.0f} KiB",
+            "at most 2 MiB",
+        ),
     ]
 
 
 def large_rounds() -> list[Figure]:
-    """Rounds of 100 x 1025 words with ten clients, beside the sum of what has to be computed in them."""
+    """Rounds of 100 x 1025 words with ten clients, beside the sum of what has to be computed in
+    them.
+    """
     setup = Setup.make(10, n_iterations=4, **LARGE)
     measured = over_grpc(setup, server_in_memory, client_in_memory).median_round
     alone = _large_parts(setup.plan)
@@ -181,7 +222,9 @@ def large_rounds() -> list[Figure]:
 
 
 def _large_parts(plan: Plan) -> float:
-    """Seconds of one client's evaluation, noise, own mask and the masks of all, times the clients; median of five."""
+    """Seconds of one client's evaluation, noise, own mask and the masks of all, times the clients;
+    median of five.
+    """
     m: Mechanism = plan.clustering
     query, X, noise = m.query(0, m.start()), records_of(plan), SystemNoise()
     round = plan.mechanism.all_rounds[0]
@@ -198,8 +241,16 @@ def _large_parts(plan: Plan) -> float:
     for _ in range(5):
         begun = time.perf_counter()
         nonce = os.urandom(UPLOAD_NONCE_BYTES)
-        masked.hide(X.answer(query)[0] + plan.draw_client_noise(round, noise, plan.n_clients), plan.names[0], nonce)
-        masks.open(plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])), context, dict.fromkeys(plan.names, nonce))
+        masked.hide(
+            X.answer(query)[0] + plan.draw_client_noise(round, noise, plan.n_clients),
+            plan.names[0],
+            nonce,
+        )
+        masks.open(
+            plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])),
+            context,
+            dict.fromkeys(plan.names, nonce),
+        )
         seconds.append(time.perf_counter() - begun)
     return plan.n_clients * statistics.median(seconds)
 
@@ -212,7 +263,9 @@ def server_in_memory(plan: Plan, pause: float = 0.0) -> ServerParty:
 def client_in_memory(setup: Setup, name: str, pause: float = 0.0) -> ClientParty:
     """A whole session with a clock, without a store."""
     identity, records = Identity.from_private_bytes(setup.signing[name]), records_of(setup.plan)
-    session = ClientSession(setup.plan, name, records, identity=identity, noise=SystemNoise(), random_bytes=os.urandom)
+    session = ClientSession(
+        setup.plan, name, records, identity=identity, noise=SystemNoise(), random_bytes=os.urandom
+    )
     client = VolatileClient(session, pause)
     return Clocked(client, client.commits)
 
@@ -250,7 +303,9 @@ def _pulse(setup: Setup, _name: str) -> Pulse:
 def records_of(plan: Plan) -> LocalRecords:
     """As many as every client may have."""
     n = min(client.max_records for client in plan.clients)
-    return LocalRecords(plan.mechanism.domain, np.zeros((n, plan.mechanism.n_features), dtype=np.int64))
+    return LocalRecords(
+        plan.mechanism.domain, np.zeros((n, plan.mechanism.n_features), dtype=np.int64)
+    )
 
 
 def ms(seconds: float) -> str:

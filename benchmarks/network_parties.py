@@ -1,4 +1,6 @@
-"""Parties of a run as the network's figures need them: without rounds, without a store, or with a clock at their side."""
+"""Parties of a run as the network's figures need them: without rounds, without a store, or with a
+clock at their side.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -60,7 +62,9 @@ class _Client(_Patient):
 
 
 class Barrier(_Server):
-    """A server that answers a round when all clients have sent theirs, and adds nothing up: what is left is the network."""
+    """A server that answers a round when all clients have sent theirs, and adds nothing up: what is
+    left is the network.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.names, self.n_rounds, self.n_waiting = plan.names, len(plan.mechanism.rounds), 0
@@ -71,17 +75,26 @@ class Barrier(_Server):
         if self.n_waiting < len(self.names):
             return []
         self.n_waiting = 0
-        broadcast = Broadcast.of(self.names, message.round, dict.fromkeys(self.names, message.nonce), message.payload)
-        end: list[Request] = [Finish(ServerResult(included=()))] if message.round == self.n_rounds else []
+        broadcast = Broadcast.of(
+            self.names, message.round, dict.fromkeys(self.names, message.nonce), message.payload
+        )
+        end: list[Request] = (
+            [Finish(ServerResult(included=()))] if message.round == self.n_rounds else []
+        )
         return [*(Send(name, broadcast) for name in self.names), *end]
 
 
 class Pulse(_Client):
-    """A client that sends the next round as soon as it is told the last; `seconds` between one and the next."""
+    """A client that sends the next round as soon as it is told the last; `seconds` between one and
+    the next.
+    """
 
     def __init__(self, plan: Plan) -> None:
         rounds = plan.mechanism.rounds
-        self.n_rounds, self.payload = len(rounds), bytes(plan.n_words(rounds[0]) * plan.ring.itemsize)
+        self.n_rounds, self.payload = (
+            len(rounds),
+            bytes(plan.n_words(rounds[0]) * plan.ring.itemsize),
+        )
         self.seconds: list[float] = []
 
     def begin(self) -> list[Request]:
@@ -90,7 +103,11 @@ class Pulse(_Client):
     def receive(self, message: Message) -> list[Request]:
         assert isinstance(message, Broadcast)
         self.seconds.append(time.perf_counter() - self.begun)
-        return self.send(message.round + 1) if message.round < self.n_rounds else [Finish(Ended("done"))]
+        return (
+            self.send(message.round + 1)
+            if message.round < self.n_rounds
+            else [Finish(Ended("done"))]
+        )
 
     def send(self, number: int) -> list[Request]:
         self.begun = time.perf_counter()
@@ -123,7 +140,9 @@ class TimedServer(DurableServer):
 
 
 class Clocked:
-    """A client of any kind; `seconds` between one sum and the next, and of the commits in between, if there are."""
+    """A client of any kind; `seconds` between one sum and the next, and of the commits in between,
+    if there are.
+    """
 
     def __init__(self, party: ClientParty, commits: list[float] | None = None) -> None:
         self.party, self.commits = party, [] if commits is None else commits
@@ -162,7 +181,8 @@ class Clocked:
 class VolatileServer(_Server):
     """A session as a party: without a store, so that nothing is measured but the run.
 
-    pause : seconds that it sleeps where others commit, when it has closed a round; `commits` has how long that took.
+    pause : seconds that it sleeps where others commit, when it has closed a round; `commits` has
+    how long that took.
     """
 
     def __init__(self, session: ServerSession, pause: float = 0.0) -> None:

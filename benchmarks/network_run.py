@@ -1,4 +1,6 @@
-"""One run over gRPC on this machine: the server a process, the clients one or more others, mutual TLS over loopback."""
+"""One run over gRPC on this machine: the server a process, the clients one or more others, mutual
+TLS over loopback.
+"""
 
 import asyncio
 import base64
@@ -34,7 +36,9 @@ from fastlloyd.mechanisms.settings import Settings
 
 @dataclass(frozen=True)
 class Setup:
-    """A plan, and the keys and certificates of everyone in it; those that sign as bytes, which go to other processes."""
+    """A plan, and the keys and certificates of everyone in it; those that sign as bytes, which go
+    to other processes.
+    """
 
     plan: Plan
     signing: dict[str, bytes]
@@ -63,7 +67,9 @@ class Setup:
             public_seed=PublicSeed.from_int(1),
             n_iterations=n_iterations,
         )
-        plan = design_plan(settings, clients=clients, run_id=os.urandom(16), ring_bits=64, masks=masks)
+        plan = design_plan(
+            settings, clients=clients, run_id=os.urandom(16), ring_bits=64, masks=masks
+        )
         keys = {name: identity.private_bytes() for name, identity in signing.items()}
         return cls(plan, keys, {name: self_signed(name) for name in (*plan.names, "server")})
 
@@ -72,9 +78,9 @@ class Setup:
 class Run:
     """How a run went.
 
-    rounds, commits : seconds of each, of every client that measures them; server_commits : of the server, if it does; seconds :
-    of the whole run; n_results : of clients.
-    idle, per_client, peak : bytes of the server's memory before clients, for each that is connected, and at most.
+    rounds, commits : seconds of each, of every client that measures them; server_commits : of the
+    server, if it does; seconds : of the whole run; n_results : of clients. idle, per_client, peak :
+    bytes of the server's memory before clients, for each that is connected, and at most.
     """
 
     rounds: list[list[float]]
@@ -113,7 +119,9 @@ class Joined(NamedTuple):
 
 
 def _median(found: list[list[float]]) -> float:
-    return statistics.median(second for seconds in found for second in seconds[len(seconds) // 20 :])
+    return statistics.median(
+        second for seconds in found for second in seconds[len(seconds) // 20 :]
+    )
 
 
 def over_grpc(
@@ -123,10 +131,14 @@ def over_grpc(
     *,
     n_processes: int = 1,
 ) -> Run:
-    """Run once; `server` and `client` make the parties in their processes, of which the clients share so many."""
+    """Run once; `server` and `client` make the parties in their processes, of which the clients
+    share so many.
+    """
     spawn = multiprocessing.get_context("spawn")
     mine, its = spawn.Pipe()
-    processes = [spawn.Process(target=_serve, args=(its, setup.plan, setup.tls, server), daemon=True)]
+    processes = [
+        spawn.Process(target=_serve, args=(its, setup.plan, setup.tls, server), daemon=True)
+    ]
     processes[0].start()
     port = mine.recv()
     groups = [setup.plan.names[i::n_processes] for i in range(n_processes)]
@@ -134,7 +146,9 @@ def over_grpc(
     for names in groups:
         pipe, theirs = spawn.Pipe()
         pipes.append(pipe)
-        processes.append(spawn.Process(target=_join, args=(theirs, setup, names, port, client), daemon=True))
+        processes.append(
+            spawn.Process(target=_join, args=(theirs, setup, names, port, client), daemon=True)
+        )
         processes[-1].start()
     for pipe in pipes:
         pipe.recv()  # it is ready
@@ -156,14 +170,24 @@ def over_grpc(
     )
 
 
-def _join(pipe: Connection, setup: Setup, names: Sequence[str], port: int, make: Callable[[Setup, str], ClientParty]) -> None:
+def _join(
+    pipe: Connection,
+    setup: Setup,
+    names: Sequence[str],
+    port: int,
+    make: Callable[[Setup, str], ClientParty],
+) -> None:
     parties = [make(setup, name) for name in names]
     pipe.send("ready")
     pipe.recv()
     seconds, outcomes = asyncio.run(_take_part(setup, names, parties, port))
     rounds = [party.seconds for party in parties if isinstance(party, Pulse | Clocked)]
     commits = [party.commits for party in parties if isinstance(party, Clocked)]
-    pipe.send(Joined(rounds, commits, seconds, sum(isinstance(outcome, ClientResult) for outcome in outcomes)))
+    pipe.send(
+        Joined(
+            rounds, commits, seconds, sum(isinstance(outcome, ClientResult) for outcome in outcomes)
+        )
+    )
 
 
 async def _take_part(
@@ -184,15 +208,28 @@ async def _take_part(
     return time.perf_counter() - begun, list(outcomes)
 
 
-def _serve(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], make: Callable[[Plan], ServerParty]) -> None:
+def _serve(
+    pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], make: Callable[[Plan], ServerParty]
+) -> None:
     party = make(plan)
     idle, connected = asyncio.run(_serve_one_run(pipe, plan, tls, party))
-    pipe.send((idle, connected, peak_bytes(), party.commits if isinstance(party, TimedServer | VolatileServer) else []))
+    pipe.send(
+        (
+            idle,
+            connected,
+            peak_bytes(),
+            party.commits if isinstance(party, TimedServer | VolatileServer) else [],
+        )
+    )
 
 
-async def _serve_one_run(pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], party: ServerParty) -> tuple[int, int]:
+async def _serve_one_run(
+    pipe: Connection, plan: Plan, tls: dict[str, TlsIdentity], party: ServerParty
+) -> tuple[int, int]:
     certificates = {name: tls[name].certificate for name in plan.names}
-    server = GrpcServer(party, plan, address="127.0.0.1:0", identity=tls["server"], certificates=certificates)
+    server = GrpcServer(
+        party, plan, address="127.0.0.1:0", identity=tls["server"], certificates=certificates
+    )
     await server.start()
     idle = _resident_bytes()
     pipe.send(server.port)
@@ -210,13 +247,21 @@ def _resident_bytes() -> int:
 
 def peak_bytes() -> int:
     """The most memory that this process has had."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
+    (line,) = (
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM:")
+    )
     return int(line.split()[1]) * 2**10
 
 
 def self_signed(name: str) -> TlsIdentity:
     """A fresh key of the channel with the certificate that `keygen` makes."""
     key = ec.generate_private_key(ec.SECP256R1())
-    certificate = make_certificate(name, bytes(32), key, dt.datetime.now(dt.UTC).date() + dt.timedelta(days=7))
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    certificate = make_certificate(
+        name, bytes(32), key, dt.datetime.now(dt.UTC).date() + dt.timedelta(days=7)
+    )
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     return TlsIdentity(certificate=base64.b64decode(certificate), private_key=pem)

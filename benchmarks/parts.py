@@ -35,16 +35,24 @@ B = 1 << 16  # of the grid
 
 def table() -> str:
     """A row for each part."""
-    return as_markdown([*(part(REPETITIONS) for part in (noise, masks, a_round, reading)), *starting(REPETITIONS)])
+    return as_markdown(
+        [*(part(REPETITIONS) for part in (noise, masks, a_round, reading)), *starting(REPETITIONS)]
+    )
 
 
 def noise(repetitions: int) -> Row:
     """The exact sampler beside NumPy's float Gaussian, which gives no privacy."""
     source, rng = SystemNoise(), np.random.default_rng()
     pair = paired(
-        lambda: source.gaussian(Fraction(1 << 24), 100 * 1025), lambda: rng.normal(0, 1 << 24, 100 * 1025), repetitions
+        lambda: source.gaussian(Fraction(1 << 24), 100 * 1025),
+        lambda: rng.normal(0, 1 << 24, 100 * 1025),
+        repetitions,
     )
-    return Row("noise for 100 x 1025 entries, exact, from the CSPRNG", "numpy Generator.normal (not private)", pair)
+    return Row(
+        "noise for 100 x 1025 entries, exact, from the CSPRNG",
+        "numpy Generator.normal (not private)",
+        pair,
+    )
 
 
 def masks(repetitions: int) -> Row:
@@ -56,7 +64,9 @@ def masks(repetitions: int) -> Row:
         lambda: [os.urandom(8 * words) for _ in names],
         repetitions,
     )
-    return Row("masks of 10 clients, 100 x 1025 words of 64 bits", "os.urandom of as many bytes", pair)
+    return Row(
+        "masks of 10 clients, 100 x 1025 words of 64 bits", "os.urandom of as many bytes", pair
+    )
 
 
 def a_round(repetitions: int) -> Row:
@@ -85,13 +95,26 @@ def a_round(repetitions: int) -> Row:
     def parts_alone() -> None:
         for _ in range(ROUNDS):
             for part in parts:
-                kernels.cluster_statistics(part, start, m.rounds[-1].squared_radius, limits=m.domain.half_widths)
+                kernels.cluster_statistics(
+                    part, start, m.rounds[-1].squared_radius, limits=m.domain.half_widths
+                )
                 plan.draw_client_noise(m.rounds[-1], source, plan.n_clients)
-                for _ in range(2):  # its own for the upload, which serves for the broadcast as well, and the other's
-                    masks.hide(plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])), _context(), "a", os.urandom(8))
+                for _ in range(
+                    2
+                    # its own for the upload, which serves for the broadcast as well, and the
+                    # other's
+                ):
+                    masks.hide(
+                        plan.ring.zeros(plan.n_words(plan.mechanism.rounds[0])),
+                        _context(),
+                        "a",
+                        os.urandom(8),
+                    )
 
     records = [LocalRecords(domain, part) for part in parts]
-    whole, alone, ratio = paired(lambda: simulate(plan, identities, records), parts_alone, repetitions)
+    whole, alone, ratio = paired(
+        lambda: simulate(plan, identities, records), parts_alone, repetitions
+    )
     return Row(
         "a federated round in process, 2 clients, k = 15, d = 2",
         "its kernels, noise and masks alone",
@@ -106,15 +129,29 @@ def reading(repetitions: int) -> Row:
     cells = np.random.default_rng(0).normal(size=(d, n)).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "records.parquet"
-        pq.write_table(pa.table(list(cells), names=[f"x{i}" for i in range(d)]), path, row_group_size=n, use_dictionary=False)
+        pq.write_table(
+            pa.table(list(cells), names=[f"x{i}" for i in range(d)]),
+            path,
+            row_group_size=n,
+            use_dictionary=False,
+        )
         file = open_records(path)
-        pair = paired(lambda: [None for _ in file.blocks()], lambda: read_alone(path, d), repetitions)
-    return Row(f"a pass over Parquet, N = {n:,}, d = {d}, float32", "pyarrow ParquetFile.iter_batches", pair)
+        pair = paired(
+            lambda: [None for _ in file.blocks()], lambda: read_alone(path, d), repetitions
+        )
+    return Row(
+        f"a pass over Parquet, N = {n:,}, d = {d}, float32",
+        "pyarrow ParquetFile.iter_batches",
+        pair,
+    )
 
 
 def starting(repetitions: int) -> list[Row]:
     """`fastlloyd --help` and `import fastlloyd` beside starting Python and nothing else."""
-    ours = {"fastlloyd --help": ("-m", "fastlloyd", "--help"), "import fastlloyd": ("-c", "import fastlloyd")}
+    ours = {
+        "fastlloyd --help": ("-m", "fastlloyd", "--help"),
+        "import fastlloyd": ("-c", "import fastlloyd"),
+    }
     return [
         Row(name, "python -c ''", paired(_process(*arguments), _process("-c", ""), repetitions))
         for name, arguments in ours.items()
@@ -122,8 +159,16 @@ def starting(repetitions: int) -> list[Row]:
 
 
 def _process(*arguments: str) -> Work:
-    return lambda: subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+    return lambda: subprocess.run(
+        [sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL
+    )
 
 
 def _context() -> MaskContext:
-    return MaskContext(plan_digest=bytes(32), run_id=bytes(16), round=1, transcript_hash=bytes(32), centroids_digest=bytes(32))
+    return MaskContext(
+        plan_digest=bytes(32),
+        run_id=bytes(16),
+        round=1,
+        transcript_hash=bytes(32),
+        centroids_digest=bytes(32),
+    )

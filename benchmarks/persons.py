@@ -1,8 +1,10 @@
-"""Persons with many rows in a Parquet file: a run for them beside a run for the same rows as records, and the first pass.
+"""Persons with many rows in a Parquet file: a run for them beside a run for the same rows as
+records, and the first pass.
 
-`python -m benchmarks.persons [--rows 20e6] [--folder DIR]` writes the file (40 bytes a row, about ten rows a person, in any
-order), clusters it in a process of its own, in turn as persons and as records, whose peak memory is read from the operating
-system, and writes its section of docs/results/performance.md.
+`python -m benchmarks.persons [--rows 20e6] [--folder DIR]` writes the file (40 bytes a row, about
+ten rows a person, in any order), clusters it in a process of its own, in turn as persons and as
+records, whose peak memory is read from the operating system, and writes its section of
+docs/results/performance.md.
 """
 
 import argparse
@@ -33,7 +35,11 @@ from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.records import open_records
 
 FEATURES, CLUSTERS, ROW_GROUP, ROWS_EACH, TURNS = 8, 10, 1_000_000, 10, 2
-UNIT, FIRST, RUNS = "person", "first pass over persons", ("run for persons after it", "run for records")
+UNIT, FIRST, RUNS = (
+    "person",
+    "first pass over persons",
+    ("run for persons after it", "run for records"),
+)
 DOMAIN = Domain(features=NAMES[:FEATURES], lower=(0.0,) * FEATURES, upper=(1.0,) * FEATURES)
 
 
@@ -46,11 +52,18 @@ def write(path: Path, n: int) -> None:
         for start in range(0, n, ROW_GROUP):
             m = min(ROW_GROUP, n - start)
             ids = rng.integers(0, n // ROWS_EACH, m)
-            writer.write_table(pa.table([ids, *(rng.random(m, dtype=np.float32) for _ in DOMAIN.features)], schema=schema))
+            writer.write_table(
+                pa.table(
+                    [ids, *(rng.random(m, dtype=np.float32) for _ in DOMAIN.features)],
+                    schema=schema,
+                )
+            )
 
 
 def passes(path: Path, n: int, name: str) -> dict[str, list[Spent]]:
-    """Seconds of the first pass over persons, and then of runs for persons and for records in turn, each of many passes."""
+    """Seconds of the first pass over persons, and then of runs for persons and for records in turn,
+    each of many passes.
+    """
     of_records = Settings(
         algorithm=ALGORITHMS[name], domain=DOMAIN, n_clusters=CLUSTERS, n_records=n, epsilon=1.0,
         public_seed=PublicSeed.from_int(0),
@@ -73,7 +86,17 @@ def _on_grid(path: Path, unit: str | None) -> GridRecords:
 
 def measure(path: Path, n: int, name: str) -> dict[str, list[list[float]]]:
     """As `passes`, in a process of its own; and its peak memory, MiB."""
-    command = [sys.executable, "-m", "benchmarks.persons", "--rows", str(n), "--passes", str(path), "--algorithm", name]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.persons",
+        "--rows",
+        str(n),
+        "--passes",
+        str(path),
+        "--algorithm",
+        name,
+    ]
     found: dict[str, list[list[float]]] = json.loads(
         subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     )
@@ -84,8 +107,12 @@ def main() -> int:
     """Write, pass over, report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.persons", description=__doc__)
     parser.add_argument("--rows", type=float, default=20e6)
-    parser.add_argument("--folder", type=Path, default=None, help="where the file goes (40 bytes a row)")
-    parser.add_argument("--algorithm", default="momentlloyd", choices=ALGORITHMS, help="which algorithm runs")
+    parser.add_argument(
+        "--folder", type=Path, default=None, help="where the file goes (40 bytes a row)"
+    )
+    parser.add_argument(
+        "--algorithm", default="momentlloyd", choices=ALGORITHMS, help="which algorithm runs"
+    )
     parser.add_argument("--passes", type=Path, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     n = int(options.rows)
@@ -113,13 +140,19 @@ def page(n: int, size: int, found_by: dict[str, dict[str, list[list[float]]]]) -
             wall, cpu = np.min(found[who], axis=0)
             rows.append([ALGORITHMS[name].name, who, f"{wall:.1f}", f"{cpu:.1f}"])
         speed = np.median(np.array(found[RUNS[1]]) / np.array(found[RUNS[0]]), axis=0)
-        rows.append([ALGORITHMS[name].name, "speed for persons over speed for records", *map("{:.2f}".format, speed)])
+        rows.append(
+            [
+                ALGORITHMS[name].name,
+                "speed for persons over speed for records",
+                *map("{:.2f}".format, speed),
+            ]
+        )
     peak = max(found["peak"][0][0] for found in found_by.values())
     return (
-        f"{n:,} rows of {FEATURES} float32 features, about {ROWS_EACH} rows a person in any order, {size / 2**30:.2f} GiB, "
-        f"{CLUSTERS} clusters, the least of {TURNS} runs in turn; {machine()}.\n\n"
-        f"{as_table(['algorithm', 'what', 's', 'CPU, s'], 'llrr', rows)}\n\n"
-        f"Peak memory of the process: {peak:.0f} MiB."
+        f"{n:,} rows of {FEATURES} float32 features, about {ROWS_EACH} rows a person in any order,"
+        f" {size / 2**30:.2f} GiB, {CLUSTERS} clusters, the least of {TURNS} runs in turn;"
+        f" {machine()}.\n\n{as_table(['algorithm', 'what', 's', 'CPU, s'], 'llrr', rows)}\n\nPeak"
+        f" memory of the process: {peak:.0f} MiB."
     )
 
 

@@ -24,13 +24,17 @@ class Row(NamedTuple):
 
 def as_markdown(rows: Iterable[Row]) -> str:
     """The rows as a table of a page."""
-    return as_table(["what", "ours, ms", "peer, ms", "peer / ours", "named peer"], "lrrrl", map(_cells, rows))
+    return as_table(
+        ["what", "ours, ms", "peer, ms", "peer / ours", "named peer"], "lrrrl", map(_cells, rows)
+    )
 
 
 def as_table(headings: Sequence[str], alignment: str, rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table. alignment : a letter for each column, l for text or r for numbers."""
     marks = "".join(f"{'---' if letter == 'l' else '---:'}|" for letter in alignment)
-    return "\n".join([f"| {' | '.join(headings)} |", f"|{marks}", *(f"| {' | '.join(row)} |" for row in rows)])
+    return "\n".join(
+        [f"| {' | '.join(headings)} |", f"|{marks}", *(f"| {' | '.join(row)} |" for row in rows)]
+    )
 
 
 def milliseconds(seconds: Iterable[float]) -> str:
@@ -74,5 +78,9 @@ def _processor() -> str:
     info = Path("/proc/cpuinfo")
     if not info.exists():
         return platform.processor() or "unknown processor"
-    names = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+    names = [
+        line.split(":", 1)[1].strip()
+        for line in info.read_text().splitlines()
+        if line.startswith("model name")
+    ]
     return names[0] if names else "unknown processor"

@@ -1,4 +1,6 @@
-"""How the cost of an iteration grows with N, k and d over two decades each; the picture of docs/results/performance.md."""
+"""How the cost of an iteration grows with N, k and d over two decades each; the picture of
+docs/results/performance.md.
+"""
 
 import os
 from functools import partial
@@ -39,7 +41,11 @@ def table() -> str:
         fixed, each, farthest = _line(*np.array(points).T)
         span = f"{LABELS[axis]}, {points[0][0]:,} to {points[-1][0]:,}"
         rows.append([span, f"{1e3 * fixed:.3f}", f"{1e3 * each:.3g}", f"{100 * farthest:.0f} %"])
-    return as_table(["axis", "at any size, ms", "for each more, ms", "farthest point from that line"], "lrrr", rows)
+    return as_table(
+        ["axis", "at any size, ms", "for each more, ms", "farthest point from that line"],
+        "lrrr",
+        rows,
+    )
 
 
 @mock.patch.dict(os.environ, OMP_NUM_THREADS="1")
@@ -58,7 +64,9 @@ def measured() -> Points:
 
 
 def _line(sizes: FloatArray, seconds: FloatArray) -> tuple[float, float, float]:
-    """Seconds at any size and for each unit, by least squares of relative deviations, and the largest of these."""
+    """Seconds at any size and for each unit, by least squares of relative deviations, and the
+    largest of these.
+    """
     columns = np.stack([1 / seconds, sizes / seconds], axis=1)
     (fixed, each), *_ = np.linalg.lstsq(columns, np.ones(len(seconds)))
     return float(fixed), float(each), float(np.abs(columns @ (fixed, each) - 1).max())
@@ -73,7 +81,13 @@ def draw(found: Points) -> None:
         fixed, each, _ = _line(sizes, seconds)
         everywhere = np.geomspace(sizes[0], sizes[-1], 50)
         panel.loglog(sizes, 1e3 * seconds, "o-", color="#0072B2", label="measured")
-        panel.loglog(everywhere, 1e3 * (fixed + each * everywhere), ":", color="#555555", label="straight line")
+        panel.loglog(
+            everywhere,
+            1e3 * (fixed + each * everywhere),
+            ":",
+            color="#555555",
+            label="straight line",
+        )
         others = ", ".join(f"{name} = {value:,}" for name, value in BASE.items() if name != axis)
         panel.set_title(others, fontsize=10)
         panel.set_xlabel(LABELS[axis])

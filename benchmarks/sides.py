@@ -1,7 +1,8 @@
-"""A side of a comparison: a process that holds the records and does one library's work on them whenever it is asked to.
+"""A side of a comparison: a process that holds the records and does one library's work on them
+whenever it is asked to.
 
-Libraries have threads of their own, which disturb each other in one process, and rivals live in an environment of their own:
-this module imports only NumPy before it knows whose work it does.
+Libraries have threads of their own, which disturb each other in one process, and rivals live in an
+environment of their own: this module imports only NumPy before it knows whose work it does.
 """
 
 import importlib
@@ -29,14 +30,20 @@ Maker = Callable[[Array, Array], Work]  # of records and initial centroids (floa
 class Side:
     """The other end of such a process. python : the interpreter of the library's environment."""
 
-    def __init__(self, work: str, library: str, *, threads: int, python: str, until: ExitStack) -> None:
+    def __init__(
+        self, work: str, library: str, *, threads: int, python: str, until: ExitStack
+    ) -> None:
         command = [python, "-m", "benchmarks.sides", work, library]
         env = os.environ | {"OMP_NUM_THREADS": str(threads), "OPENBLAS_CORETYPE": _processor()}
-        process = subprocess.Popen(command, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            command, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         self.process: Any = until.enter_context(process)
 
     def prepare(self, folder: Path, dtypes: list[str]) -> None:
-        """Load the records and initial centroids of a folder. A fit of ours leaves there its own centroids: ask it first."""
+        """Load the records and initial centroids of a folder. A fit of ours leaves there its own
+        centroids: ask it first.
+        """
         self._ask([str(folder), dtypes])
 
     def spent(self, dtype: str, times: int) -> Spent:
@@ -45,14 +52,18 @@ class Side:
 
     def _ask(self, question: list[Any]) -> Any:
         print(json.dumps(question), file=self.process.stdin, flush=True)
-        return json.loads(self.process.stdout.readline() or sys.exit("a side has ended and says why above"))
+        return json.loads(
+            self.process.stdout.readline() or sys.exit("a side has ended and says why above")
+        )
 
 
 def main() -> None:
     """Answer questions until there are no more."""
     make = WORKS[sys.argv[1], sys.argv[2]]
     if hasattr(os, "sched_setaffinity"):  # from which TBB takes the number of its threads
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(os.environ["OMP_NUM_THREADS"])])
+        os.sched_setaffinity(
+            0, sorted(os.sched_getaffinity(0))[: int(os.environ["OMP_NUM_THREADS"])]
+        )
     warnings.simplefilter("ignore")
     works: dict[str, Work] = {}
     for line in sys.stdin:
@@ -69,17 +80,25 @@ def main() -> None:
 
 
 def _processor() -> str:
-    """What NumPy's OpenBLAS takes the processor for: an older one, as faiss comes with, may not know it and be slow."""
+    """What NumPy's OpenBLAS takes the processor for: an older one, as faiss comes with, may not
+    know it and be slow.
+    """
     from threadpoolctl import threadpool_info
 
-    return next((str(found["architecture"]) for found in threadpool_info() if "architecture" in found), "")
+    return next(
+        (str(found["architecture"]) for found in threadpool_info() if "architecture" in found), ""
+    )
 
 
 def fastlloyd_fit(X: Array, C: Array) -> Work:
-    """Everything: checks, grid, T iterations with noise, labels. It puts its own initial centroids into C."""
+    """Everything: checks, grid, T iterations with noise, labels. It puts its own initial centroids
+    into C.
+    """
     from fastlloyd import FastLloyd
 
-    model = FastLloyd(len(C), epsilon=1.0, bounds=(-1.0, 1.0), n_records=len(X), n_iter=T, random_state=0)
+    model = FastLloyd(
+        len(C), epsilon=1.0, bounds=(-1.0, 1.0), n_records=len(X), n_iter=T, random_state=0
+    )
     m = model.fit(X).mechanism_
     C[:] = m.domain.from_grid(m.initial_centroids())
     return lambda: model.fit(X)
@@ -103,7 +122,9 @@ def kmeans_fit(module: str) -> Maker:
 
     def fit(X: Array, C: Array) -> Work:
         kmeans = importlib.import_module(module).KMeans
-        model = kmeans(len(C), init=C.astype(X.dtype), n_init=1, max_iter=T, tol=0, algorithm="lloyd")
+        model = kmeans(
+            len(C), init=C.astype(X.dtype), n_init=1, max_iter=T, tol=0, algorithm="lloyd"
+        )
         assert model.fit(X).n_iter_ == T, f"{module} converged before {T} iterations"
         return lambda: model.fit(X)
 
@@ -114,7 +135,11 @@ def scikit_learn_kernel(X: Array, C: Array) -> Work:
     """Sums and counts by its compiled function for dense records."""
     from sklearn.cluster._k_means_lloyd import lloyd_iter_chunked_dense
 
-    start, weights, labels = C.astype(X.dtype), np.ones(len(X), X.dtype), np.full(len(X), -1, np.int32)
+    start, weights, labels = (
+        C.astype(X.dtype),
+        np.ones(len(X), X.dtype),
+        np.full(len(X), -1, np.int32),
+    )
     new, counts, shift = np.zeros_like(start), np.zeros(len(C), X.dtype), np.zeros(len(C), X.dtype)
     threads = int(os.environ["OMP_NUM_THREADS"])
     return lambda: lloyd_iter_chunked_dense(X, weights, start, new, counts, labels, shift, threads)
@@ -125,7 +150,9 @@ def faiss_fit(X: Array, C: Array) -> Work:
     faiss, start = importlib.import_module("faiss"), C.astype(X.dtype)
 
     def fit() -> object:
-        kmeans = faiss.Kmeans(X.shape[1], len(C), niter=T, min_points_per_centroid=1, max_points_per_centroid=len(X))
+        kmeans = faiss.Kmeans(
+            X.shape[1], len(C), niter=T, min_points_per_centroid=1, max_points_per_centroid=len(X)
+        )
         kmeans.train(X, init_centroids=start)
         return kmeans.index.search(X, 1)
 

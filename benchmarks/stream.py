@@ -1,7 +1,9 @@
-"""A Parquet file larger than the memory that is allowed: clustered in passes, each beside reading the file alone.
+"""A Parquet file larger than the memory that is allowed: clustered in passes, each beside reading
+the file alone.
 
-`python -m benchmarks.stream [--records 50e6] [--folder DIR]` writes the file (64 bytes a record), clusters it twice in a
-process of its own whose peak memory is read from the operating system, and writes its section of docs/results/performance.md.
+`python -m benchmarks.stream [--records 50e6] [--folder DIR]` writes the file (64 bytes a record),
+clusters it twice in a process of its own whose peak memory is read from the operating system, and
+writes its section of docs/results/performance.md.
 """
 
 import argparse
@@ -35,14 +37,18 @@ NAMES = tuple(f"x{i}" for i in range(FEATURES))
 
 
 def write(path: Path, n: int, n_features: int = FEATURES) -> None:
-    """Uniform float32 records, not compressed: the hardest case for whoever must keep up with the reader."""
+    """Uniform float32 records, not compressed: the hardest case for whoever must keep up with the
+    reader.
+    """
     pa, pq = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     rng = np.random.default_rng(0)
     schema = pa.schema([(name, pa.float32()) for name in NAMES[:n_features]])
     with pq.ParquetWriter(path, schema, use_dictionary=False, compression="none") as writer:
         for start in range(0, n, ROW_GROUP):
             m = min(ROW_GROUP, n - start)
-            writer.write_table(pa.table([rng.random(m, dtype=np.float32) for _ in schema], schema=schema))
+            writer.write_table(
+                pa.table([rng.random(m, dtype=np.float32) for _ in schema], schema=schema)
+            )
 
 
 def read_alone(path: Path, n_features: int = FEATURES) -> float:
@@ -72,10 +78,13 @@ class Timed(GridRecords):
 
 
 def fit(path: Path, n: int) -> dict[str, list[float]]:
-    """Cluster the file; seconds of every pass, of the reader alone and ours, and the peak memory of this process, MiB."""
+    """Cluster the file; seconds of every pass, of the reader alone and ours, and the peak memory of
+    this process, MiB.
+    """
     domain = Domain(features=NAMES, lower=(0.0,) * FEATURES, upper=(1.0,) * FEATURES)
     settings = Settings(
-        algorithm=FASTLLOYD, domain=domain, n_clusters=CLUSTERS, n_records=n, epsilon=1.0, public_seed=PublicSeed.from_int(0),
+        algorithm=FASTLLOYD, domain=domain, n_clusters=CLUSTERS, n_records=n, epsilon=1.0,
+        public_seed=PublicSeed.from_int(0),
         n_iterations=5,
     )  # fmt: skip
     m = design(settings)
@@ -98,7 +107,9 @@ def main() -> int:
     """Write, cluster, report."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stream", description=__doc__)
     parser.add_argument("--records", type=float, default=50e6)
-    parser.add_argument("--folder", type=Path, default=None, help="where the file goes (64 bytes a record)")
+    parser.add_argument(
+        "--folder", type=Path, default=None, help="where the file goes (64 bytes a record)"
+    )
     parser.add_argument("--fit", type=Path, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     n = int(options.records)
@@ -121,12 +132,22 @@ def main() -> int:
 def page(n: int, size: int, fresh: dict[str, list[float]], again: dict[str, list[float]]) -> str:
     """The section of docs/results/performance.md."""
     measured = ("reading alone, s", "a round, s", "speed")
-    headings = ["pass", f"new process: {measured[0]}", *measured[1:], f"again: {measured[0]}", *measured[1:]]
+    headings = [
+        "pass",
+        f"new process: {measured[0]}",
+        *measured[1:],
+        f"again: {measured[0]}",
+        *measured[1:],
+    ]
     times = zip(fresh["alone"], fresh["ours"], again["alone"], again["ours"], strict=True)
-    rows = [[f"{i}", *(f"{value:.2f}" for value in (a, b, a / b, c, d, c / d))] for i, (a, b, c, d) in enumerate(times, 1)]
+    rows = [
+        [f"{i}", *(f"{value:.2f}" for value in (a, b, a / b, c, d, c / d))]
+        for i, (a, b, c, d) in enumerate(times, 1)
+    ]
     return (
-        f"{n:,} records of {FEATURES} float32 features, {size / 2**30:.2f} GiB, {CLUSTERS} clusters; {machine()}.\n\n"
-        f"{as_table(headings, 'rrrrrrr', rows)}\n\nPeak memory of the process: {again['peak_mib'][0]:.0f} MiB."
+        f"{n:,} records of {FEATURES} float32 features, {size / 2**30:.2f} GiB, {CLUSTERS}"
+        f" clusters; {machine()}.\n\n{as_table(headings, 'rrrrrrr', rows)}\n\nPeak memory of the"
+        f" process: {again['peak_mib'][0]:.0f} MiB."
     )
 
 

@@ -1,4 +1,6 @@
-"""Timings in turn, so that whatever else the machine does meets all sides. It imports only NumPy: rivals use it too."""
+"""Timings in turn, so that whatever else the machine does meets all sides. It imports only NumPy:
+rivals use it too.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -7,8 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-SHORTEST = 0.05  # seconds: work that takes less is repeated; the system takes some ms to put two threads on two cores
-PAUSE = 0.03  # seconds before each timing: threads of the other side that wait for work by turning round have gone to sleep
+# seconds: work that takes less is repeated; the system takes some ms to put two threads on two
+# cores
+SHORTEST = 0.05
+# seconds before each timing: threads of the other side that wait for work by turning round have
+# gone to sleep
+PAUSE = 0.03
 
 Work = Callable[[], object]
 
@@ -21,7 +27,9 @@ class Spent(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Median seconds of both sides, and the median over pairs of peer / ours: above 1, ours is faster."""
+    """Median seconds of both sides, and the median over pairs of peer / ours: above 1, ours is
+    faster.
+    """
 
     ours: float
     peer: float
@@ -37,19 +45,28 @@ def spent(work: Work, times: int) -> Spent:
 
 
 def in_turn(timers: Sequence[Callable[[int], Spent]], repetitions: int) -> NDArray[np.float64]:
-    """Time all in turn, `repetitions` times, after each has run once; what is shorter than `SHORTEST` is repeated.
+    """Time all in turn, `repetitions` times, after each has run once; what is shorter than
+    `SHORTEST` is repeated.
 
-    timers : what the work of a side takes each time if it is done so many times. Returns (repetitions, sides, wall and CPU).
+    timers : what the work of a side takes each time if it is done so many times. Returns
+    (repetitions, sides, wall and CPU).
     """
     for timer in timers:
         timer(1)
     times = [max(1, int(SHORTEST / _rested(timer, 1).wall)) for timer in timers]
-    return np.array([[_rested(timer, n) for timer, n in zip(timers, times, strict=True)] for _ in range(repetitions)])
+    return np.array(
+        [
+            [_rested(timer, n) for timer, n in zip(timers, times, strict=True)]
+            for _ in range(repetitions)
+        ]
+    )
 
 
 def paired(ours: Work, peer: Work, repetitions: int) -> Pair:
     """Both by the clock, in this process."""
-    a = in_turn([lambda times: spent(ours, times), lambda times: spent(peer, times)], repetitions)[:, :, 0]
+    a = in_turn([lambda times: spent(ours, times), lambda times: spent(peer, times)], repetitions)[
+        :, :, 0
+    ]
     medians = np.median(a, axis=0)
     return Pair(float(medians[0]), float(medians[1]), float(np.median(a[:, 1] / a[:, 0])))
 

@@ -1,8 +1,9 @@
-"""MomentLloyd on the workers of Spark or Ray: `python spark_and_ray.py spark visits.parquet age=0:110,cost=0:20 60000 3`.
+"""MomentLloyd on the workers of Spark or Ray: `python spark_and_ray.py spark visits.parquet
+age=0:110,cost=0:20 60000 3`.
 
-The arguments: spark or ray, records, public bounds, a public cap on the number of records, the number of clusters. Every worker
-needs the very same fastlloyd, and reaches the records by the same path. Workers see records and exact sums: they must be yours
-alone.
+The arguments: spark or ray, records, public bounds, a public cap on the number of records, the
+number of clusters. Every worker needs the very same fastlloyd, and reaches the records by the same
+path. Workers see records and exact sums: they must be yours alone.
 """
 
 import sys
@@ -51,7 +52,10 @@ class RayEngine(Engine):
         ray.init()
 
     def map(self, function, pieces):
-        work, asked = self.ray.remote(lambda function, piece: function(piece)), self.ray.put(function)
+        work, asked = (
+            self.ray.remote(lambda function, piece: function(piece)),
+            self.ray.put(function),
+        )
         tasks = {work.remote(asked, piece): number for number, piece in enumerate(pieces)}
         while tasks:
             done, _ = self.ray.wait(list(tasks), timeout=1)

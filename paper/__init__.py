@@ -1,1 +1,3 @@
-"""The paper's experiments: specifications for `fastlloyd experiment run`, and programs for what is no experiment."""
+"""The paper's experiments: specifications for `fastlloyd experiment run`, and programs for what is
+no experiment.
+"""

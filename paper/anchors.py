@@ -1,13 +1,17 @@
-"""NICV of the preset `paper` beside figures measured with the code the paper published (2 clients, 30 runs).
+"""NICV of the preset `paper` beside figures measured with the code the paper published (2 clients,
+30 runs).
 
-Each cell runs the real thing: two clients and a server in one process, server-noise, masked sums, 100 runs with public seeds
-0..99 and fresh noise. Bounds are the data's range and delta is 1 / (N ln N), as in the experiments: not a way to handle data
-one means to protect. A cell passes if our mean lies within 3.5 joint standard errors of theirs. The sphere packing by
-bisection (the default outside the preset) must not be worse by more than 2 joint standard errors in any cell. Of 27 cells
-without any difference one exceeds that by chance in about every second table, so such a cell is run once more with other
-seeds (100..199), marked "again", and judged by that second, independent comparison.
+Each cell runs the real thing: two clients and a server in one process, server-noise, masked sums,
+100 runs with public seeds 0..99 and fresh noise. Bounds are the data's range and delta is 1 / (N ln
+N), as in the experiments: not a way to handle data one means to protect. A cell passes if our mean
+lies within 3.5 joint standard errors of theirs. The sphere packing by bisection (the default
+outside the preset) must not be worse by more than 2 joint standard errors in any cell. Of 27 cells
+without any difference one exceeds that by chance in about every second table, so such a cell is run
+once more with other seeds (100..199), marked "again", and judged by that second, independent
+comparison.
 
-SuLloyd at epsilon 0.1 is heavy-tailed: centroids run away, means are ruled by a few runs, so medians are shown as well.
+SuLloyd at epsilon 0.1 is heavy-tailed: centroids run away, means are ruled by a few runs, so
+medians are shown as well.
 """
 
 import math
@@ -69,13 +73,22 @@ class Cell:
 
 
 def run_cell(
-    X: np.ndarray[Any, np.dtype[np.float64]], k: int, algorithm: Algorithm, epsilon: float, search: RadiusSearch, seeds: range
+    X: np.ndarray[Any, np.dtype[np.float64]],
+    k: int,
+    algorithm: Algorithm,
+    epsilon: float,
+    search: RadiusSearch,
+    seeds: range,
 ) -> Cell:
-    """One federated run of the preset `paper` per public seed, with the given search for the packing radius."""
+    """One federated run of the preset `paper` per public seed, with the given search for the
+    packing radius.
+    """
     n, d = X.shape
     preset = PRESETS["paper"]
     domain = Domain(
-        features=tuple(f"x{i + 1}" for i in range(d)), lower=tuple(X.min(axis=0).tolist()), upper=tuple(X.max(axis=0).tolist())
+        features=tuple(f"x{i + 1}" for i in range(d)),
+        lower=tuple(X.min(axis=0).tolist()),
+        upper=tuple(X.max(axis=0).tolist()),
     )
     grid = domain.to_grid(X)
     values = []
@@ -92,16 +105,24 @@ def run_cell(
             preset=preset,
             initialization=search,
         )
-        plan = design_plan(settings, clients=clients, run_id=os.urandom(16), trust=TrustMode.SERVER_NOISE)
+        plan = design_plan(
+            settings, clients=clients, run_id=os.urandom(16), trust=TrustMode.SERVER_NOISE
+        )
         result = simulate(plan, identities, split(LocalRecords(domain, grid), 2, seed))
         values.append(nicv(grid, result.clustering.centroids) / 4**domain.fraction_bits)
-    return Cell(float(np.mean(values)), float(np.median(values)), float(np.std(values, ddof=1) / math.sqrt(RUNS)))
+    return Cell(
+        float(np.mean(values)),
+        float(np.median(values)),
+        float(np.std(values, ddof=1) / math.sqrt(RUNS)),
+    )
 
 
 def main() -> int:
     """Print the table; exit code 1 if a cell fails."""
     console = Console(width=150)
-    table = Table(title=f"NICV, preset paper, {RUNS} federated runs a cell; published code: 30 runs")
+    table = Table(
+        title=f"NICV, preset paper, {RUNS} federated runs a cell; published code: 30 runs"
+    )
     for column in (
         "set",
         "method",
@@ -115,28 +136,39 @@ def main() -> int:
         "worse by",
         "verdict",
     ):
-        table.add_column(column, justify="left" if column in ("set", "method", "verdict") else "right")
+        table.add_column(
+            column, justify="left" if column in ("set", "method", "verdict") else "right"
+        )
     failures = 0
     cells = [(name, algorithm, i) for name, algorithm in ANCHORS for i in range(len(EPSILONS))]
-    for name, algorithm, i in track(cells, description="anchors", console=Console(stderr=True), transient=True):
+    for name, algorithm, i in track(
+        cells, description="anchors", console=Console(stderr=True), transient=True
+    ):
         try:
             X, k = named.load(name).values, named.n_clusters(name)
         except FastLloydError as error:
             console.print(str(error))
             return 2
         mean, half_width = ANCHORS[name, algorithm][i]
-        halving, bisection = (run_cell(X, k, algorithm, EPSILONS[i], search, range(RUNS)) for search in SEARCHES)
+        halving, bisection = (
+            run_cell(X, k, algorithm, EPSILONS[i], search, range(RUNS)) for search in SEARCHES
+        )
         distance = (halving.mean - mean) / math.hypot(half_width / STUDENT_30, halving.error)
         worse, note = bisection.worse_than(halving), ""
         if worse > ALLOWED_WORSE:
-            again = [run_cell(X, k, algorithm, EPSILONS[i], search, range(RUNS, 2 * RUNS)) for search in SEARCHES]
+            again = [
+                run_cell(X, k, algorithm, EPSILONS[i], search, range(RUNS, 2 * RUNS))
+                for search in SEARCHES
+            ]
             worse, note = again[1].worse_than(again[0]), f", again: {worse:+.1f} before"
         passed = abs(distance) <= ALLOWED_JOINT_ERRORS and worse <= ALLOWED_WORSE
         failures += not passed
         table.add_row(
             name, algorithm.name, f"{EPSILONS[i]:g}", f"{mean:.4g} ± {half_width:.2g}",
-            f"{halving.mean:.4g} ± {1.96 * halving.error:.2g}", f"{halving.median:.4g}", f"{distance:+.1f} s.e.",
-            f"{bisection.mean:.4g} ± {1.96 * bisection.error:.2g}", f"{bisection.median:.4g}", f"{worse:+.1f} s.e.",
+            f"{halving.mean:.4g} ± {1.96 * halving.error:.2g}", f"{halving.median:.4g}",
+            f"{distance:+.1f} s.e.",
+            f"{bisection.mean:.4g} ± {1.96 * bisection.error:.2g}", f"{bisection.median:.4g}",
+            f"{worse:+.1f} s.e.",
             ("ok" if passed else "FAILS") + note,
         )  # fmt: skip
     console.print(table)

@@ -1,8 +1,10 @@
-"""Groups of records for the study of standard errors: far, small, close, uneven, more or fewer than clusters are asked for.
+"""Groups of records for the study of standard errors: far, small, close, uneven, more or fewer than
+clusters are asked for.
 
-All lie within bounds of 0 to 100 for every feature, which are public and wider than they are. Those of `TUNING` are what the
-constants of `mechanisms/uncertainty.py` and `mechanisms/moment_lloyd/evidence.py` were chosen on; those of `CASES`, of other
-shapes, serve the table.
+All lie within bounds of 0 to 100 for every feature, which are public and wider than they are. Those
+of `TUNING` are what the constants of `mechanisms/uncertainty.py` and
+`mechanisms/moment_lloyd/evidence.py` were chosen on; those of `CASES`, of other shapes, serve the
+table.
 """
 
 import math
@@ -24,8 +26,8 @@ TRIES = 2000
 class Case:
     """One row of the table: groups, and how they are clustered.
 
-    make : records of d features. k : clusters asked for. clients : 0 for the central model, otherwise how many add shares of
-    noise, of whom one uploads nothing in one of the rounds.
+    make : records of d features. k : clusters asked for. clients : 0 for the central model,
+    otherwise how many add shares of noise, of whom one uploads nothing in one of the rounds.
     """
 
     section: str
@@ -43,7 +45,9 @@ class Case:
         return np.asarray(X[rng.permutation(len(X))])
 
 
-def centres(rng: Rng, k: int, d: int, distance: float, low: float = 12.0, high: float = 88.0) -> FloatArray:
+def centres(
+    rng: Rng, k: int, d: int, distance: float, low: float = 12.0, high: float = 88.0
+) -> FloatArray:
     """k points at least `distance` apart; where they find no room, a tenth less, and so on."""
     found: list[FloatArray] = []
     tries = 0
@@ -61,7 +65,12 @@ def normal(sizes: Sequence[int], apart: float, sd: float = 3.5) -> Maker:
 
     def make(rng: Rng, d: int) -> FloatArray:
         places = centres(rng, len(sizes), d, apart * sd)
-        return np.concatenate([place + sd * rng.normal(size=(size, d)) for place, size in zip(places, sizes, strict=True)])
+        return np.concatenate(
+            [
+                place + sd * rng.normal(size=(size, d))
+                for place, size in zip(places, sizes, strict=True)
+            ]
+        )
 
     return make
 
@@ -73,7 +82,9 @@ def oval(k: int, size: int, apart: float) -> Maker:
         places = centres(rng, k, d, 3.5 * apart)
         return np.concatenate(
             [
-                place + (rng.normal(size=(size, d)) * rng.uniform(1.5, 5.5, d)) @ np.linalg.qr(rng.normal(size=(d, d)))[0]
+                place
+                + (rng.normal(size=(size, d)) * rng.uniform(1.5, 5.5, d))
+                @ np.linalg.qr(rng.normal(size=(d, d)))[0]
                 for place in places
             ]
         )
@@ -85,7 +96,9 @@ def far(many: int, few: int, sd: float = 2.0) -> Maker:
     """Many records around 20 and few around 80, in every feature."""
 
     def make(rng: Rng, d: int) -> FloatArray:
-        return np.concatenate([20 + sd * rng.normal(size=(many, d)), 80 + sd * rng.normal(size=(few, d))])
+        return np.concatenate(
+            [20 + sd * rng.normal(size=(many, d)), 80 + sd * rng.normal(size=(few, d))]
+        )
 
     return make
 
@@ -105,7 +118,9 @@ def skewed(k: int, size: int) -> Maker:
 
     def make(rng: Rng, d: int) -> FloatArray:
         places = centres(rng, k, d, 20.0)
-        return np.concatenate([place + 3.5 * (rng.exponential(size=(size, d)) - 1) for place in places])
+        return np.concatenate(
+            [place + 3.5 * (rng.exponential(size=(size, d)) - 1) for place in places]
+        )
 
     return make
 
@@ -136,7 +151,8 @@ def narrow(k: int, size: int, apart: float, width: float) -> Maker:
 
 
 def _row(section: str, name: str, make: Maker, d: int, k: int, **fields: object) -> Case:
-    return Case(section=section, name=name, make=make, d=d, k=k, **fields)  # type: ignore[arg-type]  # fields of Case
+    # fields of Case
+    return Case(section=section, name=name, make=make, d=d, k=k, **fields)  # type: ignore[arg-type]
 
 
 # fmt: off
@@ -147,31 +163,40 @@ APART, SMALL, CLOSE, WRONG, OTHERS, UNSEEN = (
 PAPERS = ("fastlloyd", "glloyd", "sulloyd")
 # clusters, records of each, deviations between their centres, features, epsilon
 EQUAL = (
-    (3, 50, 7, 2, 1.0), (3, 100, 7, 5, 1.0), (3, 200, 7, 1, 1.0), (4, 200, 7, 10, 1.0), (3, 500, 7, 2, 0.5),
-    (5, 500, 7, 5, 1.0), (8, 400, 7, 16, 3.0), (2, 1000, 7, 1, 1.0), (4, 1000, 7, 2, 1.0), (5, 1000, 7, 5, 1.0),
-    (3, 1000, 7, 10, 1.0), (4, 1000, 7, 16, 1.0), (3, 1000, 7, 48, 1.0), (10, 1000, 7, 2, 1.0), (15, 1000, 7, 5, 3.0),
-    (3, 2000, 7, 2, 0.5), (5, 2000, 7, 5, 0.5), (3, 5000, 7, 1, 1.0), (5, 5000, 7, 10, 3.0), (5, 5000, 7, 2, 3.0),
+    (3, 50, 7, 2, 1.0), (3, 100, 7, 5, 1.0), (3, 200, 7, 1, 1.0), (4, 200, 7, 10, 1.0),
+    (3, 500, 7, 2, 0.5),
+    (5, 500, 7, 5, 1.0), (8, 400, 7, 16, 3.0), (2, 1000, 7, 1, 1.0), (4, 1000, 7, 2, 1.0),
+    (5, 1000, 7, 5, 1.0),
+    (3, 1000, 7, 10, 1.0), (4, 1000, 7, 16, 1.0), (3, 1000, 7, 48, 1.0), (10, 1000, 7, 2, 1.0),
+    (15, 1000, 7, 5, 3.0),
+    (3, 2000, 7, 2, 0.5), (5, 2000, 7, 5, 0.5), (3, 5000, 7, 1, 1.0), (5, 5000, 7, 10, 3.0),
+    (5, 5000, 7, 2, 3.0),
 )
 NEAR = (
-    (2, 2000, 2.0, 1, 1.0), (3, 1000, 2.0, 2, 1.0), (5, 2000, 2.5, 2, 3.0), (4, 1000, 2.0, 5, 1.0), (4, 2000, 2.0, 10, 1.0),
+    (2, 2000, 2.0, 1, 1.0), (3, 1000, 2.0, 2, 1.0), (5, 2000, 2.5, 2, 3.0), (4, 1000, 2.0, 5, 1.0),
+    (4, 2000, 2.0, 10, 1.0),
     (8, 1000, 3.0, 3, 1.0), (12, 500, 3.0, 2, 1.0),
 )
 # many, few, features, epsilon
 FAR = (
-    (950, 50, 1, 1.0), (4950, 50, 1, 1.0), (9900, 100, 1, 1.0), (1900, 100, 1, 1.0), (4750, 250, 2, 1.0), (4500, 500, 5, 1.0),
+    (950, 50, 1, 1.0), (4950, 50, 1, 1.0), (9900, 100, 1, 1.0), (1900, 100, 1, 1.0),
+    (4750, 250, 2, 1.0), (4500, 500, 5, 1.0),
     (2700, 300, 10, 1.0), (2800, 200, 16, 3.0), (9500, 500, 2, 0.5), (19800, 200, 1, 3.0),
 )
 CASES: tuple[Case, ...] = (
-    *(_row(APART, f"{k} of {size}", normal([size] * k, apart), d, k, epsilon=e) for k, size, apart, d, e in EQUAL),
+    *(_row(APART, f"{k} of {size}", normal([size] * k, apart), d, k, epsilon=e) for k, size, apart,
+      d, e in EQUAL),
     _row(APART, "4 of 1000, oval", oval(4, 1000, 9), 2, 4),
     _row(APART, "5 of 1000, oval", oval(5, 1000, 9), 10, 5),
     _row(APART, "4 of 1000, bounds 5 times too wide", narrow(4, 1000, 7, 5.0), 2, 4),
-    *(_row(SMALL, f"{few} far from {many}", far(many, few), d, 2, epsilon=e) for many, few, d, e in FAR),
+    *(_row(SMALL, f"{few} far from {many}", far(many, few), d, 2, epsilon=e) for many, few, d,
+      e in FAR),
     _row(SMALL, "4 of 1000 and 1 of 150", normal([1000] * 4 + [150], 7), 2, 5),
     _row(SMALL, "5 of 1500 and 1 of 300", normal([1500] * 5 + [300], 6), 5, 6),
     _row(SMALL, "2000, 1000, 500, 250, 125", normal([2000, 1000, 500, 250, 125], 6), 3, 5),
     _row(SMALL, "10 of 800 and 2 of 120", normal([800] * 10 + [120] * 2, 6), 2, 12, epsilon=3.0),
-    *(_row(CLOSE, f"{k} of {size}, {apart:g} deviations apart", normal([size] * k, apart, 8.0), d, k, epsilon=e)
+    *(_row(CLOSE, f"{k} of {size}, {apart:g} deviations apart", normal([size] * k, apart, 8.0), d,
+      k, epsilon=e)
       for k, size, apart, d, e in NEAR),
     _row(CLOSE, "skewed, 4 of 1500", skewed(4, 1500), 2, 4),
     _row(CLOSE, "skewed, 4 of 1500", skewed(4, 1500), 5, 4, epsilon=3.0),
@@ -182,9 +207,12 @@ CASES: tuple[Case, ...] = (
     _row(WRONG, "6 of 800", normal([800] * 6, 7), 2, 4),
     _row(WRONG, "6 of 800", normal([800] * 6, 7), 5, 5),
     _row(WRONG, "3 of 2000", normal([2000] * 3, 7), 2, 6),
-    *(_row(OTHERS, f"4 of 1000, {name}", normal([1000] * 4, 7), 2, 4, algorithm=name) for name in PAPERS),
-    *(_row(OTHERS, f"100 far from 1900, {name}", far(1900, 100), 1, 2, algorithm=name) for name in PAPERS),
-    *(_row(OTHERS, f"1 of 8000, {name}", one(8000), 2, 5, algorithm=name, epsilon=3.0) for name in PAPERS),
+    *(_row(OTHERS, f"4 of 1000, {name}", normal([1000] * 4, 7), 2, 4, algorithm=name)
+      for name in PAPERS),
+    *(_row(OTHERS, f"100 far from 1900, {name}", far(1900, 100), 1, 2, algorithm=name)
+      for name in PAPERS),
+    *(_row(OTHERS, f"1 of 8000, {name}", one(8000), 2, 5, algorithm=name, epsilon=3.0)
+      for name in PAPERS),
     _row(OTHERS, "5 of 600, fastlloyd", normal([600] * 5, 7), 5, 5, algorithm="fastlloyd"),
     _row(OTHERS, "4 of 1000, 5 clients", normal([1000] * 4, 7), 2, 4, clients=5),
     _row(OTHERS, "250 far from 4750, 5 clients", far(4750, 250), 2, 2, clients=5),
@@ -192,20 +220,27 @@ CASES: tuple[Case, ...] = (
     _row(UNSEEN, "1 of 5000, and 2 percent far away", with_outliers(1, 5000, 100), 2, 1),
 )
 TUNED_EQUAL = (
-    (3, 1000, 8, 2, 1.0), (5, 300, 8, 2, 1.0), (3, 1000, 6, 1, 1.0), (3, 1000, 8, 5, 1.0), (3, 1000, 8, 10, 1.0),
-    (5, 1000, 8, 16, 1.0), (5, 2000, 8, 2, 3.0), (8, 1000, 8, 5, 3.0), (3, 150, 8, 5, 1.0), (3, 50, 8, 2, 1.0),
+    (3, 1000, 8, 2, 1.0), (5, 300, 8, 2, 1.0), (3, 1000, 6, 1, 1.0), (3, 1000, 8, 5, 1.0),
+    (3, 1000, 8, 10, 1.0),
+    (5, 1000, 8, 16, 1.0), (5, 2000, 8, 2, 3.0), (8, 1000, 8, 5, 3.0), (3, 150, 8, 5, 1.0),
+    (3, 50, 8, 2, 1.0),
     (4, 500, 8, 3, 0.5),
-    (3, 200, 8, 10, 1.0), (4, 400, 5, 16, 0.5), (4, 1000, 8, 40, 1.0), (15, 300, 6, 5, 1.0), (15, 1000, 4, 2, 3.0),
+    (3, 200, 8, 10, 1.0), (4, 400, 5, 16, 0.5), (4, 1000, 8, 40, 1.0), (15, 300, 6, 5, 1.0),
+    (15, 1000, 4, 2, 3.0),
     (3, 1000, 3, 2, 1.0), (3, 1000, 3, 1, 1.0), (4, 1000, 3, 10, 1.0), (6, 3000, 2.5, 2, 3.0),
 )
 TUNED_FAR = (
-    (950, 50, 1, 1.0), (4950, 50, 1, 1.0), (9900, 100, 1, 1.0), (1900, 100, 1, 1.0), (4750, 250, 2, 1.0), (4750, 250, 5, 1.0),
-    (4750, 250, 10, 1.0), (4500, 500, 16, 0.5), (9000, 1000, 2, 0.5), (19800, 200, 2, 3.0), (2850, 150, 16, 3.0),
+    (950, 50, 1, 1.0), (4950, 50, 1, 1.0), (9900, 100, 1, 1.0), (1900, 100, 1, 1.0),
+    (4750, 250, 2, 1.0), (4750, 250, 5, 1.0),
+    (4750, 250, 10, 1.0), (4500, 500, 16, 0.5), (9000, 1000, 2, 0.5), (19800, 200, 2, 3.0),
+    (2850, 150, 16, 3.0),
 )
 TUNING: tuple[Case, ...] = (
-    *(_row(APART, f"{k} of {size}, {apart:g} deviations apart", normal([size] * k, apart, 4.0), d, k, epsilon=e)
+    *(_row(APART, f"{k} of {size}, {apart:g} deviations apart", normal([size] * k, apart, 4.0), d,
+      k, epsilon=e)
       for k, size, apart, d, e in TUNED_EQUAL),
-    *(_row(SMALL, f"{few} far from {many}", far(many, few), d, 2, epsilon=e) for many, few, d, e in TUNED_FAR),
+    *(_row(SMALL, f"{few} far from {many}", far(many, few), d, 2, epsilon=e) for many, few, d,
+      e in TUNED_FAR),
     _row(SMALL, "4 of 1000 and 1 of 100", normal([1000] * 4 + [100], 8, 4.0), 2, 5),
     _row(SMALL, "7 of 500 and 1 of 100", normal([500] * 7 + [100], 8, 4.0), 2, 8, epsilon=3.0),
     _row(SMALL, "3 of 2000 and 1 of 100", normal([2000] * 3 + [100], 8, 4.0), 10, 4),
@@ -217,7 +252,9 @@ TUNING: tuple[Case, ...] = (
     _row(WRONG, "1 of 3000", one(3000), 1, 6),
     _row(WRONG, "7 of 500", normal([500] * 7, 8, 4.0), 2, 5),
     _row(WRONG, "6 of 1000", normal([1000] * 6, 8, 4.0), 5, 4),
-    *(_row(OTHERS, f"5 of 1000, {name}", normal([1000] * 5, 3, 4.0), 2, 5, algorithm=name) for name in PAPERS),
-    *(_row(OTHERS, f"1 of 10000, {name}", one(10000), 2, 8, epsilon=3.0, algorithm=name) for name in PAPERS),
+    *(_row(OTHERS, f"5 of 1000, {name}", normal([1000] * 5, 3, 4.0), 2, 5, algorithm=name)
+      for name in PAPERS),
+    *(_row(OTHERS, f"1 of 10000, {name}", one(10000), 2, 8, epsilon=3.0, algorithm=name)
+      for name in PAPERS),
 )
 # fmt: on

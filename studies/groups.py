@@ -1,4 +1,5 @@
-"""MomentLloyd beside FastLloyd and a noisy mean on synthetic groups: rows to a folder, geometric means to docs/.
+"""MomentLloyd beside FastLloyd and a noisy mean on synthetic groups: rows to a folder, geometric
+means to docs/.
 
     python -m studies.groups FOLDER [--jobs N]
 
@@ -40,13 +41,17 @@ ALLOWED = 1.05
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "momentlloyd-evidence.md"
 PEERS = ("fastlloyd-paper", "fastlloyd-default", "noisy-mean")
 Row = dict[str, Any]
-Method = Callable[[Problem, dict[str, Any], int], FloatArray]  # of a problem, what is asked and a seed: centroids
+Method = Callable[
+    [Problem, dict[str, Any], int], FloatArray
+]  # of a problem, what is asked and a seed: centroids
 _CASES = {case.name: case for case in CASES}
 
 
 def _of_the_product(algorithm: AnyAlgorithm, preset: str = "default") -> Method:
     def run(problem: Problem, asked: dict[str, Any], seed: int) -> FloatArray:
-        mechanism = design(Settings(algorithm=algorithm, domain=problem.domain, preset=PRESETS[preset], **asked))
+        mechanism = design(
+            Settings(algorithm=algorithm, domain=problem.domain, preset=PRESETS[preset], **asked)
+        )
         found = cluster(mechanism, LocalRecords(mechanism.domain, problem.grid), SeededNoise(seed))
         return np.asarray(found.centroids / 2.0**problem.domain.fraction_bits)
 
@@ -54,10 +59,14 @@ def _of_the_product(algorithm: AnyAlgorithm, preset: str = "default") -> Method:
 
 
 def noisy_mean(problem: Problem, asked: dict[str, Any], seed: int) -> FloatArray:
-    """All centroids at the mean, for which the whole budget is spent, and the number of records is known."""
+    """All centroids at the mean, for which the whole budget is spent, and the number of records is
+    known.
+    """
     sigma = problem.n_features**0.5 / gdp_mu(asked["epsilon"], asked["delta"])
     noise = np.random.default_rng(seed).normal(scale=sigma, size=problem.n_features)
-    return np.tile(np.clip(problem.X.mean(axis=0) + noise / problem.n_records, -1, 1), (problem.n_clusters, 1))
+    return np.tile(
+        np.clip(problem.X.mean(axis=0) + noise / problem.n_records, -1, 1), (problem.n_clusters, 1)
+    )
 
 
 METHODS: dict[str, Method] = {
@@ -99,7 +108,11 @@ def run(folder: Path, jobs: int) -> list[Row]:
     """Every row of the folder, after what was missing is run and added to its rows.jsonl."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "rows.jsonl"
-    rows: list[Row] = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    rows: list[Row] = (
+        [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if path.exists()
+        else []
+    )
     done = {_key(row) for row in rows}
     every = (
         {"group": case.group, "set": case.name, "method": method, "epsilon": epsilon, "run": number}
@@ -119,22 +132,39 @@ def run(folder: Path, jobs: int) -> list[Row]:
 
 
 def cells(rows: list[Row]) -> list[Row]:
-    """Mean NICV of every method by set and epsilon, and the ratios of momentlloyd's to the peers'."""
-    values: dict[tuple[str, str, float], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    """Mean NICV of every method by set and epsilon, and the ratios of momentlloyd's to the
+    peers'.
+    """
+    values: dict[tuple[str, str, float], dict[str, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for row in rows:
         values[row["group"], row["set"], row["epsilon"]][row["method"]].append(row["nicv"])
     table = []
     for (group, name, epsilon), by_method in values.items():
-        means = {method: float(np.mean(by_method[method])) for method in METHODS if method in by_method}
+        means = {
+            method: float(np.mean(by_method[method])) for method in METHODS if method in by_method
+        }
         if len(means) == len(METHODS):
-            table.append({"group": group, "set": name, "epsilon": epsilon, "runs": len(by_method["momentlloyd"]), **means})
+            table.append(
+                {
+                    "group": group,
+                    "set": name,
+                    "epsilon": epsilon,
+                    "runs": len(by_method["momentlloyd"]),
+                    **means,
+                }
+            )
     return table
 
 
 def summary(table: list[Row]) -> list[Row]:
-    """By group: geometric means of ratios, the worst set, how many cells are above what is allowed."""
+    """By group: geometric means of ratios, the worst set, how many cells are above what is
+    allowed.
+    """
     return [
-        _group(name, [cell for cell in table if cell["group"] == name]) for name in dict.fromkeys(c["group"] for c in table)
+        _group(name, [cell for cell in table if cell["group"] == name])
+        for name in dict.fromkeys(c["group"] for c in table)
     ]
 
 
@@ -143,7 +173,12 @@ def by_epsilon(table: list[Row]) -> str:
     rows = []
     for epsilon in EPSILONS:
         there = [cell for cell in table if cell["epsilon"] == epsilon]
-        rows.append([f"{epsilon:g}", *(f"{geometric_mean(_ratio(cell, peer) for cell in there):.3f}" for peer in PEERS)])
+        rows.append(
+            [
+                f"{epsilon:g}",
+                *(f"{geometric_mean(_ratio(cell, peer) for cell in there):.3f}" for peer in PEERS),
+            ]
+        )
     return as_table(["epsilon", *(f"over {peer}" for peer in PEERS)], "r" * (1 + len(PEERS)), rows)
 
 
@@ -179,7 +214,11 @@ def by_group(found: list[Row]) -> str:
         cells = [row["group"], str(row["sets"])]
         for peer in PEERS:
             ratio, name = row[f"{peer} worst"]
-            cells += [f"{row[peer]:.3f}", f"{ratio:.3f} {name.removeprefix(row['group'] + '-')}", str(row[f"{peer} above"])]
+            cells += [
+                f"{row[peer]:.3f}",
+                f"{ratio:.3f} {name.removeprefix(row['group'] + '-')}",
+                str(row[f"{peer} above"]),
+            ]
         rows.append(cells)
     return as_table(["group", "sets", *headings], "lr" + "rlr" * len(PEERS), rows)
 
@@ -195,10 +234,17 @@ def main() -> None:
     print(text)
     write_section("groups", text, PAGE)
     with PAGE.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, ["group", "set", "epsilon", "runs", *METHODS], lineterminator="\n")
+        writer = csv.DictWriter(
+            file, ["group", "set", "epsilon", "runs", *METHODS], lineterminator="\n"
+        )
         writer.writeheader()
         for cell in table:
-            writer.writerow({name: f"{value:.5g}" if isinstance(value, float) else value for name, value in cell.items()})
+            writer.writerow(
+                {
+                    name: f"{value:.5g}" if isinstance(value, float) else value
+                    for name, value in cell.items()
+                }
+            )
 
 
 if __name__ == "__main__":

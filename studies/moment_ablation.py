@@ -2,7 +2,8 @@
 
     python -m studies.moment_ablation [--jobs N] [--runs N]
 
-Writes its section of docs/results/momentlloyd-evidence.md. Noise is repeatable and measures are exact: NOT PRIVATE.
+Writes its section of docs/results/momentlloyd-evidence.md. Noise is repeatable and measures are
+exact: NOT PRIVATE.
 """
 
 import argparse
@@ -31,7 +32,8 @@ from studies.groups import EPSILONS, PAGE, perform
 from studies.synthetic_groups import CASES, FloatArray
 
 GROUPS = (
-    "small", "large", "some features", "many features", "tails", "outliers", "unbalanced", "far", "spikes", "curves",
+    "small", "large", "some features", "many features", "tails", "outliers", "unbalanced", "far",
+    "spikes", "curves",
     "bounds 3 times too wide", "bounds 10 times too wide",
 )  # fmt: skip
 WIDTHS = {"up to 3 features": range(1, 4), "4 to 32": range(4, 33), "more": range(33, 1025)}
@@ -53,7 +55,9 @@ def _alike(state: State) -> FloatArray:
 def _as_counted(counts: Noisy, n: float) -> FloatArray:
     """`sizes` with its sum and its floor, and nothing between."""
     noisy, k = counts.values.ravel(), len(counts.values)
-    return np.asarray(np.maximum(n / k + noisy - noisy.mean(), max(1.0, 0.5 * min(counts.deviation, n / k))))
+    return np.asarray(
+        np.maximum(n / k + noisy - noisy.mean(), max(1.0, 0.5 * min(counts.deviation, n / k)))
+    )
 
 
 def _as_voted(votes: Noisy, expected: FloatArray) -> tuple[FloatArray, float]:
@@ -69,14 +73,20 @@ def _half_diagonal(_round: StepRound, m: MomentMechanism, _state: State) -> int:
 PARTS: dict[str, list[Change]] = {
     "the first sum is not clipped": [_rows(lambda _: {"mean_radius": Fraction(1)})],
     "the number of records as it was counted": [
-        (location, "number", lambda m, count: min(max(float(count.values[0, 0]), 1.0), float(m.n_records)))
+        (location, "number", lambda m, count: min(max(float(count.values[0, 0]), 1.0),
+          float(m.n_records)))
     ],
     "candidates in all of the bounds": [(location, "ZOOM", 1e9)],
     "a start alike in all directions found": [(start, "deviations", _alike)],
-    "no votes (more than 3 features)": [_rows(lambda row: {} if row.max_features <= 3 else {"votes": Fraction(0)})],
-    "no candidates far away": [(design, "with_far", lambda near: near), (start, "number_far", lambda m: 0)],  # noqa: ARG005
+    "no votes (more than 3 features)": [
+        _rows(lambda row: {} if row.max_features <= 3 else {"votes": Fraction(0)})
+    ],
+    "no candidates far away": [(design, "with_far", lambda near: near),
+      (start, "number_far", lambda m: 0)],  # noqa: ARG005
     "votes not shrunk": [(start, "shrunk", _as_voted)],
-    "one step among all features, with the budget of all": [_rows(lambda row: {"steps": (sum(row.steps),), "n_inner": 0})],
+    "one step among all features, with the budget of all": [
+        _rows(lambda row: {"steps": (sum(row.steps),), "n_inner": 0})
+    ],
     "all steps among all features": [_rows(lambda _: {"n_inner": 0})],
     "offsets clipped by the bounds only": [(StepRound, "_length", _half_diagonal)],
     "counts not shrunk": [(steps, "sizes", _as_counted)],
@@ -93,12 +103,17 @@ def trial(job: tuple[str, str, str, float, int]) -> tuple[str, Cell, float]:
     with ExitStack() as changed:
         for module, attribute, other in PARTS.get(part, []):
             changed.enter_context(patch.object(module, attribute, other))
-        row = perform({"group": group, "set": name, "method": "momentlloyd", "epsilon": epsilon, "run": run})
+        row = perform(
+            {"group": group, "set": name, "method": "momentlloyd", "epsilon": epsilon, "run": run}
+        )
     return part, (name, epsilon), row["nicv"] + 1e-9
 
 
-def ratio(without: dict[Cell, list[float]], whole: dict[Cell, list[float]], cells: list[Cell]) -> str:
-    """Geometric mean over cells of the mean without over the mean with it, and its standard error by drawing runs again.
+def ratio(
+    without: dict[Cell, list[float]], whole: dict[Cell, list[float]], cells: list[Cell]
+) -> str:
+    """Geometric mean over cells of the mean without over the mean with it, and its standard error
+    by drawing runs again.
 
     A dash where nothing changed: the part has no place there.
     """
@@ -110,14 +125,26 @@ def ratio(without: dict[Cell, list[float]], whole: dict[Cell, list[float]], cell
     again = []
     for _ in range(200):
         drawn = [draws.integers(0, len(a), len(a)) for a, _ in pairs]
-        again.append(np.mean([math.log(a[i].mean() / b[i].mean()) for (a, b), i in zip(pairs, drawn, strict=True)]))
+        again.append(
+            np.mean(
+                [
+                    math.log(a[i].mean() / b[i].mean())
+                    for (a, b), i in zip(pairs, drawn, strict=True)
+                ]
+            )
+        )
     n = len(pairs[0][0])
-    return f"{math.exp(found):.3f} ± {math.exp(found) * float(np.std(again)) * math.sqrt(n / (n - 1)):.3f}"
+    return (
+        f"{math.exp(found):.3f} ±"
+        f" {math.exp(found) * float(np.std(again)) * math.sqrt(n / (n - 1)):.3f}"
+    )
 
 
 def main() -> None:
     """Run, and write the table."""
-    parser = argparse.ArgumentParser(prog="studies.moment_ablation", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="studies.moment_ablation", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--runs", type=int, default=4)
     options = parser.parse_args()
@@ -133,7 +160,13 @@ def main() -> None:
             values[part][cell].append(nicv)
     d = {case.name: case.d for case in cases}
     rows = [
-        [part, *(ratio(values[part], values[""], [c for c in values[part] if d[c[0]] in width]) for width in WIDTHS.values())]
+        [
+            part,
+            *(
+                ratio(values[part], values[""], [c for c in values[part] if d[c[0]] in width])
+                for width in WIDTHS.values()
+            ),
+        ]
         for part in PARTS
     ]
     text = as_table(["left out", *WIDTHS], "l" + "r" * len(WIDTHS), rows)

@@ -1,8 +1,10 @@
-"""Loss and time of private k-means elsewhere beside ours, on the same records with the same bounds and epsilon.
+"""Loss and time of private k-means elsewhere beside ours, on the same records with the same bounds
+and epsilon.
 
-`FASTLLOYD_DATA=... python -m studies.peers [--runs 100]`. Research on public records, nothing here is private: the exact
-number of records is passed on, and the loss is computed from the records. No peer is in the lock file; what cannot be
-imported is named at the end of the table. docs/results/peers.md says how to set one up and what came out.
+`FASTLLOYD_DATA=... python -m studies.peers [--runs 100]`. Research on public records, nothing here
+is private: the exact number of records is passed on, and the loss is computed from the records. No
+peer is in the lock file; what cannot be imported is named at the end of the table.
+docs/results/peers.md says how to set one up and what came out.
 """
 
 import argparse
@@ -30,7 +32,8 @@ from fastlloyd.evaluation.metrics import nicv
 EPSILONS = (0.5, 1.0)
 PACKAGES = ("scikit-learn", "numpy", "diffprivlib")
 
-# Round figures that hold all records. Whoever chose them knew the records, so they only serve to give all the same box.
+# Round figures that hold all records. Whoever chose them knew the records, so they only serve to
+# give all the same box.
 BOUNDS: dict[str, tuple[Any, Any]] = {
     "iris": ([low for low, _ in IRIS_BOUNDS.values()], [high for _, high in IRIS_BOUNDS.values()]),
     "s1": (0, 1_000_000),
@@ -48,17 +51,25 @@ def momentlloyd(X: FloatArray, k: int, epsilon: float) -> FloatArray:
     """Our default, as `fastlloyd` below."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoisyResultWarning)  # that is what is measured
-        return np.asarray(MomentLloyd(k, epsilon=epsilon, bounds=(-1, 1), n_records=len(X)).fit(X).cluster_centers_)
+        return np.asarray(
+            MomentLloyd(k, epsilon=epsilon, bounds=(-1, 1), n_records=len(X))
+            .fit(X)
+            .cluster_centers_
+        )
 
 
 def fastlloyd(estimator: type[FastLloyd], preset: str) -> Fit:
-    """Our estimator, central model; the exact number of records is given, as the peers read it off the records."""
+    """Our estimator, central model; the exact number of records is given, as the peers read it off
+    the records.
+    """
 
     def fit(X: FloatArray, k: int, epsilon: float) -> FloatArray:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WeakGuaranteeWarning)  # the preset paper's delta
             warnings.simplefilter("ignore", NoisyResultWarning)  # that is what is measured
-            model = estimator(k, epsilon=epsilon, bounds=(-1, 1), n_records=len(X), preset=preset).fit(X)
+            model = estimator(
+                k, epsilon=epsilon, bounds=(-1, 1), n_records=len(X), preset=preset
+            ).fit(X)
         return np.asarray(model.cluster_centers_)
 
     return fit
@@ -75,7 +86,9 @@ def scikit_learn(X: FloatArray, k: int, _epsilon: float) -> FloatArray:
 
 
 def diffprivlib() -> Fit:
-    """Their KMeans; raises ImportError if it is absent or does not go with the installed scikit-learn."""
+    """Their KMeans; raises ImportError if it is absent or does not go with the installed
+    scikit-learn.
+    """
     peer = importlib.import_module("diffprivlib.models").KMeans
 
     def fit(X: FloatArray, k: int, epsilon: float) -> FloatArray:
@@ -87,14 +100,18 @@ def diffprivlib() -> Fit:
 def scaled(name: str) -> FloatArray:
     """The records of a named set, each feature scaled so that its bounds become -1 and 1."""
     X = named.load(name).values
-    lower, upper = (np.broadcast_to(np.asarray(end, dtype=np.float64), X.shape[1:]) for end in BOUNDS[name])
+    lower, upper = (
+        np.broadcast_to(np.asarray(end, dtype=np.float64), X.shape[1:]) for end in BOUNDS[name]
+    )
     scaled: FloatArray = 2 * (X - lower) / (upper - lower) - 1
     assert np.abs(scaled).max() <= 1  # nothing is clipped
     return scaled
 
 
 def measure(fit: Fit, X: FloatArray, k: int, epsilon: float, runs: int) -> tuple[str, str, str]:
-    """Mean loss with its standard error, median loss, median milliseconds of a fit; every run with fresh randomness."""
+    """Mean loss with its standard error, median loss, median milliseconds of a fit; every run with
+    fresh randomness.
+    """
     losses, seconds = [], []
     for _ in range(runs):
         start = time.perf_counter()
@@ -102,12 +119,18 @@ def measure(fit: Fit, X: FloatArray, k: int, epsilon: float, runs: int) -> tuple
         seconds.append(time.perf_counter() - start)
         losses.append(nicv(X, centroids))
     error = float(np.std(losses, ddof=1)) / math.sqrt(runs)
-    return f"{np.mean(losses):.4g} ± {error:.2g}", f"{np.median(losses):.4g}", f"{1000 * np.median(seconds):.3g}"
+    return (
+        f"{np.mean(losses):.4g} ± {error:.2g}",
+        f"{np.median(losses):.4g}",
+        f"{1000 * np.median(seconds):.3g}",
+    )
 
 
 def main() -> int:
     """Print the table; exit code 2 without data sets."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=100, help="runs per cell, at least 2")
     runs: int = parser.parse_args().runs
     if runs < 2:
@@ -120,7 +143,12 @@ def main() -> int:
         "fastlloyd FastLloyd, preset paper": fastlloyd(FastLloyd, "paper"),
         "fastlloyd SuLloyd (delta = 0)": fastlloyd(SuLloyd, "default"),
     }
-    not_run = ["dpfknn, google/differential-privacy learning/clustering, D-Diaa/FastLloyd (no package found)"]
+    not_run = [
+        (
+            "dpfknn, google/differential-privacy learning/clustering, D-Diaa/FastLloyd (no package"
+            " found)"
+        )
+    ]
     try:
         methods["diffprivlib KMeans (delta = 0)"] = diffprivlib()
     except ImportError as error:
@@ -139,7 +167,10 @@ def main() -> int:
             for label, fit in methods.items():
                 table.add_row(name, f"{epsilon:g}", label, *measure(fit, X, k, epsilon, runs))
     console.print(table)
-    versions = [f"fastlloyd {__version__}", *(f"{package} {installed(package)}" for package in PACKAGES)]
+    versions = [
+        f"fastlloyd {__version__}",
+        *(f"{package} {installed(package)}" for package in PACKAGES),
+    ]
     console.print(", ".join(versions))
     console.print("NOT RUN: " + "; ".join(not_run))
     return 0

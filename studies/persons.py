@@ -2,8 +2,8 @@
 
     python -m studies.persons [--runs N] [--write]
 
-Full size takes some minutes; `--write` puts it into docs/results/persons.md. People and noise are repeatable and measures
-are exact: NOT PRIVATE.
+Full size takes some minutes; `--write` puts it into docs/results/persons.md. People and noise are
+repeatable and measures are exact: NOT PRIVATE.
 """
 
 import argparse
@@ -36,13 +36,18 @@ PAGE = Path(__file__).parents[1] / "docs" / "results" / "persons.md"
 N_PERSONS, MOST_ROWS, D, K, EPSILON, DELTA = 1000, 20, 4, 5, 1.0, 1e-5
 RUNS = 40
 DOMAIN = Domain(features=tuple("abcd"), lower=(-1.0,) * D, upper=(1.0,) * D)
-SPREADS = {"compact": 0.08, "wide": 0.15}  # deviation of a group in each feature, in half widths of the bounds
+SPREADS = {
+    "compact": 0.08,
+    "wide": 0.15,
+}  # deviation of a group in each feature, in half widths of the bounds
 APART = 0.6  # of the centres of groups, at least
 
 
 @dataclass(frozen=True)
 class People:
-    """Rows X (n, D), whose they are (n,), and k-means without noise on them: its loss by rows, and with persons alike."""
+    """Rows X (n, D), whose they are (n,), and k-means without noise on them: its loss by rows, and
+    with persons alike.
+    """
 
     X: FloatArray
     owners: IntArray
@@ -65,8 +70,12 @@ def groups(rng: np.random.Generator) -> FloatArray:
 Kind = Callable[[np.random.Generator, float], People]
 
 
-def people(rng: np.random.Generator, sizes: IntArray, of_rows: Callable[[IntArray, FloatArray], FloatArray]) -> People:
-    """Persons of these numbers of rows; of_rows : makes the rows (n, D) of these owners around the centres."""
+def people(
+    rng: np.random.Generator, sizes: IntArray, of_rows: Callable[[IntArray, FloatArray], FloatArray]
+) -> People:
+    """Persons of these numbers of rows; of_rows : makes the rows (n, D) of these owners around the
+    centres.
+    """
     owners = np.repeat(np.arange(len(sizes)), sizes)
     return People(np.clip(of_rows(owners, groups(rng)), -1, 1), owners)
 
@@ -82,16 +91,26 @@ def faithful(rng: np.random.Generator, spread: float) -> People:
 
 def themselves(rng: np.random.Generator, spread: float) -> People:
     home, own = rng.integers(0, K, N_PERSONS), rng.normal(0, spread, (N_PERSONS, D))
-    return people(rng, uniform(rng), lambda i, C: C[home[i]] + own[i] + rng.normal(0, spread / 8, (len(i), D)))
+    return people(
+        rng, uniform(rng), lambda i, C: C[home[i]] + own[i] + rng.normal(0, spread / 8, (len(i), D))
+    )
 
 
 def everywhere(rng: np.random.Generator, spread: float) -> People:
-    return people(rng, uniform(rng), lambda i, C: C[rng.integers(0, K, len(i))] + rng.normal(0, spread, (len(i), D)))
+    return people(
+        rng,
+        uniform(rng),
+        lambda i, C: C[rng.integers(0, K, len(i))] + rng.normal(0, spread, (len(i), D)),
+    )
 
 
 def between_two(rng: np.random.Generator, spread: float) -> People:
     homes = np.array([rng.permutation(K)[:2] for _ in range(N_PERSONS)])
-    return people(rng, uniform(rng), lambda i, C: C[homes[i, rng.integers(0, 2, len(i))]] + rng.normal(0, spread, (len(i), D)))
+    return people(
+        rng,
+        uniform(rng),
+        lambda i, C: C[homes[i, rng.integers(0, 2, len(i))]] + rng.normal(0, spread, (len(i), D)),
+    )
 
 
 def few_with_many(rng: np.random.Generator, spread: float) -> People:
@@ -102,7 +121,9 @@ def few_with_many(rng: np.random.Generator, spread: float) -> People:
 
 def more_in_one_group(rng: np.random.Generator, spread: float) -> People:
     home = rng.integers(0, K, N_PERSONS)
-    sizes = np.where(home == 0, rng.integers(15, MOST_ROWS + 1, N_PERSONS), rng.integers(1, 8, N_PERSONS))
+    sizes = np.where(
+        home == 0, rng.integers(15, MOST_ROWS + 1, N_PERSONS), rng.integers(1, 8, N_PERSONS)
+    )
     return people(rng, sizes, lambda i, C: C[home[i]] + rng.normal(0, spread, (len(i), D)))
 
 
@@ -112,13 +133,20 @@ KINDS: dict[str, tuple[str, Kind]] = {
     "everywhere": ("each row from any group", everywhere),
     "between two": ("rows from two groups", between_two),
     "few with many": ("one in ten has 20 rows, the others 1 to 3", few_with_many),
-    "more in one group": ("persons of one group have 15 to 20 rows, the others 1 to 7", more_in_one_group),
+    "more in one group": (
+        "persons of one group have 15 to 20 rows, the others 1 to 7",
+        more_in_one_group,
+    ),
 }
 Fit = Callable[[People, int], FloatArray]
 
 
-def fitted(X: FloatArray, seed: int, mu_over: float = 1.0, owners: IntArray | None = None) -> FloatArray:
-    """Centroids of MomentLloyd in half widths of the bounds; of records with mu over so much, or of persons."""
+def fitted(
+    X: FloatArray, seed: int, mu_over: float = 1.0, owners: IntArray | None = None
+) -> FloatArray:
+    """Centroids of MomentLloyd in half widths of the bounds; of records with mu over so much, or of
+    persons.
+    """
     persons = None if owners is None else Persons()
     n = len(X) if owners is None else int(owners.max()) + 1
     m = design(
@@ -134,13 +162,19 @@ def fitted(X: FloatArray, seed: int, mu_over: float = 1.0, owners: IntArray | No
         )
     )
     grid = DOMAIN.to_grid(X)
-    records = LocalRecords(DOMAIN, grid) if owners is None else SharedRecords.of_persons(m, grid, [b"%d" % i for i in owners])
+    records = (
+        LocalRecords(DOMAIN, grid)
+        if owners is None
+        else SharedRecords.of_persons(m, grid, [b"%d" % i for i in owners])
+    )
     with repeatable_noise():
         return DOMAIN.from_grid(cluster(m, records, SeededNoise(seed)).centroids)
 
 
 def sampled(most: int) -> Fit:
-    """At most so many rows of each person, drawn at random, in a plan of records with so many times the noise."""
+    """At most so many rows of each person, drawn at random, in a plan of records with so many times
+    the noise.
+    """
 
     def fit(of: People, seed: int) -> FloatArray:
         rng = np.random.default_rng(seed)
@@ -174,17 +208,27 @@ def loss(X: FloatArray, weights: FloatArray, centroids: FloatArray) -> float:
 
 
 def ratios(spread: str, kind: str, number: int) -> dict[str, tuple[float, float]]:
-    """Of each method the loss over that of k-means without noise on the same table: by rows, and with persons alike."""
-    of = KINDS[kind][1](np.random.default_rng([number, list(KINDS).index(kind), list(SPREADS).index(spread)]), SPREADS[spread])
+    """Of each method the loss over that of k-means without noise on the same table: by rows, and
+    with persons alike.
+    """
+    of = KINDS[kind][1](
+        np.random.default_rng([number, list(KINDS).index(kind), list(SPREADS).index(spread)]),
+        SPREADS[spread],
+    )
     found = {name: fit(of, number) for name, fit in METHODS.items()}
     least = []
     for weights in (np.ones(len(of.X)), of.weights):
-        plain = KMeans(K, n_init=10, random_state=0).fit(of.X, sample_weight=weights).cluster_centers_
+        plain = (
+            KMeans(K, n_init=10, random_state=0).fit(of.X, sample_weight=weights).cluster_centers_
+        )
         least.append((weights, loss(of.X, weights, plain)))
-    return {name: tuple(loss(of.X, w, C) / best for w, best in least) for name, C in found.items()}  # type: ignore[misc]  # two
+    # two
+    return {name: tuple(loss(of.X, w, C) / best for w, best in least) for name, C in found.items()}  # type: ignore[misc]
 
 
-Found = dict[tuple[str, str, int], dict[str, tuple[float, float]]]  # by spread, kind and number of a table
+Found = dict[
+    tuple[str, str, int], dict[str, tuple[float, float]]
+]  # by spread, kind and number of a table
 
 
 def logarithms(found: Found, spread: str, kind: str, name: str, way: int = 0) -> FloatArray:
@@ -193,78 +237,128 @@ def logarithms(found: Found, spread: str, kind: str, name: str, way: int = 0) ->
 
 
 def over_shares(found: Found, spread: str, name: str) -> tuple[float, float]:
-    """The loss of a method over that of shares on the same tables, by rows, geometric mean; and its standard error."""
-    pairs = [logarithms(found, spread, kind, name) - logarithms(found, spread, kind, "shares") for kind in KINDS]
+    """The loss of a method over that of shares on the same tables, by rows, geometric mean; and its
+    standard error.
+    """
+    pairs = [
+        logarithms(found, spread, kind, name) - logarithms(found, spread, kind, "shares")
+        for kind in KINDS
+    ]
     over = math.exp(float(np.mean([pair.mean() for pair in pairs])))
-    return over, over * math.sqrt(sum(float(pair.var(ddof=1)) / len(pair) for pair in pairs)) / len(pairs)
+    return over, over * math.sqrt(sum(float(pair.var(ddof=1)) / len(pair) for pair in pairs)) / len(
+        pairs
+    )
 
 
 def verdict(over: dict[str, tuple[float, float]]) -> str:
-    """Which methods lose more than shares by over three standard errors, which less, and which cannot be told apart."""
+    """Which methods lose more than shares by over three standard errors, which less, and which
+    cannot be told apart.
+    """
     worse = [name for name, (ratio, error) in over.items() if ratio - 1 > 3 * error]
     better = [name for name, (ratio, error) in over.items() if 1 - ratio > 3 * error]
     alike = [name for name in over if name not in (*worse, *better)]
-    said = {"worse than shares": worse, "better than shares": better, "not told apart from shares": alike}
-    return "; ".join(f"{what}: {', '.join(f'*{name}*' for name in names) or 'none'}" for what, names in said.items())
+    said = {
+        "worse than shares": worse,
+        "better than shares": better,
+        "not told apart from shares": alike,
+    }
+    return "; ".join(
+        f"{what}: {', '.join(f'*{name}*' for name in names) or 'none'}"
+        for what, names in said.items()
+    )
 
 
 def table(found: Found, spread: str) -> str:
-    """A line for each method: over all kinds, over shares on the same tables with one standard error, and by kind."""
+    """A line for each method: over all kinds, over shares on the same tables with one standard
+    error, and by kind.
+    """
     lines = []
     for name in METHODS:
-        each = [[float(np.exp(logarithms(found, spread, kind, name, way).mean())) for way in (0, 1)] for kind in KINDS]
+        each = [
+            [float(np.exp(logarithms(found, spread, kind, name, way).mean())) for way in (0, 1)]
+            for kind in KINDS
+        ]
         whole = [math.exp(float(np.mean(np.log([of[way] for of in each])))) for way in (0, 1)]
         over, error = over_shares(found, spread, name)
         beside = "" if name == "shares" else f"{over:.3f} ± {error:.3f}"
-        lines.append([name, f"{whole[0]:.3f} / {whole[1]:.3f}", beside, *(f"{a:.2f} / {b:.2f}" for a, b in each)])
+        lines.append(
+            [
+                name,
+                f"{whole[0]:.3f} / {whole[1]:.3f}",
+                beside,
+                *(f"{a:.2f} / {b:.2f}" for a, b in each),
+            ]
+        )
     return as_table(["", "all kinds", "over shares", *KINDS], "l" + "r" * (2 + len(KINDS)), lines)
 
 
 TEXT = """\
 # Persons of several rows
 
-What does it cost to protect [a person with all rows](../how-to/several-rows.md) instead of a row? Measured with fastlloyd
-{version} on made-up people: NOT PRIVATE. {n:,} persons with up to {most} rows each, d = {d}, k = {k}, MomentLloyd at
-epsilon {epsilon:g}, delta = 1e-5, one organisation. All methods give a person this guarantee. {runs} tables of each kind
-(`make study-persons`).
+What does it cost to protect [a person with all rows](../how-to/several-rows.md) instead of a row?
+Measured with fastlloyd {version} on made-up people: NOT PRIVATE. {n:,} persons with up to {most}
+rows each, d = {d}, k = {k}, MomentLloyd at epsilon {epsilon:g}, delta = 1e-5, one organisation. All
+methods give a person this guarantee. {runs} tables of each kind (`make study-persons`).
 
-Each figure is the loss over that of k-means without noise on the same table, 1 being none lost, geometric mean: first every row
-counts alike, then every person. *Over shares*: by rows, on the same tables, with one standard error. Both
-spreads of groups that were tried are shown.
+Each figure is the loss over that of k-means without noise on the same table, 1 being none lost,
+geometric mean: first every row counts alike, then every person. *Over shares*: by rows, on the same
+tables, with one standard error. Both spreads of groups that were tried are shown.
 
 {tables}
 
-Once more with many tables, by rows and without k-means: one sampled row over shares has 1.002 ± 0.006 at 0.08 (602 tables of
-each kind) and 1.001 ± 0.003 at 0.15 (566). These two are equally good here; two rows lose 2.1 ± 0.6 % and 0.5 ± 0.3 % more than
-shares.
+Once more with many tables, by rows and without k-means: one sampled row over shares has 1.002 ±
+0.006 at 0.08 (602 tables of each kind) and 1.001 ± 0.003 at 0.15 (566). These two are equally good
+here; two rows lose 2.1 ± 0.6 % and 0.5 ± 0.3 % more than shares.
 
-- **Shares** is what fastlloyd does: every person has 1,024 shares, spread over the rows ([proof](../proofs/persons.md)).
-- *At most s rows, noise x s*: s rows of each person, drawn at random, in a plan of records that holds for s records together.
+- **Shares** is what fastlloyd does: every person has 1,024 shares, spread over the rows
+  ([proof](../proofs/persons.md)).
+- *At most s rows, noise x s*: s rows of each person, drawn at random, in a plan of records that
+  holds for s records together.
 
 {kinds}
 
-Not shown: clipping the sum of a person's rows together, which needs other queries; persons at several organisations, where
-noise grows with their number; other epsilons, numbers of persons, and people."""
+Not shown: clipping the sum of a person's rows together, which needs other queries; persons at
+several organisations, where noise grows with their number; other epsilons, numbers of persons, and
+people."""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=RUNS, help="tables of each kind")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     options = parser.parse_args()
-    cells = [(spread, kind, number) for spread in SPREADS for kind in KINDS for number in range(options.runs)]
+    cells = [
+        (spread, kind, number)
+        for spread in SPREADS
+        for kind in KINDS
+        for number in range(options.runs)
+    ]
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        found: Found = dict(zip(cells, pool.map(ratios, *zip(*cells, strict=True), chunksize=4), strict=True))
+        found: Found = dict(
+            zip(cells, pool.map(ratios, *zip(*cells, strict=True), chunksize=4), strict=True)
+        )
     tables = "\n\n".join(
-        f"Groups of deviation {deviation:g} half widths, their centres at least {APART:g} apart:\n\n{table(found, name)}\n\n"
-        f"By three standard errors, {verdict({of: over_shares(found, name, of) for of in METHODS if of != 'shares'})}."
+        f"Groups of deviation {deviation:g} half widths, their centres at least {APART:g}"
+        f" apart:\n\n{table(found, name)}\n\nBy three standard errors,"
+        f" {verdict({of: over_shares(found, name, of) for of in METHODS if of != 'shares'})}."
         for name, deviation in SPREADS.items()
     )
     sys.stdout.write(f"{tables}\n")
     if options.write:
         kinds = "\n".join(f"- *{name}*: {what}." for name, (what, _) in KINDS.items())
-        numbers = {"n": N_PERSONS, "most": MOST_ROWS, "d": D, "k": K, "epsilon": EPSILON, "runs": options.runs}
-        PAGE.write_text(TEXT.format(version=__version__, tables=tables, kinds=kinds, **numbers).strip() + "\n")
+        numbers = {
+            "n": N_PERSONS,
+            "most": MOST_ROWS,
+            "d": D,
+            "k": K,
+            "epsilon": EPSILON,
+            "runs": options.runs,
+        }
+        PAGE.write_text(
+            TEXT.format(version=__version__, tables=tables, kinds=kinds, **numbers).strip() + "\n"
+        )
     return 0
 
 

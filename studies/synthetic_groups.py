@@ -1,6 +1,8 @@
-"""Synthetic records in groups, each group a way in which real records are unlike a few round clusters of equal size.
+"""Synthetic records in groups, each group a way in which real records are unlike a few round
+clusters of equal size.
 
-Every set follows from its name alone. Bounds may be declared wider than the records reach; then these lie anywhere in between.
+Every set follows from its name alone. Bounds may be declared wider than the records reach; then
+these lie anywhere in between.
 """
 
 from collections.abc import Callable
@@ -21,8 +23,8 @@ Maker = Callable[[Draws, int, int, int], FloatArray]
 class Case:
     """A set and how it is asked for.
 
-    make : records (n, d) from draws, n, d and k. width : of the declared bounds over the records' range. expected : n_expected
-    over the number of records. delta : None for 1 / (N ln N).
+    make : records (n, d) from draws, n, d and k. width : of the declared bounds over the records'
+    range. expected : n_expected over the number of records. delta : None for 1 / (N ln N).
     """
 
     group: str
@@ -51,7 +53,14 @@ class Case:
         room = 1 - 1 / self.width
         X = problem.X / self.width + draws.uniform(-room, room, (1, self.d))
         domain: Domain = problem.domain
-        return Problem(name=self.name, X=X, n_clusters=self.k, domain=domain, grid=domain.to_grid(X), digest=problem.digest)
+        return Problem(
+            name=self.name,
+            X=X,
+            n_clusters=self.k,
+            domain=domain,
+            grid=domain.to_grid(X),
+            digest=problem.digest,
+        )
 
 
 def clusters(draws: Draws, n: int, d: int, k: int) -> FloatArray:
@@ -123,13 +132,17 @@ def few_values(draws: Draws, n: int, d: int, k: int) -> FloatArray:
 def binary(draws: Draws, n: int, d: int, k: int) -> FloatArray:
     """Yes and no, by k latent classes."""
     chances = draws.uniform(0.05, 0.95, (k, d))
-    return (draws.uniform(0.0, 1.0, (n, d)) < chances[draws.integers(0, k - 1, (n,))]).astype(np.float64)
+    return (draws.uniform(0.0, 1.0, (n, d)) < chances[draws.integers(0, k - 1, (n,))]).astype(
+        np.float64
+    )
 
 
 def ring(draws: Draws, n: int, d: int, k: int) -> FloatArray:  # noqa: ARG001 - a Maker
     """A closed curve with d - 1 harmonics; a circle where d is 2."""
     angle = draws.uniform(0.0, 2 * np.pi, (n, 1))
-    return np.concatenate([np.cos(angle), np.sin(angle * np.arange(1, d))], axis=1) + 0.03 * draws.normal((n, d))
+    return np.concatenate(
+        [np.cos(angle), np.sin(angle * np.arange(1, d))], axis=1
+    ) + 0.03 * draws.normal((n, d))
 
 
 def two_rings(draws: Draws, n: int, d: int, k: int) -> FloatArray:
@@ -140,7 +153,9 @@ def two_rings(draws: Draws, n: int, d: int, k: int) -> FloatArray:
 def roll(draws: Draws, n: int, d: int, k: int) -> FloatArray:  # noqa: ARG001 - a Maker
     """A rolled-up sheet, straight along the third and all further features."""
     t = draws.uniform(1.5 * np.pi, 4.5 * np.pi, (n, 1))
-    return np.concatenate([t * np.cos(t), t * np.sin(t), draws.uniform(0.0, 20.0, (n, d - 2))], axis=1)
+    return np.concatenate(
+        [t * np.cos(t), t * np.sin(t), draws.uniform(0.0, 20.0, (n, d - 2))], axis=1
+    )
 
 
 def sphere(draws: Draws, n: int, d: int, k: int) -> FloatArray:  # noqa: ARG001 - a Maker
@@ -151,14 +166,19 @@ def sphere(draws: Draws, n: int, d: int, k: int) -> FloatArray:  # noqa: ARG001 
 def sheet(draws: Draws, n: int, d: int, k: int) -> FloatArray:
     """Clusters in a plane, bent into all features."""
     flat = clusters(draws, n, 2, k) / 6
-    return np.sin(flat @ draws.normal((2, d)) + draws.uniform(0.0, 2 * np.pi, (1, d))) + 0.02 * draws.normal((n, d))
+    return np.sin(
+        flat @ draws.normal((2, d)) + draws.uniform(0.0, 2 * np.pi, (1, d))
+    ) + 0.02 * draws.normal((n, d))
 
 
 def _clusters(draws: Draws, sizes: npt.NDArray[np.int64], d: int) -> FloatArray:
-    """Clusters of these sizes, shuffled; centres are normal with deviation 3, each cluster's own deviations are 0.5 to 1.5."""
+    """Clusters of these sizes, shuffled; centres are normal with deviation 3, each cluster's own
+    deviations are 0.5 to 1.5.
+    """
     centres = 3 * draws.normal((len(sizes), d))
     parts = [
-        centre + (draws.normal((int(size), d)) * draws.uniform(0.5, 1.5, (1, d))) @ draws.rotation(d)
+        centre
+        + (draws.normal((int(size), d)) * draws.uniform(0.5, 1.5, (1, d))) @ draws.rotation(d)
         for centre, size in zip(centres, sizes, strict=True)
     ]
     X = np.concatenate(parts)
@@ -191,31 +211,48 @@ SMALL = (
     (clusters, 1, 2, 150), (clusters, 2, 4, 300), (clusters, 4, 3, 150),
     (clusters, 8, 2, 500), (clusters, 13, 3, 200), (clusters, 20, 5, 500),
 )  # fmt: skip
-ORDINARY = ((clusters, 2, 5, 3000), (clusters, 6, 5, 3000), (clusters, 16, 4, 5000), (clusters, 40, 5, 5000))
+ORDINARY = (
+    (clusters, 2, 5, 3000),
+    (clusters, 6, 5, 3000),
+    (clusters, 16, 4, 5000),
+    (clusters, 40, 5, 5000),
+)
 
 # fmt: off
 CASES: tuple[Case, ...] = (
     *_cases("small", *SMALL),
-    *_cases("large", (clusters, 1, 8, 50000), (clusters, 2, 50, 50000), (clusters, 3, 20, 20000), (clusters, 8, 20, 20000),
+    *_cases("large", (clusters, 1, 8, 50000), (clusters, 2, 50, 50000), (clusters, 3, 20, 20000),
+      (clusters, 8, 20, 20000),
             (clusters, 16, 50, 20000)),
-    *_cases("some features", (clusters, 4, 8, 2000), (clusters, 8, 10, 2000), (clusters, 12, 5, 1000),
+    *_cases("some features", (clusters, 4, 8, 2000), (clusters, 8, 10, 2000),
+      (clusters, 12, 5, 1000),
             (clusters, 24, 10, 10000), (clusters, 32, 4, 3000)),
-    *_cases("many features", (clusters, 36, 10, 10000), (clusters, 64, 5, 3000), (clusters, 100, 10, 10000),
+    *_cases("many features", (clusters, 36, 10, 10000), (clusters, 64, 5, 3000),
+      (clusters, 100, 10, 10000),
             (clusters, 400, 4, 2000)),
-    *_cases("tails", (tails2, 1, 4, 2000), (tails3, 2, 5, 2000), (tails2, 3, 8, 10000), (tails3, 6, 4, 3000),
-            (tails2, 10, 5, 10000), (tails3, 20, 8, 5000), (tails3, 50, 5, 5000), (lognormal, 4, 5, 3000)),
-    *_cases("outliers", (outliers, 2, 6, 3000), (outliers, 3, 4, 1000), (outliers, 5, 8, 10000), (outliers, 10, 3, 1000),
+    *_cases("tails", (tails2, 1, 4, 2000), (tails3, 2, 5, 2000), (tails2, 3, 8, 10000),
+      (tails3, 6, 4, 3000),
+            (tails2, 10, 5, 10000), (tails3, 20, 8, 5000), (tails3, 50, 5, 5000),
+            (lognormal, 4, 5, 3000)),
+    *_cases("outliers", (outliers, 2, 6, 3000), (outliers, 3, 4, 1000), (outliers, 5, 8, 10000),
+      (outliers, 10, 3, 1000),
             (outliers, 20, 10, 10000), (outliers, 40, 5, 5000)),
-    *_cases("unbalanced", (unbalanced, 2, 8, 5000), (unbalanced, 3, 20, 20000), (unbalanced, 4, 5, 1000),
+    *_cases("unbalanced", (unbalanced, 2, 8, 5000), (unbalanced, 3, 20, 20000),
+      (unbalanced, 4, 5, 1000),
             (unbalanced, 8, 10, 10000), (unbalanced, 16, 6, 3000), (unbalanced, 40, 8, 8000)),
-    *_cases("far", (far, 1, 3, 2000), (far, 2, 5, 5000), (far, 3, 6, 10000), (far, 6, 4, 3000), (far, 12, 8, 10000),
+    *_cases("far", (far, 1, 3, 2000), (far, 2, 5, 5000), (far, 3, 6, 10000), (far, 6, 4, 3000),
+      (far, 12, 8, 10000),
             (far, 40, 5, 5000)),
-    *_cases("spikes", (few_values, 1, 5, 1000), (whole_numbers, 2, 4, 2000), (one_value, 3, 5, 5000), (zeros, 5, 4, 5000),
+    *_cases("spikes", (few_values, 1, 5, 1000), (whole_numbers, 2, 4, 2000),
+      (one_value, 3, 5, 5000), (zeros, 5, 4, 5000),
             (few_values, 6, 6, 1000), (binary, 20, 4, 3000), (zeros, 50, 6, 5000)),
-    *_cases("curves", (ring, 2, 8, 2000), (two_rings, 2, 10, 10000), (roll, 3, 8, 3000), (ring, 5, 6, 3000),
+    *_cases("curves", (ring, 2, 8, 2000), (two_rings, 2, 10, 10000), (roll, 3, 8, 3000),
+      (ring, 5, 6, 3000),
             (sphere, 8, 10, 5000), (sheet, 12, 8, 5000), (sheet, 50, 8, 5000)),
-    *_cases("bounds 3 times too wide", *ORDINARY, (clusters, 3, 4, 1000), (clusters, 10, 3, 20000), width=3.0),
-    *_cases("bounds 10 times too wide", *ORDINARY, (clusters, 3, 4, 1000), (clusters, 10, 3, 20000), width=10.0),
+    *_cases("bounds 3 times too wide", *ORDINARY, (clusters, 3, 4, 1000), (clusters, 10, 3, 20000),
+      width=3.0),
+    *_cases("bounds 10 times too wide", *ORDINARY, (clusters, 3, 4, 1000), (clusters, 10, 3, 20000),
+      width=10.0),
     *_cases("n_expected twice as large", *ORDINARY, expected=2.0),
     *_cases("n_expected half as large", *ORDINARY, expected=0.5),
     *_cases("n_expected 10 times as large", *SMALL, *ORDINARY, expected=10.0),

@@ -1,7 +1,8 @@
 """Settings all tests share.
 
-Whether the tests pass depends on the commit alone. So examples are derived from the tests themselves, the same in every run;
-`--hypothesis-seed=N` or `--hypothesis-seed=random` looks for others.
+Whether the tests pass depends on the commit alone. So examples are derived from the tests
+themselves, the same in every run; `--hypothesis-seed=N` or `--hypothesis-seed=random` looks for
+others.
 """
 
 import gc
@@ -14,11 +15,13 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-# Tests run in as many processes as there are cores: threads of libraries in each of them, or waiting for work by turning round,
-# would only take the cores from one another. Read when these libraries are loaded, here and in processes that tests start.
+# Tests run in as many processes as there are cores: threads of libraries in each of them, or
+# waiting for work by turning round, would only take the cores from one another. Read when these
+# libraries are loaded, here and in processes that tests start.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# Hundreds of processes that tests start would each compile all modules anew, and so would those that run the tests.
+# Hundreds of processes that tests start would each compile all modules anew, and so would those
+# that run the tests.
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
 import pytest
@@ -45,12 +48,18 @@ settings.load_profile("same")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Folders in memory; examples of a seed that is asked for; constants for them from all of our modules."""
+    """Folders in memory; examples of a seed that is asked for; constants for them from all of our
+    modules.
+    """
     if config.getoption("--hypothesis-seed") is not None:
         settings.load_profile("new")
-    # Tests make tens of thousands of commits that wait for the disk. Their folders lie in memory where there is enough of it:
-    # what a loss of power leaves is asked by none.
-    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(MEMORY).free > 2 << 30:
+    # Tests make tens of thousands of commits that wait for the disk. Their folders lie in memory
+    # where there is enough of it: what a loss of power leaves is asked by none.
+    if (
+        MEMORY.is_dir()
+        and os.access(MEMORY, os.W_OK | os.X_OK)
+        and shutil.disk_usage(MEMORY).free > 2 << 30
+    ):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     if config.getoption("numprocesses", None):
         return  # this process only hands out the tests
@@ -67,24 +76,35 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One process more than there are cores: while a test waits, for a process or a deadline, another is worked at."""
+    """One process more than there are cores: while a test waits, for a process or a deadline,
+    another is worked at.
+    """
     del config
     return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(scope="module", autouse=True)
 def ledger_of_the_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """For fixtures that a module's tests share, which are made before a test has a ledger of its own."""
+    """For fixtures that a module's tests share, which are made before a test has a ledger of its
+    own.
+    """
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("FASTLLOYD_LEDGER", str(tmp_path_factory.getbasetemp() / "ledgers" / uuid.uuid4().hex / "l.store"))
+        environment.setenv(
+            "FASTLLOYD_LEDGER",
+            str(tmp_path_factory.getbasetemp() / "ledgers" / uuid.uuid4().hex / "l.store"),
+        )
         yield
 
 
 @pytest.fixture(autouse=True)
 def ledger_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """No test, nor a process that it starts, writes to the ledger of whoever runs it, or of another test; made where used."""
+    """No test, nor a process that it starts, writes to the ledger of whoever runs it, or of another
+    test; made where used.
+    """
     path = tmp_path_factory.getbasetemp() / "ledgers" / uuid.uuid4().hex / "ledger.store"
-    with pytest.MonkeyPatch.context() as environment:  # not the tests' own, which may end before other fixtures do
+    with (
+        pytest.MonkeyPatch.context() as environment
+    ):  # not the tests' own, which may end before other fixtures do
         environment.setenv("FASTLLOYD_LEDGER", str(path))
         yield path
 

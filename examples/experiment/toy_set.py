@@ -7,8 +7,12 @@ N_GROUPS, GROUP = 8, 500
 
 
 def ring() -> tuple[npt.NDArray[np.float64], int]:
-    """Records (4000, 2), and how many clusters are looked for: 8. The same whenever it is called."""
+    """Records (4000, 2), and how many clusters are looked for: 8. The same whenever it is
+    called.
+    """
     rng = np.random.default_rng(1)
-    angle = 2 * np.pi * np.repeat(np.arange(N_GROUPS), GROUP) / N_GROUPS + rng.normal(scale=0.1, size=N_GROUPS * GROUP)
+    angle = 2 * np.pi * np.repeat(np.arange(N_GROUPS), GROUP) / N_GROUPS + rng.normal(
+        scale=0.1, size=N_GROUPS * GROUP
+    )
     radius = rng.normal(loc=10, scale=1, size=N_GROUPS * GROUP)
     return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]), N_GROUPS

@@ -1,4 +1,6 @@
-"""The same runs over gRPC, mutual TLS over loopback: the server and every client a process, which stay for all cases."""
+"""The same runs over gRPC, mutual TLS over loopback: the server and every client a process, which
+stay for all cases.
+"""
 
 import asyncio
 import multiprocessing
@@ -21,7 +23,9 @@ WARM_UP = 2  # runs that are not counted
 
 def measure(folders: list[Path], n_clients: int) -> list[Measured]:
     """All cases, one after the other."""
-    os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes to come: a client has a core at best
+    os.environ["OMP_NUM_THREADS"] = (
+        "1"  # read by the processes to come: a client has a core at best
+    )
     names = [f"client-{i}" for i in range(1, n_clients + 1)]
     tls = {name: self_signed(name) for name in ("server", *names)}
     spawn = multiprocessing.get_context("spawn")
@@ -55,7 +59,11 @@ def _main(pipe: Connection, name: str, folders: list[Path], tls: dict[str, TlsId
     for folder in folders:
         part = Part(folder, stopwatch)
         for _ in range(WARM_UP + part.n_runs):
-            run = _serve(pipe, part, tls) if name == "server" else _take_part(part, name, pipe.recv(), tls)
+            run = (
+                _serve(pipe, part, tls)
+                if name == "server"
+                else _take_part(part, name, pipe.recv(), tls)
+            )
             pipe.send(asyncio.run(run))
 
 
@@ -63,7 +71,11 @@ async def _serve(pipe: Connection, part: Part, tls: dict[str, TlsIdentity]) -> T
     session = part.server()
     certificates = {name: tls[name].certificate for name in part.plan.names}
     server = GrpcServer(
-        VolatileServer(session), part.plan, address="127.0.0.1:0", identity=tls["server"], certificates=certificates
+        VolatileServer(session),
+        part.plan,
+        address="127.0.0.1:0",
+        identity=tls["server"],
+        certificates=certificates,
     )
     await server.start()
     pipe.send(server.port)

@@ -1,4 +1,6 @@
-"""Runs over MPI: `measure` starts a job for some cases of as many clients; as a program this is one rank of it."""
+"""Runs over MPI: `measure` starts a job for some cases of as many clients; as a program this is one
+rank of it.
+"""
 
 import importlib.util
 import os
@@ -14,11 +16,15 @@ from fastlloyd.federation.transport.mpi import load_mpi, serve, take_part
 from paper.overhead.cases import Measured, Part
 from paper.overhead.parties import Stopwatch, Times
 
-MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+MPIRUN = shutil.which(
+    "mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+)
 WARM_UP = 3  # runs that are not counted
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # a client has a core at best
-    "OMPI_MCA_mpi_yield_when_idle": "1",  # more ranks than cores: who waits lets the others go first
+    "OMPI_MCA_mpi_yield_when_idle": (
+        "1"
+    ),  # more ranks than cores: who waits lets the others go first
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 }
@@ -47,7 +53,12 @@ def measure(folders: list[Path], n_clients: int) -> list[Measured]:
     ]
     subprocess.run([*command, *map(str, folders)], env={**os.environ, **ENVIRONMENT}, check=True)
     return [
-        Measured.of([msgspec.json.decode((folder / f"mpi-{i}").read_bytes(), type=list[Times]) for i in range(n_clients + 1)])
+        Measured.of(
+            [
+                msgspec.json.decode((folder / f"mpi-{i}").read_bytes(), type=list[Times])
+                for i in range(n_clients + 1)
+            ]
+        )
         for folder in folders
     ]
 

@@ -1,4 +1,6 @@
-"""For measurements only: sessions whose messages take a while to leave, as over a longer line, and that note where it goes."""
+"""For measurements only: sessions whose messages take a while to leave, as over a longer line, and
+that note where it goes.
+"""
 
 import time
 from collections import defaultdict
@@ -16,8 +18,10 @@ from fastlloyd.federation.protocol.messages import Broadcast, Message, encode
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.mechanisms.moment_lloyd.rounds import MomentRound
 
-_SPUN = 0.15e-3  # seconds before the end of a wait from which the clock is watched: a sleep ends up to 0.1 ms late
-_PARTS = ((kernels, "cluster_statistics", "kernel"), (MaskedRound, "hide", "masks"), (MaskedRound, "open", "masks"),
+# seconds before the end of a wait from which the clock is watched: a sleep ends up to 0.1 ms late
+_SPUN = 0.15e-3
+_PARTS = ((kernels, "cluster_statistics", "kernel"), (MaskedRound, "hide", "masks"),
+  (MaskedRound, "open", "masks"),
           (Plan, "draw_client_noise", "noise"), (Plan, "draw_server_noise", "noise"),
           (MomentRound, "advance", "next"))  # fmt: skip
 
@@ -25,9 +29,9 @@ _PARTS = ((kernels, "cluster_statistics", "kernel"), (MaskedRound, "hide", "mask
 class Times(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds per iteration of one party in one run.
 
-    total : between one sum and the next, 0 for the server; parts : in the kernel, the masks, the noise, in working out what is
-    asked next, in answering (the server, without the noise), and waited as latency; n_bytes : of messages sent and received,
-    per iteration.
+    total : between one sum and the next, 0 for the server; parts : in the kernel, the masks, the
+    noise, in working out what is asked next, in answering (the server, without the noise), and
+    waited as latency; n_bytes : of messages sent and received, per iteration.
     """
 
     total: float
@@ -36,7 +40,9 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stopwatch:
-    """Seconds of this process by part; there is one for all sessions of a process, one run after the other."""
+    """Seconds of this process by part; there is one for all sessions of a process, one run after
+    the other.
+    """
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -57,7 +63,9 @@ class Stopwatch:
         return timed
 
     def wait(self, seconds: float, actions: Iterable[Action]) -> None:
-        """What a step sends leaves `seconds` later, all at the same time: a line delays messages, not one after the other."""
+        """What a step sends leaves `seconds` later, all at the same time: a line delays messages,
+        not one after the other.
+        """
         if not seconds or not any(isinstance(action, Send) for action in actions):
             return
         begun = time.perf_counter()
@@ -68,7 +76,9 @@ class Stopwatch:
 
 
 class MeasuredClient(ClientSession):
-    """A client; measured from the first sum it is sent to the last, which are as many iterations as there are sums between."""
+    """A client; measured from the first sum it is sent to the last, which are as many iterations as
+    there are sums between.
+    """
 
     stopwatch: Stopwatch
     latency = 0.0
@@ -82,7 +92,11 @@ class MeasuredClient(ClientSession):
         n = len(self.plan.mechanism.rounds) - 1
         if isinstance(message, Broadcast) and message.round == 1:
             self.stopwatch.seconds.clear()
-            self.begun, self.sent, self.received = time.perf_counter(), list[Message](), list[Message]()
+            self.begun, self.sent, self.received = (
+                time.perf_counter(),
+                list[Message](),
+                list[Message](),
+            )
         elif isinstance(message, Broadcast) and message.round == n + 1:
             self.seconds = (time.perf_counter() - self.begun) / n
             self.parts = {part: total / n for part, total in self.stopwatch.seconds.items()}
@@ -119,11 +133,20 @@ class MeasuredServer(ServerSession):
         seconds["awaited noise"] += (awaited := seconds["noise"] - drawn)
         seconds["server"] += time.perf_counter() - begun - awaited
         self.stopwatch.wait(self.latency, actions)
-        round = next((a.message.round for a in actions if isinstance(a, Send) and isinstance(a.message, Broadcast)), 0)
+        round = next(
+            (
+                a.message.round
+                for a in actions
+                if isinstance(a, Send) and isinstance(a.message, Broadcast)
+            ),
+            0,
+        )
         if round == 1:
             self.stopwatch.seconds.clear()
         elif round == (n_rounds := len(self.plan.mechanism.rounds)):
-            self.parts = {part: total / (n_rounds - 1) for part, total in self.stopwatch.seconds.items()}
+            self.parts = {
+                part: total / (n_rounds - 1) for part, total in self.stopwatch.seconds.items()
+            }
         return actions
 
     @property

@@ -1,8 +1,10 @@
-"""Lloyd's algorithm that reveals nothing but its result: three parties compute on shares, with MPyC. Exact, no noise.
+"""Lloyd's algorithm that reveals nothing but its result: three parties compute on shares, with
+MPyC. Exact, no noise.
 
-Each party holds a third of the records and hands them in as Shamir shares; from then on assignments, counts, sums, comparisons
-and divisions are on shares (honest majority, parties that follow the protocol). `measure` starts the three processes; as a
-program, `secure_baseline.py FOLDER -M3`, this is one of them. The only imports are numpy and mpyc, so that it starts alone.
+Each party holds a third of the records and hands them in as Shamir shares; from then on
+assignments, counts, sums, comparisons and divisions are on shares (honest majority, parties that
+follow the protocol). `measure` starts the three processes; as a program, `secure_baseline.py FOLDER
+-M3`, this is one of them. The only imports are numpy and mpyc, so that it starts alone.
 """
 
 import asyncio
@@ -22,11 +24,16 @@ import numpy.typing as npt
 
 Matrix = npt.NDArray[np.float64]
 N_PARTIES = 3
-LENGTH, FRACTION = 64, 32  # bits of a number and of its fraction: MPyC's division wants twice the fraction
+LENGTH, FRACTION = (
+    64,
+    32,
+)  # bits of a number and of its fraction: MPyC's division wants twice the fraction
 
 
 class Baseline(NamedTuple):
-    """Seconds of each iteration at the slowest party; bytes that all sent per iteration; the largest error of a coordinate."""
+    """Seconds of each iteration at the slowest party; bytes that all sent per iteration; the
+    largest error of a coordinate.
+    """
 
     seconds: list[float]
     n_bytes: float
@@ -35,21 +42,35 @@ class Baseline(NamedTuple):
 
 def missing() -> str:
     """What is not there, in a sentence; nothing if all is."""
-    return "" if importlib.util.find_spec("mpyc") else "the secure baseline left out: mpyc is not installed"
+    return (
+        ""
+        if importlib.util.find_spec("mpyc")
+        else "the secure baseline left out: mpyc is not installed"
+    )
 
 
 def measure(X: Matrix, start: Matrix, n_iterations: int) -> Baseline:
-    """X : (n, d) in [-1, 1]; start : (k, d). Its error is against `lloyd`, which computes the same in the open."""
+    """X : (n, d) in [-1, 1]; start : (k, d). Its error is against `lloyd`, which computes the same
+    in the open.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         np.save(folder / "records.npy", X)
         np.save(folder / "start.npy", start)
         (folder / "iterations").write_text(str(n_iterations))
         command = [sys.executable, str(Path(__file__)), name, f"-M{N_PARTIES}", "--no-log"]
-        subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            command,
+            check=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+        )
         parties = [json.loads((folder / f"party-{i}").read_text()) for i in range(N_PARTIES)]
     seconds = [max(times) for times in zip(*(party["seconds"] for party in parties), strict=True)]
-    error = max(float(np.abs(np.array(party["centroids"]) - lloyd(X, start, n_iterations)).max()) for party in parties)
+    error = max(
+        float(np.abs(np.array(party["centroids"]) - lloyd(X, start, n_iterations)).max())
+        for party in parties
+    )
     return Baseline(seconds, sum(party["bytes"] for party in parties) / n_iterations, error)
 
 
@@ -57,13 +78,17 @@ def lloyd(X: Matrix, C: Matrix, n_iterations: int) -> Matrix:
     """The same in the open: ties to the first, a cluster without records stays."""
     for _ in range(n_iterations):
         labels = (X @ (-2 * C.T) + (C**2).sum(axis=1)).argmin(axis=1)
-        C = np.array([X[labels == j].mean(axis=0) if (labels == j).any() else C[j] for j in range(len(C))])
+        C = np.array(
+            [X[labels == j].mean(axis=0) if (labels == j).any() else C[j] for j in range(len(C))]
+        )
     return C
 
 
 def _iteration(mpc: Any, X: Any, C: Any) -> Any:
     """One iteration on shares, (k, d) from (n, d) and (k, d); no value is opened."""
-    scores = X @ (-2 * C.T) + mpc.np_sum(C * C, axis=1)  # squared distances without |x|^2, which is the same for all centroids
+    scores = X @ (-2 * C.T) + mpc.np_sum(
+        C * C, axis=1
+    )  # squared distances without |x|^2, which is the same for all centroids
     best, chosen = scores[:, 0], list[Any]([1])
     for j in range(1, C.shape[0]):
         nearer = scores[:, j] < best
@@ -77,7 +102,10 @@ def _iteration(mpc: Any, X: Any, C: Any) -> Any:
 
 async def _party(folder: Path) -> None:
     mpc: Any = import_module("mpyc.runtime").mpc  # reads the command line
-    records, n_iterations = np.load(folder / "records.npy"), int((folder / "iterations").read_text())
+    records, n_iterations = (
+        np.load(folder / "records.npy"),
+        int((folder / "iterations").read_text()),
+    )
     number = mpc.SecFxp(LENGTH, FRACTION)
     await mpc.start()
     # every process reads the file for the shapes, and hands in its own third
@@ -94,7 +122,9 @@ async def _party(folder: Path) -> None:
         seconds.append(time.perf_counter() - begun)
     n_bytes = _sent(mpc) - begun_bytes
     centroids = (await mpc.output(C)).tolist()
-    (folder / f"party-{mpc.pid}").write_text(json.dumps({"seconds": seconds, "bytes": n_bytes, "centroids": centroids}))
+    (folder / f"party-{mpc.pid}").write_text(
+        json.dumps({"seconds": seconds, "bytes": n_bytes, "centroids": centroids})
+    )
     await mpc.shutdown()
 
 

@@ -47,9 +47,17 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("FastLloyd", "GLloyd", "Lloyd", "MomentLloyd", "SuLloyd"), "fastlloyd.estimators"),
     **dict.fromkeys(
-        ("ClippedRecordsWarning", "FastLloydError", "NoisyResultWarning", "PrivacyLeakWarning", "WeakGuaranteeWarning"),
+        ("FastLloyd", "GLloyd", "Lloyd", "MomentLloyd", "SuLloyd"), "fastlloyd.estimators"
+    ),
+    **dict.fromkeys(
+        (
+            "ClippedRecordsWarning",
+            "FastLloydError",
+            "NoisyResultWarning",
+            "PrivacyLeakWarning",
+            "WeakGuaranteeWarning",
+        ),
         "fastlloyd.errors",
     ),
     "ClientSession": "fastlloyd.federation.protocol.client",

@@ -1,4 +1,6 @@
-"""`fastlloyd` and `python -m fastlloyd`: one process, which leaves no picture of its memory on disk."""
+"""`fastlloyd` and `python -m fastlloyd`: one process, which leaves no picture of its memory on
+disk.
+"""
 
 import sys
 

@@ -1,7 +1,7 @@
 """Everything fastlloyd raises on purpose.
 
-Messages are written for the person at the terminal: they name the field, say what was expected and what to do, and
-never contain a private value.
+Messages are written for the person at the terminal: they name the field, say what was expected and
+what to do, and never contain a private value.
 """
 
 
@@ -14,19 +14,26 @@ class DataError(FastLloydError, ValueError):
 
 
 class PlanError(FastLloydError, ValueError):
-    """A setting, mechanism or plan is inconsistent, was changed, or cannot give the guarantee it states."""
+    """A setting, mechanism or plan is inconsistent, was changed, or cannot give the guarantee it
+    states.
+    """
 
 
 class IdentityError(FastLloydError, ValueError):
-    """A private identity, a public file, a certificate or the keys of a run cannot be used. The message holds no secret."""
+    """A private identity, a public file, a certificate or the keys of a run cannot be used. The
+    message holds no secret.
+    """
 
 
 class BudgetError(FastLloydError, ValueError):
     """A privacy parameter is out of range, or a guarantee cannot be reached with it."""
 
 
-class OverflowRisk(FastLloydError, ValueError):  # noqa: N818 - the name says what it is: a risk refused before it is an error
-    """Integers could leave the range in which they are exact; refused before anything is computed."""
+# the name says what it is: a risk refused before it is an error
+class OverflowRisk(FastLloydError, ValueError):  # noqa: N818
+    """Integers could leave the range in which they are exact; refused before anything is
+    computed.
+    """
 
 
 class OutputError(FastLloydError, OSError):
@@ -34,7 +41,9 @@ class OutputError(FastLloydError, OSError):
 
 
 class StateError(FastLloydError):
-    """A store of events cannot be used, is in use, is damaged or old, or a step cannot be made durable in it."""
+    """A store of events cannot be used, is in use, is damaged or old, or a step cannot be made
+    durable in it.
+    """
 
 
 class LocalProtocolError(FastLloydError):
@@ -58,11 +67,15 @@ class WeakGuaranteeWarning(UserWarning):
 
 
 class NoisyResultWarning(UserWarning):
-    """The noise dominates the result. Noisy answers and public scales tell so: the guarantee covers this warning too."""
+    """The noise dominates the result. Noisy answers and public scales tell so: the guarantee covers
+    this warning too.
+    """
 
 
 class ClippedRecordsWarning(UserWarning):
-    """Many records have values outside the bounds. An exact fact about the records, for their owner: not to be published."""
+    """Many records have values outside the bounds. An exact fact about the records, for their
+    owner: not to be published.
+    """
 
 
 class PrivacyLeakWarning(UserWarning):

@@ -1,4 +1,6 @@
-"""NOT PRIVATE. Stand-ins for tests: noise that can be repeated protects nobody. Nothing here may serve real records."""
+"""NOT PRIVATE. Stand-ins for tests: noise that can be repeated protects nobody. Nothing here may
+serve real records.
+"""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -18,10 +20,11 @@ from fastlloyd.errors import LocalProtocolError
 
 @contextmanager
 def repeatable_noise() -> Iterator[None]:
-    """NOT PRIVATE. Inside the `with`, sessions and `central.cluster` take noise that can be repeated; elsewhere they refuse it.
+    """NOT PRIVATE. Inside the `with`, sessions and `central.cluster` take noise that can be
+    repeated; elsewhere they refuse it.
 
-    It holds for the thread or task that enters it and makes the session or calls `cluster`. Sessions that were made in it keep
-    their noise.
+    It holds for the thread or task that enters it and makes the session or calls `cluster`.
+    Sessions that were made in it keep their noise.
     """
     permission = Permission()
     before = ALLOWED.set(permission)
@@ -33,7 +36,8 @@ def repeatable_noise() -> Iterator[None]:
 
 
 class SeededNoise:
-    """NOT PRIVATE. The production samplers, fed from a ChaCha20 key stream that the seed determines.
+    """NOT PRIVATE. The production samplers, fed from a ChaCha20 key stream that the seed
+    determines.
 
     seed : any integer; equal seeds give equal noise for equal calls in equal order.
     """
@@ -68,36 +72,49 @@ class InjectedNoise:
         self._values = [np.array(array, dtype=np.int64) for array in values]
         self._given = 0
 
-    def gaussian(self, scale: Fraction, size: int) -> NDArray[np.int64]:  # noqa: ARG002 - the interface of NoiseSource
+    # the interface of NoiseSource
+    def gaussian(self, scale: Fraction, size: int) -> NDArray[np.int64]:  # noqa: ARG002
         """Return the next array."""
         return self._next(size)
 
-    def two_sided_geometric(self, scale: Fraction, size: int) -> NDArray[np.int64]:  # noqa: ARG002 - the same
+    # the same
+    def two_sided_geometric(self, scale: Fraction, size: int) -> NDArray[np.int64]:  # noqa: ARG002
         """Return the next array."""
         return self._next(size)
 
     def _next(self, size: int) -> NDArray[np.int64]:
         if self._given == len(self._values):
-            raise LocalProtocolError(f"all {self._given} injected noise arrays are used up; inject one per call")
+            raise LocalProtocolError(
+                f"all {self._given} injected noise arrays are used up; inject one per call"
+            )
         array = self._values[self._given]
         if array.shape != (size,):
-            raise LocalProtocolError(f"injected noise array {self._given} has shape {array.shape}, asked for ({size},)")
+            raise LocalProtocolError(
+                f"injected noise array {self._given} has shape {array.shape}, asked for ({size},)"
+            )
         self._given += 1
         return array.copy()
 
 
 UNREPEATABLE_CHECKS = {
-    "check_clustering": "asks 50 records for an adjusted Rand index above 0.4, which noise made to hide one record can prevent",
-    "check_fit_idempotent": "asks two fits with one random_state for equal results; the noise is new in every fit",
+    "check_clustering": (
+        "asks 50 records for an adjusted Rand index above 0.4, which noise made to hide one record"
+        " can prevent"
+    ),
+    "check_fit_idempotent": (
+        "asks two fits with one random_state for equal results; the noise is new in every fit"
+    ),
 }
 
 
 def expected_failed_checks(estimator: Any) -> dict[str, str]:
-    """Names of scikit-learn's checks that noise may fail, with the reason; none for an estimator without noise.
+    """Names of scikit-learn's checks that noise may fail, with the reason; none for an estimator
+    without noise.
 
-    For the argument of that name of `check_estimator`, and as that of `parametrize_with_checks`, both in
-    `sklearn.utils.estimator_checks` (1.6 or later). A check named here may pass by chance, so do not ask it to fail
-    (`xfail_strict`). All others pass with certainty: scikit-learn leaves out those that the tag `non_deterministic` answers,
-    and the rest compares types, shapes and messages, or outputs of one and the same fit.
+    For the argument of that name of `check_estimator`, and as that of `parametrize_with_checks`,
+    both in `sklearn.utils.estimator_checks` (1.6 or later). A check named here may pass by chance,
+    so do not ask it to fail (`xfail_strict`). All others pass with certainty: scikit-learn leaves
+    out those that the tag `non_deterministic` answers, and the rest compares types, shapes and
+    messages, or outputs of one and the same fit.
     """
     return dict(UNREPEATABLE_CHECKS) if estimator.__sklearn_tags__().non_deterministic else {}

@@ -1,7 +1,9 @@
-"""The long campaign behind docs/results/audit.md, part of `make audit`. Plain `pytest` does not collect it.
+"""The long campaign behind docs/results/audit.md, part of `make audit`. Plain `pytest` does not
+collect it.
 
-A sound path fails a cell with a probability of about 1e-3 (a bound below the floor that is demanded), and is called leaky with
-less than 1e-9. What is written was measured by this very run; a failure writes nothing.
+A sound path fails a cell with a probability of about 1e-3 (a bound below the floor that is
+demanded), and is called leaky with less than 1e-9. What is written was measured by this very run; a
+failure writes nothing.
 """
 
 import datetime as dt
@@ -66,10 +68,17 @@ def observe_under(mutation: str | None, setting: Setting, n_per_side: int) -> Ob
         return observe(setting, n_per_side)
 
 
-def observe_in_parallel(say: Say, mutation: str | None, setting: Setting, n_per_side: int) -> Observations:
-    """`observe_under` in N_PROCESSES processes: the noise of the system has no seed that they could share."""
+def observe_in_parallel(
+    say: Say, mutation: str | None, setting: Setting, n_per_side: int
+) -> Observations:
+    """`observe_under` in N_PROCESSES processes: the noise of the system has no seed that they could
+    share.
+    """
     with ProcessPoolExecutor(N_PROCESSES, mp_context=multiprocessing.get_context("spawn")) as pool:
-        batches = [pool.submit(observe_under, mutation, setting, n_per_side // N_BATCHES) for _ in range(N_BATCHES)]
+        batches = [
+            pool.submit(observe_under, mutation, setting, n_per_side // N_BATCHES)
+            for _ in range(N_BATCHES)
+        ]
         for n_done, _ in enumerate(as_completed(batches), 1):
             if n_done % (N_BATCHES // 4) == 0:
                 say(f"{n_done * n_per_side // N_BATCHES} of {n_per_side} trials per side")
@@ -77,9 +86,15 @@ def observe_in_parallel(say: Say, mutation: str | None, setting: Setting, n_per_
 
 
 @pytest.mark.parametrize(
-    "setting", SETTINGS, ids=lambda s: f"{s.trust.value}, epsilon {s.epsilon:g}{', all present' if s.all_present else ''}"
+    "setting",
+    SETTINGS,
+    ids=lambda s: (
+        f"{s.trust.value}, epsilon {s.epsilon:g}{', all present' if s.all_present else ''}"
+    ),
 )
-def test_the_audit_comes_near_the_planned_epsilon_and_nothing_exceeds_it(setting: Setting, report: Report, say: Say) -> None:
+def test_the_audit_comes_near_the_planned_epsilon_and_nothing_exceeds_it(
+    setting: Setting, report: Report, say: Say
+) -> None:
     seen: list[Observations] = []
 
     def observe_and_keep(setting: Setting, n_per_side: int) -> Observations:
@@ -99,13 +114,18 @@ def test_the_audit_comes_near_the_planned_epsilon_and_nothing_exceeds_it(setting
     )
     say(cell.summary)
     assert not refute(audits, setting)
-    assert audits[0].epsilon >= (0.85 if setting.epsilon == 1.0 else typical_epsilon(attained, N, 4))
+    assert audits[0].epsilon >= (
+        0.85 if setting.epsilon == 1.0 else typical_epsilon(attained, N, 4)
+    )
     assert cell.event.epsilon <= setting.epsilon
     report.cells.append(cell)
 
 
-def test_the_event_search_catches_truncated_noise_through_the_whole_path(report: Report, say: Say) -> None:
-    # 80,000 trials per side: one atom of the count in four has twice its probability; missed with a probability below 0.01
+def test_the_event_search_catches_truncated_noise_through_the_whole_path(
+    report: Report, say: Say
+) -> None:
+    # 80,000 trials per side: one atom of the count in four has twice its probability; missed with a
+    # probability below 0.01
     def find(mutation: str | None) -> tuple[Separation, Audit]:
         observations = observe_in_parallel(say, mutation, TRUNCATED, N_TRUNCATED)
         return search(observations), Audit.of(observations)
@@ -114,7 +134,9 @@ def test_the_event_search_catches_truncated_noise_through_the_whole_path(report:
     truncated, audit = find("truncation")
     say(f"genuine {genuine}, truncated {truncated}, its audit {audit.epsilon:.3f}")
     assert genuine.epsilon <= TRUNCATED.epsilon < truncated.epsilon
-    report.truncation = Truncation(n=N_TRUNCATED, epsilon=TRUNCATED.epsilon, genuine=genuine, truncated=truncated, audit=audit)
+    report.truncation = Truncation(
+        n=N_TRUNCATED, epsilon=TRUNCATED.epsilon, genuine=genuine, truncated=truncated, audit=audit
+    )
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
@@ -127,7 +149,9 @@ def test_the_mutant_is_caught(mutant: Mutant, report: Report, say: Say) -> None:
     assert genuine.holds
     assert not mutated.holds
     assert refused == mutant.guarded
-    report.mutants.append(MutantRow(mutant=mutant, genuine=genuine, mutated=mutated, is_refused=refused))
+    report.mutants.append(
+        MutantRow(mutant=mutant, genuine=genuine, mutated=mutated, is_refused=refused)
+    )
 
 
 def test_everything_was_measured_and_is_written_to_the_page(report: Report) -> None:

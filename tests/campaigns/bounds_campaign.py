@@ -1,4 +1,5 @@
-"""Many records and how far they move histograms: `make campaign`, 1,000,000 changes, or as many as RECORDS says.
+"""Many records and how far they move histograms: `make campaign`, 1,000,000 changes, or as many as
+RECORDS says.
 
 Plain `pytest` does not collect it. Each pair of data sets follows from its number.
 """
@@ -38,18 +39,26 @@ def changes(domain: int, numbers: range) -> int:
     return sum(hold(DOMAINS[domain], number) for number in numbers)
 
 
-def test_no_record_moves_a_histogram_by_more_than_stated(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_record_moves_a_histogram_by_more_than_stated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     started, found, first = dt.datetime.now(dt.UTC), [0] * len(DOMAINS), 0
-    with ProcessPoolExecutor(int(os.environ.get("PROCESSES", os.cpu_count() or 1)), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        int(os.environ.get("PROCESSES", os.cpu_count() or 1)), mp_context=get_context("spawn")
+    ) as pool:
         while sum(found) < N_CHANGES:
             parts = [(domain, range(first, first + PART)) for domain in range(len(DOMAINS))]
-            for (domain, _), n in zip(parts, pool.map(changes, *zip(*parts, strict=True)), strict=True):
+            for (domain, _), n in zip(
+                parts, pool.map(changes, *zip(*parts, strict=True)), strict=True
+            ):
                 found[domain] += n
             first += PART
     rows = [(str(domain.n_features), f"{n:,}") for domain, n in zip(DOMAINS, found, strict=True)]
     with capsys.disabled():
         sys.stdout.write(f"\n{campaign_page.aligned([COLUMNS, *rows])}\n")
     text = TEXT.format(
-        measured=campaign_page.measured(started, NumPy=np.__version__), n=sum(found), table=campaign_page.table(COLUMNS, rows)
+        measured=campaign_page.measured(started, NumPy=np.__version__),
+        n=sum(found),
+        table=campaign_page.table(COLUMNS, rows),
     )
     campaign_page.write_section("Bounds", text, is_full_size=N_CHANGES >= FULL_SIZE)

@@ -1,4 +1,5 @@
-"""Compiled clipping beside the definition: `make campaign`, 30,000,000 vectors, or as many as VECTORS says.
+"""Compiled clipping beside the definition: `make campaign`, 30,000,000 vectors, or as many as
+VECTORS says.
 
 Plain `pytest` does not collect it. The vectors of a part follow from its number.
 """
@@ -46,7 +47,9 @@ def any_at_all(units: int, generator: np.random.Generator) -> tuple[IntArray, in
     """Of 1 to 9 features, some longer than the radius and some not."""
     d = int(generator.integers(1, 10))
     scale = 2.0 ** generator.uniform(-26, 0, (PART, 1))
-    Z = np.trunc(generator.uniform(-1, 1, (PART, d)) * scale * LONGEST / np.sqrt(d)).astype(np.int64)
+    Z = np.trunc(generator.uniform(-1, 1, (PART, d)) * scale * LONGEST / np.sqrt(d)).astype(
+        np.int64
+    )
     return Z, int(2 ** generator.uniform(0, 27))
 
 
@@ -56,12 +59,17 @@ KINDS = {"hardest": hard, "any": any_at_all}
 def test_compiled_code_clips_as_the_definition_says(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("numba")
     assert is_compiled(1 << 40)
-    started, found = dt.datetime.now(dt.UTC), dict.fromkeys([(kind, units) for kind in KINDS for units in UNITS], 0)
+    started, found = (
+        dt.datetime.now(dt.UTC),
+        dict.fromkeys([(kind, units) for kind in KINDS for units in UNITS], 0),
+    )
     number = 0
     while sum(found.values()) < N_VECTORS:
         for kind, units in found:
             Z, radius = KINDS[kind](units, np.random.default_rng(number))
-            assert np.array_equal(compiled(Z, radius, units), clip(Z.astype(np.float64), radius, units)), (kind, number)
+            assert np.array_equal(
+                compiled(Z, radius, units), clip(Z.astype(np.float64), radius, units)
+            ), (kind, number)
             found[kind, units] += len(Z)
             number += 1
     rows = [(kind, str(units), f"{n:,}") for (kind, units), n in found.items()]

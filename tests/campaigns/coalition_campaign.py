@@ -1,8 +1,9 @@
-"""The long campaign behind docs/results/audit-coalitions.md: part of `make audit`. Plain `pytest` does not collect it.
+"""The long campaign behind docs/results/audit-coalitions.md: part of `make audit`. Plain `pytest`
+does not collect it.
 
-A sound path fails a cell of pairwise masks with a probability of about 1e-4, and is called leaky with less than 1e-9; group
-masks are told from it with a power of more than 99.9 %. What is written was measured by this very run; a failure writes
-nothing.
+A sound path fails a cell of pairwise masks with a probability of about 1e-4, and is called leaky
+with less than 1e-9; group masks are told from it with a power of more than 99.9 %. What is written
+was measured by this very run; a failure writes nothing.
 """
 
 import datetime as dt
@@ -73,13 +74,19 @@ STARTED = dt.datetime.now(dt.UTC)
 
 
 def observe_in_parallel(coalition: Coalition, n_per_side: int) -> Observations:
-    """`observe` in N_PROCESSES processes: the noise of the system has no seed that they could share."""
+    """`observe` in N_PROCESSES processes: the noise of the system has no seed that they could
+    share.
+    """
     with ProcessPoolExecutor(N_PROCESSES, mp_context=multiprocessing.get_context("spawn")) as pool:
-        batches = [pool.submit(observe, coalition, n_per_side // N_BATCHES) for _ in range(N_BATCHES)]
+        batches = [
+            pool.submit(observe, coalition, n_per_side // N_BATCHES) for _ in range(N_BATCHES)
+        ]
         return Observations.join([batch.result() for batch in batches])
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.masks.value}, {cell.n_clients}, {cell.max_colluding}")
+@pytest.mark.parametrize(
+    "cell", CELLS, ids=lambda cell: f"{cell.masks.value}, {cell.n_clients}, {cell.max_colluding}"
+)
 def test_pairwise_masks_hold_against_the_coalition_and_group_masks_do_not(cell: Coalition) -> None:
     n, seen = N[cell.n_clients], len(Attack.of(cell).seen)
     shares = 1 if cell.masks is Masks.GROUP else cell.n_clients - cell.max_colluding

@@ -1,4 +1,5 @@
-"""Damaged stores of processes that were killed: `make campaign`, 4,000 of them, or as many as DAMAGES says.
+"""Damaged stores of processes that were killed: `make campaign`, 4,000 of them, or as many as
+DAMAGES says.
 
 Plain `pytest` does not collect it. What is damaged where follows from a damage's number.
 """
@@ -27,7 +28,14 @@ FULL_SIZE = 4_000
 N_DAMAGES = int(os.environ.get("DAMAGES", str(FULL_SIZE)))
 LAST = "the log's last bytes are gone"
 ROLES = {Role.CLIENT: "a", Role.SERVER: SERVER}
-COLUMNS = ("damage", *(f"{role.value}: {what}" for role in Role for what in ("damaged", "refused", "whole", "older")))
+COLUMNS = (
+    "damage",
+    *(
+        f"{role.value}: {what}"
+        for role in Role
+        for what in ("damaged", "refused", "whole", "older")
+    ),
+)
 TEXT = """\
 {measured}
 The server and the dealer of a run of three clients are processes that are killed (SIGKILL) in the middle of the run. One thing
@@ -50,7 +58,9 @@ def header_of_log(path: Path, rng: np.random.Generator) -> Damage:
     """A bit of a number in SQLite's headers."""
     log = layout.files(path)[1]
     content = log.read_bytes()
-    return Damage(log.name, flipped(content, int(rng.choice(places(len(content), 0))), int(rng.integers(8))))
+    return Damage(
+        log.name, flipped(content, int(rng.choice(places(len(content), 0))), int(rng.integers(8)))
+    )
 
 
 def bit_of(number: int) -> Callable[[Path, np.random.Generator], Damage]:
@@ -59,7 +69,9 @@ def bit_of(number: int) -> Callable[[Path, np.random.Generator], Damage]:
     def damage(path: Path, rng: np.random.Generator) -> Damage:
         file = layout.files(path)[number]
         content = file.read_bytes()
-        return Damage(file.name, flipped(content, int(rng.integers(len(content))), int(rng.integers(8))))
+        return Damage(
+            file.name, flipped(content, int(rng.integers(len(content))), int(rng.integers(8)))
+        )
 
     return damage
 
@@ -93,10 +105,15 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[Role, Path]:
         assert dealer.wait(HANG) == -signal.SIGKILL
         server.kill()
         server.wait()
-        return {role: copy_store(site.folder / f"{name}.store", folder / "killed" / role.value) for role, name in ROLES.items()}
+        return {
+            role: copy_store(site.folder / f"{name}.store", folder / "killed" / role.value)
+            for role, name in ROLES.items()
+        }
 
 
-def test_no_damage_makes_a_store_older(killed: dict[Role, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_damage_makes_a_store_older(
+    killed: dict[Role, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     started, counts, broken = dt.datetime.now(dt.UTC), Counter[tuple[str, str]](), []
     whole: dict[Role, LogPosition] = {role: read(path)[0].position for role, path in killed.items()}
     for number in range(N_DAMAGES):
@@ -113,6 +130,7 @@ def test_no_damage_makes_a_store_older(killed: dict[Role, Path], tmp_path: Path,
         sys.stdout.write(f"\n{campaign_page.aligned([COLUMNS, *rows])}\n")
     assert broken == []
     text = TEXT.format(
-        measured=campaign_page.measured(started, SQLite=sqlite3.sqlite_version), table=campaign_page.table(COLUMNS, rows)
+        measured=campaign_page.measured(started, SQLite=sqlite3.sqlite_version),
+        table=campaign_page.table(COLUMNS, rows),
     )
     campaign_page.write_section("Damaged stores", text, is_full_size=N_DAMAGES >= FULL_SIZE)

@@ -1,4 +1,5 @@
-"""Disks that fail under real processes of both algorithms, a process that is stopped, and a long run: `make campaign`.
+"""Disks that fail under real processes of both algorithms, a process that is stopped, and a long
+run: `make campaign`.
 
 Plain `pytest` does not collect it.
 """
@@ -41,7 +42,9 @@ def masks(request: pytest.FixtureRequest) -> Masks:
 
 
 @pytest.fixture(params=[FASTLLOYD, MOMENTLLOYD], ids=["fastlloyd", "momentlloyd"])
-def site(made: Path, tmp_path: Path, masks: Masks, request: pytest.FixtureRequest) -> Iterator[Site]:
+def site(
+    made: Path, tmp_path: Path, masks: Masks, request: pytest.FixtureRequest
+) -> Iterator[Site]:
     with cleared(Site.make(made, tmp_path / "site", algorithm=request.param, masks=masks)) as site:
         yield site
 
@@ -53,13 +56,15 @@ def small_disk(folder: Path, *options: str) -> Iterator[None]:
     mount = shutil.which("mount")
     if mount is None or not sys.platform.startswith("linux") or os.geteuid() != 0:
         pytest.skip("nobody may mount a disk here")
-    made = subprocess.run([mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=False)  # noqa: S603 - our own words
+    # our own words
+    made = subprocess.run([mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=False)
     if made.returncode:
         pytest.skip("this machine mounts nothing")
     try:
         yield
     finally:
-        subprocess.run(["umount", "-l", folder], check=True)  # noqa: S603, S607 - what was mounted above
+        # what was mounted above
+        subprocess.run(["umount", "-l", folder], check=True)  # noqa: S607
 
 
 def fill(folder: Path) -> Path:
@@ -73,7 +78,9 @@ def fill(folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", N_COMMITS)
 def test_a_party_finds_its_disk_full_at_every_commit(name: str, site: Site) -> None:
-    """The system refuses every write to a file during the commit; each commit fails once, and so does a client's result."""
+    """The system refuses every write to a file during the commit; each commit fails once, and so
+    does a client's result.
+    """
     n_commits = site.n_commits[name]
     faults: list[Death] = [(n, "full") for n in range(n_commits)]
     if name != SERVER:
@@ -85,26 +92,39 @@ def test_a_party_finds_its_disk_full_at_every_commit(name: str, site: Site) -> N
 def test_a_process_that_is_stopped_for_longer_than_its_step_goes_on_when_it_wakes(
     stopped: str, made: Path, tmp_path: Path, masks: Masks
 ) -> None:
-    """By SIGSTOP, as a machine that sleeps, while everyone waits for `c`. The one that is stopped would wait for 8 seconds."""
-    times = Timeouts(joining=8 if stopped == SERVER else 3600, dealing=1, round=3600, confirming=3600)
+    """By SIGSTOP, as a machine that sleeps, while everyone waits for `c`. The one that is stopped
+    would wait for 8 seconds.
+    """
+    times = Timeouts(
+        joining=8 if stopped == SERVER else 3600, dealing=1, round=3600, confirming=3600
+    )
     with cleared(Site.make(made, tmp_path / "site", timeouts=times, masks=masks)) as site:
-        marks: dict[str, dict[str, Any]] = {"a": FAST | ({} if stopped == SERVER else {"joining": 8}), "b": FAST}
+        marks: dict[str, dict[str, Any]] = {
+            "a": FAST | ({} if stopped == SERVER else {"joining": 8}),
+            "b": FAST,
+        }
         server = site.start(SERVER, site.serve())
         site.wait_for(lambda: "listening" in site.said(SERVER))
         clients = {name: site.start(name, site.join(name), marks[name]) for name in "ab"}
-        site.wait_for(lambda: all(f"client {name} is connected" in site.said(SERVER) for name in "ab"))
+        site.wait_for(
+            lambda: all(f"client {name} is connected" in site.said(SERVER) for name in "ab")
+        )
         process = server if stopped == SERVER else clients[stopped]
         process.send_signal(signal.SIGSTOP)
         time.sleep(8 + 3)
         clients["c"] = site.start("c", site.join("c"), FAST)
         process.send_signal(signal.SIGCONT)
         ends = {name: client.wait(HANG) for name, client in clients.items()}
-        assert set(ends.values()) == {0}, {name: site.said(name)[-400:] for name in (*NAMES, SERVER)}
+        assert set(ends.values()) == {0}, {
+            name: site.said(name)[-400:] for name in (*NAMES, SERVER)
+        }
         assert server.wait(HANG) == 0
 
 
 @pytest.mark.parametrize("name", ["b", SERVER])
-def test_a_genuine_disk_is_full_when_a_process_starts_and_in_the_midst_of_its_run(name: str, site: Site) -> None:
+def test_a_genuine_disk_is_full_when_a_process_starts_and_in_the_midst_of_its_run(
+    name: str, site: Site
+) -> None:
     disk = site.folder / "disk"
     store = ["--store", f"disk/{name}.store"]
     command = site.serve(*store) if name == SERVER else site.join(name, *store)
@@ -146,14 +166,16 @@ def test_a_genuine_disk_is_read_only_when_a_process_starts(site: Site) -> None:
         site.wait_for(lambda: "nobody listens" in site.said("b"))
         assert site.end(process) == 4
         before = (disk / "b.store").read_bytes()
-        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)  # noqa: S603, S607 - our own disk
+        # our own disk
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)  # noqa: S607
         for line in (command, site.join("b", "--store", "disk/new.store")):
             code, out, err = site.run(line, FAST)
             assert (code, out) == (2, "")
             assert "Read-only file system" in err or "read-only" in err
             assert len(err.splitlines()) == 1
         assert (disk / "b.store").read_bytes() == before
-        subprocess.run(["mount", "-o", "remount,rw", disk], check=True)  # noqa: S603, S607 - our own disk
+        # our own disk
+        subprocess.run(["mount", "-o", "remount,rw", disk], check=True)  # noqa: S607
         running = [site.start(name, site.command(name), FAST) for name in ("a", "c", SERVER)]
         assert site.run(command, FAST)[0] == 0
         assert [process.wait(HANG) for process in running] == [0] * 3
@@ -166,10 +188,15 @@ def test_a_genuine_disk_is_full_when_the_result_is_written(site: Site) -> None:
         command = site.join("b", "--out", "disk/result-b")
         running = [site.start(name, site.command(name), FAST) for name in ("a", "c", SERVER)]
         process = site.start("b", command, FAST)
-        site.wait_for(lambda: "client b is connected" in site.said(SERVER) or process.poll() is not None)
+        site.wait_for(
+            lambda: "client b is connected" in site.said(SERVER) or process.poll() is not None
+        )
         filler = fill(disk)
         assert process.wait(HANG) == 2
-        assert "No space left on device); nothing was left there; the result is kept in" in site.said("b").splitlines()[-1]
+        assert (
+            "No space left on device); nothing was left there; the result is kept in"
+            in site.said("b").splitlines()[-1]
+        )
         assert sorted(path.name for path in disk.iterdir()) == ["filler"]
         filler.unlink()
         assert site.run(command, FAST)[0] == 0
@@ -177,7 +204,9 @@ def test_a_genuine_disk_is_full_when_the_result_is_written(site: Site) -> None:
         assert (disk / "result-b" / "centroids.json").read_bytes() == site.centroids()["a"]
 
 
-def test_a_run_of_a_thousand_rounds_holds_no_more_at_its_end_than_its_rounds_must_cost(tmp_path: Path) -> None:
+def test_a_run_of_a_thousand_rounds_holds_no_more_at_its_end_than_its_rounds_must_cost(
+    tmp_path: Path,
+) -> None:
     seen, site, outcomes = soak(tmp_path, 1000, {100, 999})
     check_growth(seen[100], seen[999], n_rounds=899)
     site.check(outcomes)

@@ -1,8 +1,10 @@
-"""A coverage-guided fuzzer on every parser that a stranger's bytes reach: `make campaign`, a million executions per message.
+"""A coverage-guided fuzzer on every parser that a stranger's bytes reach: `make campaign`, a
+million executions per message.
 
-EXECUTIONS says how many. Plain `pytest` does not collect it. The fuzzer's seed is fixed, so a campaign of n executions begins
-every larger one, as far as keys that are drawn anew (of certificates) do not matter. An input that shows a fault is told in
-hexadecimal, to be pinned as a test. First the same fuzzer must find mistakes that are planted.
+EXECUTIONS says how many. Plain `pytest` does not collect it. The fuzzer's seed is fixed, so a
+campaign of n executions begins every larger one, as far as keys that are drawn anew (of
+certificates) do not matter. An input that shows a fault is told in hexadecimal, to be pinned as a
+test. First the same fuzzer must find mistakes that are planted.
 """
 
 import datetime as dt
@@ -30,7 +32,16 @@ FULL_SIZE = 1_000_000
 N_EXECUTIONS = int(os.environ.get("EXECUTIONS", str(FULL_SIZE)))
 DRIVER = Path(__file__).parents[1] / "support" / "fuzz_process.py"
 HANG = 4 * 3600  # seconds for a process, whose single inputs have a limit of their own
-COLUMNS = ("target", "executions", "accepted", "refused", "reasons", "branches", "corpus", "peak, KiB")
+COLUMNS = (
+    "target",
+    "executions",
+    "accepted",
+    "refused",
+    "reasons",
+    "branches",
+    "corpus",
+    "peak, KiB",
+)
 TEXT = """\
 {measured}
 Atheris, which is libFuzzer for Python, on every parser that a stranger's bytes reach: {n_found} faults.
@@ -65,7 +76,9 @@ TAKEN_UP = "{n} of the targets were fuzzed in an earlier run, by an earlier comm
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a process ended. fault : what it found, and the input in hexadecimal; empty if nothing."""
+    """How a process ended. fault : what it found, and the input in hexadecimal; empty if
+    nothing.
+    """
 
     counts: dict[str, int]
     branches: str
@@ -85,14 +98,26 @@ def fuzz(target: str, mutant: str, executions: int, folder: Path) -> Outcome:
     folder.mkdir()
     command = [sys.executable, str(DRIVER), target, mutant, str(executions), str(folder)]
     with (folder / "log").open("wb") as log:
-        process = subprocess.run(  # noqa: S603 - this interpreter, with arguments of ours
-            command, cwd=folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL, timeout=HANG, check=False
+        process = subprocess.run(
+            command,
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            timeout=HANG,
+            check=False,
         )
     said = (folder / "log").read_text(errors="replace")
-    words = (folder / COUNTS).read_bytes() if (folder / COUNTS).exists() else bytes(WORD * len(FIELDS))
+    words = (
+        (folder / COUNTS).read_bytes() if (folder / COUNTS).exists() else bytes(WORD * len(FIELDS))
+    )
     counts = dict(zip(FIELDS, memoryview(words).cast("Q").tolist(), strict=True))
     branches, corpus = (re.findall(r"cov: (\d+) ft: \d+ corp: (\d+)", said) or [("0", "0")])[-1]
-    fault = "" if process.returncode == 0 else _fault(process.returncode, said, counts["length"], folder)
+    fault = (
+        ""
+        if process.returncode == 0
+        else _fault(process.returncode, said, counts["length"], folder)
+    )
     return Outcome(counts, branches, corpus, fault)
 
 
@@ -100,17 +125,26 @@ def _fault(code: int, said: str, length: int, folder: Path) -> str:
     written, last = folder / FAULT, folder / LAST
     ended = signal.Signals(-code).name if code < 0 else f"exit {code}"
     found = (
-        written.read_text() if written.exists() else "\n".join(re.findall(r"^SUMMARY.*", said, re.MULTILINE)) or said[-2000:]
+        written.read_text()
+        if written.exists()
+        else "\n".join(re.findall(r"^SUMMARY.*", said, re.MULTILINE)) or said[-2000:]
     )
-    return f"{ended}: {found}; input {last.read_bytes()[:length].hex() if last.exists() else 'none'}"
+    return (
+        f"{ended}: {found}; input {last.read_bytes()[:length].hex() if last.exists() else 'none'}"
+    )
 
 
 def executions(target: str) -> int:
     return max(1000, EXECUTIONS[target] * N_EXECUTIONS // FULL_SIZE)
 
 
-@pytest.mark.skipif(find_spec("atheris") is None, reason="Atheris is not installed: `make campaign` does where it has a wheel")
-def test_no_parser_is_broken_by_any_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.skipif(
+    find_spec("atheris") is None,
+    reason="Atheris is not installed: `make campaign` does where it has a wheel",
+)
+def test_no_parser_is_broken_by_any_bytes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     started = dt.datetime.now(dt.UTC)
     jobs = [
         *((mutant.target, name, mutant.executions) for name, mutant in MUTANTS.items()),
@@ -119,7 +153,11 @@ def test_no_parser_is_broken_by_any_bytes(tmp_path: Path, capsys: pytest.Capture
     earlier = {job: Outcome(**found) for job, found in kept().items()}
     n_earlier = len(earlier)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        running = {job: pool.submit(fuzz, *job, tmp_path / str(i)) for i, job in enumerate(jobs) if job not in earlier}
+        running = {
+            job: pool.submit(fuzz, *job, tmp_path / str(i))
+            for i, job in enumerate(jobs)
+            if job not in earlier
+        }
         for job, future in running.items():
             earlier[job] = future.result()
             if bool(job[1]) == bool(earlier[job].fault):
@@ -129,14 +167,27 @@ def test_no_parser_is_broken_by_any_bytes(tmp_path: Path, capsys: pytest.Capture
     targets = dict(zip(TARGETS, outcomes[len(MUTANTS) :], strict=True))
     rows = [[target, *outcome.row] for target, outcome in targets.items()]
     with capsys.disabled():
-        planted = [[name, f"found after {outcome.counts['executions']:,}"] for name, outcome in found.items() if outcome.fault]
+        planted = [
+            [name, f"found after {outcome.counts['executions']:,}"]
+            for name, outcome in found.items()
+            if outcome.fault
+        ]
         sys.stdout.write(f"\n{aligned([COLUMNS, *rows])}\n\n{aligned(planted)}\n")
-        sys.stdout.writelines(f"{target}: {outcome.fault}\n" for target, outcome in targets.items() if outcome.fault)
+        sys.stdout.writelines(
+            f"{target}: {outcome.fault}\n" for target, outcome in targets.items() if outcome.fault
+        )
     assert {name: outcome.fault for name, outcome in targets.items() if outcome.fault} == {}
-    assert {name: found[name].fault for name, mutant in MUTANTS.items() if mutant.shown not in found[name].fault} == {}
+    assert {
+        name: found[name].fault
+        for name, mutant in MUTANTS.items()
+        if mutant.shown not in found[name].fault
+    } == {}
     text = TEXT.format(
         measured=measured(
-            started, Atheris=version("atheris"), msgspec=version("msgspec"), cryptography=version("cryptography")
+            started,
+            Atheris=version("atheris"),
+            msgspec=version("msgspec"),
+            cryptography=version("cryptography"),
         ),
         n_found="no",
         taken_up=TAKEN_UP.format(n=n_earlier) if n_earlier else "",
@@ -147,7 +198,10 @@ def test_no_parser_is_broken_by_any_bytes(tmp_path: Path, capsys: pytest.Capture
         n_mutants=len(MUTANTS),
         mutants=table(
             ("mistake", "target", "found after", "of at most"),
-            ([name, m.target, f"{found[name].counts['executions']:,}", f"{m.executions:,}"] for name, m in MUTANTS.items()),
+            (
+                [name, m.target, f"{found[name].counts['executions']:,}", f"{m.executions:,}"]
+                for name, m in MUTANTS.items()
+            ),
         ),
     )
     write_section("Fuzzed parsers", text, is_full_size=N_EXECUTIONS >= FULL_SIZE)

@@ -1,4 +1,5 @@
-"""Many kills of real processes: `make campaign`, 500 of them, or as many as KILLS says. Plain `pytest` does not collect it.
+"""Many kills of real processes: `make campaign`, 500 of them, or as many as KILLS says. Plain
+`pytest` does not collect it.
 
 What is killed where follows from a run's number. It is told in the end, and which rule a run broke.
 """
@@ -26,7 +27,11 @@ pytestmark = pytest.mark.campaign
 FULL_SIZE = 500
 N_KILLS = int(os.environ.get("KILLS", str(FULL_SIZE)))
 ALGORITHMS: tuple[AnyAlgorithm, ...] = (FASTLLOYD, MOMENTLLOYD)
-RUNS = {f"{algorithm.name}, {masks.value} masks": (algorithm, masks) for algorithm in ALGORITHMS for masks in Masks}
+RUNS = {
+    f"{algorithm.name}, {masks.value} masks": (algorithm, masks)
+    for algorithm in ALGORITHMS
+    for masks in Masks
+}
 COLUMNS = ("run", "kills", "runs", "commits of a run without kills", "runs that broke a rule")
 TEXT = """\
 {measured}
@@ -47,7 +52,9 @@ def deaths(number: int, n_commits: Mapping[str, int]) -> dict[str, list[Death]]:
     """About two of three commits of every party, before or after."""
     rng = np.random.default_rng(number)
     return {
-        name: [(at, ("before", "after")[rng.integers(2)]) for at in range(n) if rng.random() < 2 / 3]
+        name: [
+            (at, ("before", "after")[rng.integers(2)]) for at in range(n) if rng.random() < 2 / 3
+        ]
         for name, n in n_commits.items()
     }
 
@@ -65,19 +72,25 @@ def test_no_kill_loses_or_changes_anything(
         name = min(RUNS, key=kills.__getitem__)
         runs[name] += 1
         algorithm, masks = RUNS[name]
-        # the identities are those of the run before and their stores are new, which one ledger would refuse
+        # the identities are those of the run before and their stores are new, which one ledger
+        # would refuse
         monkeypatch.setenv("FASTLLOYD_LEDGER", str(tmp_path / f"{number}.ledger.store"))
-        with cleared(Site.make(tmp_path / "made", tmp_path / str(number), algorithm=algorithm, masks=masks)) as site:
+        with cleared(
+            Site.make(tmp_path / "made", tmp_path / str(number), algorithm=algorithm, masks=masks)
+        ) as site:
             commits[name] = sum(site.n_commits.values())
             try:
                 kills[name] += site.run_to_the_end(deaths(number, site.n_commits))
             except AssertionError as error:
                 failures.append(f"run {number}, {name}: {str(error)[:2000]}")
     with capsys.disabled():
-        sys.stdout.write(f"\n{dict(kills)} kills in {dict(runs)} runs, {len(failures)} of which broke a rule\n")
+        sys.stdout.write(
+            f"\n{dict(kills)} kills in {dict(runs)} runs, {len(failures)} of which broke a rule\n"
+        )
     assert failures == []
     rows = [(name, str(kills[name]), str(runs[name]), str(commits[name]), "0") for name in runs]
     text = TEXT.format(
-        measured=campaign_page.measured(started, grpcio=version("grpcio")), table=campaign_page.table(COLUMNS, rows)
+        measured=campaign_page.measured(started, grpcio=version("grpcio")),
+        table=campaign_page.table(COLUMNS, rows),
     )
     campaign_page.write_section("Kills", text, is_full_size=N_KILLS >= FULL_SIZE)

@@ -1,7 +1,9 @@
-"""The long campaign behind docs/results/audit-momentlloyd.md: part of `make audit`. Plain `pytest` does not collect it.
+"""The long campaign behind docs/results/audit-momentlloyd.md: part of `make audit`. Plain `pytest`
+does not collect it.
 
-A sound path fails a cell with a probability of about 1e-4 (a bound four deviations below the typical one), and is called leaky
-with less than 1e-9. What is written was measured by this very run; a failure writes nothing.
+A sound path fails a cell with a probability of about 1e-4 (a bound four deviations below the
+typical one), and is called leaky with less than 1e-9. What is written was measured by this very
+run; a failure writes nothing.
 """
 
 import datetime as dt
@@ -94,7 +96,9 @@ class Cell:
     def row(self) -> list[str]:
         """Its row of the table."""
         s, first = self.setting, self.audits[0]
-        spread = (typical_epsilon(self.attained_mu, N, -1) - typical_epsilon(self.attained_mu, N, 1)) / 2
+        spread = (
+            typical_epsilon(self.attained_mu, N, -1) - typical_epsilon(self.attained_mu, N, 1)
+        ) / 2
         return [
             s.trust.value,
             f"{s.n_features}",
@@ -111,9 +115,15 @@ class Cell:
 
 
 def observed(setting: MomentSetting) -> MomentTrials:
-    """N trials per side, in N_PROCESSES processes: the noise of the system has no seed that they could share."""
+    """N trials per side, in N_PROCESSES processes: the noise of the system has no seed that they
+    could share.
+    """
     with ProcessPoolExecutor(N_PROCESSES, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return MomentTrials.join(list(pool.map(MomentTrials.observe, [setting] * N_BATCHES, [N // N_BATCHES] * N_BATCHES)))
+        return MomentTrials.join(
+            list(
+                pool.map(MomentTrials.observe, [setting] * N_BATCHES, [N // N_BATCHES] * N_BATCHES)
+            )
+        )
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +138,14 @@ def cells(started: dt.datetime) -> list[Cell]:
     return []
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: f"{s.trust.value}, {s.n_features} features, epsilon {s.epsilon:g}")
-def test_the_audit_comes_near_the_planned_epsilon_and_nothing_exceeds_it(setting: MomentSetting, cells: list[Cell]) -> None:
+@pytest.mark.parametrize(
+    "setting",
+    SETTINGS,
+    ids=lambda s: f"{s.trust.value}, {s.n_features} features, epsilon {s.epsilon:g}",
+)
+def test_the_audit_comes_near_the_planned_epsilon_and_nothing_exceeds_it(
+    setting: MomentSetting, cells: list[Cell]
+) -> None:
     audits: list[Audit] = []
     trials = observed(setting)
     attained = trials.attained_mu
@@ -139,10 +155,14 @@ def test_the_audit_comes_near_the_planned_epsilon_and_nothing_exceeds_it(setting
     assert 0.9 * setting.mu < attained <= setting.mu * (1 + 1e-9)
     assert audits[-1].epsilon <= setting.epsilon
     assert audits[0].epsilon >= typical_epsilon(attained, N, 4)
-    cells.append(Cell(setting=setting, audits=audits, attained_mu=attained, n_rounds=setting.n_rounds))
+    cells.append(
+        Cell(setting=setting, audits=audits, attained_mu=attained, n_rounds=setting.n_rounds)
+    )
 
 
-def test_everything_was_measured_and_is_written_to_the_page(cells: list[Cell], started: dt.datetime) -> None:
+def test_everything_was_measured_and_is_written_to_the_page(
+    cells: list[Cell], started: dt.datetime
+) -> None:
     assert len(cells) == len(SETTINGS)
     first = SETTINGS[0]
     page = TEXT.format(

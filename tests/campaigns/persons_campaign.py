@@ -1,4 +1,5 @@
-"""Many persons and how far they move answers: `make campaign`, 1,000,000 changes, or as many as PERSONS says.
+"""Many persons and how far they move answers: `make campaign`, 1,000,000 changes, or as many as
+PERSONS says.
 
 Plain `pytest` does not collect it. Each situation follows from its number.
 """
@@ -54,17 +55,31 @@ def test_no_person_moves_an_answer_by_more_than_stated(capsys: pytest.CaptureFix
         first = 0
         while n < N_CHANGES:
             parts = [(domain, range(first, first + PART)) for domain in range(len(found))]
-            for (domain, _), counts in zip(parts, pool.map(changes, *zip(*parts, strict=True)), strict=True):
+            for (domain, _), counts in zip(
+                parts, pool.map(changes, *zip(*parts, strict=True)), strict=True
+            ):
                 found[domain] += counts
-            first, n = first + PART, sum(sum(k for (_, what), k in counts.items() if what == "changes") for counts in found)
+            first, n = (
+                first + PART,
+                sum(
+                    sum(k for (_, what), k in counts.items() if what == "changes")
+                    for counts in found
+                ),
+            )
     rows = [
-        (f"{domain.n_features}, {domain.fraction_bits} bits", f"at most {c}", *(f"{counts[c, what]:,}" for what in COLUMNS[2:]))
+        (
+            f"{domain.n_features}, {domain.fraction_bits} bits",
+            f"at most {c}",
+            *(f"{counts[c, what]:,}" for what in COLUMNS[2:]),
+        )
         for domain, counts in zip(situations.DOMAINS, found, strict=True)
         for c in (1, 2, 3)
     ]
     with capsys.disabled():
         sys.stdout.write(f"\n{campaign_page.aligned([COLUMNS, *rows])}\n")
     text = TEXT.format(
-        measured=campaign_page.measured(started, NumPy=np.__version__), n=n, table=campaign_page.table(COLUMNS, rows)
+        measured=campaign_page.measured(started, NumPy=np.__version__),
+        n=n,
+        table=campaign_page.table(COLUMNS, rows),
     )
     campaign_page.write_section("Persons", text, is_full_size=N_CHANGES >= FULL_SIZE)

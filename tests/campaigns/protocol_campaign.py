@@ -1,7 +1,9 @@
-"""Many schedules on the virtual network: `make campaign`, 100,000 of them, or as many as SCHEDULES says.
+"""Many schedules on the virtual network: `make campaign`, 100,000 of them, or as many as SCHEDULES
+says.
 
-Plain `pytest` does not collect it. Each schedule follows from its number, so a campaign of n plays the first n of every larger
-one. One that breaks a rule is shown as short as it could be made, to be pinned as a test. With TAKE_UP it may be stopped.
+Plain `pytest` does not collect it. Each schedule follows from its number, so a campaign of n plays
+the first n of every larger one. One that breaks a rule is shown as short as it could be made, to be
+pinned as a test. With TAKE_UP it may be stopped.
 """
 
 import datetime as dt
@@ -35,8 +37,19 @@ pytestmark = pytest.mark.campaign
 FULL_SIZE = 100_000
 N_SCHEDULES = int(os.environ.get("SCHEDULES", str(FULL_SIZE)))
 PART = 2500  # schedules of one kind in one federation
-KINDS = {"bad luck": (BAD_LUCK, check_after_bad_luck), "attacks": (BAD_LUCK + ATTACKS, check_after_attacks)}
-OUTCOMES = ("schedules", "finished", "some finished", "none finished", "fewer share keys", "left out", "accused")
+KINDS = {
+    "bad luck": (BAD_LUCK, check_after_bad_luck),
+    "attacks": (BAD_LUCK + ATTACKS, check_after_attacks),
+}
+OUTCOMES = (
+    "schedules",
+    "finished",
+    "some finished",
+    "none finished",
+    "fewer share keys",
+    "left out",
+    "accused",
+)
 MOMENTS = ("before commit", "after commit", "after sending some", "between steps")
 
 TEXT = """\
@@ -64,7 +77,9 @@ TAKEN_UP = " {n:,} were played before, by earlier commits."
 
 @dataclass
 class Cell:
-    """What happened in the schedules of one kind in one federation; failures : short schedules, and what they broke."""
+    """What happened in the schedules of one kind in one federation; failures : short schedules, and
+    what they broke.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
@@ -78,8 +93,13 @@ class Cell:
 def schedule(kind: str, subject: str, number: int) -> Schedule:
     rng = np.random.default_rng([number, list(FEDERATIONS).index(subject), list(KINDS).index(kind)])
     operations = often_in_order(KINDS[kind][0])
-    chosen = rng.integers(0, [len(operations), 256, 256], (rng.integers(0, MAX_OPERATIONS, endpoint=True), 3))
-    return [*BEGINNINGS[number % len(BEGINNINGS)], *((operations[i], a, b) for i, a, b in chosen.tolist())]
+    chosen = rng.integers(
+        0, [len(operations), 256, 256], (rng.integers(0, MAX_OPERATIONS, endpoint=True), 3)
+    )
+    return [
+        *BEGINNINGS[number % len(BEGINNINGS)],
+        *((operations[i], a, b) for i, a, b in chosen.tolist()),
+    ]
 
 
 def run(kind: str, subject: str, watch: Watch, operations: Schedule) -> Network:
@@ -96,7 +116,10 @@ def shortest(kind: str, subject: str, watch: Watch, operations: Schedule) -> str
         try:
             run(kind, subject, watch, shorter)
         except Exception as error:  # noqa: BLE001 - whatever a broken rule raises
-            operations, what = shorter, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            operations, what = (
+                shorter,
+                f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
+            )
     return f"{kind}, {subject}: {operations!r} -> {what}"
 
 
@@ -111,7 +134,9 @@ def batch(kind: str, subject: str, numbers: range) -> Cell:
             try:
                 run(kind, subject, watch, operations).count(cell.counts)
             except Exception:  # noqa: BLE001 - whatever a broken rule raises
-                cell.failures.append(f"number {number}, " + shortest(kind, subject, watch, operations))
+                cell.failures.append(
+                    f"number {number}, " + shortest(kind, subject, watch, operations)
+                )
     return cell
 
 
@@ -148,12 +173,18 @@ def test_no_schedule_breaks_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
     cells = {(kind, subject): Cell() for kind in KINDS for subject in FEDERATIONS}
     each = -(-N_SCHEDULES // len(cells))
     parts = [(*cell, n, min(n + PART, each)) for n in range(0, each, PART) for cell in cells]
-    earlier = {part: Counter(counts) for part, counts in campaign_page.kept().items() if part in parts}
+    earlier = {
+        part: Counter(counts) for part, counts in campaign_page.kept().items() if part in parts
+    }
     for (kind, subject, *_), counts in earlier.items():
         cells[kind, subject] += Cell(counts)
     n_earlier = sum(counts["schedules"] for counts in earlier.values())
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        running = {pool.submit(batch, *part[:2], range(*part[2:])): part for part in parts if part not in earlier}
+        running = {
+            pool.submit(batch, *part[:2], range(*part[2:])): part
+            for part in parts
+            if part not in earlier
+        }
         for done in as_completed(running):
             part = running[done]
             cells[part[:2]] += done.result()

@@ -34,16 +34,34 @@ def test_advise_says_what_to_expect_and_keeps_it(fastlloyd: Command, here: Path)
 def test_advise_without_an_algorithm_is_about_momentlloyd(fastlloyd: Command) -> None:
     code, out, err = fastlloyd(*ADVISE)
     assert (code, err) == (0, "")
-    for said in ("momentlloyd: 2,000 records", "4 of 5 runs", "simulations of many kinds of records", "noise of a count"):
+    for said in (
+        "momentlloyd: 2,000 records",
+        "4 of 5 runs",
+        "simulations of many kinds of records",
+        "noise of a count",
+    ):
         assert said in " ".join(out.split())
     federated = fastlloyd(*ADVISE, "--clients", "5", "--epsilons", "1")
     assert "5 clients, client-noise: bytes of a client" in " ".join(federated.out.split())
-    few = fastlloyd("advise", "--records", "40", "--features", "20", "--clusters", "10", "--epsilons", "0.1").out
+    few = fastlloyd(
+        "advise", "--records", "40", "--features", "20", "--clusters", "10", "--epsilons", "0.1"
+    ).out
     assert "useless" in few
 
 
 def test_advise_on_a_federated_run_says_the_bytes_and_the_ring(fastlloyd: Command) -> None:
-    options = ("--clients", "5", "--max-dropouts", "1", "--masks", "group", "--epsilons", "2,0.5", "--algorithm", "fastlloyd")
+    options = (
+        "--clients",
+        "5",
+        "--max-dropouts",
+        "1",
+        "--masks",
+        "group",
+        "--epsilons",
+        "2,0.5",
+        "--algorithm",
+        "fastlloyd",
+    )
     code, out, _ = fastlloyd(*ADVISE, *options)
     assert code == 0
     text = " ".join(out.split())
@@ -51,11 +69,15 @@ def test_advise_on_a_federated_run_says_the_bytes_and_the_ring(fastlloyd: Comman
         assert expected in text
     read = strict(fastlloyd(*ADVISE, *options, "--json").out)
     assert all(o["required_bits"] <= 32 for o in read["outlooks"])
-    assert "--ring-bits 32" not in fastlloyd(*ADVISE, "--clients", "5", "--epsilons", "1").out  # which needs more
+    assert (
+        "--ring-bits 32" not in fastlloyd(*ADVISE, "--clients", "5", "--epsilons", "1").out
+    )  # which needs more
     assert [o["epsilon"] for o in read["outlooks"]] == [0.5, 2]
     assert read["outlooks"][0]["client"]["sent_per_round"] == 345
     assert read["question"]["federation"]["trust"] == "client-noise"
-    narrow = fastlloyd(*ADVISE, *options[:2], *options[-2:], "--trust", "server-noise", "--ring-bits", "32").out
+    narrow = fastlloyd(
+        *ADVISE, *options[:2], *options[-2:], "--trust", "server-noise", "--ring-bits", "32"
+    ).out
     assert "ring of 32 bits" in " ".join(narrow.split())
 
 
@@ -63,15 +85,22 @@ def test_advise_reckons_with_the_loss_on_request(fastlloyd: Command) -> None:
     code, out, _ = fastlloyd(*ADVISE, "--loss", "--loss-share", "0.2")
     assert code == 0
     assert "of the loss in squared half widths" in " ".join(out.split())
-    with_loss, without = (strict(fastlloyd(*ADVISE, *more, "--json").out) for more in (("--loss",), ()))
+    with_loss, without = (
+        strict(fastlloyd(*ADVISE, *more, "--json").out) for more in (("--loss",), ())
+    )
     assert all(outlook["loss_noise"] > 0 for outlook in with_loss["outlooks"])
     assert all(outlook["loss_noise"] is None for outlook in without["outlooks"])
     assert with_loss["least_epsilon"] > without["least_epsilon"]
-    refused(fastlloyd(*ADVISE, "--loss-share", "0.2"), "loss_share is for a private estimate of the loss")
+    refused(
+        fastlloyd(*ADVISE, "--loss-share", "0.2"),
+        "loss_share is for a private estimate of the loss",
+    )
 
 
 def test_advise_prints_strict_json_and_nothing_else_on_stdout(fastlloyd: Command) -> None:
-    code, out, err = fastlloyd(*ADVISE, "--json", "--algorithm", "SuLloyd", "--neighboring-relation", "replace-one")
+    code, out, err = fastlloyd(
+        *ADVISE, "--json", "--algorithm", "SuLloyd", "--neighboring-relation", "replace-one"
+    )
     read = strict(out)
     assert code == 0
     assert "verdict" in err
@@ -82,7 +111,9 @@ def test_advise_prints_strict_json_and_nothing_else_on_stdout(fastlloyd: Command
 
 
 def test_advise_says_where_nothing_helps(fastlloyd: Command) -> None:
-    code, out, _ = fastlloyd("advise", "--records", "30", "--features", "30", "-k", "15", "--epsilons", "1")
+    code, out, _ = fastlloyd(
+        "advise", "--records", "30", "--features", "30", "-k", "15", "--epsilons", "1"
+    )
     assert code == 0
     assert "mostly noise" in out
     assert "No epsilon up to 10" in out
@@ -97,13 +128,18 @@ def test_advise_replaces_only_an_earlier_advice(fastlloyd: Command) -> None:
     refused(fastlloyd(*FIT, "--out", "advice", "--force"), "left alone")
 
 
-def test_advise_without_matplotlib_writes_the_rest(fastlloyd: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_advise_without_matplotlib_writes_the_rest(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def missing(*_: object) -> bytes:
         raise OutputError("advise.png was left out because matplotlib is not installed")
 
     monkeypatch.setattr(pictures, "new_figure", missing)
     code, _, err = fastlloyd(*ADVISE, "--out", "advice")
-    assert (code, err) == (0, "Warning: advise.png was left out because matplotlib is not installed\n")
+    assert (code, err) == (
+        0,
+        "Warning: advise.png was left out because matplotlib is not installed\n",
+    )
     assert [path.name for path in Path("advice").iterdir()] == ["advise.json"]
 
 
@@ -142,7 +178,9 @@ REFUSED_ADVICE = {
 
 
 @pytest.mark.parametrize("case", REFUSED_ADVICE)
-def test_numbers_that_no_run_could_have_are_refused(fastlloyd: Command, here: Path, case: str) -> None:
+def test_numbers_that_no_run_could_have_are_refused(
+    fastlloyd: Command, here: Path, case: str
+) -> None:
     arguments, fragment = REFUSED_ADVICE[case]
     before = tree(here)
     refused(fastlloyd(*arguments), fragment)

@@ -21,8 +21,12 @@ from fastlloyd.evaluation import labels
 from fastlloyd.testing import SeededNoise, repeatable_noise
 
 
-def test_assign_labels_records_by_the_nearest_centroid_of_the_file(fastlloyd: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With seeded noise, so that no record comes by chance so near a border that rounding to the grid decides."""
+def test_assign_labels_records_by_the_nearest_centroid_of_the_file(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With seeded noise, so that no record comes by chance so near a border that rounding to the
+    grid decides.
+    """
     monkeypatch.setattr("fastlloyd.dp.noise.SystemNoise", lambda: SeededNoise(1))
     with repeatable_noise():
         assert fastlloyd(*FIT, "--epsilon", "5", "--public-seed", "1", "--out", "result").code == 0
@@ -33,7 +37,12 @@ def test_assign_labels_records_by_the_nearest_centroid_of_the_file(fastlloyd: Co
     assert header == ["record", "cluster", "distance", "privacy"]
     assert [int(row[0]) for row in rows] == list(range(1, 301))
     X = np.loadtxt("data.csv", delimiter=",", skiprows=1)
-    centroids = np.array([cluster["centroid"] for cluster in strict(Path("result/centroids.json").read_text())["clusters"]])
+    centroids = np.array(
+        [
+            cluster["centroid"]
+            for cluster in strict(Path("result/centroids.json").read_text())["clusters"]
+        ]
+    )
     scaled = (X[:, None, :] - centroids) / np.array([50, 2.5])
     distances = np.sqrt((scaled**2).sum(axis=2))
     assert [int(row[1]) for row in rows] == distances.argmin(axis=1).tolist()
@@ -41,7 +50,9 @@ def test_assign_labels_records_by_the_nearest_centroid_of_the_file(fastlloyd: Co
     assert {row[3] for row in rows} == {"NOT PRIVATE"}
 
 
-@pytest.mark.parametrize("command", [FIT, ("simulate", "data.csv", *PUBLIC, "--clients", "3")], ids=["fit", "simulate"])
+@pytest.mark.parametrize(
+    "command", [FIT, ("simulate", "data.csv", *PUBLIC, "--clients", "3")], ids=["fit", "simulate"]
+)
 def test_columns_are_found_by_name_in_any_order_and_others_are_ignored(
     fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
@@ -72,12 +83,16 @@ def test_records_with_missing_cells_keep_their_row_without_a_label_on_request(
             importlib.import_module("pyarrow").table(cells), here / "gaps.parquet"
         )
     gaps = f"gaps{suffix}"
-    refused(fastlloyd("assign", "result", gaps, "--out", "labels.csv"), "column 'age'", "--missing drop")
+    refused(
+        fastlloyd("assign", "result", gaps, "--out", "labels.csv"), "column 'age'", "--missing drop"
+    )
     for more in ((), ("--distance",)):
         _, whole, _ = fastlloyd("assign", "result", "whole.csv", *more)
         code, out, err = fastlloyd("assign", "result", gaps, "--missing", "drop", *more)
         assert code == 0
-        assert "Note: 3 of your records have missing cells and no label. This number is exact" in err
+        assert (
+            "Note: 3 of your records have missing cells and no label. This number is exact" in err
+        )
         numbers, rows = zip(*(line.split(",", 1) for line in out.splitlines()), strict=True)
         assert numbers == ("record", *"123456")
         empty = ",NOT PRIVATE" if not more else ",,NOT PRIVATE"
@@ -87,7 +102,9 @@ def test_records_with_missing_cells_keep_their_row_without_a_label_on_request(
     refused(fastlloyd("assign", "result", gaps, "--missing", "fill"), "missing 'fill' is unknown")
 
 
-def test_values_outside_the_bounds_are_clipped_and_counted_on_the_owners_screen(fastlloyd: Command, here: Path) -> None:
+def test_values_outside_the_bounds_are_clipped_and_counted_on_the_owners_screen(
+    fastlloyd: Command, here: Path
+) -> None:
     assert fastlloyd(*FIT, "--out", "result").code == 0
     (here / "new.csv").write_text("age,dose\n1000,2\n100,2\n-5,9\n50,2\n")
     code, out, err = fastlloyd("assign", "result", "new.csv")
@@ -97,7 +114,9 @@ def test_values_outside_the_bounds_are_clipped_and_counted_on_the_owners_screen(
     assert "Note: 2 of your records" in err
 
 
-def test_a_file_of_labels_is_replaced_on_request_only_and_nothing_else_is(fastlloyd: Command, here: Path) -> None:
+def test_a_file_of_labels_is_replaced_on_request_only_and_nothing_else_is(
+    fastlloyd: Command, here: Path
+) -> None:
     assert fastlloyd(*FIT, "--out", "result").code == 0
     assign = ("assign", "result", "data.csv", "--out")
     assert fastlloyd(*assign, "labels.csv").code == 0
@@ -112,7 +131,9 @@ def test_a_file_of_labels_is_replaced_on_request_only_and_nothing_else_is(fastll
     assert Path("labels.csv").read_text().startswith("record,cluster,distance,privacy\n")
 
 
-def test_records_that_fail_half_way_leave_no_file(fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_fail_half_way_leave_no_file(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from fastlloyd.errors import DataError
 
     assert fastlloyd(*FIT, "--out", "result").code == 0
@@ -130,7 +151,10 @@ def test_records_that_fail_half_way_leave_no_file(fastlloyd: Command, here: Path
 REFUSED_RECORDS = {
     "no such file": (None, "no such file"),
     "a column is missing": (f"age,name\n1,{SECRET_TEXT}\n", "'dose'"),
-    "a column is misspelt": ("age,dosis\n1,2\n", "there is no column 'dose' (did you mean 'dosis'?)"),
+    "a column is misspelt": (
+        "age,dosis\n1,2\n",
+        "there is no column 'dose' (did you mean 'dosis'?)",
+    ),
     "text": (f"age,dose\n{SECRET_NUMBER},1\n{SECRET_TEXT},2\n", "line 3"),
     "missing cell": (f"age,dose\n{SECRET_NUMBER},\n", "missing"),
     "not finite": (f"age,dose\n{SECRET_NUMBER},inf\n", "not a finite number"),
@@ -139,7 +163,9 @@ REFUSED_RECORDS = {
 
 
 @pytest.mark.parametrize("case", REFUSED_RECORDS)
-def test_records_that_cannot_be_labelled_are_refused(fastlloyd: Command, here: Path, case: str) -> None:
+def test_records_that_cannot_be_labelled_are_refused(
+    fastlloyd: Command, here: Path, case: str
+) -> None:
     assert fastlloyd(*FIT, "--out", "result").code == 0
     content, fragment = REFUSED_RECORDS[case]
     if content is not None:
@@ -150,7 +176,9 @@ def test_records_that_cannot_be_labelled_are_refused(fastlloyd: Command, here: P
     assert tree(here) == before
 
 
-def test_a_result_that_is_none_or_was_tampered_with_is_refused(fastlloyd: Command, here: Path) -> None:
+def test_a_result_that_is_none_or_was_tampered_with_is_refused(
+    fastlloyd: Command, here: Path
+) -> None:
     assert fastlloyd(*FIT, "--out", "result").code == 0
     refused(fastlloyd("assign", "none", "data.csv"), "no result")
     refused(fastlloyd("assign", ".", "data.csv"), "no result")
@@ -169,7 +197,11 @@ def test_labels_go_to_a_file_that_says_csv_and_a_missing_cell_is_refused_with_th
     fastlloyd: Command, here: Path
 ) -> None:
     assert fastlloyd(*FIT, "--epsilon", "1", "--out", "result").code == 0
-    refused(fastlloyd("assign", "result", "data.csv", "--out", "labels.parquet"), "labels are written as CSV", "labels.csv")
+    refused(
+        fastlloyd("assign", "result", "data.csv", "--out", "labels.parquet"),
+        "labels are written as CSV",
+        "labels.csv",
+    )
     (here / "holes.csv").write_text("age,dose\n1,\n")
     outcome = fastlloyd("assign", "result", "holes.csv", "--out", "labels.csv")
     refused(outcome, "holes.csv, line 2, column 'dose': the cell is missing")

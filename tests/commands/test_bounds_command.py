@@ -9,31 +9,49 @@ import pytest
 from command_line import SECRET_NUMBER, SECRET_TEXT, Command, refused, write_arrow
 
 
-def test_a_template_of_bounds_is_made_filled_in_and_used_for_any_choice_of_columns(fastlloyd: Command, here: Path) -> None:
-    (here / "three.csv").write_text("age,mean dose,sex\n" + "".join(f"{20 + i % 50},{i % 5},{i % 2}\n" for i in range(200)))
+def test_a_template_of_bounds_is_made_filled_in_and_used_for_any_choice_of_columns(
+    fastlloyd: Command, here: Path
+) -> None:
+    (here / "three.csv").write_text(
+        "age,mean dose,sex\n" + "".join(f"{20 + i % 50},{i % 5},{i % 2}\n" for i in range(200))
+    )
     code, out, err = fastlloyd("bounds", "template", "three.csv", "--out", "bounds.toml")
     assert (code, err) == (0, "")
     assert "bounds.toml" in out
     text = Path("bounds.toml").read_text()
     assert fastlloyd("bounds", "template", "three.csv").out == text
-    assert [line for line in text.splitlines() if line.endswith('= ["LOWER", "UPPER"]')] == text.splitlines()[-3:]
+    assert [
+        line for line in text.splitlines() if line.endswith('= ["LOWER", "UPPER"]')
+    ] == text.splitlines()[-3:]
     fit = ("fit", "three.csv", "-k", "2", "--n-records", "300", "--bounds", "bounds.toml")
     refused(fastlloyd(*fit), "bounds of 'age' in bounds.toml are not filled in yet")
     Path("bounds.toml").write_text(text.replace('age = ["LOWER", "UPPER"]', "age = [0, 100]"))
     assert fastlloyd(*fit, "--columns", "age").code == 0
     refused(fastlloyd(*fit), "bounds of 'mean dose' in bounds.toml are not filled in yet")
     refused(fastlloyd("bounds", "template", "three.csv", "--out", "bounds.toml"), "exists already")
-    assert fastlloyd("bounds", "template", "three.csv", "--columns", "sex", "--out", "bounds.toml", "--force").code == 0
+    assert (
+        fastlloyd(
+            "bounds", "template", "three.csv", "--columns", "sex", "--out", "bounds.toml", "--force"
+        ).code
+        == 0
+    )
     assert "age" not in Path("bounds.toml").read_text().partition("[bounds]")[2]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
-def test_a_template_leaves_out_columns_of_text_and_says_which(fastlloyd: Command, here: Path, suffix: str) -> None:
-    columns: dict[str, Any] = {"age": np.arange(3.0), "name": np.array([SECRET_TEXT, "", "b"]), "dose": np.arange(3)}
+def test_a_template_leaves_out_columns_of_text_and_says_which(
+    fastlloyd: Command, here: Path, suffix: str
+) -> None:
+    columns: dict[str, Any] = {
+        "age": np.arange(3.0),
+        "name": np.array([SECRET_TEXT, "", "b"]),
+        "dose": np.arange(3),
+    }
     match suffix:
         case ".csv":
             rows = "".join(
-                f"{a:g},{name},{'NA' if dose == 1 else dose}\n" for a, name, dose in zip(*columns.values(), strict=True)
+                f"{a:g},{name},{'NA' if dose == 1 else dose}\n"
+                for a, name, dose in zip(*columns.values(), strict=True)
             )
             (here / "mixed.csv").write_text("age,name,dose\n" + rows)
         case ".npz":
@@ -42,10 +60,14 @@ def test_a_template_leaves_out_columns_of_text_and_says_which(fastlloyd: Command
             write_arrow(here / f"mixed{suffix}", columns)
     code, out, err = fastlloyd("bounds", "template", f"mixed{suffix}")
     assert code == 0
-    assert [line.split(" = ")[0] for line in out.partition("[bounds]\n")[2].splitlines()] == ["age", "dose"]
-    assert err.splitlines()[0] == (
-        "Note: left out 'name': not all cells there are numbers, and only numbers are clustered. Choose columns yourself with "
-        "--columns."
+    assert [line.split(" = ")[0] for line in out.partition("[bounds]\n")[2].splitlines()] == [
+        "age",
+        "dose",
+    ]
+    assert (
+        err.splitlines()[0]
+        == "Note: left out 'name': not all cells there are numbers, and only numbers are clustered."
+        " Choose columns yourself with --columns."
     )
     assert SECRET_TEXT not in out + err
 
@@ -60,8 +82,14 @@ def test_a_template_tells_nothing_of_the_records(fastlloyd: Command, here: Path)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_a_template_says_why_it_leaves_a_column_out(fastlloyd: Command, here: Path, suffix: str) -> None:
-    cells = {"age": np.arange(2.0), "ward": np.array([SECRET_TEXT, "b"]), "smokes": np.array(["yes", "no"])}
+def test_a_template_says_why_it_leaves_a_column_out(
+    fastlloyd: Command, here: Path, suffix: str
+) -> None:
+    cells = {
+        "age": np.arange(2.0),
+        "ward": np.array([SECRET_TEXT, "b"]),
+        "smokes": np.array(["yes", "no"]),
+    }
     if suffix == ".csv":
         (here / "mixed.csv").write_text(f"age,ward,smokes\n1,{SECRET_TEXT},yes\n2,b,no\n")
     else:
@@ -71,8 +99,13 @@ def test_a_template_says_why_it_leaves_a_column_out(fastlloyd: Command, here: Pa
     assert 'age = ["LOWER", "UPPER"]' in out
     note, *reasons = err.splitlines()
     assert note.startswith("Note: left out 'ward', 'smokes'")
-    expected = ["line 2, column 'ward': not a number", "line 2, column 'smokes': not a number; write yes and no"]
+    expected = [
+        "line 2, column 'ward': not a number",
+        "line 2, column 'smokes': not a number; write yes and no",
+    ]
     assert len(reasons) == 2
-    for reason, fragment in zip(reasons, expected if suffix == ".csv" else ["'ward' holds text"] * 2, strict=True):
+    for reason, fragment in zip(
+        reasons, expected if suffix == ".csv" else ["'ward' holds text"] * 2, strict=True
+    ):
         assert fragment.replace("ward", "smokes" if "smokes" in reason else "ward") in reason
         assert SECRET_TEXT not in reason

@@ -1,4 +1,6 @@
-"""`fit` and `simulate` on a data set, and what `ledger` shows of it: one ledger, that of whoever runs the commands."""
+"""`fit` and `simulate` on a data set, and what `ledger` shows of it: one ledger, that of whoever
+runs the commands.
+"""
 
 import json
 from pathlib import Path
@@ -31,41 +33,65 @@ def spent(path: Path) -> float:
     return account(read(path)[0].history, "patients").epsilon
 
 
-def test_what_names_no_data_set_says_that_nobody_adds_it_up(fastlloyd: Command, ledger_of_its_own: Path) -> None:
+def test_what_names_no_data_set_says_that_nobody_adds_it_up(
+    fastlloyd: Command, ledger_of_its_own: Path
+) -> None:
     for arguments in (FIT, SIMULATE):
         code, out, err = fastlloyd(*arguments, *BRIEF)
         assert (code, out.count(NOBODY), err) == (0, 1, "")
     code, out, err = fastlloyd(*FIT, *BRIEF, "--json")
     assert (code, NOBODY in out, NOBODY in err) == (0, False, True)
     assert json.loads(out)["private"] is True
-    assert NOBODY not in fastlloyd(*FIT, "--no-out", "--algorithm", "lloyd").out  # which spends nothing
+    assert (
+        NOBODY not in fastlloyd(*FIT, "--no-out", "--algorithm", "lloyd").out
+    )  # which spends nothing
     assert not ledger_of_its_own.parent.exists()
 
 
-def test_fit_simulate_and_estimators_keep_to_one_limit_together(fastlloyd: Command, ledger_of_its_own: Path) -> None:
+def test_fit_simulate_and_estimators_keep_to_one_limit_together(
+    fastlloyd: Command, ledger_of_its_own: Path
+) -> None:
     code, out, err = fastlloyd(*LIMIT, "--new")
-    assert (code, out) == (0, "Data set 'patients' has the limit epsilon 3 at delta 1e-05; 0 is spent.\n")
-    assert err == f"Note: made {ledger_of_its_own}, a new ledger, in which nothing is spent and nothing is limited.\n"
+    assert (code, out) == (
+        0,
+        "Data set 'patients' has the limit epsilon 3 at delta 1e-05; 0 is spent.\n",
+    )
+    assert (
+        err
+        == f"Note: made {ledger_of_its_own}, a new ledger, in which nothing is spent and nothing is"
+        " limited.\n"
+    )
     code, out, err = fastlloyd(*FIT, *ON, "--delta", "1e-5")
     assert (code, err) == (0, "")
     said = (
-        "Data set 'patients', all runs so far: epsilon 1 is spent at delta 1e-05, for one record added or removed; the limit "
+        "Data set 'patients', all runs so far: epsilon 1 is spent at delta 1e-05, for one record"
+        " added or removed; the limit "
     )
     assert f"{said}is 3." in words(out)
     assert fastlloyd(*SIMULATE, *ON, "--delta", "1e-5", "--epsilon", "1.5").code == 0
-    model = FastLloyd(3, epsilon=1.5, delta=1e-5, bounds=(0.0, 1.0), n_records=500, dataset="patients")
+    model = FastLloyd(
+        3, epsilon=1.5, delta=1e-5, bounds=(0.0, 1.0), n_records=500, dataset="patients"
+    )
     model.fit(np.random.default_rng(1).random((60, 2)))
     now = spent(ledger_of_its_own)
     assert 2 < now < 3
     for arguments in ((*FIT, *ON), (*SIMULATE, *ON)):
-        refused(fastlloyd(*arguments, "--epsilon", "2"), "data set 'patients' has the limit epsilon 3 at delta 1e-05, of which")
+        refused(
+            fastlloyd(*arguments, "--epsilon", "2"),
+            "data set 'patients' has the limit epsilon 3 at delta 1e-05, of which",
+        )
     with pytest.raises(BudgetError, match="has the limit epsilon 3"):
         model.set_params(epsilon=2.0).fit(np.zeros((60, 2)))
     assert spent(ledger_of_its_own) == now
 
 
-def test_a_command_tells_once_of_the_ledger_that_it_made(fastlloyd: Command, ledger_of_its_own: Path) -> None:
-    made = f"Note: made {ledger_of_its_own}, a new ledger, in which nothing is spent and nothing is limited.\n"
+def test_a_command_tells_once_of_the_ledger_that_it_made(
+    fastlloyd: Command, ledger_of_its_own: Path
+) -> None:
+    made = (
+        f"Note: made {ledger_of_its_own}, a new ledger, in which nothing is spent and nothing is"
+        " limited.\n"
+    )
     assert [fastlloyd(*command, *ON).err for command in (FIT, FIT, SIMULATE)] == [made, "", ""]
 
 
@@ -73,7 +99,16 @@ def test_nothing_that_is_charged_is_said_to_be_less_than_it_is(
     fastlloyd: Command, ledger_of_its_own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runs after which the nearest number of four digits would be."""
-    limit = ("ledger", "limit", "--dataset", "patients", "--epsilon", "9.2345644", "--delta", "1.2345644e-6")
+    limit = (
+        "ledger",
+        "limit",
+        "--dataset",
+        "patients",
+        "--epsilon",
+        "9.2345644",
+        "--delta",
+        "1.2345644e-6",
+    )
     fastlloyd(*limit, "--new")
     n_hidden = 0
     for _ in range(4):
@@ -81,10 +116,16 @@ def test_nothing_that_is_charged_is_said_to_be_less_than_it_is(
         epsilon = spent(ledger_of_its_own)
         said = rounded_up(epsilon)
         n_hidden += float(f"{epsilon:.4g}") < epsilon <= float(said)
-        of_limit = f"epsilon {said} is spent at delta 1.23457e-06, for one record added or removed; the limit is 9.23457."
+        of_limit = (
+            f"epsilon {said} is spent at delta 1.23457e-06, for one record added or removed; the"
+            " limit is 9.23457."
+        )
         assert of_limit in fitted
         assert fastlloyd(*limit).out.endswith(f"; {said} is spent.\n")
-        told = f"has the limit epsilon 9.23457 at delta 1.23457e-06, of which {said} is spent or reserved; this run needs"
+        told = (
+            f"has the limit epsilon 9.23457 at delta 1.23457e-06, of which {said} is spent or"
+            " reserved; this run needs"
+        )
         refused(fastlloyd(*FIT, *ON, "--epsilon", "20"), told)
     assert n_hidden
     titles = list[str]()
@@ -98,7 +139,9 @@ def test_nothing_that_is_charged_is_said_to_be_less_than_it_is(
     assert titles == ["patients, at delta 1.23457e-06"]
 
 
-def test_a_ledger_may_be_named_and_each_is_for_itself(fastlloyd: Command, here: Path, ledger_of_its_own: Path) -> None:
+def test_a_ledger_may_be_named_and_each_is_for_itself(
+    fastlloyd: Command, here: Path, ledger_of_its_own: Path
+) -> None:
     assert fastlloyd(*FIT, *ON, "--ledger", "mine.store").code == 0
     assert (here / "mine.store").exists()
     assert head_path(here / "mine.store").exists()
@@ -114,16 +157,29 @@ def test_a_ledger_may_be_named_and_each_is_for_itself(fastlloyd: Command, here: 
         (("--new-dataset",), "--new-dataset is about the ledger"),
         (("--dataset", "a b"), "dataset is 'a b'"),
         (("--dataset", "a", "--rows-are", "a b"), "the name of the unit is 'a b'"),
-        (("--dataset", "a", "--rows-are", "patients"), "expected what one of them is called, such as patient"),
-        (("--dataset", "a", "--algorithm", "lloyd"), "lloyd adds no noise; no limit and no ledger holds what it costs"),
+        (
+            ("--dataset", "a", "--rows-are", "patients"),
+            "expected what one of them is called, such as patient",
+        ),
+        (
+            ("--dataset", "a", "--algorithm", "lloyd"),
+            "lloyd adds no noise; no limit and no ledger holds what it costs",
+        ),
     ],
 )
-def test_what_has_no_effect_or_no_sense_is_refused(more: tuple[str, ...], said: str, fastlloyd: Command) -> None:
+def test_what_has_no_effect_or_no_sense_is_refused(
+    more: tuple[str, ...], said: str, fastlloyd: Command
+) -> None:
     refused(fastlloyd(*FIT, "--no-out", *more), said)
 
 
-def test_what_fails_before_any_noise_spends_nothing(fastlloyd: Command, ledger_of_its_own: Path) -> None:
-    refused(fastlloyd("fit", "data.csv", *FIT[2:4], "-k", "3", "--n-records", "100", *ON), "more records than the cap")
+def test_what_fails_before_any_noise_spends_nothing(
+    fastlloyd: Command, ledger_of_its_own: Path
+) -> None:
+    refused(
+        fastlloyd("fit", "data.csv", *FIT[2:4], "-k", "3", "--n-records", "100", *ON),
+        "more records than the cap",
+    )
     refused(fastlloyd(*SIMULATE, *ON, "--drop", "1@9"), "is to be dropped in round 9")
     assert not ledger_of_its_own.exists()
 
@@ -133,7 +189,11 @@ def test_what_fails_before_any_noise_spends_nothing(fastlloyd: Command, ledger_o
 
 def test_show_tells_where_a_ledger_would_be(fastlloyd: Command, ledger_of_its_own: Path) -> None:
     code, out, err = fastlloyd("ledger", "show")
-    assert (code, out, err) == (0, f"There is no ledger {ledger_of_its_own} yet: no run has named a data set.\n", "")
+    assert (code, out, err) == (
+        0,
+        f"There is no ledger {ledger_of_its_own} yet: no run has named a data set.\n",
+        "",
+    )
     assert fastlloyd(*LIMIT).code == 2  # not said to be new
     assert not ledger_of_its_own.exists()
 
@@ -142,7 +202,10 @@ def test_show_explains_what_is_left_at_any_delta_and_for_so_many_runs(fastlloyd:
     fastlloyd(*LIMIT, "--new")
     fastlloyd(*FIT, *ON, "--delta", "1e-5")
     out = fastlloyd("ledger", "show").out
-    assert "patients: one more run with Gaussian noise may have epsilon 2.756 at delta 1e-05, or each of 10 runs 0.7693." in out
+    assert (
+        "patients: one more run with Gaussian noise may have epsilon 2.756 at delta 1e-05, or each"
+        " of 10 runs 0.7693." in out
+    )
     out = fastlloyd("ledger", "show", "--runs", "10", "--dataset", "patients").out
     assert "left for each of 10" in out
     assert "0.7693" in next(line for line in out.splitlines() if "│ patients" in line)
@@ -156,7 +219,9 @@ def test_show_explains_what_is_left_at_any_delta_and_for_so_many_runs(fastlloyd:
     assert fastlloyd(*FIT, *ON, "--delta", "1e-7", "--epsilon", "0.1").code == 2
 
 
-def test_machines_are_told_what_is_left_for_so_many_runs_and_at_which_delta(fastlloyd: Command) -> None:
+def test_machines_are_told_what_is_left_for_so_many_runs_and_at_which_delta(
+    fastlloyd: Command,
+) -> None:
     fastlloyd(*LIMIT, "--new")
     fastlloyd(*FIT, *ON, "--delta", "1e-5")
 
@@ -167,9 +232,17 @@ def test_machines_are_told_what_is_left_for_so_many_runs_and_at_which_delta(fast
 
     assert "left_for_each" not in limit()
     each = limit("--runs", "10")["left_for_each"]
-    assert (each["runs"], each["delta"], each["epsilon"]) == (10, 1e-5, pytest.approx(0.7693, abs=1e-4))
+    assert (each["runs"], each["delta"], each["epsilon"]) == (
+        10,
+        1e-5,
+        pytest.approx(0.7693, abs=1e-4),
+    )
     later = limit("--delta", "1e-7")
-    assert later["left_for_each"] == {"runs": 1, "delta": 1e-7, "epsilon": later["left_for_one_run"]}
+    assert later["left_for_each"] == {
+        "runs": 1,
+        "delta": 1e-7,
+        "epsilon": later["left_for_one_run"],
+    }
     assert (later["delta"], later["left_for_one_run"] > limit()["left_for_one_run"]) == (1e-5, True)
 
 
@@ -182,19 +255,35 @@ def test_the_budget_is_drawn(fastlloyd: Command, here: Path) -> None:
     assert (here / "budget.png").read_bytes().startswith(b"\x89PNG")
     refused(fastlloyd("ledger", "show", "--figure", "budget.png"), "budget.png exists already")
     assert fastlloyd("ledger", "show", "--figure", "budget.png", "--force").code == 0
-    refused(fastlloyd("ledger", "show", "--figure", "data.csv", "--force"), "is not a file of this kind")
-    refused(fastlloyd("ledger", "show", "--figure", "budget.jpg"), "budget.jpg does not end in .png")
+    refused(
+        fastlloyd("ledger", "show", "--figure", "data.csv", "--force"), "is not a file of this kind"
+    )
+    refused(
+        fastlloyd("ledger", "show", "--figure", "budget.jpg"), "budget.jpg does not end in .png"
+    )
     fastlloyd("ledger", "limit", "--dataset", "b", "--new", "--epsilon", "3", "--delta", "0")
-    refused(fastlloyd("ledger", "show", "--figure", "other.png"), "draws one data set, and there are 2; say which")
+    refused(
+        fastlloyd("ledger", "show", "--figure", "other.png"),
+        "draws one data set, and there are 2; say which",
+    )
     refused(fastlloyd("ledger", "show", "--dataset", "patient"), "did you mean 'patients'")
-    refused(fastlloyd("ledger", "show", "--delta", "1"), "delta is 1; expected 0 or more and below 1")
+    refused(
+        fastlloyd("ledger", "show", "--delta", "1"), "delta is 1; expected 0 or more and below 1"
+    )
     assert fastlloyd("ledger", "show", "--figure", "other.png", "--dataset", "b").code == 0
 
 
 def test_limits_for_persons_are_set_shown_and_kept(fastlloyd: Command) -> None:
-    for more in (("--unit", "patient"), ("--unit", "patient", "--neighboring-relation", "replace-one")):
+    for more in (
+        ("--unit", "patient"),
+        ("--unit", "patient", "--neighboring-relation", "replace-one"),
+    ):
         assert fastlloyd(*LIMIT, *more, *(() if "replace-one" in more else ("--new",))).code == 0
-    refused(fastlloyd(*FIT, *ON), "this run does not protect every patient as a whole", "say --rows-are patient")
+    refused(
+        fastlloyd(*FIT, *ON),
+        "this run does not protect every patient as a whole",
+        "say --rows-are patient",
+    )
     code, out, _ = fastlloyd(*FIT, *ON, "--rows-are", "patient", "--epsilon", "0.5")
     assert code == 0
     assert "for one patient added or removed; the limit is 3." in words(out)
@@ -207,14 +296,22 @@ def test_limits_for_persons_are_set_shown_and_kept(fastlloyd: Command) -> None:
         ("patient", "add_or_remove_one"),
         ("patient", "replace_one"),
     ]
-    assert fastlloyd("ledger", "verify").out.split(" is sound: a ledger, 4 events")[0].endswith("ledger.store")
+    assert (
+        fastlloyd("ledger", "verify")
+        .out.split(" is sound: a ledger, 4 events")[0]
+        .endswith("ledger.store")
+    )
     simulated = fastlloyd(*SIMULATE, *ON, "--rows-are", "patient", "--epsilon", "0.5")
     assert "for one patient replaced; the limit is 3." in words(simulated.out)
-    at_three = json.loads(fastlloyd(*LIMIT, "--unit", "patient", "--max-clients-per-person", "3", "--json").out)
+    at_three = json.loads(
+        fastlloyd(*LIMIT, "--unit", "patient", "--max-clients-per-person", "3", "--json").out
+    )
     assert (at_three["unit"], at_three["max_clients_per_person"]) == ("patient", 3)
 
 
-def test_a_run_that_protects_persons_by_a_column_is_held_by_a_limit_for_them(fastlloyd: Command, here: Path) -> None:
+def test_a_run_that_protects_persons_by_a_column_is_held_by_a_limit_for_them(
+    fastlloyd: Command, here: Path
+) -> None:
     rows = (here / "data.csv").read_text().splitlines()
     table = [f"{rows[0]},who", *(f"{row},p{number // 3}" for number, row in enumerate(rows[1:]))]
     (here / "visits.csv").write_text("\n".join(table))
@@ -224,15 +321,32 @@ def test_a_run_that_protects_persons_by_a_column_is_held_by_a_limit_for_them(fas
     assert code == 0
     assert "for one patient added or removed; the limit is 3." in words(out)
     refused(fastlloyd(*given, "--epsilon", "2.99"), "for one patient added or removed, of which")
-    refused(fastlloyd(*given[:-1], "household", "--rows-are", "patient"), "rows are said to be one 'patient' each")
+    refused(
+        fastlloyd(*given[:-1], "household", "--rows-are", "patient"),
+        "rows are said to be one 'patient' each",
+    )
 
 
 def test_what_has_no_bound_for_persons_is_said_to_have_none_for_them(fastlloyd: Command) -> None:
-    lifted = ("ledger", "limit", "--dataset", "patients", "--unit", "patient", "--epsilon", "inf", "--delta", "1e-5")
+    lifted = (
+        "ledger",
+        "limit",
+        "--dataset",
+        "patients",
+        "--unit",
+        "patient",
+        "--epsilon",
+        "inf",
+        "--delta",
+        "1e-5",
+    )
     fastlloyd(*lifted, "--new")
     code, out, _ = fastlloyd(*FIT, *ON)
     assert code == 0
-    assert "what is spent has no bound for one patient added or removed; there is no limit." in words(out)
+    assert (
+        "what is spent has no bound for one patient added or removed; there is no limit."
+        in words(out)
+    )
 
 
 @pytest.mark.parametrize(
@@ -240,12 +354,20 @@ def test_what_has_no_bound_for_persons_is_said_to_have_none_for_them(fastlloyd: 
     [
         (("--max-clients-per-person", "2"), "say how they are called with --unit NAME"),
         (("--unit", "two words"), "the name of the unit is 'two words'"),
-        (("--unit", "patients"), "the name of the unit is 'patients'; expected what one of them is called, such as patient"),
+        (
+            ("--unit", "patients"),
+            (
+                "the name of the unit is 'patients'; expected what one of them is called, such as"
+                " patient"
+            ),
+        ),
         (("--unit", "a", "--max-clients-per-person", "100000"), "expected 1 to 10000"),
         (("--neighboring-relation", "swap"), "neighboring_relation 'swap' is unknown"),
     ],
 )
-def test_a_limit_for_nobody_is_refused(more: tuple[str, ...], said: str, fastlloyd: Command, ledger_of_its_own: Path) -> None:
+def test_a_limit_for_nobody_is_refused(
+    more: tuple[str, ...], said: str, fastlloyd: Command, ledger_of_its_own: Path
+) -> None:
     refused(fastlloyd(*LIMIT, "--new", *more), said)
     assert not ledger_of_its_own.exists()
 
@@ -253,7 +375,11 @@ def test_a_limit_for_nobody_is_refused(more: tuple[str, ...], said: str, fastllo
 def test_a_ledger_takes_no_part_in_runs(fastlloyd: Command, ledger_of_its_own: Path) -> None:
     fastlloyd(*LIMIT, "--new")
     refused(fastlloyd("status", str(ledger_of_its_own)), "is a ledger, which takes no part in runs")
-    refused(fastlloyd("ledger", "positions", str(ledger_of_its_own)), "is a ledger; only a server's store remembers")
     refused(
-        fastlloyd("ledger", "release", str(ledger_of_its_own), "--run", "0" * 32), "is a ledger; expected the store of a client"
+        fastlloyd("ledger", "positions", str(ledger_of_its_own)),
+        "is a ledger; only a server's store remembers",
+    )
+    refused(
+        fastlloyd("ledger", "release", str(ledger_of_its_own), "--run", "0" * 32),
+        "is a ledger; expected the store of a client",
     )

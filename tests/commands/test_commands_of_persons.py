@@ -1,4 +1,6 @@
-"""Commands that protect persons: `--unit-column` in fit, simulate and join, `plan new --unit person`, and what they say."""
+"""Commands that protect persons: `--unit-column` in fit, simulate and join, `plan new --unit
+person`, and what they say.
+"""
 
 import json
 from pathlib import Path
@@ -39,11 +41,16 @@ def words(text: str) -> str:
 
 
 def test_fit_protects_patients_and_says_so(fastlloyd: Command, visits: Path) -> None:
-    code, out, err = fastlloyd("fit", "visits.csv", *VISITS, *CAP, *OF_PATIENTS, "--loss", "--out", "result")
+    code, out, err = fastlloyd(
+        "fit", "visits.csv", *VISITS, *CAP, *OF_PATIENTS, "--loss", "--out", "result"
+    )
     assert (code, err) == (0, "")
     said = words(out)
     assert "It hides whether any single patient is in the data" in said
-    assert "One patient: all rows under one id; each patient counts once, whatever the number of rows." in said
+    assert (
+        "One patient: all rows under one id; each patient counts once, whatever the number of rows."
+        in said
+    )
     assert "for each of 150 expected patients" in said
     assert "noisy count of patients" in said
     m = read_mechanism(Path("result/mechanism.toml").read_text())
@@ -53,9 +60,19 @@ def test_fit_protects_patients_and_says_so(fastlloyd: Command, visits: Path) -> 
     assert statement["persons"] == {"name": "patient", "max_clients": 1, "weight_bits": 10}
     assert statement["units"]["count"] == "2**-10 patients"
     assert "per_expected_person" in statement["loss_estimate"]
-    assert not any("more organisations" in line or "at more than" in line for line in statement["not_protected"])
-    counts = np.array([cluster["noisy_count"] for cluster in json.loads(Path("result/centroids.json").read_text())["clusters"]])
-    error = json.loads(Path("result/centroids.json").read_text())["clusters"][0]["noisy_count_standard_error"]
+    assert not any(
+        "more organisations" in line or "at more than" in line
+        for line in statement["not_protected"]
+    )
+    counts = np.array(
+        [
+            cluster["noisy_count"]
+            for cluster in json.loads(Path("result/centroids.json").read_text())["clusters"]
+        ]
+    )
+    error = json.loads(Path("result/centroids.json").read_text())["clusters"][0][
+        "noisy_count_standard_error"
+    ]
     assert abs(counts.sum() - 100) < 8 * error * 3**0.5
     assert fastlloyd("assign", "result", "visits.csv", "--out", "labels.csv").code == 0
     assert len(Path("labels.csv").read_text().splitlines()) == len(visits.read_text().splitlines())
@@ -63,23 +80,38 @@ def test_fit_protects_patients_and_says_so(fastlloyd: Command, visits: Path) -> 
 
 def test_a_comparison_of_persons_is_by_rows(fastlloyd: Command, visits: Path) -> None:
     """Of which there are more than the cap on patients."""
-    code, out, _ = fastlloyd("fit", "visits.csv", *VISITS, *CAP, *OF_PATIENTS, "--no-out", "--compare-non-private")
+    code, out, _ = fastlloyd(
+        "fit", "visits.csv", *VISITS, *CAP, *OF_PATIENTS, "--no-out", "--compare-non-private"
+    )
     assert code == 0
     assert "NOT PRIVATE, for the owner of the records only" in words(out)
     assert len(visits.read_text().splitlines()) > 151
 
 
 @pytest.mark.parametrize("c", ["1", "2"])
-def test_simulate_deals_patients_out_whole_or_over_several_clients(fastlloyd: Command, visits: Path, c: str) -> None:
+def test_simulate_deals_patients_out_whole_or_over_several_clients(
+    fastlloyd: Command, visits: Path, c: str
+) -> None:
     more = CAP if c == "1" else ("--max-clients-per-person", c, "--n-records", "250")
-    code, out, err = fastlloyd("simulate", "visits.csv", "--clients", "3", *VISITS, *OF_PATIENTS, *more, "--out", "result")
+    code, out, err = fastlloyd(
+        "simulate", "visits.csv", "--clients", "3", *VISITS, *OF_PATIENTS, *more, "--out", "result"
+    )
     assert (code, err) == (0, "")
     plan = Plan.from_toml(Path("result/plan.toml").read_text())
     assert plan.mechanism.persons == Persons(name="patient", max_clients=int(c))
     assert f"{whole_person(plan.mechanism.persons)}." in words(out)
-    counts = [cluster["noisy_count"] for cluster in json.loads(Path("result/centroids.json").read_text())["clusters"]]
-    error = json.loads(Path("result/centroids.json").read_text())["clusters"][0]["noisy_count_standard_error"]
-    n = 100 if c == "1" else 100 + sum(visits.read_text().count(f"P{i:03d}") > 1 for i in range(100))
+    counts = [
+        cluster["noisy_count"]
+        for cluster in json.loads(Path("result/centroids.json").read_text())["clusters"]
+    ]
+    error = json.loads(Path("result/centroids.json").read_text())["clusters"][0][
+        "noisy_count_standard_error"
+    ]
+    n = (
+        100
+        if c == "1"
+        else 100 + sum(visits.read_text().count(f"P{i:03d}") > 1 for i in range(100))
+    )
     assert abs(sum(counts) - n) < 8 * error * 3**0.5
 
 
@@ -87,36 +119,62 @@ UNCAPPED = ("fit", "visits.csv", *VISITS, "--no-out")
 FIT = (*UNCAPPED, *CAP)
 
 
-def test_what_is_wrong_with_a_column_of_ids_is_refused_in_a_sentence(fastlloyd: Command, visits: Path) -> None:
+def test_what_is_wrong_with_a_column_of_ids_is_refused_in_a_sentence(
+    fastlloyd: Command, visits: Path
+) -> None:
     for arguments, match in (
         ((*FIT, "--unit-column", "patent"), "did you mean 'patient'?"),
         (
             (*FIT, "--unit-column", "patient", "--columns", "age,patient"),
             "tells persons apart (--unit-column)",
         ),
-        ((*FIT, "--unit-name", "patient"), "--unit-name has no effect where single records are protected"),
-        ((*FIT, "--unit-column", "patient", "--unit-name", "two words"), "expected a word such as patient"),
+        (
+            (*FIT, "--unit-name", "patient"),
+            "--unit-name has no effect where single records are protected",
+        ),
+        (
+            (*FIT, "--unit-column", "patient", "--unit-name", "two words"),
+            "expected a word such as patient",
+        ),
         (
             (*FIT, "--unit-column", "patient", "--unit-name", "patients"),
-            "the name of the unit is 'patients'; expected what one of them is called, such as patient",
+            (
+                "the name of the unit is 'patients'; expected what one of them is called, such as"
+                " patient"
+            ),
         ),
         ((*FIT, "--unit-column", "patient", "--engine", "local:2"), "leave --engine out"),
         ((*UNCAPPED, *OF_PATIENTS, "--n-records", "99"), "more patients than the cap of 99"),
         ((*FIT, *OF_PATIENTS, "--n-expected", "999"), "the cap on the number of patients"),
         ((*UNCAPPED, *OF_PATIENTS), "a round number above the number of patients"),
-        (("simulate", *FIT[1:], "--clients", "3", *OF_PATIENTS, "--ring-bits", "32"), "expected 64, as patients are protected"),
-        (("simulate", *FIT[1:], "--clients", "3", "--max-clients-per-person", "2"), "name the column of ids"),
-        (("simulate", *FIT[1:], "--clients", "2", *OF_PATIENTS, "--max-clients-per-person", "3"), "there are 2"),
+        (
+            ("simulate", *FIT[1:], "--clients", "3", *OF_PATIENTS, "--ring-bits", "32"),
+            "expected 64, as patients are protected",
+        ),
+        (
+            ("simulate", *FIT[1:], "--clients", "3", "--max-clients-per-person", "2"),
+            "name the column of ids",
+        ),
+        (
+            ("simulate", *FIT[1:], "--clients", "2", *OF_PATIENTS, "--max-clients-per-person", "3"),
+            "there are 2",
+        ),
     ):
         refused(fastlloyd(*arguments), match)
     lines = visits.read_text().splitlines()
     for number, cell in ((7, ""), (9, "NA")):
         age, _, dose = lines[number - 1].split(",")
-        Path("visits.csv").write_text("\n".join([*lines[: number - 1], f"{age},{cell},{dose}", *lines[number:]]) + "\n")
-        refused(fastlloyd(*FIT, *OF_PATIENTS), f"line {number}, column 'patient': the id is missing")
+        Path("visits.csv").write_text(
+            "\n".join([*lines[: number - 1], f"{age},{cell},{dose}", *lines[number:]]) + "\n"
+        )
+        refused(
+            fastlloyd(*FIT, *OF_PATIENTS), f"line {number}, column 'patient': the id is missing"
+        )
 
 
-def test_the_number_of_patients_taken_from_the_data_leaks_under_both_relations(fastlloyd: Command, visits: Path) -> None:
+def test_the_number_of_patients_taken_from_the_data_leaks_under_both_relations(
+    fastlloyd: Command, visits: Path
+) -> None:
     assert visits.is_file()
     for relation in ("add_or_remove_one", "replace_one"):
         taken = ("--n-records", "from-data", "--neighboring-relation", relation)
@@ -143,7 +201,9 @@ def test_a_simulation_that_counts_patients_itself_counts_each_at_each_of_its_cli
 PERSONS = ("--unit", "person", "--unit-name", "patient", "--max-clients-per-person", "2")
 
 
-def test_plan_new_makes_plans_of_persons_and_explain_says_what_they_mean(fastlloyd: Command, here: Path) -> None:
+def test_plan_new_makes_plans_of_persons_and_explain_says_what_they_mean(
+    fastlloyd: Command, here: Path
+) -> None:
     assert fastlloyd(*NEW, "--client", "c:50", *PERSONS, "--loss", "--out", "p.toml").code == 0
     plan = Plan.from_toml((here / "p.toml").read_text())
     assert plan.mechanism.persons == Persons(name="patient", max_clients=2)
@@ -154,9 +214,18 @@ def test_plan_new_makes_plans_of_persons_and_explain_says_what_they_mean(fastllo
         "its number of patients, with a standard error of",
         "every patient of the others is protected",
         "who knows all other patients",
-        "One patient: all rows under one id, at up to 2 organisations; each patient counts once at each organisation",
-        "Rows that stand under a wrong id, or under several, are protected as if they were other people's",
-        "Whoever is at more organisations is protected with a larger epsilon at delta = 6.66667e-05:",
+        (
+            "One patient: all rows under one id, at up to 2 organisations; each patient counts once"
+            " at each organisation"
+        ),
+        (
+            "Rows that stand under a wrong id, or under several, are protected as if they were"
+            " other people's"
+        ),
+        (
+            "Whoever is at more organisations is protected with a larger epsilon at delta ="
+            " 6.66667e-05:"
+        ),
         "asks for the number of patients and their mean",
         "The rows of a patient count as one record.",
         "per expected patient.",
@@ -170,7 +239,10 @@ def test_plan_new_makes_plans_of_persons_and_explain_says_what_they_mean(fastllo
     assert "at most 150, planned for 150" in shown
     of_machines = strict(fastlloyd("plan", "show", "p.toml", "--json").out)
     assert of_machines["persons"] == {"name": "patient", "max_clients": 2, "weight_bits": 10}
-    page = words(fastlloyd("plan", "digest", "p.toml", "--page", "page.txt").out) and (here / "page.txt").read_text()
+    page = (
+        words(fastlloyd("plan", "digest", "p.toml", "--page", "page.txt").out)
+        and (here / "page.txt").read_text()
+    )
     assert "At most 150 patients in all" in words(page)
 
 
@@ -179,26 +251,53 @@ def test_plan_new_makes_plans_of_persons_and_explain_says_what_they_mean(fastllo
     [
         (("--unit", "person"), "--max-clients-per-person is missing"),
         (("--unit", "human", "--max-clients-per-person", "1"), "unit 'human' is unknown"),
-        (("--unit-name", "patient"), "--unit-name has no effect where single records are protected; say --unit person"),
-        (("--max-clients-per-person", "1"), "--max-clients-per-person has no effect where single records"),
-        ((*PERSONS[:3], "families", *PERSONS[4:]), "the name of the unit is 'families'; expected what one of them is called"),
+        (
+            ("--unit-name", "patient"),
+            "--unit-name has no effect where single records are protected; say --unit person",
+        ),
+        (
+            ("--max-clients-per-person", "1"),
+            "--max-clients-per-person has no effect where single records",
+        ),
+        (
+            (*PERSONS[:3], "families", *PERSONS[4:]),
+            "the name of the unit is 'families'; expected what one of them is called",
+        ),
         ((*PERSONS[:-1], "0"), "max_clients is 0"),
         ((*PERSONS[:-1], "3"), "a patient is to be at up to 3 clients, and there are 2"),
         ((*PERSONS, "--ring-bits", "32"), "expected 64, as patients are protected"),
     ],
 )
-def test_plans_of_persons_without_sense_are_refused(fastlloyd: Command, here: Path, more: tuple[str, ...], match: str) -> None:
+def test_plans_of_persons_without_sense_are_refused(
+    fastlloyd: Command, here: Path, more: tuple[str, ...], match: str
+) -> None:
     refused(fastlloyd(*NEW, *more, "--out", "p.toml"), match)
     assert not (here / "p.toml").exists()
 
 
-def test_advise_shows_what_it_costs_that_persons_may_be_at_several_clients(fastlloyd: Command) -> None:
-    question = ("advise", "--records", "5000", "--features", "4", "-k", "5", "--epsilons", "0.5,1", "--unit", "person")
+def test_advise_shows_what_it_costs_that_persons_may_be_at_several_clients(
+    fastlloyd: Command,
+) -> None:
+    question = (
+        "advise",
+        "--records",
+        "5000",
+        "--features",
+        "4",
+        "-k",
+        "5",
+        "--epsilons",
+        "0.5,1",
+        "--unit",
+        "person",
+    )
     said = strict(fastlloyd(*question, "--clients", "4", "--json").out)
     assert list(said["by_clients"]) == ["1", "2", "4"]
     for at_one, at_two, at_all in zip(*said["by_clients"].values(), strict=True):
         assert at_one < at_two < at_all
-    assert said["by_clients"]["1"] == pytest.approx([o["relative_error"] for o in said["outlooks"]], rel=1e-9)
+    assert said["by_clients"]["1"] == pytest.approx(
+        [o["relative_error"] for o in said["outlooks"]], rel=1e-9
+    )
     out = words(fastlloyd(*question, "--unit-name", "patient", "--clients", "4").out)
     assert "error, if a patient is at no more than" in out
     assert "one of 1,000 patients" in out
@@ -209,16 +308,23 @@ def test_advise_shows_what_it_costs_that_persons_may_be_at_several_clients(fastl
 
 
 def test_a_run_of_patients_over_a_network_ends_with_one_result(made: Path, tmp_path: Path) -> None:
-    with cleared(Site.make(made, tmp_path / "site", persons=Persons(name="patient", max_clients=2))) as site:
+    with cleared(
+        Site.make(made, tmp_path / "site", persons=Persons(name="patient", max_clients=2))
+    ) as site:
         for name in NAMES:
             head, *rows = (site.folder / f"{name}.csv").read_text().splitlines()
             lines = [f"{head},patient", *(f"{row},{i // 3}" for i, row in enumerate(rows))]
             (site.folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
-        refused_at(site, site.join("a"), "the plan protects patients with all their rows", "--unit-column")
+        refused_at(
+            site, site.join("a"), "the plan protects patients with all their rows", "--unit-column"
+        )
         refused_at(site, site.join("a", "--unit-column", "age"), "is no feature")
         refused_at(site, site.join("a", "--unit-column", "patiant"), "did you mean 'patient'")
         started = {SERVER: site.start(SERVER, site.serve(), FAST)}
-        started |= {name: site.start(name, site.join(name, "--unit-column", "patient"), FAST) for name in NAMES}
+        started |= {
+            name: site.start(name, site.join(name, "--unit-column", "patient"), FAST)
+            for name in NAMES
+        }
         assert [started[name].wait(HANG) for name in (*NAMES, SERVER)] == [0] * 4, site.said("a")
         assert len(set(site.centroids().values())) == 1
         said = words(site.said("a", "out"))
@@ -230,11 +336,20 @@ def test_a_run_of_patients_over_a_network_ends_with_one_result(made: Path, tmp_p
 
 def test_a_plan_of_records_takes_no_column_of_ids(made: Path, tmp_path: Path) -> None:
     with cleared(Site.make(made, tmp_path / "site")) as site:
-        refused_at(site, site.join("a", "--unit-column", "age"), "the plan protects single records, not persons")
+        refused_at(
+            site,
+            site.join("a", "--unit-column", "age"),
+            "the plan protects single records, not persons",
+        )
 
 
 def test_more_patients_than_a_clients_cap_are_refused(made: Path, tmp_path: Path) -> None:
     with cleared(Site.make(made, tmp_path / "site", persons=Persons(name="patient"))) as site:
         rows = [f"1,2,{i}" for i in range(51)]
         (site.folder / "a.csv").write_text("\n".join(["age,dose,patient", *rows, *rows]) + "\n")
-        refused_at(site, site.join("a", "--unit-column", "patient"), "more patients than its cap, max_records 50", new=("a",))
+        refused_at(
+            site,
+            site.join("a", "--unit-column", "patient"),
+            "more patients than its cap, max_records 50",
+            new=("a",),
+        )

@@ -23,7 +23,8 @@ from fastlloyd.federation.plan.plan import Masks, Plan
 def test_the_demo_shows_both_clusterings_and_their_true_losses_with_a_server_or_without(
     fastlloyd: Command, ledger_of_its_own: Path
 ) -> None:
-    """Nobody picks the start, so no loss can be expected: the figures are computed again from what is shown.
+    """Nobody picks the start, so no loss can be expected: the figures are computed again from what
+    is shown.
 
     With a server in words, without one in JSON, its words on the other stream.
     """
@@ -49,12 +50,20 @@ def test_the_demo_shows_both_clusterings_and_their_true_losses_with_a_server_or_
         assert expected in " ".join(err.split())
     shown = strict(out)
     hosted = Plan.from_toml(Path("result/plan.toml").read_text())
-    assert (hosted.host, hosted.masks, hosted.trust.value) == ("hospital-a", Masks.PAIRWISE, "client-noise")
+    assert (hosted.host, hosted.masks, hosted.trust.value) == (
+        "hospital-a",
+        Masks.PAIRWISE,
+        "client-noise",
+    )
     assert strict(Path("result/privacy.json").read_text())["federated"]["host"] == "hospital-a"
     start = hosted.clustering.public_seed
-    centroids = (np.array([cluster["centroid"] for cluster in shown["clusters"]]) - domain.centre) / half_width
+    centroids = (
+        np.array([cluster["centroid"] for cluster in shown["clusters"]]) - domain.centre
+    ) / half_width
     assert shown["nicv"]["momentlloyd"] == pytest.approx(nicv(X, centroids), rel=1e-9)
-    plain = Lloyd(2, bounds=(domain.lower, domain.upper), n_records=N_RECORDS, random_state=int(start, 16)).fit(tumours)
+    plain = Lloyd(
+        2, bounds=(domain.lower, domain.upper), n_records=N_RECORDS, random_state=int(start, 16)
+    ).fit(tumours)
     assert shown["nicv"]["lloyd"] == pytest.approx(-plain.score(tumours) / len(tumours), rel=1e-9)
     assert "NOT PRIVATE" in shown["nicv"]["note"]
     assert start != plan.clustering.public_seed
@@ -69,9 +78,16 @@ def test_a_demo_in_which_a_process_fails_says_which_and_why_and_writes_nothing(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         monkeypatch.setattr(demo, "free_address", lambda: address)
-        refused(fastlloyd("demo", "--out", "result"), f"server failed: cannot listen at {address}: it is not an")
+        refused(
+            fastlloyd("demo", "--out", "result"),
+            f"server failed: cannot listen at {address}: it is not an",
+        )
         hosted = fastlloyd("demo", "--without-server", "--out", "result")
-        refused(hosted, f"hospital-a failed: the server did not start: cannot listen at {address}: it is not an")
+        refused(
+            hosted,
+            f"hospital-a failed: the server did not start: cannot listen at {address}: it is"
+            " not an",
+        )
     assert tree(here) == before
 
 
@@ -79,5 +95,8 @@ def test_a_demo_in_which_a_process_fails_says_which_and_why_and_writes_nothing(
 def test_two_clusters_of_the_demo_lose_less_than_half_of_what_one_does(seed: int) -> None:
     X = load_tumours().values
     lower, upper = zip(*TUMOUR_BOUNDS.values(), strict=True)
-    one, two = (Lloyd(k, bounds=(lower, upper), n_records=N_RECORDS, random_state=seed).fit(X).score(X) for k in (1, 2))
+    one, two = (
+        Lloyd(k, bounds=(lower, upper), n_records=N_RECORDS, random_state=seed).fit(X).score(X)
+        for k in (1, 2)
+    )
     assert two > one / 2  # scores are losses below 0

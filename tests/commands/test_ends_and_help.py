@@ -40,9 +40,16 @@ def test_long_work_shows_progress_on_a_terminal_only_and_never_on_stdout(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     monkeypatch.setenv("TERM", "xterm")
     # A bar that is drawn ten times a second may miss quick rounds, but never the last state.
-    for command, shown in (("simulate", "3 clients at work"), ("fit", r"round (\d+) of \1, 0*[1-9]\d* records")):
+    for command, shown in (
+        ("simulate", "3 clients at work"),
+        ("fit", r"round (\d+) of \1, 0*[1-9]\d* records"),
+    ):
         code, out, err = fastlloyd(
-            command, "data.csv", *PUBLIC, *(["--clients", "3"] if command == "simulate" else []), "--json"
+            command,
+            "data.csv",
+            *PUBLIC,
+            *(["--clients", "3"] if command == "simulate" else []),
+            "--json",
         )
         assert code == 0
         assert (re.search(shown, err) is not None) == is_terminal
@@ -87,7 +94,12 @@ def test_an_unexpected_error_keeps_its_message_to_itself(
 @pytest.mark.parametrize(("failure", "code"), [(KeyboardInterrupt(), 130), (MemoryError(), 1)])
 @pytest.mark.parametrize("where", ["computing", "writing"])
 def test_an_interruption_leaves_nothing_half_written(
-    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException, code: int, where: str
+    fastlloyd: Command,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: BaseException,
+    code: int,
+    where: str,
 ) -> None:
     def fail(*_: object) -> None:
         raise failure
@@ -103,7 +115,9 @@ def test_an_interruption_leaves_nothing_half_written(
     assert tree(here) == before
 
 
-def test_a_full_disk_is_said_and_leaves_nothing(fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_said_and_leaves_nothing(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -111,16 +125,22 @@ def test_a_full_disk_is_said_and_leaves_nothing(fastlloyd: Command, here: Path, 
     before = tree(here)
     code, out, err = fastlloyd(*FIT, "--out", "result")
     assert (code, err.count("\n")) == (2, 1)
-    assert "No space left on device); nothing was left there; the result was shown, and its epsilon is spent" in err
+    assert (
+        "No space left on device); nothing was left there; the result was shown, and its epsilon is"
+        " spent" in err
+    )
     assert "noisy count" in out  # it is spent, so it is not lost
     assert strict(fastlloyd(*FIT, "--json", "--out", "result").out)["files"] == []
     assert tree(here) == before
 
 
 def test_ctrl_c_ends_a_process_quietly(here: Path) -> None:
-    """The data come through a named pipe: once it is open for reading, the program is at work, and stays so."""
+    """The data come through a named pipe: once it is open for reading, the program is at work, and
+    stays so.
+    """
     os.mkfifo(here / "pipe.csv")
-    # a shell lets background jobs, and so their children, ignore SIGINT: a handler, unlike that, is not handed on to a child
+    # a shell lets background jobs, and so their children, ignore SIGINT: a handler, unlike that, is
+    # not handed on to a child
     ours = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = started("fit", "pipe.csv", *PUBLIC, "--out", "result", stdout=subprocess.PIPE)
     signal.signal(signal.SIGINT, ours)
@@ -140,7 +160,9 @@ def test_ctrl_c_ends_a_process_quietly(here: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
-def test_a_reader_that_has_gone_costs_no_result_and_no_traceback(here: Path, options: Sequence[str]) -> None:
+def test_a_reader_that_has_gone_costs_no_result_and_no_traceback(
+    here: Path, options: Sequence[str]
+) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with started(*FIT, "--out", "result", *options, stdout=writer) as process:
@@ -156,7 +178,9 @@ def test_a_poor_terminal_gets_question_marks_and_no_error(here: Path) -> None:
     (here / "data.csv").write_text("\u5e74\u9f84\n" + "1\n2\n3\n" * 30, encoding="utf-8")
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     options = ("-k", "1", "--bounds", "0:4", "--n-records", "100", "--no-out")
-    with started("fit", "data.csv", *options, stdout=subprocess.PIPE, env=environment, encoding="ascii") as process:
+    with started(
+        "fit", "data.csv", *options, stdout=subprocess.PIPE, env=environment, encoding="ascii"
+    ) as process:
         out, err = process.communicate(timeout=HANG)
     assert (process.returncode, err) == (0, "")
     assert "?" in out
@@ -176,10 +200,17 @@ for arguments in ([], ["fit"], ["simulate"], ["advise"], ["assign"], ["keygen"])
     run([*arguments, "--help"])
     assert not heavy & set(sys.modules), arguments
 """
-    subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own interpreter
+    # our own interpreter
+    subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)
 
 
-HELPED = [(), *((name,) for name in COMMANDS), ("plan", "new"), ("bounds", "template"), ("plan", "show")]
+HELPED = [
+    (),
+    *((name,) for name in COMMANDS),
+    ("plan", "new"),
+    ("bounds", "template"),
+    ("plan", "show"),
+]
 
 
 @pytest.mark.parametrize("command", HELPED, ids=" ".join)
@@ -192,13 +223,19 @@ def test_help_says_nothing_of_the_kind_of_a_switch_and_breaks_no_word_at_80_colu
     assert "<bool>" not in out
     assert all(len(line) <= 80 for line in out.splitlines())
     if command in (("fit",), ("simulate",), ("plan", "new")):
-        words = "momentlloyd fastlloyd glloyd sulloyd add_or_remove_one replace_one none truncate fold"
+        words = (
+            "momentlloyd fastlloyd glloyd sulloyd add_or_remove_one replace_one none truncate fold"
+        )
         assert set(words.split()) <= set(out.split())
 
 
 def _completed(line: str) -> list[str]:
     """What a shell is told to complete a line with, its last word being the one that is typed."""
-    variables = {"_FASTLLOYD_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    variables = {
+        "_FASTLLOYD_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(line.split()) - 1),
+    }
     with started(stdout=subprocess.PIPE, env=os.environ | variables) as process:
         out, err = process.communicate(timeout=HANG)
     assert (process.returncode, err) == (0, "")

@@ -24,24 +24,37 @@ def test_records_are_drawn_only_on_request_and_then_the_picture_is_marked(
 
     monkeypatch.setattr(pictures, "draw", watch)
     assert "NOT PRIVATE" not in fastlloyd("fit", "data.csv", *PUBLIC, "--out", "without").err
-    assert "NOT PRIVATE" in fastlloyd("fit", "data.csv", *PUBLIC, "--out", "with", "--plot-data").err
+    assert (
+        "NOT PRIVATE" in fastlloyd("fit", "data.csv", *PUBLIC, "--out", "with", "--plot-data").err
+    )
     assert drawn == [False, True]
     assert b"NOT PRIVATE" in Path("with/clusters.png").read_bytes()
     assert b"NOT PRIVATE" not in Path("without/clusters.png").read_bytes()
 
 
-def test_without_matplotlib_everything_else_is_written(fastlloyd: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_everything_else_is_written(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def missing(_: pictures.Picture) -> bytes:
         raise OutputError("clusters.png was left out because matplotlib is not installed")
 
     monkeypatch.setattr(pictures, "draw", missing)
     code, _, err = fastlloyd("fit", "data.csv", *PUBLIC, "--out", "result")
     assert code == 0
-    assert err.splitlines() == ["Warning: clusters.png was left out because matplotlib is not installed"]
-    assert {p.name for p in Path("result").iterdir()} == {"centroids.csv", "centroids.json", "privacy.json", "mechanism.toml"}
+    assert err.splitlines() == [
+        "Warning: clusters.png was left out because matplotlib is not installed"
+    ]
+    assert {p.name for p in Path("result").iterdir()} == {
+        "centroids.csv",
+        "centroids.json",
+        "privacy.json",
+        "mechanism.toml",
+    }
 
 
-@pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
+@pytest.mark.parametrize(
+    "command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"]
+)
 def test_without_a_folder_a_run_makes_a_new_one_and_never_the_same_twice(
     fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch, command: Sequence[str]
 ) -> None:
@@ -54,7 +67,9 @@ def test_without_a_folder_a_run_makes_a_new_one_and_never_the_same_twice(
     assert sorted(path for path in here.iterdir() if path.is_dir()) == made
     for outcome, folder in zip((first, second), made, strict=True):
         assert f"Written to {folder.name}: centroids.csv, " in outcome.out
-        assert {"centroids.csv", "centroids.json", "privacy.json", "clusters.png"} <= {path.name for path in folder.iterdir()}
+        assert {"centroids.csv", "centroids.json", "privacy.json", "clusters.png"} <= {
+            path.name for path in folder.iterdir()
+        }
     assert (made[0] / "centroids.json").read_bytes() != (made[1] / "centroids.json").read_bytes()
     assert fastlloyd("assign", made[0].name, "data.csv").code == 0
 
@@ -89,8 +104,12 @@ def test_a_working_directory_that_cannot_be_written_is_refused_before_anything_i
     refused(fastlloyd(*FIT), "Permission denied", "data-k3-")
 
 
-@pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
-def test_nothing_is_kept_only_where_that_is_asked_for(fastlloyd: Command, here: Path, command: Sequence[str]) -> None:
+@pytest.mark.parametrize(
+    "command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"]
+)
+def test_nothing_is_kept_only_where_that_is_asked_for(
+    fastlloyd: Command, here: Path, command: Sequence[str]
+) -> None:
     name, *more = command
     before = tree(here)
     code, out, _ = fastlloyd(name, "data.csv", *more, *PUBLIC, "--no-out")

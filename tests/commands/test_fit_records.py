@@ -1,4 +1,6 @@
-"""`fastlloyd fit`: the records it reads: formats, missing cells, values outside the bounds, very many."""
+"""`fastlloyd fit`: the records it reads: formats, missing cells, values outside the bounds, very
+many.
+"""
 
 import shutil
 import subprocess
@@ -9,7 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command_line import FIT, FROM_DATA, HANG, PUBLIC, Command, refused, started, strict, write_arrow
+from command_line import (
+    FIT,
+    FROM_DATA,
+    HANG,
+    PUBLIC,
+    Command,
+    refused,
+    started,
+    strict,
+    write_arrow,
+)
 from fastlloyd.clustering import grid_records
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.records import RecordFile, reading
@@ -28,7 +40,9 @@ def test_a_constant_column_gets_bounds_half_a_unit_away(fastlloyd: Command, here
 def test_values_outside_the_bounds_are_clipped_and_the_owner_is_told(fastlloyd: Command) -> None:
     bounds = ("--bounds", "age=0:100,dose=2:5")
     outside = int((np.loadtxt("data.csv", delimiter=",", skiprows=1)[:, 1] < 2).sum())
-    code, out, err = fastlloyd("fit", "data.csv", *bounds, "--n-records", "500", "-k", "3", "--json", "--out", "result")
+    code, out, err = fastlloyd(
+        "fit", "data.csv", *bounds, "--n-records", "500", "-k", "3", "--json", "--out", "result"
+    )
     assert code == 0
     assert f"Note: {outside} of your records" in err
     assert strict(out)["leaks"] == []
@@ -41,30 +55,57 @@ def test_a_value_outside_the_bounds_is_refused_by_its_line_or_by_its_number_in_t
     """Blank lines, lines of the header and dropped records count."""
     monkeypatch.setattr(reading, "LARGE_TEXT", 0 if large else 1 << 28)
     (here / "odd.csv").write_text('age,"note in\ntwo lines"\n20,a\n\n21,"b"\n,c\n22,d\n400,e\n')
-    write_arrow(here / "odd.parquet", {"age": [20.0, 21.0, None, 22.0, 400.0], "note": list("abcde")})
-    fit = ("--columns", "age", "--bounds", "0:100", "--n-records", "9", "-k", "2", "--missing", "drop", "--outside", "refuse")
+    write_arrow(
+        here / "odd.parquet", {"age": [20.0, 21.0, None, 22.0, 400.0], "note": list("abcde")}
+    )
+    fit = (
+        "--columns",
+        "age",
+        "--bounds",
+        "0:100",
+        "--n-records",
+        "9",
+        "-k",
+        "2",
+        "--missing",
+        "drop",
+        "--outside",
+        "refuse",
+    )
     for file, place in (("odd.csv", "line 8"), ("odd.parquet", "record 5")):
-        refused(fastlloyd("fit", file, *fit), f"{file}, {place}, column 'age': the value lies outside the bounds")
+        refused(
+            fastlloyd("fit", file, *fit),
+            f"{file}, {place}, column 'age': the value lies outside the bounds",
+        )
 
 
-def test_a_misspelt_name_of_bounds_is_told_before_what_is_wrong_with_a_record(fastlloyd: Command, here: Path) -> None:
+def test_a_misspelt_name_of_bounds_is_told_before_what_is_wrong_with_a_record(
+    fastlloyd: Command, here: Path
+) -> None:
     (here / "gap.csv").write_text("age,sex\n20,\n")
     for bounds in ("agee=0:100", "agee=0:100,sex=0:1"):
-        refused(fastlloyd("fit", "gap.csv", "--bounds", bounds, "--n-records", "9", "-k", "2"), "did you mean 'age'?")
+        refused(
+            fastlloyd("fit", "gap.csv", "--bounds", bounds, "--n-records", "9", "-k", "2"),
+            "did you mean 'age'?",
+        )
     for bounds in ("age=0:100", "age=0:100,sex=0:1"):
         refused(
-            fastlloyd("fit", "gap.csv", "--bounds", bounds, "--n-records", "9", "-k", "2"), "column 'sex': the cell is missing"
+            fastlloyd("fit", "gap.csv", "--bounds", bounds, "--n-records", "9", "-k", "2"),
+            "column 'sex': the cell is missing",
         )
 
 
 @pytest.mark.parametrize("source", ["", "s3://"])
 def test_an_empty_name_is_refused_in_words(fastlloyd: Command, source: str) -> None:
     refused(
-        fastlloyd("fit", source, *PUBLIC), "s3://: an address names a bucket" if source else "the name of the file is empty"
+        fastlloyd("fit", source, *PUBLIC),
+        "s3://: an address names a bucket" if source else "the name of the file is empty",
     )
 
 
-def test_a_stray_quotation_mark_in_an_unused_column_is_refused_at_every_door(fastlloyd: Command, here: Path) -> None:
+def test_a_stray_quotation_mark_in_an_unused_column_is_refused_at_every_door(
+    fastlloyd: Command, here: Path
+) -> None:
     records = (here / "data.csv").read_text().splitlines()
     lines = [records[0] + ",note", *(f"{record},text" for record in records[1:])]
     (here / "notes.csv").write_text("\n".join(lines))
@@ -78,23 +119,42 @@ def test_a_stray_quotation_mark_in_an_unused_column_is_refused_at_every_door(fas
         ("assign", "result", "notes.csv"),
         ("bounds", "template", "notes.csv", "--out", "template.toml"),
     ):
-        refused(fastlloyd(*command), "notes.csv, line 51: the row does not end in its line", "as Parquet")
+        refused(
+            fastlloyd(*command),
+            "notes.csv, line 51: the row does not end in its line",
+            "as Parquet",
+        )
 
 
-def test_values_outside_the_bounds_are_refused_on_request_by_line_and_column(fastlloyd: Command) -> None:
+def test_values_outside_the_bounds_are_refused_on_request_by_line_and_column(
+    fastlloyd: Command,
+) -> None:
     dose = np.loadtxt("data.csv", delimiter=",", skiprows=1)[:, 1]
     first = int((dose < 2).argmax()) + 1
-    bounds = ("--bounds", "age=0:100,dose=2:5", "--n-records", "500", "-k", "3", "--outside", "refuse")
+    bounds = (
+        "--bounds",
+        "age=0:100,dose=2:5",
+        "--n-records",
+        "500",
+        "-k",
+        "3",
+        "--outside",
+        "refuse",
+    )
     for command in (("fit",), ("simulate", "--clients", "2")):
         outcome = fastlloyd(command[0], "data.csv", *command[1:], *bounds, "--out", "result")
-        refused(outcome, f"data.csv, line {first + 1}, column 'dose': the value lies outside the bounds")
+        refused(
+            outcome, f"data.csv, line {first + 1}, column 'dose': the value lies outside the bounds"
+        )
         assert str(dose[first - 1])[:5] not in outcome.err
         assert not Path("result").exists()
     code, _, err = fastlloyd(*FIT, "--outside", "refuse")
     assert (code, err) == (0, "")
 
 
-@pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
+@pytest.mark.parametrize(
+    "command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"]
+)
 def test_records_with_missing_cells_are_left_out_on_request_and_the_owner_alone_is_told(
     fastlloyd: Command, here: Path, command: Sequence[str]
 ) -> None:
@@ -102,26 +162,48 @@ def test_records_with_missing_cells_are_left_out_on_request_and_the_owner_alone_
     lines[5], lines[77] = ",1.5", "40,NA"
     (here / "gaps.csv").write_text("\n".join(lines))
     name, *more = command
-    refused(fastlloyd(name, "gaps.csv", *more, *PUBLIC), "gaps.csv, line 6, column 'age'", "missing")
-    code, out, err = fastlloyd(name, "gaps.csv", *more, *PUBLIC, "--missing", "drop", "--json", "--out", "result")
+    refused(
+        fastlloyd(name, "gaps.csv", *more, *PUBLIC), "gaps.csv, line 6, column 'age'", "missing"
+    )
+    code, out, err = fastlloyd(
+        name, "gaps.csv", *more, *PUBLIC, "--missing", "drop", "--json", "--out", "result"
+    )
     assert code == 0
-    assert err.startswith("Note: 2 of your records have missing cells and were left out. This number is exact: keep it to")
+    assert err.startswith(
+        "Note: 2 of your records have missing cells and were left out. This number is exact: keep"
+        " it to"
+    )
     assert "left out" not in out
     for path in Path("result").iterdir():
         assert b"left out" not in path.read_bytes()
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".npz"])
-def test_other_formats_are_clustered_as_the_text_file_is(fastlloyd: Command, here: Path, suffix: str) -> None:
-    """Without noise the same records from the same start give the same centroids, digit for digit."""
+def test_other_formats_are_clustered_as_the_text_file_is(
+    fastlloyd: Command, here: Path, suffix: str
+) -> None:
+    """Without noise the same records from the same start give the same centroids, digit for
+    digit.
+    """
     age, dose = np.loadtxt("data.csv", delimiter=",", skiprows=1).T
     columns = {"note": np.array(["text"] * 300), "dose": dose, "age": age}
     if suffix == ".npz":
         np.savez(here / "data.npz", **columns)
     else:
         write_arrow(here / f"data{suffix}", columns)
-    options = ("--columns", "age,dose", *PUBLIC, "--algorithm", "lloyd", "--public-seed", "5", "--json")
-    of_text, of_other = (strict(fastlloyd("fit", f"data{end}", *options).out) for end in (".csv", suffix))
+    options = (
+        "--columns",
+        "age,dose",
+        *PUBLIC,
+        "--algorithm",
+        "lloyd",
+        "--public-seed",
+        "5",
+        "--json",
+    )
+    of_text, of_other = (
+        strict(fastlloyd("fit", f"data{end}", *options).out) for end in (".csv", suffix)
+    )
     assert of_other["clusters"] == of_text["clusters"]
 
 
@@ -130,11 +212,25 @@ def test_a_file_of_very_many_records_is_fitted_in_passes_with_the_same_files_and
 ) -> None:
     few = fastlloyd("fit", "data.csv", *PUBLIC, "--plot-data", "--outside", "clip", "--out", "few")
     monkeypatch.setattr(reading, "LARGE_TEXT", 0)
-    many = fastlloyd("fit", "data.csv", *PUBLIC, "--plot-data", "--outside", "clip", "--out", "many", "--compare-non-private")
+    many = fastlloyd(
+        "fit",
+        "data.csv",
+        *PUBLIC,
+        "--plot-data",
+        "--outside",
+        "clip",
+        "--out",
+        "many",
+        "--compare-non-private",
+    )
     assert (few.code, many.code) == (0, 0)
-    assert {p.name for p in Path("many").iterdir()} == {p.name for p in Path("few").iterdir()} | {COMPARISON}
+    assert {p.name for p in Path("many").iterdir()} == {p.name for p in Path("few").iterdir()} | {
+        COMPARISON
+    }
     for leaking in ([], ["--outside", "refuse"]):
-        outcome = fastlloyd("fit", "data.csv", "--n-clusters", "3", "--epsilon", "1", *FROM_DATA, *leaking, "--json")
+        outcome = fastlloyd(
+            "fit", "data.csv", "--n-clusters", "3", "--epsilon", "1", *FROM_DATA, *leaking, "--json"
+        )
         assert outcome.code == 0
         assert len(strict(outcome.out)["leaks"]) == 2
 
@@ -187,7 +283,9 @@ def test_what_a_spreadsheet_writes_is_refused_with_the_way_out(
 
 def test_a_workbook_is_refused_with_the_way_out(fastlloyd: Command, here: Path) -> None:
     (here / "sheet.xlsx").write_bytes(b"PK")
-    way_out = "sheet.xlsx: workbooks are not read; save the sheet as CSV in UTF-8, with decimal points"
+    way_out = (
+        "sheet.xlsx: workbooks are not read; save the sheet as CSV in UTF-8, with decimal points"
+    )
     refused(fastlloyd("fit", "sheet.xlsx", *PUBLIC), way_out)
 
 
@@ -199,8 +297,21 @@ def test_a_folder_and_a_pattern_are_read_as_one_file_is(
     header, *records = (here / "data.csv").read_text().splitlines()
     for year in (2023, 2024):
         (here / f"visits/year={year}").mkdir(parents=True)
-        (here / f"visits/year={year}/part-0.csv").write_text("\n".join([header, *records[year == 2024 :: 2]]))
-    exact = ("-k", "3", "--algorithm", "lloyd", "--bounds", "0:100", "--n-records", "500", "--public-seed", "1")
+        (here / f"visits/year={year}/part-0.csv").write_text(
+            "\n".join([header, *records[year == 2024 :: 2]])
+        )
+    exact = (
+        "-k",
+        "3",
+        "--algorithm",
+        "lloyd",
+        "--bounds",
+        "0:100",
+        "--n-records",
+        "500",
+        "--public-seed",
+        "1",
+    )
     assert fastlloyd("fit", "data.csv", *exact, "--out", "one").code == 0
     for source in ("visits", "visits/*/*.csv"):
         assert fastlloyd("fit", source, *exact).code == 0
@@ -221,13 +332,25 @@ def test_a_folder_and_a_pattern_are_read_as_one_file_is(
         ("ftp://example.org/x.csv", "ftp: stores of this kind are not read"),
     ],
 )
-def test_a_source_without_files_is_refused_at_every_door(fastlloyd: Command, here: Path, source: str, sentence: str) -> None:
+def test_a_source_without_files_is_refused_at_every_door(
+    fastlloyd: Command, here: Path, source: str, sentence: str
+) -> None:
     (here / "empty").mkdir()
-    for command in (("fit", source, *PUBLIC), ("simulate", source, "--clients", "2", *PUBLIC), ("bounds", "template", source)):
+    for command in (
+        ("fit", source, *PUBLIC),
+        ("simulate", source, "--clients", "2", *PUBLIC),
+        ("bounds", "template", source),
+    ):
         refused(fastlloyd(*command), sentence)
 
 
-def test_an_empty_seed_is_refused_which_a_variable_that_is_not_set_would_be(fastlloyd: Command) -> None:
+def test_an_empty_seed_is_refused_which_a_variable_that_is_not_set_would_be(
+    fastlloyd: Command,
+) -> None:
     code, out, err = fastlloyd(*FIT, "--public-seed", "", "--no-out")
     assert (code, out) == (2, "")
-    assert err == "Error: --public-seed is empty; expected a number or a text, or leave it out for a fresh seed\n"
+    assert (
+        err
+        == "Error: --public-seed is empty; expected a number or a text, or leave it out for a fresh"
+        " seed\n"
+    )

@@ -27,14 +27,24 @@ def test_join_refuses_what_is_not_what_was_agreed_on(site: Site) -> None:
     other_site(site, "stranger")
     digest = site.plan.digest.hex()
     wrong = ("0" if digest[0] != "0" else "1") + digest[1:]
-    refused(site, site.join("a", "--digest", wrong), "is not the plan that was agreed on", digest, wrong)
+    refused(
+        site, site.join("a", "--digest", wrong), "is not the plan that was agreed on", digest, wrong
+    )
     refused(site, site.join("a", "--digest", "abc"), "expected the 64 hex digits")
     refused(site, site.join("a", "--key", "others/stranger.identity.toml"), "stranger")
-    refused(site, site.join("a", "--key", "others/a.identity.toml"), "is not the identity that the plan names as client 'a'")
+    refused(
+        site,
+        site.join("a", "--key", "others/a.identity.toml"),
+        "is not the identity that the plan names as client 'a'",
+    )
     refused(site, site.join("a", "--key", f"{SERVER}.identity.toml"), SERVER)
     refused(site, site.join("a", "--key", "a.public.toml"), "a.public.toml")
     refused(site, site.join("a", "--key", "none.toml"), "none.toml")
-    refused(site, site.join("a", "--engine", "dask://192.0.2.7:1"), "run code in this command, which holds your keys")
+    refused(
+        site,
+        site.join("a", "--engine", "dask://192.0.2.7:1"),
+        "run code in this command, which holds your keys",
+    )
     refused(site, site.join("a", "--server", "nonsense"), "is not HOST:PORT")
     refused(site, site.join("a", without=["--out"]), "--out")
     (site.folder / "result-a").mkdir()
@@ -47,25 +57,44 @@ def test_join_refuses_records_it_cannot_use(site: Site) -> None:
     (site.folder / "many.csv").write_text("age,dose\n" + "1,2\n" * 51)
     refused(site, site.join("a", "--data", "none.csv"), "no such file")
     refused(
-        site, site.join("a", "--data", "text.csv"), "not a number; empty it if it stands for a missing value (--missing drop"
+        site,
+        site.join("a", "--data", "text.csv"),
+        "not a number; empty it if it stands for a missing value (--missing drop",
     )
-    assert "--columns" not in site.run(site.join("a", "--data", "text.csv"), FAST)[2]  # the plan has chosen them
-    refused(site, site.join("a", "--data", "none.csv", "--outside", "refuze"), "did you mean 'refuse'")
+    assert (
+        "--columns" not in site.run(site.join("a", "--data", "text.csv"), FAST)[2]
+    )  # the plan has chosen them
+    refused(
+        site, site.join("a", "--data", "none.csv", "--outside", "refuze"), "did you mean 'refuse'"
+    )
     refused(site, site.join("a", "--data", "columns.csv"), "dose")
-    refused(site, site.join("a", "--data", "many.csv"), "more records than its cap, max_records 50", new=("a",))
+    refused(
+        site,
+        site.join("a", "--data", "many.csv"),
+        "more records than its cap, max_records 50",
+        new=("a",),
+    )
     refused(site, site.join("a", "--dataset", "a b"), "dataset")
 
 
 def test_an_empty_passphrase_file_is_not_called_a_wrong_passphrase(site: Site) -> None:
     known = identity.PrivateIdentity.load(site.folder / "a.identity.toml")
-    known.save(site.folder / "sealed.identity.toml", passphrase="correct horse battery")  # noqa: S106 - of no other identity
+    # of no other identity
+    known.save(site.folder / "sealed.identity.toml", passphrase="correct horse battery")  # noqa: S106
     (site.folder / "empty").touch()
     for more in (("--passphrase-file", "empty"), ("--dry-run", "--passphrase-file", "empty")):
-        refused(site, site.join("a", "--key", "sealed.identity.toml", *more), "the first line of empty is empty")
+        refused(
+            site,
+            site.join("a", "--key", "sealed.identity.toml", *more),
+            "the first line of empty is empty",
+        )
 
 
 def test_what_is_no_plan_is_called_by_its_name(site: Site) -> None:
-    for file, what in (("a.identity.toml", "is a private identity"), ("a.public.toml", "is the public file of an identity")):
+    for file, what in (
+        ("a.identity.toml", "is a private identity"),
+        ("a.public.toml", "is the public file of an identity"),
+    ):
         for arguments in (
             site.join("a"),
             site.serve(),
@@ -73,19 +102,37 @@ def test_what_is_no_plan_is_called_by_its_name(site: Site) -> None:
             ["plan", "digest", PLAN],
             ["plan", "renew", PLAN],
         ):
-            refused(site, [file if part == PLAN else part for part in arguments], f"{file} {what}", "expected a plan, such as")
-    refused(site, ["status", "a.csv"], "a.csv is not a store", "expected a file such as clinic-a.store")
+            refused(
+                site,
+                [file if part == PLAN else part for part in arguments],
+                f"{file} {what}",
+                "expected a plan, such as",
+            )
+    refused(
+        site, ["status", "a.csv"], "a.csv is not a store", "expected a file such as clinic-a.store"
+    )
 
 
 def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Site) -> None:
-    limit = ["ledger", "limit", "a.identity.toml", "--dataset", DATASET, "--delta", "1e-6", "--epsilon"]
+    limit = [
+        "ledger",
+        "limit",
+        "a.identity.toml",
+        "--dataset",
+        DATASET,
+        "--delta",
+        "1e-6",
+        "--epsilon",
+    ]
     assert here(site, [*limit, "0.1", "--new"])[0] == 0
     refused(site, site.join("a"), "has the limit epsilon 0.1")
     refused(site, site.join("a", "--dry-run"), "has the limit epsilon 0.1")
     assert here(site, [*limit, "inf"])[0] == 0
     client = site.start("a", site.join("a"))
     site.wait_for(lambda: "nobody listens" in site.said("a"))
-    assert site.said("a").count("a new ledger, in which nothing is spent and nothing is limited.") == 1
+    assert (
+        site.said("a").count("a new ledger, in which nothing is spent and nothing is limited.") == 1
+    )
     refused(site, site.join("a", "--out", "other"), "in use by another process")
     assert site.end(client) == STOPPED
     refused(site, site.join("a", "--dataset", DATASET[:-1]), f"did you mean '{DATASET}'")
@@ -96,14 +143,30 @@ def test_a_limit_and_known_records_are_refused_before_anything_is_spent(site: Si
     next_plan = msgspec.structs.replace(site.plan, run_id="0" * 32)
     write_file(site.folder / "next.toml", next_plan.to_toml())
     arguments = site.join("a", "--digest", next_plan.digest.hex(), *others)
-    refused(site, [part if part != PLAN else "next.toml" for part in arguments], f"used under the data set name '{DATASET}'")
+    refused(
+        site,
+        [part if part != PLAN else "next.toml" for part in arguments],
+        f"used under the data set name '{DATASET}'",
+    )
 
 
 def test_a_limit_of_the_ledger_counts_what_fit_and_other_clients_spent(site: Site) -> None:
     """Client b is of the same holder, who says that its records are of the same data set."""
     limit = ["ledger", "limit", "--dataset", DATASET, "--delta", "1e-6", "--epsilon", "3", "--new"]
     assert here(site, limit)[0] == 0
-    fit = ["fit", "a.csv", "--bounds", "0:100", "--n-records", "500", "-k", "2", "--no-out", "--dataset", DATASET]
+    fit = [
+        "fit",
+        "a.csv",
+        "--bounds",
+        "0:100",
+        "--n-records",
+        "500",
+        "-k",
+        "2",
+        "--no-out",
+        "--dataset",
+        DATASET,
+    ]
     assert here(site, [*fit, "--epsilon", "2.5", "--delta", "1e-6"])[0] == 0
     said = f"data set '{DATASET}' has the limit epsilon 3 at delta 1e-06, of which"
     refused(site, site.join("a", "--dry-run"), said)
@@ -111,39 +174,86 @@ def test_a_limit_of_the_ledger_counts_what_fit_and_other_clients_spent(site: Sit
     refused(site, site.join("a", "--dataset", DATASET[:-1]), f"did you mean '{DATASET}'")
 
 
-def test_a_limit_of_the_ledger_for_patients_holds_a_client_whose_every_record_is_one(site: Site) -> None:
-    limit = ["ledger", "limit", "--dataset", DATASET, "--delta", "1e-6", "--epsilon", "9", "--new", "--unit", "patient"]
+def test_a_limit_of_the_ledger_for_patients_holds_a_client_whose_every_record_is_one(
+    site: Site,
+) -> None:
+    limit = [
+        "ledger",
+        "limit",
+        "--dataset",
+        DATASET,
+        "--delta",
+        "1e-6",
+        "--epsilon",
+        "9",
+        "--new",
+        "--unit",
+        "patient",
+    ]
     assert here(site, limit)[0] == 0
     refused(site, site.join("a", "--dry-run"), "this run does not protect every patient as a whole")
-    refused(site, site.join("a", "--dry-run", "--rows-are", "patient"), "are as they must be, but nobody listens at")
+    refused(
+        site,
+        site.join("a", "--dry-run", "--rows-are", "patient"),
+        "are as they must be, but nobody listens at",
+    )
 
 
 def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None:
-    refused(site, site.join("a", "--dry-run", without=["--out"]), "are as they must be, but nobody listens at")
+    refused(
+        site,
+        site.join("a", "--dry-run", without=["--out"]),
+        "are as they must be, but nobody listens at",
+    )
     server = site.start(SERVER, site.serve(), FAST)
     site.wait_for(lambda: reachable(site))
     code, out, err = site.run(site.join("a", "--dry-run"), FAST)
     assert (code, err) == (0, "")
-    for said in ("Everything is ready", "Nothing was spent", f"'{DATASET}' has no limit. To set one before the run"):
+    for said in (
+        "Everything is ready",
+        "Nothing was spent",
+        f"'{DATASET}' has no limit. To set one before the run",
+    ):
         assert said in out
     code, out, err = site.run(site.join("a", "--dry-run", "--json"), FAST)
     assert (code, err) == (0, "")
-    ready = {"ready": True, "run_id": site.plan.run_id, "client": "a", "server": site.plan.server.address, "limit": None}
+    ready = {
+        "ready": True,
+        "run_id": site.plan.run_id,
+        "client": "a",
+        "server": site.plan.server.address,
+        "limit": None,
+    }
     ready |= {"longest_pass": 1800, "ask_for_pass_seconds": None}
     assert json.loads(out) == ready | {"pass_seconds": json.loads(out)["pass_seconds"]}
     assert not (site.folder / "a.store").exists()  # a rehearsal makes none
-    limit = ["ledger", "limit", "a.identity.toml", "--dataset", DATASET, "--delta", "1e-6", "--epsilon"]
+    limit = [
+        "ledger",
+        "limit",
+        "a.identity.toml",
+        "--dataset",
+        DATASET,
+        "--delta",
+        "1e-6",
+        "--epsilon",
+    ]
     refused(site, [*limit, "9"], "say --new")
     code, out, err = here(site, [*limit, "9", "--new"])
     assert (code, out.count("\n"), err.count("Note: made")) == (0, 1, 1)
     code, out, err = site.run(site.join("a", "--dry-run"), FAST)
     assert (code, err) == (0, "")
     assert f"Data set '{DATASET}' has the limit epsilon 9 at delta 1e-06; the run fits." in out
-    assert json.loads(here(site, site.join("a", "--dry-run", "--json"))[1])["limit"] == {"epsilon": 9.0, "delta": 1e-6}
+    assert json.loads(here(site, site.join("a", "--dry-run", "--json"))[1])["limit"] == {
+        "epsilon": 9.0,
+        "delta": 1e-6,
+    }
     assert events(site, "a") == 1
     assert here(site, [*limit, "20", "--neighboring-relation", "replace-one"])[0] == 0
     code, out, err = site.run(site.join("a", "--dry-run"), FAST)
-    assert f"Data set '{DATASET}' has the limit epsilon 20 at delta 1e-06 for one record replaced; the run fits." in out
+    assert (
+        f"Data set '{DATASET}' has the limit epsilon 20 at delta 1e-06 for one record replaced; the"
+        " run fits." in out
+    )
     assert here(site, [*limit, "0.1"])[0] == 0
     refused(site, site.join("a", "--dry-run"), "has the limit epsilon 0.1")
     assert events(site, "a") == 3
@@ -154,8 +264,21 @@ def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None
 
 
 def health_by_pem(site: Site, name: str) -> bytes:
-    """What a monitor of this identity is told, as `docs/how-to/firewalls-and-proxies.md` has it: PEM files, and bare gRPC."""
-    assert run_command(["pem", "--key", str(site.folder / f"{name}.identity.toml"), "--out", str(site.folder / "pem")]) == 0
+    """What a monitor of this identity is told, as `docs/how-to/firewalls-and-proxies.md` has it:
+    PEM files, and bare gRPC.
+    """
+    assert (
+        run_command(
+            [
+                "pem",
+                "--key",
+                str(site.folder / f"{name}.identity.toml"),
+                "--out",
+                str(site.folder / "pem"),
+            ]
+        )
+        == 0
+    )
     grpc = load_grpc()
     server = site.folder / "server.pem"
     server.write_text(ssl.DER_cert_to_PEM_cert(base64.b64decode(site.plan.server.certificate)))
@@ -180,9 +303,13 @@ def reachable(site: Site) -> bool:
 
 
 def test_a_server_with_another_certificate_is_none(site: Site) -> None:
-    """Whoever listens at the address: without the plan's certificate nothing is said to it but a handshake."""
+    """Whoever listens at the address: without the plan's certificate nothing is said to it but a
+    handshake.
+    """
     impostor = other_site(site, SERVER)[SERVER]
-    plan = msgspec.structs.replace(site.plan, server=impostor.public.server(site.plan.server.address))
+    plan = msgspec.structs.replace(
+        site.plan, server=impostor.public.server(site.plan.server.address)
+    )
     write_file(site.folder / "false.toml", plan.to_toml())
     arguments = site.serve("--key", f"others/{SERVER}.identity.toml")
     server = site.start(SERVER, [part if part != PLAN else "false.toml" for part in arguments])
@@ -195,10 +322,15 @@ def test_a_client_that_the_server_turns_away_is_told_that_its_run_is_not_over(si
     """At the plan's address another plan is served: by mistake, for a while."""
     other = msgspec.structs.replace(site.plan, run_id="0" * 32)
     write_file(site.folder / "other.toml", other.to_toml())
-    server = site.start(SERVER, [part if part != PLAN else "other.toml" for part in site.serve("--store", "other.store")])
+    server = site.start(
+        SERVER,
+        [part if part != PLAN else "other.toml" for part in site.serve("--store", "other.store")],
+    )
     code, out, err = site.run(site.join("a"), FAST)
     assert (code, out) == (TURNED_AWAY, "")
-    assert err.splitlines()[-1].startswith("Not taken part: the server refuses this client: your plan has digest ")
+    assert err.splitlines()[-1].startswith(
+        "Not taken part: the server refuses this client: your plan has digest "
+    )
     assert "The run is not over for this client" in err.splitlines()[-1]
     assert not any(isinstance(event, RunEnded) for event in read(site.folder / "a.store")[1])
     assert site.end(server) == STOPPED
@@ -212,15 +344,25 @@ def test_an_old_copy_of_a_clients_store_is_refused(site: Site) -> None:
     assert site.end(client) == STOPPED
     old = copy_store(site.folder / "b.store", site.folder / "old")
     others = [site.start(name, site.join(name), FAST | {"die": [3, "after"]}) for name in "ac"]
-    dying = site.start("b", site.join("b"), FAST | {"die": [3, "after"]})  # a sum and an upload further
+    dying = site.start(
+        "b", site.join("b"), FAST | {"die": [3, "after"]}
+    )  # a sum and an upload further
     assert dying.wait(HANG) == -signal.SIGKILL
     assert events(site, "b") > read(old)[0].position.length
     newest = copy_store(site.folder / "b.store", site.folder / "newest")
-    for file in layout.files(site.folder / "b.store")[:3]:  # first without its head file, which was left where it is
+    for file in layout.files(site.folder / "b.store")[
+        :3
+    ]:  # first without its head file, which was left where it is
         file.unlink(missing_ok=True)
     shutil.copy(old, site.folder)
     running = ("a", "c", SERVER)
-    refused(site, site.join("b"), "b.store is damaged, or an old copy", "b.store-head knows of", running=running)
+    refused(
+        site,
+        site.join("b"),
+        "b.store is damaged, or an old copy",
+        "b.store-head knows of",
+        running=running,
+    )
     for command in (["status"], ["ledger", "verify"], ["ledger", "show"]):
         refused(site, [*command, "b.store"], "b.store is damaged, or an old copy", running=running)
     copy_store(old, site.folder)
@@ -239,4 +381,9 @@ def test_in_the_place_of_a_store_that_is_lost_no_new_one_is_made(site: Site) -> 
     assert site.end(client) == STOPPED
     for file in layout.files(site.folder / "a.store"):
         file.unlink(missing_ok=True)
-    refused(site, site.join("a"), "a.store, and the ledger saw ", "correct the path, bring back the newest copy")
+    refused(
+        site,
+        site.join("a"),
+        "a.store, and the ledger saw ",
+        "correct the path, bring back the newest copy",
+    )

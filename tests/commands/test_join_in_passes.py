@@ -1,4 +1,6 @@
-"""`join` where the records are many: read anew in every pass, stopped in one, or another file in one."""
+"""`join` where the records are many: read anew in every pass, stopped in one, or another file in
+one.
+"""
 
 import json
 import signal
@@ -25,9 +27,13 @@ def with_others(site: Site, marks: dict[str, Any]) -> tuple[Any, list[Any]]:
 
 
 def finish(site: Site, others: list[Any]) -> None:
-    """The same command takes the run up, and it ends with the result that it would have had anyway."""
+    """The same command takes the run up, and it ends with the result that it would have had
+    anyway.
+    """
     again = site.start("b again", site.join("b"), KNOWN["b"])
-    assert [process.wait(HANG) for process in (again, *others)] == [0, 0, 0, 0], site.said("b again")
+    assert [process.wait(HANG) for process in (again, *others)] == [0, 0, 0, 0], site.said(
+        "b again"
+    )
     site.check_results()
 
 
@@ -50,7 +56,10 @@ def test_a_file_that_changes_in_a_round_stops_the_client_and_the_run_goes_on_wit
     assert client.wait(HANG) == REFUSED
     (said,) = [line for line in site.said("b").splitlines() if line.startswith("Error: ")]
     assert "b.csv" in said
-    assert "what it sent stays charged, and with the same records as before the same command goes on" in said
+    assert (
+        "what it sent stays charged, and with the same records as before the same command goes on"
+        in said
+    )
     assert charged(site) == spent
     site.wait_for(lambda: "client b is gone" in site.said(SERVER))
     assert left(site) == set()  # it has not said goodbye
@@ -61,10 +70,14 @@ def test_a_file_that_changes_in_a_round_stops_the_client_and_the_run_goes_on_wit
 
 
 @pytest.mark.parametrize("what", ["grow", "remove"])
-def test_a_file_that_changes_in_the_first_pass_is_refused_and_nothing_is_spent(site: Site, what: str) -> None:
+def test_a_file_that_changes_in_the_first_pass_is_refused_and_nothing_is_spent(
+    site: Site, what: str
+) -> None:
     for more, stores in ((["--dry-run"], ()), ([], ("b.store",))):
         before = (site.folder / "b.csv").read_bytes()
-        code, _, err = site.run(site.join("b", *more), LARGE | {"in_pass": [1 if more else 0, what]})
+        code, _, err = site.run(
+            site.join("b", *more), LARGE | {"in_pass": [1 if more else 0, what]}
+        )
         assert (code, "Error: b.csv: " in err) == (REFUSED, True)
         assert "charged" not in err
         assert [path.name for path in site.folder.glob("*.store")] == list(stores)
@@ -76,18 +89,30 @@ def test_a_fault_far_down_in_the_file_is_found_before_anything_is_spent(site: Si
     with (site.folder / "b.csv").open("a") as file:
         file.write("1,Zebra\n")
     code, _, err = site.run(site.join("b"), LARGE)
-    assert (code, "b.csv, line 42, column 'dose': not a number" in err, "Zebra" in err) == (REFUSED, True, False)
+    assert (code, "b.csv, line 42, column 'dose': not a number" in err, "Zebra" in err) == (
+        REFUSED,
+        True,
+        False,
+    )
     (site.folder / "b.csv").write_text("age,dose\n" + "1,2\n" * 51)
     code, _, err = site.run(site.join("b"), LARGE)
-    assert (code, "more records than its cap, max_records 50" in err, "51" in err) == (REFUSED, True, False)
+    assert (code, "more records than its cap, max_records 50" in err, "51" in err) == (
+        REFUSED,
+        True,
+        False,
+    )
     (site.folder / "b.csv").write_text("age,dose\n" + "1,2\n" * 48 + "1,\n101,2\n")
     code, _, err = site.run(site.join("b", "--outside", "refuse"), LARGE)
     assert (code, "b.csv, line 51, column 'age'" in err, "101" in err) == (REFUSED, True, False)
     assert read(site.folder / "b.store")[0].history.runs == {}
 
 
-@pytest.mark.parametrize(("in_pass", "number"), [(0, signal.SIGTERM), (1, signal.SIGINT), (2, signal.SIGTERM)])
-def test_a_client_stops_in_the_middle_of_a_pass_and_the_same_command_goes_on(site: Site, in_pass: int, number: int) -> None:
+@pytest.mark.parametrize(
+    ("in_pass", "number"), [(0, signal.SIGTERM), (1, signal.SIGINT), (2, signal.SIGTERM)]
+)
+def test_a_client_stops_in_the_middle_of_a_pass_and_the_same_command_goes_on(
+    site: Site, in_pass: int, number: int
+) -> None:
     client, others = with_others(site, {"in_pass": [in_pass, "wait"]})
     site.wait_for(lambda: "in the pass" in site.said("b"))
     client.send_signal(number)

@@ -1,4 +1,6 @@
-"""`keygen`, and plans that name those who take part: what is made, shown and refused, and that no secret is ever shown."""
+"""`keygen`, and plans that name those who take part: what is made, shown and refused, and that no
+secret is ever shown.
+"""
 
 import getpass
 import hashlib
@@ -49,7 +51,9 @@ NEW = (*UNSERVED, *NETWORK)
 
 
 @pytest.fixture
-def fastlloyd(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def fastlloyd(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Command:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("FASTLLOYD_PASSPHRASE_FILE", raising=False)
@@ -63,8 +67,12 @@ def fastlloyd(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: p
 
 @pytest.fixture(autouse=True)
 def _quick_passphrases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stretched as briefly as scrypt can; how long it takes by itself is asked where identities are tested."""
-    monkeypatch.setattr(scrypt, "Scrypt", lambda salt, length, **cost: Scrypt(salt, length, **cost | {"n": 2}))
+    """Stretched as briefly as scrypt can; how long it takes by itself is asked where identities are
+    tested.
+    """
+    monkeypatch.setattr(
+        scrypt, "Scrypt", lambda salt, length, **cost: Scrypt(salt, length, **cost | {"n": 2})
+    )
 
 
 @pytest.fixture
@@ -95,7 +103,9 @@ def mode(path: str) -> int:
 # keygen
 
 
-def test_keygen_says_what_to_keep_and_what_to_send_and_shows_the_fingerprint_and_no_secret(fastlloyd: Command) -> None:
+def test_keygen_says_what_to_keep_and_what_to_send_and_shows_the_fingerprint_and_no_secret(
+    fastlloyd: Command,
+) -> None:
     done = fastlloyd("keygen", "--name", "clinic-a")
     assert (done.code, done.err) == (0, "")
     public = PublicIdentity.load(Path("clinic-a.public.toml"))
@@ -113,7 +123,9 @@ def test_keygen_says_what_to_keep_and_what_to_send_and_shows_the_fingerprint_and
 
 
 def test_keygen_says_the_same_to_scripts(fastlloyd: Command) -> None:
-    said = json.loads(fastlloyd("keygen", "--name", "a", "--out", "x/y", "--expires", "10", "--json").out)
+    said = json.loads(
+        fastlloyd("keygen", "--name", "a", "--out", "x/y", "--expires", "10", "--json").out
+    )
     public = PublicIdentity.load(Path("x/y/a.public.toml"))
     assert said == {
         "name": "a",
@@ -126,30 +138,46 @@ def test_keygen_says_the_same_to_scripts(fastlloyd: Command) -> None:
     }
 
 
-def test_a_passphrase_that_is_typed_twice_the_same_protects_the_keys(fastlloyd: Command, typing: list[str]) -> None:
+def test_a_passphrase_that_is_typed_twice_the_same_protects_the_keys(
+    fastlloyd: Command, typing: list[str]
+) -> None:
     typing += [PASSPHRASE, PASSPHRASE]
     done = fastlloyd("keygen", "--name", "a", "--passphrase")
     assert done.code == 0
     assert "under the passphrase" in done.out
     assert PASSPHRASE not in done.out + done.err + Path("a.identity.toml").read_text()
-    assert PrivateIdentity.load(Path("a.identity.toml"), ask_passphrase=lambda: PASSPHRASE).name == "a"
+    assert (
+        PrivateIdentity.load(Path("a.identity.toml"), ask_passphrase=lambda: PASSPHRASE).name == "a"
+    )
 
 
 def test_two_different_passphrases_make_nothing(fastlloyd: Command, typing: list[str]) -> None:
     typing += [PASSPHRASE, "something else"]
-    refused(fastlloyd("keygen", "--name", "a", "--passphrase", "--out", "keys"), "the two passphrases differ")
+    refused(
+        fastlloyd("keygen", "--name", "a", "--passphrase", "--out", "keys"),
+        "the two passphrases differ",
+    )
     typing += ["short", "short"]
-    refused(fastlloyd("keygen", "--name", "a", "--passphrase", "--out", "keys"), "the passphrase has 5 characters")
+    refused(
+        fastlloyd("keygen", "--name", "a", "--passphrase", "--out", "keys"),
+        "the passphrase has 5 characters",
+    )
     assert not Path("keys").exists()
 
 
-def test_a_passphrase_is_not_typed_where_it_would_be_seen(fastlloyd: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_passphrase_is_not_typed_where_it_would_be_seen(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def would_echo(_: str) -> str:
         warnings.warn("Can not control echo on the terminal.", getpass.GetPassWarning, stacklevel=2)
         raise AssertionError
 
     monkeypatch.setattr(getpass, "getpass", would_echo)
-    refused(fastlloyd("keygen", "--name", "a", "--passphrase"), "no terminal to ask", "--passphrase-file")
+    refused(
+        fastlloyd("keygen", "--name", "a", "--passphrase"),
+        "no terminal to ask",
+        "--passphrase-file",
+    )
     assert tree() == {}
 
 
@@ -162,7 +190,12 @@ def test_scripts_give_the_passphrase_in_a_file_or_name_the_file_in_the_environme
     monkeypatch.setenv("FASTLLOYD_PASSPHRASE_FILE", "pw")
     assert fastlloyd("keygen", "--name", "b").code == 0
     for name in "ab":
-        assert PrivateIdentity.load(Path(f"{name}.identity.toml"), ask_passphrase=lambda: PASSPHRASE).name == name
+        assert (
+            PrivateIdentity.load(
+                Path(f"{name}.identity.toml"), ask_passphrase=lambda: PASSPHRASE
+            ).name
+            == name
+        )
 
 
 @pytest.mark.skipif(os.name != "posix", reason="/dev/fd is POSIX's")
@@ -172,13 +205,17 @@ def test_scripts_give_the_passphrase_on_a_file_descriptor(fastlloyd: Command) ->
     os.close(writing)
     assert fastlloyd("keygen", "--name", "a", "--passphrase-file", f"/dev/fd/{reading}").code == 0
     os.close(reading)
-    assert PrivateIdentity.load(Path("a.identity.toml"), ask_passphrase=lambda: PASSPHRASE).name == "a"
+    assert (
+        PrivateIdentity.load(Path("a.identity.toml"), ask_passphrase=lambda: PASSPHRASE).name == "a"
+    )
 
 
 def test_keygen_never_writes_over_an_identity_unless_told_so_in_full(fastlloyd: Command) -> None:
     fastlloyd("keygen", "--name", "a")
     before = tree()
-    refused(fastlloyd("keygen", "--name", "a"), "a.identity.toml exists already", "--replace-identity")
+    refused(
+        fastlloyd("keygen", "--name", "a"), "a.identity.toml exists already", "--replace-identity"
+    )
     refused(fastlloyd("keygen", "--name", "a", "--force"), "which --force does not touch")
     assert tree() == before
     assert fastlloyd("keygen", "--name", "a", "--replace-identity").code == 0
@@ -193,12 +230,16 @@ def test_keygen_never_writes_over_an_identity_unless_told_so_in_full(fastlloyd: 
 def test_keygen_leaves_other_files_alone_whatever_it_is_told(fastlloyd: Command) -> None:
     for name in ("a.identity.toml", "a.public.toml"):
         Path(name).write_text("mine")
-        refused(fastlloyd("keygen", "--name", "a", "--replace-identity", "--force"), name, "left alone")
+        refused(
+            fastlloyd("keygen", "--name", "a", "--replace-identity", "--force"), name, "left alone"
+        )
         assert tree() == {name: b"mine"}
         Path(name).unlink()
 
 
-def test_keygen_makes_both_files_or_none(fastlloyd: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keygen_makes_both_files_or_none(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from fastlloyd.cli.commands import keygen
     from fastlloyd.errors import OutputError
 
@@ -219,7 +260,10 @@ REFUSED_KEYGEN = {
     "days in the past": (("--name", "a", "--expires", "-3"), "expires is -3 days"),
     "too many days": (("--name", "a", "--expires", "999999999999"), "expected 1 to 3650"),
     "days in words": (("--name", "a", "--expires", "soon"), "--expires"),
-    "no file with the passphrase": (("--name", "a", "--passphrase-file", "none"), "cannot be read from none"),
+    "no file with the passphrase": (
+        ("--name", "a", "--passphrase-file", "none"),
+        "cannot be read from none",
+    ),
     "an empty passphrase": (
         ("--name", "a", "--passphrase-file", os.devnull),
         f"the first line of {os.devnull} is empty; expected the passphrase there",
@@ -231,7 +275,9 @@ REFUSED_KEYGEN = {
 
 
 @pytest.mark.parametrize("case", REFUSED_KEYGEN)
-def test_keygen_refuses_nonsense_in_a_sentence_and_writes_nothing(fastlloyd: Command, case: str) -> None:
+def test_keygen_refuses_nonsense_in_a_sentence_and_writes_nothing(
+    fastlloyd: Command, case: str
+) -> None:
     Path("bytes").write_bytes(b"\xff\xfe")
     arguments, fragment = REFUSED_KEYGEN[case]
     refused(fastlloyd("keygen", *arguments), fragment)
@@ -250,11 +296,16 @@ def requested(fastlloyd: Command, name: str, *more: str) -> str:
 def certified(fastlloyd: Command, authority: Issuer, *names: str) -> None:
     for name in names:
         Path(f"{name}.crt.pem").write_bytes(pem(authority.issue(requested(fastlloyd, name))))
-        assert fastlloyd("keygen", "--name", name, "--issued", f"{name}.crt.pem", "--out", "keys").code == 0
+        assert (
+            fastlloyd("keygen", "--name", name, "--issued", f"{name}.crt.pem", "--out", "keys").code
+            == 0
+        )
     Path("ca.pem").write_bytes(pem(authority.certificate))
 
 
-def test_a_request_goes_to_the_authority_and_what_comes_back_makes_the_public_file(fastlloyd: Command) -> None:
+def test_a_request_goes_to_the_authority_and_what_comes_back_makes_the_public_file(
+    fastlloyd: Command,
+) -> None:
     authority = Issuer()
     done = fastlloyd("keygen", "--name", "a", "--request", "--out", "keys")
     assert (done.code, done.err) == (0, "")
@@ -262,7 +313,9 @@ def test_a_request_goes_to_the_authority_and_what_comes_back_makes_the_public_fi
     assert mode("keys/a.identity.toml") == 0o600 or os.name != "posix"
     assert "Send: keys/a.csr.pem to your authority" in done.out
     keys = tomllib.loads(Path("keys/a.identity.toml").read_text())["private_keys"]
-    assert not any(keys[i : i + 16] in done.out + Path("keys/a.csr.pem").read_text() for i in range(0, 128, 16))
+    assert not any(
+        keys[i : i + 16] in done.out + Path("keys/a.csr.pem").read_text() for i in range(0, 128, 16)
+    )
     issued = authority.issue(Path("keys/a.csr.pem").read_text())
     Path("a.crt.pem").write_bytes(pem(issued, authority.certificate))
     done = fastlloyd("keygen", "--name", "a", "--issued", "a.crt.pem", "--out", "keys")
@@ -276,12 +329,17 @@ def test_a_request_goes_to_the_authority_and_what_comes_back_makes_the_public_fi
     assert mode("keys/a.identity.toml") == 0o600 or os.name != "posix"
 
 
-def test_the_passphrase_of_an_identity_stays_when_its_certificate_comes(fastlloyd: Command, typing: list[str]) -> None:
+def test_the_passphrase_of_an_identity_stays_when_its_certificate_comes(
+    fastlloyd: Command, typing: list[str]
+) -> None:
     typing += [PASSPHRASE, PASSPHRASE, "something else", PASSPHRASE]
     request = requested(fastlloyd, "a", "--passphrase")
     Path("a.crt.pem").write_bytes(pem(Issuer().issue(request)))
     before = tree()
-    refused(fastlloyd("keygen", "--name", "a", "--issued", "a.crt.pem", "--out", "keys"), "is wrong; try again")
+    refused(
+        fastlloyd("keygen", "--name", "a", "--issued", "a.crt.pem", "--out", "keys"),
+        "is wrong; try again",
+    )
     assert tree() == before
     done = fastlloyd("keygen", "--name", "a", "--issued", "a.crt.pem", "--out", "keys")
     assert "under the passphrase" in done.out
@@ -307,13 +365,17 @@ def test_requests_and_what_comes_of_them_are_said_to_scripts_too(fastlloyd: Comm
     assert said["expires"] == public.expires.isoformat()
 
 
-def test_an_earlier_identity_keeps_its_keys_when_its_certificate_is_requested_and_issued_anew(fastlloyd: Command) -> None:
+def test_an_earlier_identity_keeps_its_keys_when_its_certificate_is_requested_and_issued_anew(
+    fastlloyd: Command,
+) -> None:
     fastlloyd("keygen", "--name", "a", "--out", "keys")
     first = PrivateIdentity.load(Path("keys/a.identity.toml"))
     before = tree()
     request = requested(fastlloyd, "a")
     assert tree() == before | {"keys/a.csr.pem": request.encode()}
-    refused(fastlloyd("keygen", "--name", "a", "--request", "--out", "keys"), "a.csr.pem exists already")
+    refused(
+        fastlloyd("keygen", "--name", "a", "--request", "--out", "keys"), "a.csr.pem exists already"
+    )
     Path("a.crt.pem").write_bytes(pem(Issuer().issue(request)))
     before = tree()
     issued = ("keygen", "--name", "a", "--issued", "a.crt.pem", "--out", "keys")
@@ -322,7 +384,10 @@ def test_an_earlier_identity_keeps_its_keys_when_its_certificate_is_requested_an
     for _ in range(2):  # whoever is interrupted does it again
         assert fastlloyd(*issued, "--force").code == 0
     again = PrivateIdentity.load(Path("keys/a.identity.toml"))
-    assert (again.signing.public, again.tls_key_pem()) == (first.signing.public, first.tls_key_pem())
+    assert (again.signing.public, again.tls_key_pem()) == (
+        first.signing.public,
+        first.tls_key_pem(),
+    )
     assert again.public.fingerprint != first.public.fingerprint
 
 
@@ -333,48 +398,83 @@ def test_an_identity_that_lies_elsewhere_is_changed_where_it_lies(fastlloyd: Com
     Path("link/a.identity.toml").symlink_to(Path("keys/a.identity.toml").resolve())
     assert fastlloyd("keygen", "--name", "a", "--issued", "a.crt.pem", "--out", "link").code == 0
     assert Path("link/a.identity.toml").is_symlink()
-    assert PrivateIdentity.load(Path("keys/a.identity.toml")).public == PublicIdentity.load(Path("link/a.public.toml"))
+    assert PrivateIdentity.load(Path("keys/a.identity.toml")).public == PublicIdentity.load(
+        Path("link/a.public.toml")
+    )
 
 
 REFUSED_ISSUED = {
     "both at once": (("--request", "--issued", "a.crt.pem"), "of --request and --issued give one"),
-    "a new last day": (("--issued", "a.crt.pem", "--expires", "9"), "without --passphrase, --expires and --replace-identity"),
-    "a new passphrase": (("--issued", "a.crt.pem", "--passphrase"), "keeps its keys, its passphrase"),
+    "a new last day": (
+        ("--issued", "a.crt.pem", "--expires", "9"),
+        "without --passphrase, --expires and --replace-identity",
+    ),
+    "a new passphrase": (
+        ("--issued", "a.crt.pem", "--passphrase"),
+        "keeps its keys, its passphrase",
+    ),
     "other keys": (("--issued", "a.crt.pem", "--replace-identity"), "keeps its keys"),
-    "a request of it with a new passphrase": (("--request", "--force", "--passphrase"), "keeps its keys, its passphrase"),
+    "a request of it with a new passphrase": (
+        ("--request", "--force", "--passphrase"),
+        "keeps its keys, its passphrase",
+    ),
     "no file": (("--issued", "none.pem"), "none.pem cannot be read"),
-    "no certificate": (("--issued", "keys/a.csr.pem"), "no certificate that was given (as PEM or DER) is for the keys of 'a'"),
-    "another's certificate": (("--issued", "b.crt.pem"), "is for the keys of 'a'; expected the one issued for its own request"),
+    "no certificate": (
+        ("--issued", "keys/a.csr.pem"),
+        "no certificate that was given (as PEM or DER) is for the keys of 'a'",
+    ),
+    "another's certificate": (
+        ("--issued", "b.crt.pem"),
+        "is for the keys of 'a'; expected the one issued for its own request",
+    ),
     "a certificate without names": (
         ("--issued", "bare.pem"),
         "issued by 'CN=Clinic CA', but it has no subject alternative",
     ),
-    "no identity": (("--issued", "a.crt.pem", "--out", "elsewhere"), "elsewhere/a.identity.toml cannot be read"),
-    "another name": (("--issued", "a.crt.pem", "--name", "../keys/a"), "is the identity of 'a'; give it that name"),
+    "no identity": (
+        ("--issued", "a.crt.pem", "--out", "elsewhere"),
+        "elsewhere/a.identity.toml cannot be read",
+    ),
+    "another name": (
+        ("--issued", "a.crt.pem", "--name", "../keys/a"),
+        "is the identity of 'a'; give it that name",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED_ISSUED)
-def test_what_an_authority_did_not_issue_for_these_keys_changes_nothing(fastlloyd: Command, case: str) -> None:
+def test_what_an_authority_did_not_issue_for_these_keys_changes_nothing(
+    fastlloyd: Command, case: str
+) -> None:
     authority, request = Issuer(), requested(fastlloyd, "a")
     Path("a.crt.pem").write_bytes(pem(authority.issue(request)))
     Path("b.crt.pem").write_bytes(pem(authority.issue(requested(fastlloyd, "b"))))
     Path("bare.pem").write_bytes(pem(authority.issue(request, extensions=authority.added())))
     before = tree()
     arguments, fragment = REFUSED_ISSUED[case]
-    given = [part for pair in (("--name", "a"), ("--out", "keys")) if pair[0] not in arguments for part in pair]
+    given = [
+        part
+        for pair in (("--name", "a"), ("--out", "keys"))
+        if pair[0] not in arguments
+        for part in pair
+    ]
     refused(fastlloyd("keygen", *given, *arguments), fragment)
     assert tree() == before
 
 
-def test_a_plan_that_names_an_authority_says_so_everywhere_and_keeps_others_out(fastlloyd: Command) -> None:
+def test_a_plan_that_names_an_authority_says_so_everywhere_and_keeps_others_out(
+    fastlloyd: Command,
+) -> None:
     authority = Issuer()
     certified(fastlloyd, authority, "a", "b", "c", "sums")
     assert fastlloyd(*NEW, "--authority", "ca.pem").code == 0
     plan = Plan.from_toml(Path("plan.toml").read_text())
     plan.check_networked()
     sha256 = authority.certificate.fingerprint(SHA256).hex()
-    shown, explained = fastlloyd("plan", "show", "plan.toml").out, fastlloyd("plan", "explain", "plan.toml").out
+    shown, explained = (
+        fastlloyd("plan", "show", "plan.toml").out,
+        fastlloyd("plan", "explain", "plan.toml").out,
+    )
     assert f"'CN=Clinic CA': {sha256}, until" in shown
     assert "Every certificate was issued by the authority 'CN=Clinic CA'" in explained
     assert in_groups(sha256) in explained
@@ -390,11 +490,25 @@ def test_a_plan_that_names_an_authority_says_so_everywhere_and_keeps_others_out(
     Path("other.pem").write_bytes(pem(Issuer("Another CA").certificate))
     Path("two.pem").write_bytes(Path("ca.pem").read_bytes() + Path("other.pem").read_bytes())
     before, renewing = tree(), ("plan", "renew", "plan.toml")
-    refused(fastlloyd(*renewing, "--member", "new/a.public.toml"), "'a' was not issued by the plan's authority 'CN=Clinic CA'")
-    refused(fastlloyd(*renewing, "--authority", "other.pem"), "'sums' was not issued by the plan's authority 'CN=Another CA'")
-    refused(fastlloyd(*renewing, "--authority", "two.pem"), "two.pem holds 2 certificates; expected one")
-    refused(fastlloyd(*renewing, "--authority", "a.crt.pem"), "the certificate of 'CN=a' is not an authority's")
-    refused(fastlloyd(*renewing, "--authority", "keys/a.csr.pem"), "cannot be read; expected X.509 in PEM or DER")
+    refused(
+        fastlloyd(*renewing, "--member", "new/a.public.toml"),
+        "'a' was not issued by the plan's authority 'CN=Clinic CA'",
+    )
+    refused(
+        fastlloyd(*renewing, "--authority", "other.pem"),
+        "'sums' was not issued by the plan's authority 'CN=Another CA'",
+    )
+    refused(
+        fastlloyd(*renewing, "--authority", "two.pem"), "two.pem holds 2 certificates; expected one"
+    )
+    refused(
+        fastlloyd(*renewing, "--authority", "a.crt.pem"),
+        "the certificate of 'CN=a' is not an authority's",
+    )
+    refused(
+        fastlloyd(*renewing, "--authority", "keys/a.csr.pem"),
+        "cannot be read; expected X.509 in PEM or DER",
+    )
     refused(fastlloyd(*renewing, "--authority", "none.pem"), "none.pem cannot be read")
     assert tree() == before
 
@@ -421,7 +535,9 @@ def test_pem_writes_certificate_and_key_for_a_monitor_and_the_key_for_its_owner_
     public = PublicIdentity.load(Path("sums.public.toml"))
     certificate = ssl.PEM_cert_to_DER_cert((folder / "sums.pem").read_text())
     assert hashlib.sha256(certificate).hexdigest() == public.fingerprint
-    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(folder / "sums.pem", folder / "sums.key")  # they belong together
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+        folder / "sums.pem", folder / "sums.key"
+    )  # they belong together
     assert public.signing_key not in (folder / "sums.key").read_text()
     assert "BEGIN" not in done.out
 
@@ -431,16 +547,25 @@ def test_pem_writes_both_files_or_none_and_over_nothing(fastlloyd: Command, take
     assert fastlloyd("keygen", "--name", "sums").code == 0
     Path(taken).write_text("mine")
     refused(fastlloyd("pem", "--key", "sums.identity.toml"), f"{taken} exists already")
-    assert sorted(path.name for path in Path().iterdir()) == sorted([taken, "sums.identity.toml", "sums.public.toml"])
+    assert sorted(path.name for path in Path().iterdir()) == sorted(
+        [taken, "sums.identity.toml", "sums.public.toml"]
+    )
     assert Path(taken).read_text() == "mine"
     refused(fastlloyd("pem", "--key", "sums.public.toml", "--out", "x"), "sums.public.toml")
-    refused(fastlloyd("pem", "--key", "sums.identity.toml", "--out", f"{taken}/x"), "cannot be made")
+    refused(
+        fastlloyd("pem", "--key", "sums.identity.toml", "--out", f"{taken}/x"), "cannot be made"
+    )
 
 
-def test_a_plan_of_public_files_can_run_over_a_network_and_says_who_takes_part(parties: Command) -> None:
+def test_a_plan_of_public_files_can_run_over_a_network_and_says_who_takes_part(
+    parties: Command,
+) -> None:
     plan = Plan.from_toml(Path("plan.toml").read_text())
     plan.check_networked()
-    publics = {name: PublicIdentity.load(Path(f"keys/{name}.public.toml")) for name in ("a", "b", "c", "sums")}
+    publics = {
+        name: PublicIdentity.load(Path(f"keys/{name}.public.toml"))
+        for name in ("a", "b", "c", "sums")
+    }
     assert plan.clients == tuple(publics[name].client(50) for name in "abc")
     assert plan.server == publics["sums"].server("sums.example.org:8443")
     shown, explained = parties("plan", "show", "plan.toml"), parties("plan", "explain", "plan.toml")
@@ -452,28 +577,55 @@ def test_a_plan_of_public_files_can_run_over_a_network_and_says_who_takes_part(p
     assert "joining 3600 s" in shown.out
     assert "A run waits 1 hour for everyone to join" in explained.out
     machine = json.loads(parties("plan", "show", "plan.toml", "--json").out)
-    assert [c["fingerprint"] for c in machine["clients"]] == [publics[name].fingerprint for name in "abc"]
+    assert [c["fingerprint"] for c in machine["clients"]] == [
+        publics[name].fingerprint for name in "abc"
+    ]
     assert (machine["digest"], machine["lacking"]) == (plan.digest.hex(), None)
     assert machine["server"]["expires"] == publics["sums"].expires.isoformat()
-    assert machine["timeouts"] == {"joining": 3600, "dealing": 60, "round": 86400, "confirming": 86400}
+    assert machine["timeouts"] == {
+        "joining": 3600,
+        "dealing": 60,
+        "round": 86400,
+        "confirming": 86400,
+    }
 
 
 def test_timeouts_are_options(parties: Command) -> None:
-    times = ("--joining-timeout", "5", "--dealing-timeout", "6", "--round-timeout", "7", "--confirming-timeout", "8")
+    times = (
+        "--joining-timeout",
+        "5",
+        "--dealing-timeout",
+        "6",
+        "--round-timeout",
+        "7",
+        "--confirming-timeout",
+        "8",
+    )
     assert parties(*NEW, *times, "--force").code == 0
     machine = json.loads(parties("plan", "show", "plan.toml", "--json").out)
     assert machine["timeouts"] == {"joining": 5, "dealing": 6, "round": 7, "confirming": 8}
 
 
-def test_a_plan_of_names_is_for_simulations_and_says_what_a_network_needs(fastlloyd: Command) -> None:
-    made = fastlloyd("plan", "new", "--simulation", "--client", "a:5", "--client", "b:5", *MECHANISM)
+def test_a_plan_of_names_is_for_simulations_and_says_what_a_network_needs(
+    fastlloyd: Command,
+) -> None:
+    made = fastlloyd(
+        "plan", "new", "--simulation", "--client", "a:5", "--client", "b:5", *MECHANISM
+    )
     assert made.code == 0
     assert "For simulations only: the plan has no certificate of the server" in made.out
     for command in ("show", "explain"):
-        assert re.search("for simulations only", fastlloyd("plan", command, "plan.toml").out, re.IGNORECASE)
+        assert re.search(
+            "for simulations only", fastlloyd("plan", command, "plan.toml").out, re.IGNORECASE
+        )
     machine = json.loads(fastlloyd("plan", "show", "plan.toml", "--json").out)
     assert machine["lacking"].startswith("the plan has no certificate")
-    assert machine["server"] == {"name": "server", "address": None, "fingerprint": None, "expires": None}
+    assert machine["server"] == {
+        "name": "server",
+        "address": None,
+        "fingerprint": None,
+        "expires": None,
+    }
 
 
 def test_the_digest_alone_is_on_stdout_with_a_page_or_without(parties: Command) -> None:
@@ -491,7 +643,9 @@ def test_the_digest_alone_is_on_stdout_with_a_page_or_without(parties: Command) 
 
 def test_renewing_puts_new_public_files_in_the_place_of_old_ones(parties: Command) -> None:
     parties("keygen", "--name", "b", "--out", "new")
-    done = parties("plan", "renew", "plan.toml", "--member", "new/b.public.toml", "--round-timeout", "9")
+    done = parties(
+        "plan", "renew", "plan.toml", "--member", "new/b.public.toml", "--round-timeout", "9"
+    )
     assert done.code == 0
     old, new = (Plan.from_toml(Path(name).read_text()) for name in ("plan.toml", "renewed.toml"))
     assert new.digest.hex() in done.out
@@ -517,11 +671,22 @@ def test_a_plan_in_which_someone_has_expired_meanwhile_says_so_when_it_is_renewe
         parties("keygen", "--name", name, "--out", "new", "--expires", "500")
     monkeypatch.setattr(identity, "datetime", SimpleNamespace(now=lambda _: later))
     monkeypatch.setattr(plan_module, "datetime", SimpleNamespace(now=lambda _: later))
-    renewing = ("plan", "renew", "plan.toml", "--server", "new/sums.public.toml", "--member", "new/a.public.toml")
+    renewing = (
+        "plan",
+        "renew",
+        "plan.toml",
+        "--server",
+        "new/sums.public.toml",
+        "--member",
+        "new/a.public.toml",
+    )
     done = parties(*renewing, "--member", "new/b.public.toml")
     assert done.code == 0
     assert "For simulations only: the certificate of 'c' expired on" in done.out
-    refused(parties("plan", "renew", "plan.toml", "--member", "keys/a.public.toml", "--out", "x"), "'a' expired on")
+    refused(
+        parties("plan", "renew", "plan.toml", "--member", "keys/a.public.toml", "--out", "x"),
+        "'a' expired on",
+    )
     refused(parties(*NEW, "--out", "x"), "expired on")
 
 
@@ -571,7 +736,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_nonsense_about_parties_is_refused_in_a_sentence_and_nothing_is_written(spoiled: Command, case: str) -> None:
+def test_nonsense_about_parties_is_refused_in_a_sentence_and_nothing_is_written(
+    spoiled: Command, case: str
+) -> None:
     arguments, fragment = REFUSED[case]
     if arguments[:2] == ("plan", "new"):
         arguments = (*arguments, "--out", "other.toml")

@@ -34,46 +34,102 @@ from fastlloyd.federation.store.events import (
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.reports import budget
 from federation import make_plan
-from stores import ADD, ADDED, OWNER, REPLACE, cost, earlier, new_store, pure_cost, reserved, reserved_as, run_id
+from stores import (
+    ADD,
+    ADDED,
+    OWNER,
+    REPLACE,
+    cost,
+    earlier,
+    new_store,
+    pure_cost,
+    reserved,
+    reserved_as,
+    run_id,
+)
 
 DELTA = 1e-6
 
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A client's store with a run that was charged whole, one that was charged in part and one that is open."""
+    """A client's store with a run that was charged whole, one that was charged in part and one that
+    is open.
+    """
     monkeypatch.setenv("COLUMNS", "100")
     with new_store(tmp_path) as store:
         for number, charged in enumerate([(1, 2, 3), (1,), ()]):
             plan = make_plan(run_id=bytes([number]) * 16)
             run = bytes.fromhex(plan.run_id)
-            event = reserve(store.history, plan, client="c0", dataset="patients", fingerprint=Fingerprint(bytes(32)))
-            charges: list[Event] = [ExchangeCharged(run_id=run, number=exchange) for exchange in charged]
+            event = reserve(
+                store.history,
+                plan,
+                client="c0",
+                dataset="patients",
+                fingerprint=Fingerprint(bytes(32)),
+            )
+            charges: list[Event] = [
+                ExchangeCharged(run_id=run, number=exchange) for exchange in charged
+            ]
             store.append([event, *charges])
             if charged:
-                store.append([store.history.runs[run].end(Outcome.FINISHED if number == 0 else Outcome.ABORTED, "why")])
+                store.append(
+                    [
+                        store.history.runs[run].end(
+                            Outcome.FINISHED if number == 0 else Outcome.ABORTED, "why"
+                        )
+                    ]
+                )
     return store.path
 
 
-def test_no_limit_is_shown_smaller_than_it_is(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_limit_is_shown_smaller_than_it_is(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     limit = ["--dataset", "patients", "--epsilon", "9.2345644", "--delta", "1.2345644e-6"]
     assert run(["ledger", "limit", str(store), *limit]) == 0
     assert "has the limit epsilon 9.23457 at delta 1.23457e-06; " in capsys.readouterr().out
     assert row(shown(store, capsys))[4:6] == ["1.23457e-06", "9.23457"]
 
 
-def test_show_lists_runs_spending_limit_and_what_is_left(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["ledger", "limit", str(store), "--dataset", "patients", "--epsilon", "9", "--delta", "1e-6"]) == 0
+def test_show_lists_runs_spending_limit_and_what_is_left(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        run(
+            [
+                "ledger",
+                "limit",
+                str(store),
+                "--dataset",
+                "patients",
+                "--epsilon",
+                "9",
+                "--delta",
+                "1e-6",
+            ]
+        )
+        == 0
+    )
     assert "'patients' has the limit epsilon 9 at delta 1e-06; " in capsys.readouterr().out
     assert run(["ledger", "show", str(store)]) == 0
     shown = capsys.readouterr().out
     assert "3 (1 open)" in shown
     other = rounded_up(account(read(store)[0].history, "patients").otherwise.epsilon(DELTA))
-    assert f"patients: spent is counted for one record added or removed; if one is replaced, it is {other}." in shown
-    assert "no limit was set before the first run, so the sum holds only if results did not decide how many runs" in shown
+    assert (
+        "patients: spent is counted for one record added or removed; if one is replaced, it is"
+        f" {other}." in shown
+    )
+    assert (
+        "no limit was set before the first run, so the sum holds only if results did not decide how"
+        " many runs" in shown
+    )
     one = account(read(store)[0].history, "patients")
     m = make_plan().mechanism
-    assert one.spent.mu_squared == 2 * m.accountant().mu_squared + m.accountant_of(m.all_rounds[0]).mu_squared
+    assert (
+        one.spent.mu_squared
+        == 2 * m.accountant().mu_squared + m.accountant_of(m.all_rounds[0]).mu_squared
+    )
     assert one.left is not None
     row = next(line for line in shown.splitlines() if "patients" in line)
     spent, delta, limit, left = (float(cell) for cell in row.strip("│ ").split("│")[3:])
@@ -100,23 +156,85 @@ def test_a_name_that_the_store_does_not_know_is_refused_unless_it_is_said_to_be_
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def limit(name: str, *more: str) -> str:
-        assert run(["ledger", "limit", str(store), "--dataset", name, "--epsilon", "9", "--delta", "1e-6", *more]) == 2
+        assert (
+            run(
+                [
+                    "ledger",
+                    "limit",
+                    str(store),
+                    "--dataset",
+                    name,
+                    "--epsilon",
+                    "9",
+                    "--delta",
+                    "1e-6",
+                    *more,
+                ]
+            )
+            == 2
+        )
         return capsys.readouterr().err
 
     before = read(store)[0].position
-    assert "data set 'patient' is unknown (did you mean 'patients'?); there are 'patients'" in limit("patient")
+    assert (
+        "data set 'patient' is unknown (did you mean 'patients'?); there are 'patients'"
+        in limit("patient")
+    )
     assert "say --new" in limit("others")
     assert "data set 'patients' is not new" in limit("patients", "--new")
     assert read(store)[0].position == before
-    assert run(["ledger", "limit", str(store), "--dataset", "others", "--epsilon", "9", "--delta", "1e-6", "--new"]) == 0
-    assert run(["ledger", "limit", str(store), "--dataset", "others", "--epsilon", "8", "--delta", "1e-6"]) == 0
+    assert (
+        run(
+            [
+                "ledger",
+                "limit",
+                str(store),
+                "--dataset",
+                "others",
+                "--epsilon",
+                "9",
+                "--delta",
+                "1e-6",
+                "--new",
+            ]
+        )
+        == 0
+    )
+    assert (
+        run(
+            [
+                "ledger",
+                "limit",
+                str(store),
+                "--dataset",
+                "others",
+                "--epsilon",
+                "8",
+                "--delta",
+                "1e-6",
+            ]
+        )
+        == 0
+    )
     assert read(store)[0].history.limits["others", None].epsilon == 8
 
 
-def test_the_first_limit_of_a_store_is_of_a_new_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_limit_of_a_store_is_of_a_new_data_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "clinic-a.store"
     Store.create(path, role=Role.CLIENT, identity=OWNER).close()
-    limit = ["ledger", "limit", str(path), "--dataset", "patients", "--epsilon", "9", "--delta", "1e-6"]
+    limit = [
+        "ledger",
+        "limit",
+        str(path),
+        "--dataset",
+        "patients",
+        "--epsilon",
+        "9",
+        "--delta",
+        "1e-6",
+    ]
     assert run(limit) == 2
     assert "data set 'patients' is unknown; there is none yet" in capsys.readouterr().err
     assert run([*limit, "--new"]) == 0
@@ -125,11 +243,27 @@ def test_the_first_limit_of_a_store_is_of_a_new_data_set(tmp_path: Path, capsys:
 def test_a_limit_for_persons_of_another_name_is_a_slip_unless_they_are_new(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    limit = ["ledger", "limit", str(store), "--dataset", "patients", "--epsilon", "9", "--delta", "1e-6"]
+    limit = [
+        "ledger",
+        "limit",
+        str(store),
+        "--dataset",
+        "patients",
+        "--epsilon",
+        "9",
+        "--delta",
+        "1e-6",
+    ]
     assert run([*limit, "--unit", "patient"]) == 0
     before = read(store)[0].position
     for arguments, reason in (
-        (["--unit", "pateint"], "unit 'pateint' is unknown (did you mean 'patient'?); there are 'patient': correct the name"),
+        (
+            ["--unit", "pateint"],
+            (
+                "unit 'pateint' is unknown (did you mean 'patient'?); there are 'patient': correct"
+                " the name"
+            ),
+        ),
         (["--new-unit"], "--new-unit is about persons; say how they are called with --unit NAME"),
     ):
         assert run([*limit, *arguments]) == 2
@@ -143,16 +277,51 @@ def test_a_limit_for_persons_whose_name_says_several_can_be_lifted_and_not_be_se
 ) -> None:
     """Earlier versions took such names."""
     with Store.open(store) as opened:
-        opened.append([UnitLimitSet(dataset="patients", epsilon=9.0, delta=1e-6, speaks_of=Neighbours(ADD, "patients"))])
-    limit = ["ledger", "limit", str(store), "--dataset", "patients", "--unit", "patients", "--delta", "1e-6", "--epsilon"]
+        opened.append(
+            [
+                UnitLimitSet(
+                    dataset="patients",
+                    epsilon=9.0,
+                    delta=1e-6,
+                    speaks_of=Neighbours(ADD, "patients"),
+                )
+            ]
+        )
+    limit = [
+        "ledger",
+        "limit",
+        str(store),
+        "--dataset",
+        "patients",
+        "--unit",
+        "patients",
+        "--delta",
+        "1e-6",
+        "--epsilon",
+    ]
     assert run([*limit, "8"]) == 2
-    assert "expected what one of them is called, such as patient" in " ".join(capsys.readouterr().err.split())
+    assert "expected what one of them is called, such as patient" in " ".join(
+        capsys.readouterr().err.split()
+    )
     assert run([*limit, "inf"]) == 0
-    assert "has no limit for one patients added or removed any more" in " ".join(capsys.readouterr().out.split())
+    assert "has no limit for one patients added or removed any more" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
-def test_a_limit_below_what_is_spent_is_taken_and_stops_further_runs(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["ledger", "limit", str(store), "--dataset", "patients", "--delta", "1e-6", "--epsilon"]
+def test_a_limit_below_what_is_spent_is_taken_and_stops_further_runs(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [
+        "ledger",
+        "limit",
+        str(store),
+        "--dataset",
+        "patients",
+        "--delta",
+        "1e-6",
+        "--epsilon",
+    ]
     assert run([*arguments, "0.5"]) == 0
     assert "Nothing is left" in capsys.readouterr().out
     assert run([*arguments, "inf"]) == 0
@@ -163,11 +332,16 @@ def test_a_limit_below_what_is_spent_is_taken_and_stops_further_runs(store: Path
     assert limits == [0.5, float("inf"), 12]
 
 
-def test_verify_says_what_is_sound_in_one_sentence(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_says_what_is_sound_in_one_sentence(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["ledger", "verify", str(store)]) == 0
     position = read(store)[0].position
     sentence = capsys.readouterr().out
-    assert sentence == f"{store} is sound: the store of a client, 9 events, head {position.head.hex()}.\n"
+    assert (
+        sentence
+        == f"{store} is sound: the store of a client, 9 events, head {position.head.hex()}.\n"
+    )
     assert run(["ledger", "verify", str(store), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["head"] == position.head.hex()
 
@@ -188,7 +362,22 @@ def test_reading_is_allowed_while_a_run_has_the_store_and_setting_is_not(
     with Store.open(store):
         for command in ("show", "verify"):
             assert run(["ledger", command, str(store)]) == 0
-        assert run(["ledger", "limit", str(store), "--dataset", "patients", "--epsilon", "9", "--delta", "0"]) == 2
+        assert (
+            run(
+                [
+                    "ledger",
+                    "limit",
+                    str(store),
+                    "--dataset",
+                    "patients",
+                    "--epsilon",
+                    "9",
+                    "--delta",
+                    "0",
+                ]
+            )
+            == 2
+        )
     assert "in use by another process" in capsys.readouterr().err
 
 
@@ -238,16 +427,22 @@ def test_status_of_a_server_whose_clients_have_not_joined_says_why_there_is_no_r
     path = tmp_path / "server.store"
     Store.create(path, role=Role.SERVER, identity=bytes(32)).close()
     assert run(["status", str(path)]) == 0
-    assert "no run; a server notes one when the first client has joined" in " ".join(capsys.readouterr().out.split())
+    assert "no run; a server notes one when the first client has joined" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
-def test_a_client_is_not_forgotten_while_a_run_is_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_client_is_not_forgotten_while_a_run_is_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with new_store(tmp_path, Role.SERVER) as store:
         store.append([PeerSeen(name="ab" * 32, position=LogPosition(3, bytes(32)))])
         store.append([ClientJoined(run_id=run_id(1), client="c0")])
         forget = ["ledger", "forget", str(store.path), "--client", "ab" * 32]
     assert run(forget) == 2
-    assert f"run {run_id(1).hex()} is open in this store" in " ".join(capsys.readouterr().err.split())
+    assert f"run {run_id(1).hex()} is open in this store" in " ".join(
+        capsys.readouterr().err.split()
+    )
     with Store.open(store.path) as store:
         assert list(store.history.peers) == ["ab" * 32]
         store.append([store.history.runs[run_id(1)].end(Outcome.ABORTED)])
@@ -260,7 +455,9 @@ def test_an_empty_store_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "No run was joined" in capsys.readouterr().out
 
 
-def test_a_ledger_shows_no_secret_and_no_fingerprint(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_ledger_shows_no_secret_and_no_fingerprint(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with closing(sqlite3.connect(store)) as connection:
         secrets = [secret for (secret,) in connection.execute("SELECT bytes FROM secrets")]
     assert len(secrets) == 1
@@ -276,13 +473,21 @@ def test_a_run_that_is_given_up_frees_what_was_never_charged_and_never_sends_aga
     before = account(read(store)[0].history, "patients").spent.mu_squared
     run_id = (bytes([2]) * 16).hex()
     assert run(["ledger", "release", str(store), "--run", run_id]) == 0
-    assert "Rounds released: 3; rounds that were charged before, and stay so: 0." in capsys.readouterr().out
     assert (
-        account(read(store)[0].history, "patients").spent.mu_squared == before - make_plan().mechanism.accountant().mu_squared
+        "Rounds released: 3; rounds that were charged before, and stay so: 0."
+        in capsys.readouterr().out
+    )
+    assert (
+        account(read(store)[0].history, "patients").spent.mu_squared
+        == before - make_plan().mechanism.accountant().mu_squared
     )
     with Store.open(store) as opened, pytest.raises(StateError, match="has ended"):
         opened.append([ExchangeCharged(run_id=bytes.fromhex(run_id), number=1)])
-    for again, reason in [(run_id, "has ended"), ("ff" * 16, "never reserved"), ("x", "32 hex digits")]:
+    for again, reason in [
+        (run_id, "has ended"),
+        ("ff" * 16, "never reserved"),
+        ("x", "32 hex digits"),
+    ]:
         assert run(["ledger", "release", str(store), "--run", again]) == 2
         assert reason in capsys.readouterr().err
 
@@ -297,7 +502,17 @@ def shown(store: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:
 
 
 def join_one(store: Store, plan: Plan) -> None:
-    store.append([reserve(store.history, plan, client="c0", dataset="patients", fingerprint=Fingerprint(bytes(32)))])
+    store.append(
+        [
+            reserve(
+                store.history,
+                plan,
+                client="c0",
+                dataset="patients",
+                fingerprint=Fingerprint(bytes(32)),
+            )
+        ]
+    )
 
 
 def test_a_limit_from_before_the_first_run_is_said_to_hold_until_it_is_raised(
@@ -311,7 +526,8 @@ def test_a_limit_from_before_the_first_run_is_said_to_hold_until_it_is_raised(
     with Store.open(path) as store:
         join_one(store, make_plan())
     kept = (
-        "all runs together stay within epsilon 3 at delta 0.001, however they were chosen: that limit was set before the first"
+        "all runs together stay within epsilon 3 at delta 0.001, however they were chosen: that"
+        " limit was set before the first"
     )
     kept += " run"
     assert f"{kept}." in shown(path, capsys)
@@ -321,14 +537,24 @@ def test_a_limit_from_before_the_first_run_is_said_to_hold_until_it_is_raised(
     assert said["holds_whatever_runs_were_chosen_by"] == {"epsilon": 3.0, "delta": 1e-3}
     assert said["holds_if_runs_were_not_chosen_from_results"] is None
     assert run([*limit, "4"]) == 0
-    assert "so the sum holds only if results did not decide how many runs followed" in capsys.readouterr().out
-    assert "its limit was raised or lifted after a run, so the sum holds only if" in shown(path, capsys)
+    assert (
+        "so the sum holds only if results did not decide how many runs followed"
+        in capsys.readouterr().out
+    )
+    assert "its limit was raised or lifted after a run, so the sum holds only if" in shown(
+        path, capsys
+    )
     said = json.loads(shown(path, capsys, "--json"))["data_sets"][0]
     assert said["holds_whatever_runs_were_chosen_by"] is None
-    assert said["holds_if_runs_were_not_chosen_from_results"] == "its limit was raised or lifted after a run"
+    assert (
+        said["holds_if_runs_were_not_chosen_from_results"]
+        == "its limit was raised or lifted after a run"
+    )
 
 
-def test_no_sentence_on_limits_shows_one_smaller_than_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_sentence_on_limits_shows_one_smaller_than_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     new_store(tmp_path).close()
     path = tmp_path / "clinic-a.store"
     limit = ["ledger", "limit", str(path), "--dataset", "patients", "--epsilon"]
@@ -374,14 +600,23 @@ def row(text: str) -> list[str]:
     return [cell.strip() for cell in line.split("│")[1:-1]]
 
 
-def test_at_delta_0_laplace_noise_is_shown_as_it_is(pure: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_at_delta_0_laplace_noise_is_shown_as_it_is(
+    pure: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     text = shown(pure, capsys, "--delta", "0", "--figure", str(tmp_path / "year.png"))
     assert row(text)[3:] == ["0.5", "0", "3 at 1e-06", "2.5"]
-    assert "one more run with Laplace noise may have epsilon 2.5 at delta 0, or each of 10 runs 0.25." in text
+    assert (
+        "one more run with Laplace noise may have epsilon 2.5 at delta 0, or each of 10 runs 0.25."
+        in text
+    )
     assert "has no bound" not in text
     assert (tmp_path / "year.png").exists()
     (said,) = json.loads(shown(pure, capsys, "--delta", "0", "--json"))["data_sets"]
-    assert (said["spent"]["epsilon"], said["spent"]["delta"], said["limit"]["left_for_one_run"]) == (0.5, 0, 2.5)
+    assert (
+        said["spent"]["epsilon"],
+        said["spent"]["delta"],
+        said["limit"]["left_for_one_run"],
+    ) == (0.5, 0, 2.5)
 
 
 @pytest.mark.parametrize(
@@ -390,16 +625,39 @@ def test_at_delta_0_laplace_noise_is_shown_as_it_is(pure: Path, capsys: pytest.C
     ids=["limit at a delta", "limit at delta 0", "limit that is exceeded", "no limit"],
 )
 def test_at_delta_0_gaussian_noise_has_no_bound(
-    pure: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, epsilon: str, delta: str, is_known: bool
+    pure: Path,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    epsilon: str,
+    delta: str,
+    is_known: bool,
 ) -> None:
     """is_known : that nothing is left."""
     with_gaussian_noise(pure)
-    assert run(["ledger", "limit", str(pure), "--dataset", "patients", "--epsilon", epsilon, "--delta", delta]) == 0
+    assert (
+        run(
+            [
+                "ledger",
+                "limit",
+                str(pure),
+                "--dataset",
+                "patients",
+                "--epsilon",
+                epsilon,
+                "--delta",
+                delta,
+            ]
+        )
+        == 0
+    )
     assert ("what is spent has no bound." in capsys.readouterr().out) == (delta == "0")
     text = shown(pure, capsys, "--delta", "0")
     spent, at, _, left = row(text)[3:]
     assert (spent, at, left) == ("no bound", "0", "0" if is_known else "")
-    assert "patients: what is spent has Gaussian noise, which has no bound at delta 0; show it at a delta above 0" in text
+    assert (
+        "patients: what is spent has Gaussian noise, which has no bound at delta 0; show it at a"
+        " delta above 0" in text
+    )
     assert "if one is replaced, no bound is known." in text
     (said,) = json.loads(shown(pure, capsys, "--delta", "0", "--json"))["data_sets"]
     assert (said["spent"]["epsilon"], said["spent"]["delta"]) == (None, 0)
@@ -407,7 +665,10 @@ def test_at_delta_0_gaussian_noise_has_no_bound(
     assert said["limit"] is None or said["limit"]["left_for_one_run"] == (0 if is_known else None)
     assert "which has no bound" not in shown(pure, capsys, "--delta", "1e-6")
     capsys.readouterr()
-    assert run(["ledger", "show", str(pure), "--delta", "0", "--figure", str(tmp_path / "year.png")]) == 2
+    assert (
+        run(["ledger", "show", str(pure), "--delta", "0", "--figure", str(tmp_path / "year.png")])
+        == 2
+    )
     out, err = capsys.readouterr()
     assert out == ""
     assert "cannot draw data set 'patients' at delta 0" in " ".join(err.split())
@@ -418,7 +679,9 @@ def test_a_picture_at_delta_0_has_the_sums_that_have_a_bound(
     pure: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     with Store.open(pure) as store:
-        patients = UnitLimitSet(dataset="patients", epsilon=3.0, delta=0.0, speaks_of=Neighbours(ADD, "patient"))
+        patients = UnitLimitSet(
+            dataset="patients", epsilon=3.0, delta=0.0, speaks_of=Neighbours(ADD, "patient")
+        )
         store.append([patients])
     text = shown(pure, capsys, "--delta", "0", "--figure", str(tmp_path / "year.png"))
     assert "no bound is known, for a run did not protect every patient as a whole." in text
@@ -428,26 +691,56 @@ def test_a_picture_at_delta_0_has_the_sums_that_have_a_bound(
     assert (tmp_path / "year.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_limit_on_what_has_no_bound_says_so(pure: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    limit = ["ledger", "limit", str(pure), "--dataset", "patients", "--unit", "patient", "--delta", "1e-5", "--epsilon"]
+def test_a_limit_on_what_has_no_bound_says_so(
+    pure: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit = [
+        "ledger",
+        "limit",
+        str(pure),
+        "--dataset",
+        "patients",
+        "--unit",
+        "patient",
+        "--delta",
+        "1e-5",
+        "--epsilon",
+    ]
     for epsilon in ("3", "inf"):
         assert run([*limit, epsilon]) == 0
         assert "what is spent has no bound." in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("delta", ["1", "-1e-9", "nan", "inf"])
-def test_a_delta_that_is_none_is_refused(store: Path, delta: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_delta_that_is_none_is_refused(
+    store: Path, delta: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["ledger", "show", str(store), "--delta", delta]) == 2
     assert "expected 0 or more and below 1" in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize(("left", "said"), [(2.75678, "2.756"), (0.76999, "0.7699"), (0.1, "0.1"), (12345.6, "1.234e+04")])
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [(2.75678, "2.756"), (0.76999, "0.7699"), (0.1, "0.1"), (12345.6, "1.234e+04")],
+)
 def test_what_is_left_is_never_shown_larger_than_it_is(left: float, said: str) -> None:
     assert down(left) == said
 
 
-def test_a_delta_just_below_1_is_not_shown_as_1(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    limit = ["ledger", "limit", str(store), "--dataset", "patients", "--epsilon", "9", "--delta", "0.9999999"]
+def test_a_delta_just_below_1_is_not_shown_as_1(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit = [
+        "ledger",
+        "limit",
+        str(store),
+        "--dataset",
+        "patients",
+        "--epsilon",
+        "9",
+        "--delta",
+        "0.9999999",
+    ]
     assert run(limit) == 0
     assert "at delta 0.9999999; " in capsys.readouterr().out
     text = shown(store, capsys)
@@ -455,11 +748,17 @@ def test_a_delta_just_below_1_is_not_shown_as_1(store: Path, capsys: pytest.Capt
     assert "at delta 1" not in text
     text = shown(store, capsys, "--delta", "0.99999951")
     assert row(text)[4:6] == ["0.99999951", "9 at 0.9999999"]
-    assert "at delta 0.999999, or each of" in text  # a run that is still to be planned: no more than it is
+    assert (
+        "at delta 0.999999, or each of" in text
+    )  # a run that is still to be planned: no more than it is
 
 
-def test_a_past_that_exceeds_its_limit_is_shown_and_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As earlier versions let it through: epsilon 2.3 of Gaussian noise, and .5 in one exchange of Laplace noise."""
+def test_a_past_that_exceeds_its_limit_is_shown_and_verified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As earlier versions let it through: epsilon 2.3 of Gaussian noise, and .5 in one exchange of
+    Laplace noise.
+    """
     with new_store(tmp_path) as store:
         store.append([LimitSet(dataset="patients", epsilon=3.0, delta=1e-4)])
         store.append([earlier(run_id(1), Cost(Fraction(45, 100), Fraction(0)))])
@@ -467,7 +766,10 @@ def test_a_past_that_exceeds_its_limit_is_shown_and_verified(tmp_path: Path, cap
         path = store.path
     text = shown(path, capsys)
     assert "more is spent than the limit has room for; no further run is allowed." in text
-    assert "a run was joined by an earlier version of fastlloyd, which let runs through by another rule, so the sum" in text
+    assert (
+        "a run was joined by an earlier version of fastlloyd, which let runs through by another"
+        " rule, so the sum" in text
+    )
     assert run(["ledger", "verify", str(path)]) == 0
 
 
@@ -483,7 +785,10 @@ def test_the_plan_of_an_earlier_run_shows_what_the_store_does_not_know(
         store.append([earlier(run_id(1), *costs, relation=REPLACE, plan_digest=plan.digest)])
         path = store.path
     text = shown(path, capsys)
-    assert "patients: spent is counted for one record replaced; if one is added or removed, no bound is known." in text
+    assert (
+        "patients: spent is counted for one record replaced; if one is added or removed, no bound"
+        " is known." in text
+    )
     assert "its plan does: --plan FILE." in text
     text = shown(path, capsys, "--plan", str(tmp_path / "plan.toml"))
     assert "no bound" not in text

@@ -20,7 +20,16 @@ from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import Settings
 from fastlloyd.records import RecordFile, open_records, read_table, reading
 
-PUBLIC = ("--bounds", "age=0:100,dose=0:5", "-k", "3", "--public-seed", "8", "--unit-column", "patient")
+PUBLIC = (
+    "--bounds",
+    "age=0:100,dose=0:5",
+    "-k",
+    "3",
+    "--public-seed",
+    "8",
+    "--unit-column",
+    "patient",
+)
 VISITS = (*PUBLIC, "--n-records", "150")
 WITHOUT_NOISE = ("--algorithm", "lloyd", "--json", "--no-out")
 
@@ -58,20 +67,37 @@ def test_without_noise_the_result_in_passes_is_that_in_memory(
 def test_patients_of_a_file_in_passes_are_dealt_out_to_clients(
     fastlloyd: Command, visits: Path, spread: tuple[str, ...]
 ) -> None:
-    outcome = fastlloyd("simulate", visits.name, "--clients", "4", *PUBLIC, "--n-records", "250", *spread, "--json", "--no-out")
+    outcome = fastlloyd(
+        "simulate",
+        visits.name,
+        "--clients",
+        "4",
+        *PUBLIC,
+        "--n-records",
+        "250",
+        *spread,
+        "--json",
+        "--no-out",
+    )
     assert len(strict(outcome.out)["clusters"]) == 3
 
 
 @pytest.mark.usefixtures("in_passes")
-def test_patients_are_counted_in_passes_where_their_number_is_taken_from_the_data(fastlloyd: Command, visits: Path) -> None:
-    found = strict(fastlloyd("fit", visits.name, *PUBLIC, "--n-records", "from-data", *WITHOUT_NOISE[2:]).out)
+def test_patients_are_counted_in_passes_where_their_number_is_taken_from_the_data(
+    fastlloyd: Command, visits: Path
+) -> None:
+    found = strict(
+        fastlloyd("fit", visits.name, *PUBLIC, "--n-records", "from-data", *WITHOUT_NOISE[2:]).out
+    )
     assert found["privacy"]["n_records_cap"] == 100
 
 
 @pytest.mark.usefixtures("in_passes")
 def test_more_patients_than_the_cap_are_refused_in_passes(fastlloyd: Command, visits: Path) -> None:
     for command in (("fit",), ("simulate", "--clients", "3")):
-        outcome = fastlloyd(command[0], visits.name, *command[1:], *PUBLIC, "--n-records", "99", "--no-out")
+        outcome = fastlloyd(
+            command[0], visits.name, *command[1:], *PUBLIC, "--n-records", "99", "--no-out"
+        )
         refused(outcome, "there are more persons than the cap of 99")
 
 
@@ -96,7 +122,11 @@ def test_a_file_of_patients_whose_rows_move_between_two_passes_is_refused(
         passes.append(None)
 
     monkeypatch.setattr(RecordFile, "blocks_to_check", moves)
-    refused(fastlloyd("fit", visits.name, *VISITS, "--out", "result"), "visits.csv", "are not those of the first pass")
+    refused(
+        fastlloyd("fit", visits.name, *VISITS, "--out", "result"),
+        "visits.csv",
+        "are not those of the first pass",
+    )
     assert not Path("result").exists()
 
 
@@ -115,12 +145,18 @@ def mechanism() -> Any:
     )  # fmt: skip
 
 
-def test_a_client_answers_and_knows_its_records_in_passes_as_in_memory(visits: Path, request: pytest.FixtureRequest) -> None:
+def test_a_client_answers_and_knows_its_records_in_passes_as_in_memory(
+    visits: Path, request: pytest.FixtureRequest
+) -> None:
     m = mechanism()
-    of_memory = OwnRecords(read_table(visits, ["age", "dose"], unit="patient"), DOMAIN, "clip", of=m)
+    of_memory = OwnRecords(
+        read_table(visits, ["age", "dose"], unit="patient"), DOMAIN, "clip", of=m
+    )
     known = of_memory.look(KEY)
     request.getfixturevalue("in_passes")
-    of_passes = OwnRecords(open_records(visits, ["age", "dose"], unit="patient"), DOMAIN, "clip", of=m)
+    of_passes = OwnRecords(
+        open_records(visits, ["age", "dose"], unit="patient"), DOMAIN, "clip", of=m
+    )
     assert isinstance(of_passes.answers, PersonsInPasses)
     found = of_passes.look(KEY, rehearse(m))
     assert (found.digest, found.of_persons) == (known.digest, known.of_persons)
@@ -128,14 +164,19 @@ def test_a_client_answers_and_knows_its_records_in_passes_as_in_memory(visits: P
     assert of_passes.answers.n == of_memory.answers.n == 100
     assert of_passes.seconds > 0
     for query in rehearse(m):
-        assert of_passes.answers.answer(query)[0].tobytes() == of_memory.answers.answer(query)[0].tobytes()
+        assert (
+            of_passes.answers.answer(query)[0].tobytes()
+            == of_memory.answers.answer(query)[0].tobytes()
+        )
     of_records = OwnRecords(open_records(visits, ["age", "dose"]), DOMAIN, "clip").look(KEY)
     assert of_records == type(of_records)(found.digest)
 
 
 @pytest.mark.usefixtures("in_passes")
 def test_a_pass_over_persons_stops_when_its_owner_says_so(visits: Path) -> None:
-    own = OwnRecords(open_records(visits, ["age", "dose"], unit="patient"), DOMAIN, "clip", of=mechanism())
+    own = OwnRecords(
+        open_records(visits, ["age", "dose"], unit="patient"), DOMAIN, "clip", of=mechanism()
+    )
     own.look(KEY)
     own.stop()
     with pytest.raises(Stopped):

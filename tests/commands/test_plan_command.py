@@ -11,10 +11,19 @@ from fastlloyd.federation.plan.plan import Plan
 
 
 def test_a_plan_is_made_shown_and_explained(fastlloyd: Command) -> None:
-    clients = ("--client", "hospital-a:200", "--client", "hospital-b:150", "--client", "hospital-c:150")
+    clients = (
+        "--client",
+        "hospital-a:200",
+        "--client",
+        "hospital-b:150",
+        "--client",
+        "hospital-c:150",
+    )
     features = ("--features", "age,dose", *BOUNDS, "--n-clusters", "3", "--epsilon", "1.5")
     dropouts = ("--max-dropouts", "1", "--masks", "group")
-    code, out, err = fastlloyd("plan", "new", "--simulation", *clients, *features, *dropouts, "--out", "p.toml")
+    code, out, err = fastlloyd(
+        "plan", "new", "--simulation", *clients, *features, *dropouts, "--out", "p.toml"
+    )
     plan = Plan.from_toml(Path("p.toml").read_text())
     assert code == 0
     assert plan.digest.hex() in out
@@ -24,14 +33,22 @@ def test_a_plan_is_made_shown_and_explained(fastlloyd: Command) -> None:
     assert (plan.mechanism.n_records, plan.mechanism.epsilon, plan.max_dropouts) == (500, 1.5, 1)
     shown = fastlloyd("plan", "show", "p.toml")
     assert shown.code == 0
-    for expected in (plan.digest.hex(), "hospital-b: at most 150", "age: 0 to 100", "client-noise", "1.5"):
+    for expected in (
+        plan.digest.hex(),
+        "hospital-b: at most 150",
+        "age: 0 to 100",
+        "client-noise",
+        "1.5",
+    ):
         assert expected in shown.out
     explained = fastlloyd("plan", "explain", "p.toml")
     assert explained.code == 0
     assert "NOT protected" in explained.out
 
 
-def test_a_plan_with_one_digit_changed_is_refused_wherever_the_digit_stands(fastlloyd: Command) -> None:
+def test_a_plan_with_one_digit_changed_is_refused_wherever_the_digit_stands(
+    fastlloyd: Command,
+) -> None:
     fastlloyd(*NEW, *PAPERS, "--iterations", "2", "--out", "plan.toml")
     text = Path("plan.toml").read_text()
     positions = [i for i, character in enumerate(text) if character.isdigit()]
@@ -62,10 +79,14 @@ def test_garbage_is_no_plan(fastlloyd: Command, here: Path, case: str) -> None:
 
 def test_the_settings_of_a_fit_are_no_plan_and_that_is_said(fastlloyd: Command) -> None:
     for given in (PUBLIC[:4], FROM_DATA):
-        assert fastlloyd("fit", "data.csv", "-k", "3", *given, "--out", "result", "--force").code == 0
+        assert (
+            fastlloyd("fit", "data.csv", "-k", "3", *given, "--out", "result", "--force").code == 0
+        )
         for command in ("show", "explain"):
             outcome = fastlloyd("plan", command, "result/mechanism.toml")
-            refused(outcome, "result/mechanism.toml holds the settings of a run of fit", "privacy.json")
+            refused(
+                outcome, "result/mechanism.toml holds the settings of a run of fit", "privacy.json"
+            )
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
@@ -80,7 +101,10 @@ def test_a_file_that_a_stranger_sent_reaches_no_terminal_as_a_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "plan.toml"
-    for text in ('"\\u0007\\u001b]0;title" = 1\n[seal]\ndigest = ""', 'run_id = 1\n[seal]\ndigest = "\\u0007\\u202e"'):
+    for text in (
+        '"\\u0007\\u001b]0;title" = 1\n[seal]\ndigest = ""',
+        'run_id = 1\n[seal]\ndigest = "\\u0007\\u202e"',
+    ):
         file.write_text(text)
         assert run(["plan", "show", str(file)]) == 2
         assert capsys.readouterr().err.rstrip("\n").isprintable()

@@ -1,4 +1,6 @@
-"""What people read before they sign, from outside: what a study is for, who learns which totals, and what was spent before."""
+"""What people read before they sign, from outside: what a study is for, who learns which totals,
+and what was spent before.
+"""
 
 import json
 from pathlib import Path
@@ -18,9 +20,30 @@ from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.events import LimitSet, UnitLimitSet
 from stores import ADD, ADDED, OWNER, REPLACE, new_store, reserved_as, run_id
 
-NEW = ["plan", "new", "--simulation", "--features", "age,dose", "--bounds", "age=0:100,dose=0:5", "-k", "2", "--delta", "1e-6"]
+NEW = [
+    "plan",
+    "new",
+    "--simulation",
+    "--features",
+    "age,dose",
+    "--bounds",
+    "age=0:100,dose=0:5",
+    "-k",
+    "2",
+    "--delta",
+    "1e-6",
+]
 TWO = ["--client", "clinic-a:500", "--client", "clinic-b:500"]
-STUDY = ["--study", "Falls", "--purpose", "groups of patients", "--controller", "Clinic A", "--contact", "dpo@clinic-a.example"]
+STUDY = [
+    "--study",
+    "Falls",
+    "--purpose",
+    "groups of patients",
+    "--controller",
+    "Clinic A",
+    "--contact",
+    "dpo@clinic-a.example",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -39,16 +62,26 @@ def test_a_plan_of_two_says_what_each_learns_of_the_other_and_one_of_three_what_
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run([*NEW, *TWO]) == 0
-    assert "with two organisations each takes its own numbers away from the noisy sums" in capsys.readouterr().err
+    assert (
+        "with two organisations each takes its own numbers away from the noisy sums"
+        in capsys.readouterr().err
+    )
     text = said(capsys, "plan", "explain", "plan.toml")
     assert "WARNING: with two organisations each takes its own numbers away" in text
     assert "sums or counts" not in text
     note = said(capsys, *NEW, *TWO, "--client", "clinic-c:500", "--out", "three.toml")
-    assert "Note: if all organisations but one pool what they see, they have what the last one's records add up to" in note
-    assert "But if all organisations but one pool what they see" in said(capsys, "plan", "explain", "three.toml")
+    assert (
+        "Note: if all organisations but one pool what they see, they have what the last one's"
+        " records add up to" in note
+    )
+    assert "But if all organisations but one pool what they see" in said(
+        capsys, "plan", "explain", "three.toml"
+    )
 
 
-def test_what_a_study_is_for_stands_in_every_view_of_its_plan(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+def test_what_a_study_is_for_stands_in_every_view_of_its_plan(
+    capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
     assert run([*NEW, *TWO, *STUDY]) == 0
     told = json.loads(said(capsys, "plan", "show", "plan.toml", "--json"))["study"]
     assert told == {
@@ -58,34 +91,58 @@ def test_what_a_study_is_for_stands_in_every_view_of_its_plan(capsys: pytest.Cap
         "contact": "dpo@clinic-a.example",
     }
     shown = said(capsys, "plan", "show", "plan.toml")
-    for what, text in zip(("study", "purpose", "controller", "contact"), told.values(), strict=True):
+    for what, text in zip(
+        ("study", "purpose", "controller", "contact"), told.values(), strict=True
+    ):
         assert any(what in line and text in line for line in shown.splitlines())
-    assert "Study: Falls\nPurpose: groups of patients\n" in said(capsys, "plan", "explain", "plan.toml")
+    assert "Study: Falls\nPurpose: groups of patients\n" in said(
+        capsys, "plan", "explain", "plan.toml"
+    )
     assert run(["plan", "digest", "plan.toml", "--page", "page.txt"]) == 0
     assert "- Study: Falls\n- Purpose: groups of patients\n" in (here / "page.txt").read_text()
     assert run([*NEW, *TWO, "--out", "untold.toml"]) == 0
     assert json.loads(said(capsys, "plan", "show", "untold.toml", "--json"))["study"] is None
     assert run([*NEW, *TWO, "--purpose", "two\nlines", "--out", "refused.toml"]) == 2
-    assert "purpose of the study is 'two\\nlines'; expected 1 to 500 printable characters" in capsys.readouterr().err
+    assert (
+        "purpose of the study is 'two\\nlines'; expected 1 to 500 printable characters"
+        in capsys.readouterr().err
+    )
     assert not (here / "refused.toml").exists()
 
 
-def test_the_readers_own_ledger_says_what_was_spent_before(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+def test_the_readers_own_ledger_says_what_was_spent_before(
+    capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
     assert run([*NEW, *TWO]) == 0
     assert run([*NEW, *TWO, "--out", "next.toml"]) == 0
     plan = Plan.from_toml((here / "plan.toml").read_text())
     with new_store(here) as store:
         store.append([LimitSet(dataset="patients", epsilon=1.4, delta=1e-6)])
-        store.append([reserve(store.history, plan, client="clinic-a", dataset="patients", fingerprint=Fingerprint(bytes(32)))])
+        store.append(
+            [
+                reserve(
+                    store.history,
+                    plan,
+                    client="clinic-a",
+                    dataset="patients",
+                    fingerprint=Fingerprint(bytes(32)),
+                )
+            ]
+        )
         path = str(store.path)
     mine = ("--store", path, "--dataset", "patients")
     text = said(capsys, "plan", "explain", "next.toml", *mine)
-    spent = "By this store, 1 run on the data set 'patients' spent epsilon 1 at delta 1e-06, for one record added or removed."
-    assert text.endswith(
-        f"{spent} With the run of this plan it is epsilon 1.455. That is above the limit, epsilon 1.4: `join` will refuse the "
-        "plan.\n"
+    spent = (
+        "By this store, 1 run on the data set 'patients' spent epsilon 1 at delta 1e-06, for one"
+        " record added or removed."
     )
-    assert f"{spent} The run of this plan is among them." in said(capsys, "plan", "explain", "plan.toml", *mine)
+    assert text.endswith(
+        f"{spent} With the run of this plan it is epsilon 1.455. That is above the limit, epsilon"
+        " 1.4: `join` will refuse the plan.\n"
+    )
+    assert f"{spent} The run of this plan is among them." in said(
+        capsys, "plan", "explain", "plan.toml", *mine
+    )
     assert run(["plan", "digest", "next.toml", "--page", "page.txt", *mine]) == 0
     assert "1 run on the data set 'patients' spent epsilon 1 at delta 1e-06" in " ".join(
         (here / "page.txt").read_text().split()
@@ -100,10 +157,14 @@ def test_the_readers_own_ledger_says_what_was_spent_before(capsys: pytest.Captur
     assert "That is above the limit, epsilon 1.40001: " in text
     with Store.open(Path(path)) as store:
         store.append([LimitSet(dataset="others", epsilon=3.0000004, delta=1.2345644e-6)])
-    assert "The limit is epsilon 3.00001." in said(capsys, "plan", "explain", "next.toml", *mine[:-1], "others")
+    assert "The limit is epsilon 3.00001." in said(
+        capsys, "plan", "explain", "next.toml", *mine[:-1], "others"
+    )
 
 
-def test_what_was_spent_is_not_said_to_be_less_than_it_is(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+def test_what_was_spent_is_not_said_to_be_less_than_it_is(
+    capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
     """At deltas at which the nearest number of four digits would be."""
     assert run([*NEW, *TWO]) == 0
     plan, n_hidden = Plan.from_toml((here / "plan.toml").read_text()), [0, 0]
@@ -111,12 +172,29 @@ def test_what_was_spent_is_not_said_to_be_less_than_it_is(capsys: pytest.Capture
         store.append([reserved_as(plan_cost(plan), run_id(1))])
         for delta in (1e-6, 2e-6, 3e-6, 5e-6, 7e-6):
             store.append([LimitSet(dataset="patients", epsilon=9.0, delta=delta)])
-            epsilons = [Spending.of([whole(plan_cost(plan))] * n, ADDED).epsilon(delta) for n in (1, 2)]
+            epsilons = [
+                Spending.of([whole(plan_cost(plan))] * n, ADDED).epsilon(delta) for n in (1, 2)
+            ]
             spent, together = map(rounded_up, epsilons)
-            text = said(capsys, "plan", "explain", "plan.toml", "--store", str(store.path), "--dataset", "patients")
-            assert f"spent epsilon {spent} at delta {delta:g}, for one record added or removed. With the run of this" in text
+            text = said(
+                capsys,
+                "plan",
+                "explain",
+                "plan.toml",
+                "--store",
+                str(store.path),
+                "--dataset",
+                "patients",
+            )
+            assert (
+                f"spent epsilon {spent} at delta {delta:g}, for one record added or removed. With"
+                " the run of this" in text
+            )
             assert f"With the run of this plan it is epsilon {together}. " in text
-            n_hidden = [n + (float(f"{epsilon:.4g}") < epsilon) for n, epsilon in zip(n_hidden, epsilons, strict=True)]
+            n_hidden = [
+                n + (float(f"{epsilon:.4g}") < epsilon)
+                for n, epsilon in zip(n_hidden, epsilons, strict=True)
+            ]
     assert all(n_hidden)
 
 
@@ -128,8 +206,22 @@ def test_of_a_plan_for_persons_the_readers_ledger_says_what_was_spent_on_them(
 
     def whose(*limits: Neighbours) -> str:
         with new_store(here / str(len(limits))) as store:
-            store.append([UnitLimitSet(dataset="visits", epsilon=9.0, delta=1e-6, speaks_of=each) for each in limits])
-        text = said(capsys, "plan", "explain", "plan.toml", "--store", str(store.path), "--dataset", "visits")
+            store.append(
+                [
+                    UnitLimitSet(dataset="visits", epsilon=9.0, delta=1e-6, speaks_of=each)
+                    for each in limits
+                ]
+            )
+        text = said(
+            capsys,
+            "plan",
+            "explain",
+            "plan.toml",
+            "--store",
+            str(store.path),
+            "--dataset",
+            "visits",
+        )
         return text.partition("spent epsilon 0 at delta 1e-06, for ")[2].partition(". With")[0]
 
     for n_limits in range(3):
@@ -149,11 +241,21 @@ def test_a_data_set_that_is_misspelt_is_said_to_be_unknown_and_has_no_run_that_c
         path = str(store.path)
         asked = ("plan", "explain", "plan.toml", "--store", path, "--dataset", "patiens")
         assert "is unknown" not in said(capsys, *asked)
-        store.append([reserve(store.history, plan, client="clinic-a", dataset="patients", fingerprint=Fingerprint(bytes(32)))])
+        store.append(
+            [
+                reserve(
+                    store.history,
+                    plan,
+                    client="clinic-a",
+                    dataset="patients",
+                    fingerprint=Fingerprint(bytes(32)),
+                )
+            ]
+        )
     assert said(capsys, *asked).endswith(
-        "\nData set 'patiens' is unknown (did you mean 'patients'?); there are 'patients'. By this store, 0 runs on the data "
-        "set 'patiens' spent epsilon 0 at delta 1e-06, for one record added or removed. The run of this plan is counted on "
-        "'patients'.\n"
+        "\nData set 'patiens' is unknown (did you mean 'patients'?); there are 'patients'. By this"
+        " store, 0 runs on the data set 'patiens' spent epsilon 0 at delta 1e-06, for one record"
+        " added or removed. The run of this plan is counted on 'patients'.\n"
     )
 
 
@@ -162,31 +264,56 @@ def test_the_ledger_knows_the_run_of_a_plan_that_a_client_joined(
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(here / "none.store"))
     assert run([*NEW, *TWO]) == 0
-    plan, ledger = Plan.from_toml((here / "plan.toml").read_text()), HoldersLedger(here / "own.store")
+    plan, ledger = (
+        Plan.from_toml((here / "plan.toml").read_text()),
+        HoldersLedger(here / "own.store"),
+    )
     with new_store(here) as store:
-        begun = reserve(store.history, plan, client="clinic-a", dataset="patients", fingerprint=Fingerprint(bytes(32)))
+        begun = reserve(
+            store.history,
+            plan,
+            client="clinic-a",
+            dataset="patients",
+            fingerprint=Fingerprint(bytes(32)),
+        )
         ledger.enter(DataSet(name="patients"), store, begun, begun.run_id)
     asked = ("plan", "explain", "plan.toml", "--dataset", "patients")
-    assert f"There is no ledger {here / 'none.store'} yet. By this ledger, 0 runs on" in said(capsys, *asked)
+    assert f"There is no ledger {here / 'none.store'} yet. By this ledger, 0 runs on" in said(
+        capsys, *asked
+    )
     assert not (here / "none.store").exists()
     monkeypatch.setenv(VARIABLE, str(ledger.path))
     counted = said(capsys, *asked)
     assert counted == said(capsys, *asked, "--store", "own.store")
     assert counted.endswith(
-        "\nBy this ledger, 1 run on the data set 'patients' spent epsilon 1 at delta 1e-06, for one record added or removed. "
-        "The run of this plan is among them.\n"
+        "\nBy this ledger, 1 run on the data set 'patients' spent epsilon 1 at delta 1e-06, for one"
+        " record added or removed. The run of this plan is among them.\n"
     )
 
 
-def test_asking_whose_ledger_without_which_data_set_is_refused(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+def test_asking_whose_ledger_without_which_data_set_is_refused(
+    capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
     assert run([*NEW, *TWO]) == 0
     Store.create(here / "hub.store", role=Role.SERVER, identity=OWNER).close()
     for arguments, reason in (
         (["explain", "plan.toml", "--store", "x.store"], "--store needs --dataset NAME"),
-        (["explain", "plan.toml", "--store", "x.store", "--dataset", "patients"], "there is no store"),
-        (["explain", "plan.toml", "--store", "hub.store", "--dataset", "patients"], "is the store of a server"),
-        (["explain", "plan.toml", "--store", "hub.store", "--dataset", "two words"], "dataset is 'two words'"),
-        (["digest", "plan.toml", "--store", "hub.store", "--dataset", "a"], "are about the page to make"),
+        (
+            ["explain", "plan.toml", "--store", "x.store", "--dataset", "patients"],
+            "there is no store",
+        ),
+        (
+            ["explain", "plan.toml", "--store", "hub.store", "--dataset", "patients"],
+            "is the store of a server",
+        ),
+        (
+            ["explain", "plan.toml", "--store", "hub.store", "--dataset", "two words"],
+            "dataset is 'two words'",
+        ),
+        (
+            ["digest", "plan.toml", "--store", "hub.store", "--dataset", "a"],
+            "are about the page to make",
+        ),
     ):
         capsys.readouterr()
         assert run(["plan", *arguments]) == 2

@@ -8,7 +8,17 @@ import pytest
 from command_line import NEW, Command, refused
 from fastlloyd.federation.plan.plan import Masks, Plan, Timeouts
 
-TEN = ["plan", "new", "--simulation", "--features", "age,dose", "--bounds", "age=0:100,dose=0:5", "-k", "2"]
+TEN = [
+    "plan",
+    "new",
+    "--simulation",
+    "--features",
+    "age,dose",
+    "--bounds",
+    "age=0:100,dose=0:5",
+    "-k",
+    "2",
+]
 TEN += [part for i in range(10) for part in ("--client", f"c{i}:50")]
 
 
@@ -30,15 +40,34 @@ def test_with_pairwise_masks_it_is_said_what_a_lost_client_means(fastlloyd: Comm
     assert read().timeouts == Timeouts(round=77)
 
 
-def test_a_pass_that_takes_long_makes_the_timeouts_longer_unless_they_are_given(fastlloyd: Command) -> None:
+def test_a_pass_that_takes_long_makes_the_timeouts_longer_unless_they_are_given(
+    fastlloyd: Command,
+) -> None:
     day = 24 * 3600
     passes = ("--pass-seconds", "1000")
     assert fastlloyd(*TEN, "--masks", "pairwise", *passes).code == 0
-    assert read().timeouts == Timeouts(joining=4600, dealing=60, round=day + 2000, confirming=day + 1000)
-    assert fastlloyd(*TEN, "--masks", "group", *passes, "--round-timeout", "77", "--dealing-timeout", "5", "--force").code == 0
+    assert read().timeouts == Timeouts(
+        joining=4600, dealing=60, round=day + 2000, confirming=day + 1000
+    )
+    assert (
+        fastlloyd(
+            *TEN,
+            "--masks",
+            "group",
+            *passes,
+            "--round-timeout",
+            "77",
+            "--dealing-timeout",
+            "5",
+            "--force",
+        ).code
+        == 0
+    )
     assert read().timeouts == Timeouts(joining=4600, dealing=5, round=77, confirming=1600)
     assert fastlloyd("plan", "renew", "plan.toml", *passes).code == 0
-    assert read("renewed.toml").timeouts == Timeouts(joining=4600, dealing=5, round=2600, confirming=1600)
+    assert read("renewed.toml").timeouts == Timeouts(
+        joining=4600, dealing=5, round=2600, confirming=1600
+    )
     assert read("renewed.toml").timeouts.longest_pass == 1300
     too_long = fastlloyd(*TEN, "--masks", "pairwise", "--pass-seconds", "260000", "--force")
     assert (too_long.code, "a week" in too_long.err) == (2, True)
@@ -59,9 +88,14 @@ def test_masks_and_host_stand_in_every_view(fastlloyd: Command) -> None:
     assert "on the machine of c3" in page
 
 
-def test_a_host_that_leaves_no_other_client_to_pool_is_warned_about_from_five_clients_on(fastlloyd: Command) -> None:
+def test_a_host_that_leaves_no_other_client_to_pool_is_warned_about_from_five_clients_on(
+    fastlloyd: Command,
+) -> None:
     assert "--max-colluding 2" in fastlloyd(*TEN, "--masks", "pairwise", "--host", "c3").err
-    assert "--max-colluding 2" not in fastlloyd(*NEW, "--masks", "pairwise", "--host", "a", "--out", "two.toml").err
+    assert (
+        "--max-colluding 2"
+        not in fastlloyd(*NEW, "--masks", "pairwise", "--host", "a", "--out", "two.toml").err
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,14 +109,20 @@ def test_a_host_that_leaves_no_other_client_to_pool_is_warned_about_from_five_cl
         (["--masks", "paired"], "masks 'paired' is unknown"),
     ],
 )
-def test_what_cannot_be_met_is_refused_in_one_sentence(fastlloyd: Command, options: list[str], named: str) -> None:
+def test_what_cannot_be_met_is_refused_in_one_sentence(
+    fastlloyd: Command, options: list[str], named: str
+) -> None:
     refused(fastlloyd(*TEN, *options), named)
     assert not Path("plan.toml").exists()
 
 
-def test_pairwise_masks_are_refused_for_more_clients_than_the_largest_number(fastlloyd: Command) -> None:
+def test_pairwise_masks_are_refused_for_more_clients_than_the_largest_number(
+    fastlloyd: Command,
+) -> None:
     many = [part for i in range(301) for part in ("--client", f"c{i}:5")]
-    refused(fastlloyd(*TEN[:9], *many, "--masks", "pairwise"), "names 301 clients; expected at most 300")
+    refused(
+        fastlloyd(*TEN[:9], *many, "--masks", "pairwise"), "names 301 clients; expected at most 300"
+    )
 
 
 def test_a_renewed_plan_keeps_its_masks_or_takes_those_named(fastlloyd: Command) -> None:
@@ -96,7 +136,9 @@ def test_a_renewed_plan_keeps_its_masks_or_takes_those_named(fastlloyd: Command)
 
 def test_a_renewed_plan_keeps_its_host_or_takes_the_one_named(fastlloyd: Command) -> None:
     assert fastlloyd(*TEN, "--masks", "pairwise", "--host", "c3", "--max-colluding", "2").code == 0
-    for n, (options, host) in enumerate([([], "c3"), (["--host", "c4", "--leave-out", "c3"], "c4"), (["--host", ""], None)]):
+    for n, (options, host) in enumerate(
+        [([], "c3"), (["--host", "c4", "--leave-out", "c3"], "c4"), (["--host", ""], None)]
+    ):
         assert fastlloyd("plan", "renew", "plan.toml", *options, "--out", f"{n}.toml").code == 0
         assert read(f"{n}.toml").host == host
     assert "which hosts the server" in fastlloyd("plan", "explain", "1.toml").out
@@ -107,7 +149,14 @@ def test_a_renewed_plan_keeps_its_host_or_takes_the_one_named(fastlloyd: Command
 def test_a_certificate_that_ends_before_a_run_may_is_named(fastlloyd: Command) -> None:
     for name, days in (("a", "300"), ("b", "2"), ("server", "300")):
         assert fastlloyd("keygen", "--name", name, "--expires", days).code == 0
-    parties = ("--member", "a.public.toml:50", "--member", "b.public.toml:50", "--server", "server.public.toml")
+    parties = (
+        "--member",
+        "a.public.toml:50",
+        "--member",
+        "b.public.toml:50",
+        "--server",
+        "server.public.toml",
+    )
     network = ("plan", "new", *parties, "--address", "localhost:8443", *TEN[3:9])
     said = fastlloyd(*network, "--masks", "pairwise").err
     assert "certificate of 'b' ends on" in said
@@ -116,8 +165,20 @@ def test_a_certificate_that_ends_before_a_run_may_is_named(fastlloyd: Command) -
     assert "ends on" not in fastlloyd(*network, "--masks", "group", "--force").err
 
 
-def test_advice_with_pairwise_masks_names_two_who_may_pool_where_a_client_is_to_host(fastlloyd: Command) -> None:
-    numbers = ("advise", "--records", "10000", "--features", "2", "--clusters", "2", "--epsilons", "1")
+def test_advice_with_pairwise_masks_names_two_who_may_pool_where_a_client_is_to_host(
+    fastlloyd: Command,
+) -> None:
+    numbers = (
+        "advise",
+        "--records",
+        "10000",
+        "--features",
+        "2",
+        "--clusters",
+        "2",
+        "--epsilons",
+        "1",
+    )
     assert "--max-colluding 2" in fastlloyd(*numbers, "--clients", "5", "--masks", "pairwise").out
     for others in (
         ["--clients", "4"],

@@ -1,4 +1,6 @@
-"""Bounds that are found privately: `fit --range`, `bounds estimate`, `plan new --kind bounds`, and what is refused before."""
+"""Bounds that are found privately: `fit --range`, `bounds estimate`, `plan new --kind bounds`, and
+what is refused before.
+"""
 
 import json
 import tomllib
@@ -23,7 +25,19 @@ from stores import ADD
 RANGE = ("--range", "-1000:1000")
 FIT = ("fit", "visits.csv", "-k", "3", "--n-records", "4000", "--epsilon", "3")
 ESTIMATE = ("bounds", "estimate", "visits.csv", "--n-records", "4000", "--epsilon", "2")
-NEW = ("plan", "new", "--simulation", "--client", "a:2000", "--client", "b:2000", "--features", "age,dose", "--epsilon", "2")
+NEW = (
+    "plan",
+    "new",
+    "--simulation",
+    "--client",
+    "a:2000",
+    "--client",
+    "b:2000",
+    "--features",
+    "age,dose",
+    "--epsilon",
+    "2",
+)
 CENTRES = np.array([[20, 1], [50, 4], [80, 2]])
 
 
@@ -36,7 +50,9 @@ def visits(here: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def known_noise(monkeypatch: pytest.MonkeyPatch, repeatable_noise: None) -> None:
-    """Of the bounds: in one run of some hundreds noise alone looks like records somewhere, which is as it should be."""
+    """Of the bounds: in one run of some hundreds noise alone looks like records somewhere, which is
+    as it should be.
+    """
     monkeypatch.setattr(private_bounds, "SystemNoise", lambda: SeededNoise(0))
 
 
@@ -48,7 +64,9 @@ def spends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(private_bounds, "release", never)
 
 
-def test_fit_finds_bounds_and_centroids_within_one_budget_and_states_both(fastlloyd: Command, here: Path) -> None:
+def test_fit_finds_bounds_and_centroids_within_one_budget_and_states_both(
+    fastlloyd: Command, here: Path
+) -> None:
     code, out, err = fastlloyd(*FIT, *RANGE, "--public-seed", "8", "--out", "result")
     assert code == 0, err
     assert set(err.splitlines()) == {line for line in err.splitlines() if line.startswith("Note: ")}
@@ -61,7 +79,9 @@ def test_fit_finds_bounds_and_centroids_within_one_budget_and_states_both(fastll
     assert said["bounds"]["outer_range"] == {"age": [-1000.0, 1000.0], "dose": [-1000.0, 1000.0]}
     assert [r["intervals_per_feature"][-1] for r in said["bounds"]["rounds"]] == [4096, 512]
     assert said["n_rounds"] == 2 + len(said["rounds"])
-    assert "the noisy answers before the run, the bounds, within the same budget" in said["protected"]
+    assert (
+        "the noisy answers before the run, the bounds, within the same budget" in said["protected"]
+    )
     bounds = tomllib.loads(Path("result/bounds.toml").read_text())["bounds"]
     for (low, high), centres, reach in zip(bounds.values(), CENTRES.T, (40, 4), strict=True):
         assert min(centres) - reach < low < min(centres)
@@ -73,11 +93,26 @@ def test_fit_finds_bounds_and_centroids_within_one_budget_and_states_both(fastll
     assert fastlloyd(*FIT, "--bounds", "result/bounds.toml", "--no-out").code == 0
 
 
-def test_a_limit_holds_both_stages_or_neither_begins(fastlloyd: Command, ledger_of_its_own: Path) -> None:
-    limit = ("ledger", "limit", "--dataset", "patients", "--unit", "patient", "--delta", "2.5e-6", "--epsilon")
+def test_a_limit_holds_both_stages_or_neither_begins(
+    fastlloyd: Command, ledger_of_its_own: Path
+) -> None:
+    limit = (
+        "ledger",
+        "limit",
+        "--dataset",
+        "patients",
+        "--unit",
+        "patient",
+        "--delta",
+        "2.5e-6",
+        "--epsilon",
+    )
     fit = (*FIT, *RANGE, "--no-out", "--dataset", "patients", "--rows-are", "patient")
     assert fastlloyd(*limit, "2.9", "--new").code == 0
-    refused(fastlloyd(*fit), "has the limit epsilon 2.9 at delta 2.5e-06 for one patient added or removed")
+    refused(
+        fastlloyd(*fit),
+        "has the limit epsilon 2.9 at delta 2.5e-06 for one patient added or removed",
+    )
     assert read(ledger_of_its_own)[0].history.runs == {}
     assert fastlloyd(*limit, "3.01").code == 0
     assert fastlloyd(*fit).code == 0
@@ -87,7 +122,12 @@ def test_a_limit_holds_both_stages_or_neither_begins(fastlloyd: Command, ledger_
 
 
 def test_bounds_private_says_the_same(fastlloyd: Command) -> None:
-    assert fastlloyd(*FIT, "--bounds", "private", *RANGE, "--scaling", "common", "--out", "result").code == 0
+    assert (
+        fastlloyd(
+            *FIT, "--bounds", "private", *RANGE, "--scaling", "common", "--out", "result"
+        ).code
+        == 0
+    )
     assert Path("result/bounds.toml").exists()
 
 
@@ -103,11 +143,21 @@ def test_a_file_is_read_in_passes_and_by_persons_too(fastlloyd: Command, here: P
     assert "noisy count of persons" in " ".join(out.split())
 
 
-def test_values_outside_the_outer_range_can_be_refused_and_outside_what_was_found_never(fastlloyd: Command) -> None:
+def test_values_outside_the_outer_range_can_be_refused_and_outside_what_was_found_never(
+    fastlloyd: Command,
+) -> None:
     too_narrow = ("--range", "-1000:60", "--outside", "refuse")
-    for command in ((*FIT, "--no-out"), (*FIT, "--no-out", "--engine", "local:1"), (*ESTIMATE, "--out", "bounds.toml")):
+    for command in (
+        (*FIT, "--no-out"),
+        (*FIT, "--no-out", "--engine", "local:1"),
+        (*ESTIMATE, "--out", "bounds.toml"),
+    ):
         outcome = fastlloyd(*command, *too_narrow)
-        refused(outcome, "the value lies outside --range; correct it, state a wider range from public knowledge, or clip")
+        refused(
+            outcome,
+            "the value lies outside --range; correct it, state a wider range from public knowledge,"
+            " or clip",
+        )
         assert "bounds" not in outcome.err
     assert fastlloyd(*FIT, *RANGE, "--outside", "refuse", "--no-out").code == 0
 
@@ -120,7 +170,19 @@ def test_an_estimate_is_a_file_for_bounds_that_holds_its_statement(fastlloyd: Co
     assert text["privacy"]["private"]
     assert (text["privacy"]["epsilon"], text["privacy"]["mechanism"]) == (2.0, "bounds")
     assert fastlloyd(*FIT, "--bounds", "bounds.toml", "--no-out").code == 0
-    plan = ("plan", "new", "--simulation", "--client", "a:9", "--client", "b:9", "--features", "age,dose", "-k", "2")
+    plan = (
+        "plan",
+        "new",
+        "--simulation",
+        "--client",
+        "a:9",
+        "--client",
+        "b:9",
+        "--features",
+        "age,dose",
+        "-k",
+        "2",
+    )
     assert fastlloyd(*plan, "--bounds", "bounds.toml").code == 0
     assert Plan.from_toml(Path("plan.toml").read_text()).mechanism.domain.upper == tuple(
         high for _, high in text["bounds"].values()
@@ -132,16 +194,32 @@ def test_an_estimate_is_a_file_for_bounds_that_holds_its_statement(fastlloyd: Co
     assert printed["private"]
 
 
-def test_where_noise_hides_the_records_the_outer_range_stands_and_is_said(fastlloyd: Command, here: Path) -> None:
-    """Records that are everywhere, in a range as wide: no eighth of it has what it takes to stand out."""
+def test_where_noise_hides_the_records_the_outer_range_stands_and_is_said(
+    fastlloyd: Command, here: Path
+) -> None:
+    """Records that are everywhere, in a range as wide: no eighth of it has what it takes to stand
+    out.
+    """
     np.savetxt(
-        here / "visits.csv", np.random.default_rng(0).uniform(-1, 1, (400, 2)), delimiter=",", header="age,dose", comments=""
+        here / "visits.csv",
+        np.random.default_rng(0).uniform(-1, 1, (400, 2)),
+        delimiter=",",
+        header="age,dose",
+        comments="",
     )
     options = ("--range", "-1:1", "--n-expected", "4000", "--out", "bounds.toml")
-    code, out, _ = fastlloyd("bounds", "estimate", "visits.csv", "--n-records", "4000", "--epsilon", "0.4", *options)
+    code, out, _ = fastlloyd(
+        "bounds", "estimate", "visits.csv", "--n-records", "4000", "--epsilon", "0.4", *options
+    )
     assert code == 0
-    assert "Noise hides where the records are in 'age', 'dose': the outer range stands there" in " ".join(out.split())
-    assert tomllib.loads(Path("bounds.toml").read_text())["bounds"] == {"age": [-1.0, 1.0], "dose": [-1.0, 1.0]}
+    assert (
+        "Noise hides where the records are in 'age', 'dose': the outer range stands there"
+        in " ".join(out.split())
+    )
+    assert tomllib.loads(Path("bounds.toml").read_text())["bounds"] == {
+        "age": [-1.0, 1.0],
+        "dose": [-1.0, 1.0],
+    }
 
 
 def test_a_plan_of_bounds_is_made_from_the_range_and_explained(fastlloyd: Command) -> None:
@@ -163,21 +241,33 @@ def test_a_plan_of_bounds_is_made_from_the_range_and_explained(fastlloyd: Comman
 
 
 REFUSED: list[tuple[tuple[str, ...], str]] = [
-    ((*FIT, "--range", "1000:-1000"), "--range: bounds of 'age' are reversed: write -1000.0:1000.0"),
+    (
+        (*FIT, "--range", "1000:-1000"),
+        "--range: bounds of 'age' are reversed: write -1000.0:1000.0",
+    ),
     ((*FIT, "--range", "age=5:1,dose=0:9"), "--range: bounds of 'age' are reversed"),
     ((*FIT, "--range", "1e15:1000000000000000.1"), "--range: "),
-    ((*FIT, "--range", "age=0:100,dosis=0:9"), "--range: bounds: column 'dosis' is unknown (did you mean 'dose'?)"),
+    (
+        (*FIT, "--range", "age=0:100,dosis=0:9"),
+        "--range: bounds: column 'dosis' is unknown (did you mean 'dose'?)",
+    ),
     ((*FIT, "--range", "0:x"), "--range: bounds of every column: expected LO:HI"),
     ((*FIT, "--range", "age=0:x,dose=0:9"), "--range: bounds of 'age': expected LO:HI"),
     ((*FIT, "--range", "age=0:100"), "--range: bounds are missing for 'dose'"),
     ((*FIT, "--range", "range.toml"), "--range: range.toml: there is no such file"),
     ((*ESTIMATE, "--range", "0:x"), "--range: bounds of every column: expected LO:HI"),
     ((*ESTIMATE, "--range", "0:9,"), "--range: bounds of every column: expected LO:HI"),
-    ((*NEW, "--kind", "bounds", "--range", "0:x"), "--range: bounds of every column: expected LO:HI"),
+    (
+        (*NEW, "--kind", "bounds", "--range", "0:x"),
+        "--range: bounds of every column: expected LO:HI",
+    ),
     ((*FIT, "--range", "0:0"), "--range: bounds of 'age' are equal"),
     (
         (*FIT, *RANGE, "--epsilon", "0.1"),
-        "n_records, the cap, is 4,000 records: too few to find bounds of 2 features with at most a fifth",
+        (
+            "n_records, the cap, is 4,000 records: too few to find bounds of 2 features with at"
+            " most a fifth"
+        ),
     ),
     ((*FIT, *RANGE, "--n-expected", "200"), "Error: n_expected is 200 records: too few"),
     ((*FIT, *RANGE, "--algorithm", "sulloyd"), "bounds are found with Gaussian noise, and sulloyd"),
@@ -186,16 +276,34 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
     ((*ESTIMATE,), "--range is missing"),
     (
         (*ESTIMATE, *RANGE, "--epsilon", "0.01"),
-        "n_records, the cap, is 4,000 records: too few to find bounds of 2 features with epsilon 0.01",
+        (
+            "n_records, the cap, is 4,000 records: too few to find bounds of 2 features with"
+            " epsilon 0.01"
+        ),
     ),
-    ((*ESTIMATE, *RANGE, "--epsilon", "0.01", "--n-expected", "3000"), "Error: n_expected is 3,000 records: too few"),
+    (
+        (*ESTIMATE, *RANGE, "--epsilon", "0.01", "--n-expected", "3000"),
+        "Error: n_expected is 3,000 records: too few",
+    ),
     ((*ESTIMATE, *RANGE, "--out", "bounds.txt"), "does not end in .toml"),
     ((*NEW, "--kind", "bounds"), "--range is missing"),
-    ((*NEW, "--kind", "bounds", *RANGE, "-k", "3"), "--n-clusters has no effect on a plan of kind bounds"),
+    (
+        (*NEW, "--kind", "bounds", *RANGE, "-k", "3"),
+        "--n-clusters has no effect on a plan of kind bounds",
+    ),
     ((*NEW, "--kind", "bounds", *RANGE, "--loss"), "--loss has no effect on a plan of kind bounds"),
-    ((*NEW, "--kind", "bounds", *RANGE, "--trust", "server-noise"), "expected client-noise to find bounds"),
-    ((*NEW, "--kind", "bounds", *RANGE, "--bounds", "0:9"), "--bounds has no effect on a plan of kind bounds"),
-    ((*NEW, "--kind", "limits", *RANGE), "kind 'limits' is unknown; expected one of: clustering, bounds"),
+    (
+        (*NEW, "--kind", "bounds", *RANGE, "--trust", "server-noise"),
+        "expected client-noise to find bounds",
+    ),
+    (
+        (*NEW, "--kind", "bounds", *RANGE, "--bounds", "0:9"),
+        "--bounds has no effect on a plan of kind bounds",
+    ),
+    (
+        (*NEW, "--kind", "limits", *RANGE),
+        "kind 'limits' is unknown; expected one of: clustering, bounds",
+    ),
     ((*NEW, "-k", "2", *RANGE), "--range has no effect on a plan of a clustering"),
     ((*NEW, "--bounds", "0:9"), "--n-clusters is missing"),
     ((*NEW, "-k", "2", "--bounds", "private"), "--bounds private is for fit"),
@@ -214,12 +322,19 @@ def test_what_cannot_be_done_is_refused_before_anything_is_spent(
 
 
 @pytest.mark.usefixtures("spends_nothing")
-def test_a_range_that_is_none_is_refused_before_any_record_is_read(fastlloyd: Command, here: Path) -> None:
+def test_a_range_that_is_none_is_refused_before_any_record_is_read(
+    fastlloyd: Command, here: Path
+) -> None:
     with (here / "visits.csv").open("a") as file:
         file.write("not,a record\n")
     for command in (FIT, ESTIMATE):
-        refused(fastlloyd(*command, "--range", "0:x"), "--range: bounds of every column: expected LO:HI")
-        refused(fastlloyd(*command, "--range", "age=0:9,dosis=0:9"), "--range: bounds: column 'dosis' is unknown")
+        refused(
+            fastlloyd(*command, "--range", "0:x"), "--range: bounds of every column: expected LO:HI"
+        )
+        refused(
+            fastlloyd(*command, "--range", "age=0:9,dosis=0:9"),
+            "--range: bounds: column 'dosis' is unknown",
+        )
 
 
 def _overridden(arguments: tuple[str, ...], i: int) -> bool:
@@ -228,22 +343,33 @@ def _overridden(arguments: tuple[str, ...], i: int) -> bool:
     return arguments[name] == "--epsilon" and arguments[name] in arguments[name + 1 :]
 
 
-def test_if_the_second_stage_is_refused_what_was_spent_is_said(fastlloyd: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_the_second_stage_is_refused_what_was_spent_is_said(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object) -> None:
         raise PlanError("nobody can use these bounds")
 
     monkeypatch.setattr(two_stages.TwoStages, "second", broken)
     code, out, err = fastlloyd(*FIT, *RANGE, "--no-out")
     assert (code, out) == (2, "")
-    assert err == ("Error: nobody can use these bounds; finding the bounds has spent epsilon 0.5836 of 3, which stays spent\n")
+    assert (
+        err
+        == "Error: nobody can use these bounds; finding the bounds has spent epsilon 0.5836 of 3,"
+        " which stays spent\n"
+    )
 
 
 @pytest.mark.parametrize("command", [FIT, ESTIMATE, (*ESTIMATE, "--engine", "local:1")])
-def test_the_owner_hears_how_many_records_lie_outside_the_range(fastlloyd: Command, command: tuple[str, ...]) -> None:
+def test_the_owner_hears_how_many_records_lie_outside_the_range(
+    fastlloyd: Command, command: tuple[str, ...]
+) -> None:
     outside = int((np.loadtxt("visits.csv", delimiter=",", skiprows=1) > 50).any(axis=1).sum())
     code, _, err = fastlloyd(*command, "--range", "-1000:50")
     assert code == 0, err
-    assert f"Note: {outside} of your records have values outside --range, which were clipped to it." in err
+    assert (
+        f"Note: {outside} of your records have values outside --range, which were clipped to it."
+        in err
+    )
     code, _, err = fastlloyd(*command, *RANGE)
     assert code == 0, err
     assert "outside --range" not in err

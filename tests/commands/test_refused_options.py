@@ -23,19 +23,36 @@ from command_line import (
 
 @pytest.mark.parametrize(
     "option",
-    [("--alpha", "0.5"), ("--iterations", "3"), ("--min-count", "0"), ("--initialization", "halving"), ("--noise", "laplace")],
+    [
+        ("--alpha", "0.5"),
+        ("--iterations", "3"),
+        ("--min-count", "0"),
+        ("--initialization", "halving"),
+        ("--noise", "laplace"),
+    ],
 )
-@pytest.mark.parametrize("command", [("fit", "data.csv"), ("simulate", "data.csv", "--clients", "3")], ids=lambda c: c[0])
+@pytest.mark.parametrize(
+    "command", [("fit", "data.csv"), ("simulate", "data.csv", "--clients", "3")], ids=lambda c: c[0]
+)
 def test_settings_of_the_papers_algorithms_are_refused_where_momentlloyd_runs(
     fastlloyd: Command, command: tuple[str, ...], option: tuple[str, str]
 ) -> None:
-    refused(fastlloyd(*command, *PUBLIC, *option), f"{option[0].lstrip('-')} has no effect: momentlloyd plans by itself")
+    refused(
+        fastlloyd(*command, *PUBLIC, *option),
+        f"{option[0].lstrip('-')} has no effect: momentlloyd plans by itself",
+    )
 
 
 @pytest.mark.parametrize("share", ["0", "1", "nan", "1.5", "-0.1", "inf", "a"])
-@pytest.mark.parametrize("command", [["fit", "data.csv"], ["simulate", "data.csv", "--clients", "3"]])
-def test_a_share_of_the_loss_that_is_none_is_refused(fastlloyd: Command, command: list[str], share: str) -> None:
-    code, out, err = fastlloyd(*command, *PUBLIC, "--loss", "--loss-share", share, "--out", "result")
+@pytest.mark.parametrize(
+    "command", [["fit", "data.csv"], ["simulate", "data.csv", "--clients", "3"]]
+)
+def test_a_share_of_the_loss_that_is_none_is_refused(
+    fastlloyd: Command, command: list[str], share: str
+) -> None:
+    code, out, err = fastlloyd(
+        *command, *PUBLIC, "--loss", "--loss-share", share, "--out", "result"
+    )
     assert (code, out) == (2, "")
     assert err.startswith("Error: ")
     assert "loss" in err
@@ -60,8 +77,16 @@ REFUSED_DATA = {
     "not text": ("age,dose\n\udcff\udcfe,1\n", (), "UTF-8"),
     "repeated names": (f"age,age\n{SECRET_NUMBER},1\n", (), "'age'"),
     "k above the number of records": (f"age,dose\n{SECRET_NUMBER},1\n", (), "fewer records"),
-    "bounds of huge values": (f"age,dose\n{SECRET_NUMBER}e303,1\n-{SECRET_NUMBER}e303,1\n", (), "'age'"),
-    "bounds of near values": (f"age,dose\n{SECRET_NUMBER}00001,1\n{SECRET_NUMBER},1\n", (), "'age'"),
+    "bounds of huge values": (
+        f"age,dose\n{SECRET_NUMBER}e303,1\n-{SECRET_NUMBER}e303,1\n",
+        (),
+        "'age'",
+    ),
+    "bounds of near values": (
+        f"age,dose\n{SECRET_NUMBER}00001,1\n{SECRET_NUMBER},1\n",
+        (),
+        "'age'",
+    ),
     "above the cap": (f"age,dose\n{SECRET_NUMBER},1\n1,1\n1,1\n", ("--n-records", "2"), "cap of 2"),
 }
 
@@ -69,14 +94,23 @@ REFUSED = {
     "no data": (("fit",), "DATA"),
     "no k": (("fit", "data.csv"), "--n-clusters"),
     "k of 0": (("fit", "data.csv", "-k", "0"), "--n-clusters"),
-    "k above the cap": (("fit", "data.csv", *BOUNDS, "--n-records", "300", "-k", "301"), "n_clusters is 301"),
+    "k above the cap": (
+        ("fit", "data.csv", *BOUNDS, "--n-records", "300", "-k", "301"),
+        "n_clusters is 301",
+    ),
     "epsilon of 0": ((*FIT, "--epsilon", "0"), "epsilon is 0"),
     "epsilon below 0": ((*FIT, "--epsilon=-1"), "epsilon is -1"),
     "epsilon of nan": ((*FIT, "--epsilon", "nan"), "epsilon is nan"),
     "epsilon of inf": ((*FIT, "--epsilon", "inf"), "epsilon is inf"),
     "epsilon of text": ((*FIT, "--epsilon", "one"), "--epsilon is 'one'; expected a number"),
-    "k of text": (("fit", "data.csv", "-k", "four"), "--n-clusters is 'four'; expected an integer, 1 or more"),
-    "clients without end": ((*SIMULATE[:-1], "2000"), "--clients is '2000'; expected an integer from 1 to 1000"),
+    "k of text": (
+        ("fit", "data.csv", "-k", "four"),
+        "--n-clusters is 'four'; expected an integer, 1 or more",
+    ),
+    "clients without end": (
+        (*SIMULATE[:-1], "2000"),
+        "--clients is '2000'; expected an integer from 1 to 1000",
+    ),
     "columns twice": (
         (*FIT, "--columns", "age", "--columns", "dose"),
         "--columns is given 2 times; give it once; several",
@@ -84,7 +118,10 @@ REFUSED = {
     "bounds twice": ((*FIT, *BOUNDS), "--bounds is given 2 times"),
     "k twice": ((*FIT, "--n-clusters", "4"), "--n-clusters is given 2 times"),
     "features of a plan twice": ((*NEW, "--features", "x"), "--features is given 2 times"),
-    "a folder of labels twice": (("assign", "r", "data.csv", "--out", "a", "--out", "b"), "--out is given 2 times"),
+    "a folder of labels twice": (
+        ("assign", "r", "data.csv", "--out", "a", "--out", "b"),
+        "--out is given 2 times",
+    ),
     "clipping and not": ((*FIT, "--clipping", "--no-clipping"), "--clipping is given 2 times"),
     "delta of 1": ((*FIT, "--delta", "1"), "delta is 1"),
     "delta of 0": ((*FIT, "--delta", "0"), "delta is 0"),
@@ -97,22 +134,49 @@ REFUSED = {
         (*FIT, *PAPERS, "--noise", "laplace", "--delta", "1e-6"),
         "--delta has no effect: fastlloyd with",
     ),
-    "epsilon without use": ((*FIT, "--algorithm", "lloyd", "--epsilon", "1"), "--epsilon has no effect: lloyd adds no noise"),
-    "delta without noise": ((*FIT, "--algorithm", "lloyd", "--delta", "1e-6"), "--delta has no effect: lloyd adds no noise"),
-    "more expected than allowed": ((*FIT, "--n-expected", "501"), "n_expected is 501, above n_records"),
-    "more expected of a plan than allowed": ((*NEW, "--n-expected", "101"), "n_expected is 101, above n_records"),
+    "epsilon without use": (
+        (*FIT, "--algorithm", "lloyd", "--epsilon", "1"),
+        "--epsilon has no effect: lloyd adds no noise",
+    ),
+    "delta without noise": (
+        (*FIT, "--algorithm", "lloyd", "--delta", "1e-6"),
+        "--delta has no effect: lloyd adds no noise",
+    ),
+    "more expected than allowed": (
+        (*FIT, "--n-expected", "501"),
+        "n_expected is 501, above n_records",
+    ),
+    "more expected of a plan than allowed": (
+        (*NEW, "--n-expected", "101"),
+        "n_expected is 101, above n_records",
+    ),
     "bounds equal": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "5:5"), "equal"),
     "bounds reversed": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "5:1"), "reversed"),
-    "bounds for one of two": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "age=0:100"), "'dose'"),
-    "bounds for a third": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "age=0:100,dose=0:5,x=0:1"), "'x'"),
+    "bounds for one of two": (
+        ("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "age=0:100"),
+        "'dose'",
+    ),
+    "bounds for a third": (
+        ("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "age=0:100,dose=0:5,x=0:1"),
+        "'x'",
+    ),
     "bounds of nan": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "nan:5"), "finite"),
     "bounds of text": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "wide"), "LO:HI"),
-    "bounds in no file": (("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "none.toml"), "none.toml"),
+    "bounds in no file": (
+        ("fit", "data.csv", *K2, *PUBLIC[2:4], "--bounds", "none.toml"),
+        "none.toml",
+    ),
     "unknown treatment of missing cells": ((*FIT, "--missing", "fill"), "missing"),
     "unknown treatment of values outside": ((*FIT, "--outside", "refuze"), "did you mean 'refuse'"),
     "template of no file": (("bounds", "template", "none.csv"), "none.csv: there is no such file"),
-    "template of an unknown column": (("bounds", "template", "data.csv", "--columns", "dosis"), "did you mean 'dose'"),
-    "template in place of the data": (("bounds", "template", "data.csv", "--out", "data.csv", "--force"), ".toml"),
+    "template of an unknown column": (
+        ("bounds", "template", "data.csv", "--columns", "dosis"),
+        "did you mean 'dose'",
+    ),
+    "template in place of the data": (
+        ("bounds", "template", "data.csv", "--out", "data.csv", "--force"),
+        ".toml",
+    ),
     "template without a file to replace": (("bounds", "template", "data.csv", "--force"), "--out"),
     "unknown column": ((*FIT, "--columns", "age,dosis"), "did you mean 'dose'"),
     "unknown algorithm": ((*FIT, "--algorithm", "fastloyd"), "did you mean 'fastlloyd'"),
@@ -125,34 +189,67 @@ REFUSED = {
     "unknown postprocessing": ((*FIT, *PAPERS, "--postprocessing", "flod"), "did you mean 'fold'"),
     "unknown initialization": ((*FIT, *PAPERS, "--initialization", "random"), "initialization"),
     "unknown option": ((*FIT, "--epsilom", "1"), "no option --epsilom; did you mean --epsilon?"),
-    "scikit-learn's name of the seed": ((*FIT, "--random-state", "1"), "no option --random-state; did you mean --public-seed?"),
+    "scikit-learn's name of the seed": (
+        (*FIT, "--random-state", "1"),
+        "no option --random-state; did you mean --public-seed?",
+    ),
     "an option like none": ((*FIT, "-x"), "no option -x; --help lists the options"),
     "unknown command": (("fitt", "data.csv"), "fit"),
-    "a needed option is left out": (("fit", "data.csv"), "--n-clusters is missing (number of clusters); --help says more"),
-    "a needed file is left out": (("plan", "explain"), "PLAN is missing (a plan); --help says more"),
+    "a needed option is left out": (
+        ("fit", "data.csv"),
+        "--n-clusters is missing (number of clusters); --help says more",
+    ),
+    "a needed file is left out": (
+        ("plan", "explain"),
+        "PLAN is missing (a plan); --help says more",
+    ),
     "two files": (
         (*FIT, "more.csv"),
         "'more.csv' is one argument too many; expected DATA; for several files name their folder",
     ),
-    "two plans": (("plan", "explain", "a.toml", "b.toml"), "'b.toml' is one argument too many; expected PLAN"),
-    "an argument for none": (("demo", "data.csv"), "'data.csv' is one argument too many; expected options only"),
+    "two plans": (
+        ("plan", "explain", "a.toml", "b.toml"),
+        "'b.toml' is one argument too many; expected PLAN",
+    ),
+    "an argument for none": (
+        ("demo", "data.csv"),
+        "'data.csv' is one argument too many; expected options only",
+    ),
     "alpha of 0": ((*FIT, "--alpha", "0"), "alpha"),
     "no iterations": ((*FIT, "--iterations", "0"), "--iterations"),
     "min-count of nan": ((*FIT, *PAPERS, "--min-count", "nan"), "min_count"),
     "min-count below 0": ((*FIT, *PAPERS, "--min-count=-1"), "min_count"),
     "cap of 0": (("fit", "data.csv", *BOUNDS, *K2, "--n-records", "0"), "n_records is 0"),
-    "none expected": ((*FIT, "--n-expected", "0"), "n_expected is 0; expected 1 or more, an honest guess"),
+    "none expected": (
+        (*FIT, "--n-expected", "0"),
+        "n_expected is 0; expected 1 or more, an honest guess",
+    ),
     "seed too large": ((*FIT, "--public-seed", "9" * 80), "seed"),
     "output exists": ((*FIT, "--out", "existing"), "existing"),
     "output is not ours": ((*FIT, "--out", "existing", "--force"), "mine.txt"),
     "output is a file": ((*FIT, "--out", "data.csv", "--force"), "is a file"),
     "output below a file": ((*FIT, "--out", "data.csv/result"), "data.csv"),
     "output where none can be": ((*FIT, "--out", "/proc/fastlloyd"), "/proc"),
-    "cap of text": (("fit", "data.csv", *BOUNDS, *K2, "--n-records", "many"), "--n-records is 'many'; expected an integer"),
-    "cap with a fraction": (("fit", "data.csv", *BOUNDS, *K2, "--n-records", "5.5"), "or from-data"),
-    "cap of very many digits": (("fit", "data.csv", *BOUNDS, *K2, "--n-records", "9" * 5000), "expected an integer"),
-    "plan with bounds of no data": (("plan", "new", *NEW[2:9], "--bounds", "from-data", *K2), "a plan needs --bounds"),
-    "plan with a cap of no data": ((*NEW, "--n-records", "from-data"), "a plan holds no records to count"),
+    "cap of text": (
+        ("fit", "data.csv", *BOUNDS, *K2, "--n-records", "many"),
+        "--n-records is 'many'; expected an integer",
+    ),
+    "cap with a fraction": (
+        ("fit", "data.csv", *BOUNDS, *K2, "--n-records", "5.5"),
+        "or from-data",
+    ),
+    "cap of very many digits": (
+        ("fit", "data.csv", *BOUNDS, *K2, "--n-records", "9" * 5000),
+        "expected an integer",
+    ),
+    "plan with bounds of no data": (
+        ("plan", "new", *NEW[2:9], "--bounds", "from-data", *K2),
+        "a plan needs --bounds",
+    ),
+    "plan with a cap of no data": (
+        (*NEW, "--n-records", "from-data"),
+        "a plan holds no records to count",
+    ),
     "nowhere and somewhere": ((*FIT, "--no-out", "--out", "result"), "leave one of them out"),
     "force for a new folder": ((*FIT, "--no-out", "--force"), "--force is about the output folder"),
     "picture without a folder": ((*FIT, "--no-out", "--plot-data"), "--out"),
@@ -164,7 +261,10 @@ REFUSED = {
     "drop of nobody": ((*SIMULATE, "--drop", "client-9@1"), "client-9@1"),
     "drop without a round": ((*SIMULATE, "--drop", "client-1"), "CLIENT@ROUND"),
     "drop after the run": ((*SIMULATE, "--drop", "1@999"), "round 999"),
-    "drops above the tolerated": ((*SIMULATE, "--drop", "1@1", "--max-dropouts", "0"), "without a result"),
+    "drops above the tolerated": (
+        (*SIMULATE, "--drop", "1@1", "--max-dropouts", "0"),
+        "without a result",
+    ),
     "shares of Laplace noise": ((*SIMULATE, "--algorithm", "sulloyd"), "server-noise"),
     "a federated run without noise": ((*SIMULATE, "--algorithm", "lloyd"), "protects nobody"),
     "unknown trust": ((*SIMULATE, "--trust", "client"), "did you mean 'client-noise'"),
@@ -179,7 +279,10 @@ REFUSED = {
         (*NEW, "--client", "c:50", "--max-dropouts", "1"),
         "max_dropouts is 1, so say which masks are meant, --masks pairwise or --masks group",
     ),
-    "simulation whose clients may be missing": ((*SIMULATE, "--max-dropouts", "1"), "--masks pairwise or --masks group"),
+    "simulation whose clients may be missing": (
+        (*SIMULATE, "--max-dropouts", "1"),
+        "--masks pairwise or --masks group",
+    ),
     "plan with an odd client": ((*NEW, "--client", "c"), "NAME:CAP"),
     "plan with an odd name": ((*NEW, "--client", "c d:5"), "c d"),
     "plan with one name twice": ((*NEW, "--client", "a:5"), "'a'"),
@@ -191,7 +294,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
+@pytest.mark.parametrize(
+    "command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"]
+)
 @pytest.mark.parametrize("case", REFUSED_DATA)
 def test_bad_records_are_refused_in_a_sentence_without_a_value_of_them(
     fastlloyd: Command, here: Path, case: str, command: Sequence[str]
@@ -201,13 +306,18 @@ def test_bad_records_are_refused_in_a_sentence_without_a_value_of_them(
         (here / "bad.csv").write_text(content, encoding="utf-8", errors="surrogateescape")
     before = tree(here)
     name, *more = command
-    taken = [*(() if "--bounds" in options else FROM_DATA[:2]), *(() if "--n-records" in options else FROM_DATA[2:])]
+    taken = [
+        *(() if "--bounds" in options else FROM_DATA[:2]),
+        *(() if "--n-records" in options else FROM_DATA[2:]),
+    ]
     refused(fastlloyd(name, "bad.csv", *K2, *more, *taken, *options, "--out", "result"), fragment)
     assert tree(here) == before
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_bad_settings_are_refused_in_a_sentence_and_nothing_is_written(fastlloyd: Command, here: Path, case: str) -> None:
+def test_bad_settings_are_refused_in_a_sentence_and_nothing_is_written(
+    fastlloyd: Command, here: Path, case: str
+) -> None:
     (here / "existing").mkdir()
     (here / "existing" / "mine.txt").write_text("mine")
     arguments, fragment = REFUSED[case]
@@ -237,7 +347,9 @@ def test_the_output_is_checked_before_the_records_are_read(fastlloyd: Command, h
         ((*PAPERS, "--initialization", "halfing"), "did you mean 'halving'"),
     ],
 )
-@pytest.mark.parametrize("command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"])
+@pytest.mark.parametrize(
+    "command", [("fit",), ("simulate", "--clients", "2")], ids=["fit", "simulate"]
+)
 def test_options_are_checked_before_the_records_are_read(
     fastlloyd: Command, command: tuple[str, ...], options: tuple[str, ...], fragment: str
 ) -> None:
@@ -258,8 +370,20 @@ def test_options_of_a_federation_are_checked_before_the_records_are_read(
 @pytest.mark.parametrize(
     ("option", "fragment"),
     [
-        (("--decimal", ","), "no option --decimal: decimals have a point; where cells are separated by semicolons, `tr , .`"),
-        (("--sep", ";"), "no option --sep: cells are separated by commas, semicolons or tabs, whichever the first line has"),
+        (
+            ("--decimal", ","),
+            (
+                "no option --decimal: decimals have a point; where cells are separated by"
+                " semicolons, `tr , .`"
+            ),
+        ),
+        (
+            ("--sep", ";"),
+            (
+                "no option --sep: cells are separated by commas, semicolons or tabs, whichever the"
+                " first line has"
+            ),
+        ),
         (("--delimiter", ";"), "whichever the first line has"),
         (("--no-header",), "the first line is a header if none of its cells is a number"),
         (("--encoding", "latin1"), "text is UTF-8"),
@@ -272,4 +396,7 @@ def test_what_other_programs_have_options_for_is_told_by_the_file_and_that_is_sa
 
 
 def test_a_cap_that_is_no_number_of_records_is_refused_by_its_name(fastlloyd: Command) -> None:
-    refused(fastlloyd("fit", "data.csv", *PUBLIC[:2], "--n-records", "-5", "-k", "3"), "n_records is -5; expected 1 or more")
+    refused(
+        fastlloyd("fit", "data.csv", *PUBLIC[:2], "--n-records", "-5", "-k", "3"),
+        "n_records is -5; expected 1 or more",
+    )

@@ -21,7 +21,11 @@ from network_site import other_site, refused
 
 def test_serve_refuses_what_is_not_its_own(site: Site) -> None:
     other_site(site, SERVER)
-    refused(site, site.serve("--key", f"others/{SERVER}.identity.toml"), "is not the identity of the server")
+    refused(
+        site,
+        site.serve("--key", f"others/{SERVER}.identity.toml"),
+        "is not the identity of the server",
+    )
     refused(site, site.serve("--key", "a.identity.toml"), "is not the identity of the server")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -34,36 +38,54 @@ def test_serve_refuses_what_is_not_its_own(site: Site) -> None:
     refused(site, arguments, "has no certificate of the server")
 
 
-def test_serve_is_refused_where_the_system_lets_it_open_too_few_files(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve_is_refused_where_the_system_lets_it_open_too_few_files(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     resource = pytest.importorskip("resource")
     monkeypatch.setattr(resource, "getrlimit", lambda _: (60, 60))
     refused(site, site.serve(), "lets this process open 60 files", "LimitNOFILE=70")
 
 
-def test_an_expired_identity_is_refused_on_both_sides(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_identity_is_refused_on_both_sides(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     earlier = datetime.now(UTC) - timedelta(days=30)
     monkeypatch.setattr(identity, "datetime", SimpleNamespace(now=lambda _: earlier))
     old = identity.PrivateIdentity.make("a", earlier.date() + timedelta(days=1))
     old.save(site.folder / "old.identity.toml")
-    plan = msgspec.structs.replace(site.plan, clients=(old.public.client(50), *site.plan.clients[1:]))
+    plan = msgspec.structs.replace(
+        site.plan, clients=(old.public.client(50), *site.plan.clients[1:])
+    )
     write_file(site.folder / "old.toml", plan.to_toml())
-    for arguments in (site.serve(), site.join("a", "--digest", plan.digest.hex(), "--key", "old.identity.toml")):
+    for arguments in (
+        site.serve(),
+        site.join("a", "--digest", plan.digest.hex(), "--key", "old.identity.toml"),
+    ):
         refused(site, [part if part != PLAN else "old.toml" for part in arguments], "expired on")
 
 
 def test_nothing_on_the_command_line_or_around_it_makes_noise_that_can_be_repeated() -> None:
-    """No option, no variable, and no word of the testing sources in anything that a command imports.
+    """No option, no variable, and no word of the testing sources in anything that a command
+    imports.
 
     But for experiments on public records, which nothing else imports.
     """
     package = Path(inspect.getfile(serve_command)).parents[2]
-    sources = {path: path.read_text() for path in package.rglob("*.py") if path.name != "testing.py"}
+    sources = {
+        path: path.read_text() for path in package.rglob("*.py") if path.name != "testing.py"
+    }
     methods = package / "evaluation" / "experiments" / "methods.py"
     for path, text in sources.items():
-        assert path == methods or not re.search(r"fastlloyd\.testing import|SeededNoise|InjectedNoise", text), path
-        if not {"experiments", "pictures"} & set(path.parts) and not path.name.startswith("experiment"):
+        assert path == methods or not re.search(
+            r"fastlloyd\.testing import|SeededNoise|InjectedNoise", text
+        ), path
+        if not {"experiments", "pictures"} & set(path.parts) and not path.name.startswith(
+            "experiment"
+        ):
             assert "fastlloyd.evaluation.experiments" not in text, path
-    variables = {name for text in sources.values() for name in re.findall(r"FASTLLOYD_[A-Z_]+", text)}
+    variables = {
+        name for text in sources.values() for name in re.findall(r"FASTLLOYD_[A-Z_]+", text)
+    }
     assert variables <= {
         "FASTLLOYD_DATA",
         "FASTLLOYD_DEBUG",
@@ -71,6 +93,13 @@ def test_nothing_on_the_command_line_or_around_it_makes_noise_that_can_be_repeat
         "FASTLLOYD_PASSPHRASE_FILE",
     }
     for command in (join_command, serve_command):
-        assert not [name for name in inspect.signature(command).parameters if re.search("noise|seed|random", name)]
-    for path in (package / "cli" / "commands" / "join.py", package / "cli" / "commands" / "serve.py"):
+        assert not [
+            name
+            for name in inspect.signature(command).parameters
+            if re.search("noise|seed|random", name)
+        ]
+    for path in (
+        package / "cli" / "commands" / "join.py",
+        package / "cli" / "commands" / "serve.py",
+    ):
         assert re.findall(r"noise=(\w+\(\))", sources[path]) == ["SystemNoise()"]

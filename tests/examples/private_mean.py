@@ -45,7 +45,9 @@ MEAN = MeanAlgorithm()
 
 
 class SumRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
-    """The sum of all records and how many they are; scales in grid units and in units of 2**-count_bits records."""
+    """The sum of all records and how many they are; scales in grid units and in units of
+    2**-count_bits records.
+    """
 
     moves_centroids: ClassVar[bool] = True
     counts_records: ClassVar[bool] = True
@@ -59,11 +61,19 @@ class SumRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, cac
         """Around the one centroid there is, which changes nothing."""
         return ask(self.question(m), centroids=state.centroids)
 
-    def advance(self, m: "MeanMechanism", state: Clustering, answer: Answer, noise: AnswerNoise) -> Clustering:  # noqa: ARG002
+    def advance(
+        self,
+        m: "MeanMechanism",
+        state: Clustering,
+        answer: Answer,
+        noise: AnswerNoise,  # noqa: ARG002
+    ) -> Clustering:
         """Divide, in integers, by the noisy count or by one record."""
         counts = np.maximum(answer[:, -1], 1 << m.count_bits)
         mean = update.divide(answer[:, :-1], counts, m.count_bits)
-        inside: IntArray = np.clip(mean, -m.domain.half_widths, m.domain.half_widths).astype(np.int64)
+        inside: IntArray = np.clip(mean, -m.domain.half_widths, m.domain.half_widths).astype(
+            np.int64
+        )
         return Clustering(inside, state.centroids, answer, np.ones(1, dtype=np.bool_))
 
     def statement(self, m: "MeanMechanism") -> dict[str, Any]:
@@ -75,7 +85,9 @@ class SumRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, cac
         }
 
 
-class MeanMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="mean"):
+class MeanMechanism(
+    Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="mean"
+):
     """See `Mechanism`."""
 
     rounds: tuple[SumRound, ...]
@@ -95,7 +107,12 @@ class MeanMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=
     def start(self) -> Clustering:
         """The middle of the box."""
         zeros = np.zeros((1, self.n_features), dtype=np.int64)
-        return Clustering(zeros, zeros, np.zeros((1, self.n_features + 1), dtype=np.int64), np.zeros(1, dtype=np.bool_))
+        return Clustering(
+            zeros,
+            zeros,
+            np.zeros((1, self.n_features + 1), dtype=np.int64),
+            np.zeros(1, dtype=np.bool_),
+        )
 
     def result(self, state: Clustering) -> Clustering:
         """The state after the round."""
@@ -103,7 +120,13 @@ class MeanMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
         """The length of the noise in the mean of the expected records, over the planned radius."""
-        error = noise_factor * float(self.rounds[0].scales[0]) * self.n_features**0.5 / self.n_expected / self.planned_radius
+        error = (
+            noise_factor
+            * float(self.rounds[0].scales[0])
+            * self.n_features**0.5
+            / self.n_expected
+            / self.planned_radius
+        )
         return ExpectedError(typical=error, low=error, high=error)
 
     def choices(self, noise_factor: float) -> Choices:  # noqa: ARG002 - nothing was
@@ -113,10 +136,14 @@ class MeanMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=
 
 def design(settings: Settings[MeanAlgorithm]) -> MeanMechanism:
     """A fifth of the budget for the number of records, the rest for their sum."""
-    question = Moments(domain=settings.domain, n_clusters=1, squared_radius=None, count_bits=settings.count_bits)
+    question = Moments(
+        domain=settings.domain, n_clusters=1, squared_radius=None, count_bits=settings.count_bits
+    )
     stated = question.sensitivity
     shares = [(1 - COUNT_SHARE) * settings.budget, COUNT_SHARE * settings.budget]
-    variances = [Fraction(change) / share for change, share in zip(stated.added[0], shares, strict=True)]
+    variances = [
+        Fraction(change) / share for change, share in zip(stated.added[0], shares, strict=True)
+    ]
     costs = [
         sum(Fraction(a) / v for a, v in zip(corner, variances, strict=True))
         for corner in stated.corners(settings.neighboring_relation)

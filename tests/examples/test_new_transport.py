@@ -1,7 +1,8 @@
 """A worked example: a transport whose messages are files in a folder that all parties share.
 
-A patch that adds it touches two files of the package: `federation/transport/folder.py`, which would hold `FolderWire` as it
-stands here, and the sentence in `federation/transport/__init__.py` that names the transports.
+A patch that adds it touches two files of the package: `federation/transport/folder.py`, which would
+hold `FolderWire` as it stands here, and the sentence in `federation/transport/__init__.py` that
+names the transports.
 """
 
 import re
@@ -24,7 +25,8 @@ PATIENCE = 60.0  # seconds
 
 
 class FolderWire:
-    """One party's end: its files come into the subfolder of its name. Whoever can write there can speak as anyone.
+    """One party's end: its files come into the subfolder of its name. Whoever can write there can
+    speak as anyone.
 
     A file's name says what number it has among those of its sender, its kind, and who sent it.
     """
@@ -72,7 +74,9 @@ def run_over(folder: Path, federation: Federation) -> dict[str, ClientResult | E
         return {name: client.result() for name, client in clients.items()}
 
 
-def test_a_run_over_a_folder_ends_with_the_centroids_of_the_run_in_one_process(tmp_path: Path) -> None:
+def test_a_run_over_a_folder_ends_with_the_centroids_of_the_run_in_one_process(
+    tmp_path: Path,
+) -> None:
     federation = make_federation(make_plan(3))
     expected = run_in_process(federation.server(), federation.clients())
     ended = run_over(tmp_path, federation)
@@ -92,23 +96,33 @@ def test_a_client_that_breaks_the_protocol_is_told_so_and_the_others_finish(
 
     def longer(rounds: ClientRounds) -> Upload:
         made = upload(rounds)
-        return Upload(made.round, made.nonce, made.payload + bytes(rounds.name == "c2" and made.round == 2))
+        return Upload(
+            made.round, made.nonce, made.payload + bytes(rounds.name == "c2" and made.round == 2)
+        )
 
     monkeypatch.setattr(ClientRounds, "upload", longer)
     ended = run_over(tmp_path, make_federation(make_plan(3, max_dropouts=1)))
     refused = ended.pop("c2")
     assert isinstance(refused, Ended)
     assert refused.reason.startswith("the server refuses this client: ")
-    assert all(isinstance(result, ClientResult) and result.included[1:] == (("c0", "c1"),) * 2 for result in ended.values())
+    assert all(
+        isinstance(result, ClientResult) and result.included[1:] == (("c0", "c1"),) * 2
+        for result in ended.values()
+    )
 
 
 def test_a_new_transport_is_two_files_of_the_package() -> None:
-    """Counted on MPI, a transport with the same contract: its own file, and the sentence that names the transports.
+    """Counted on MPI, a transport with the same contract: its own file, and the sentence that names
+    the transports.
 
     Beside these, words on a screen name MPI, and a table of optional packages, since MPI needs one.
     """
     source = Path(fastlloyd.__file__).parent
-    files = [path for path in source.rglob("*.py") if re.search(r"\bmpi\b", path.read_text(), re.IGNORECASE)]
+    files = [
+        path
+        for path in source.rglob("*.py")
+        if re.search(r"\bmpi\b", path.read_text(), re.IGNORECASE)
+    ]
     named = {str(path.relative_to(source)) for path in files}
     assert {path for path in named if path.startswith("federation/")} == {
         "federation/transport/mpi.py",

@@ -1,4 +1,6 @@
-"""The unit file and the Dockerfile in `examples/` name commands, options, exit codes and files that there are."""
+"""The unit file and the Dockerfile in `examples/` name commands, options, exit codes and files that
+there are.
+"""
 
 import re
 import shlex
@@ -28,7 +30,10 @@ def unit() -> ConfigParser:
 def instructions() -> list[tuple[str, str]]:
     """Those of the Dockerfile, with lines that go on joined."""
     text = re.sub(r"^#.*\n", "", DOCKERFILE.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
-    return [(name, rest.strip()) for name, _, rest in (line.partition(" ") for line in text.splitlines() if line)]
+    return [
+        (name, rest.strip())
+        for name, _, rest in (line.partition(" ") for line in text.splitlines() if line)
+    ]
 
 
 def of(instruction: str) -> list[str]:
@@ -39,7 +44,10 @@ def commands() -> list[str]:
     """What follows `fastlloyd` where either file starts it."""
     run = re.search(r"^# Run: docker run (.*)$", DOCKERFILE.read_text(), re.MULTILINE)
     assert run is not None
-    return [line.split("fastlloyd ", 1)[1] for line in (unit()["Service"]["ExecStart"], run[1].split(" -v ", 1)[1])]
+    return [
+        line.split("fastlloyd ", 1)[1]
+        for line in (unit()["Service"]["ExecStart"], run[1].split(" -v ", 1)[1])
+    ]
 
 
 @pytest.mark.parametrize("line", commands())
@@ -47,20 +55,34 @@ def test_the_command_exists_with_its_options(line: str) -> None:
     words = shlex.split(line)
     command = subcommand(words.pop(0))
     known = {option for parameter in command.params for option in parameter.opts}
-    required = {parameter.opts[0] for parameter in command.params if parameter.required and parameter.opts[0].startswith("-")}
+    required = {
+        parameter.opts[0]
+        for parameter in command.params
+        if parameter.required and parameter.opts[0].startswith("-")
+    }
     given = {word for word in words if word.startswith("-")}
     assert required <= given <= known
     assert words[0] == "plan.toml"
 
 
-def test_the_unit_starts_again_what_was_stopped_and_nothing_that_is_over_or_needs_a_person() -> None:
+def test_the_unit_starts_again_what_was_stopped_and_nothing_that_is_over_or_needs_a_person() -> (
+    None
+):
     service = unit()["Service"]
     never = {int(code) for code in service["RestartPreventExitStatus"].split()}
     assert never == {failures.DONE, failures.REFUSED, network.NO_RESULT}
-    assert int(service["RestartForceExitStatus"]) == int(service["SuccessExitStatus"]) == network.STOPPED
-    assert service["Restart"] == "on-failure"  # a kill, a crash (1), and whatever has no code of ours
+    assert (
+        int(service["RestartForceExitStatus"])
+        == int(service["SuccessExitStatus"])
+        == network.STOPPED
+    )
+    assert (
+        service["Restart"] == "on-failure"
+    )  # a kill, a crash (1), and whatever has no code of ours
     assert failures.UNEXPECTED not in never
-    assert service["WorkingDirectory"] == service["ReadWritePaths"]  # plan, identity and store lie there
+    assert (
+        service["WorkingDirectory"] == service["ReadWritePaths"]
+    )  # plan, identity and store lie there
 
 
 def test_the_unit_lets_the_largest_plan_have_its_connections_and_leaves_no_core_dump() -> None:
@@ -81,13 +103,19 @@ def test_the_image_is_built_of_files_that_are_there_and_are_all_that_the_build_n
     copied = [source for line in of("COPY") for source in line.split()[:-1]]
     assert all((ROOT / source).exists() for source in copied)
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert {settings["project"]["readme"], *settings["project"].get("license-files", ["LICENSE"])} <= set(copied)
+    assert {
+        settings["project"]["readme"],
+        *settings["project"].get("license-files", ["LICENSE"]),
+    } <= set(copied)
     assert {"src", "pyproject.toml", "requirements.lock"} <= set(copied)
     (run,) = of("RUN")
     assert "--require-hashes -r /src/requirements.lock" in run
     assert "--no-deps --no-build-isolation /src" in run
     locked = (ROOT / "requirements.lock").read_text()
-    assert all(f"\n{re.split(r'[^a-z]', need)[0]}==" in f"\n{locked}" for need in settings["build-system"]["requires"])
+    assert all(
+        f"\n{re.split(r'[^a-z]', need)[0]}==" in f"\n{locked}"
+        for need in settings["build-system"]["requires"]
+    )
     (python,) = re.findall(r"python:(\d+)\.(\d+)-slim", of("FROM")[0])
     (lowest,) = re.findall(r">=(\d+)\.(\d+)", settings["project"]["requires-python"])
     assert tuple(map(int, python)) >= tuple(map(int, lowest))

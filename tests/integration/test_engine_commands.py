@@ -1,4 +1,6 @@
-"""`fit`, `simulate` and `join` with engines find what one process finds, bit for bit, and read each part once a pass."""
+"""`fit`, `simulate` and `join` with engines find what one process finds, bit for bit, and read each
+part once a pass.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,7 +27,14 @@ from network_processes import HANG, NAMES, SERVER, Site
 
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
 QUERIES = rehearse(
-    design_mechanism(FASTLLOYD, DOMAIN, n_clusters=2, n_records=500, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    design_mechanism(
+        FASTLLOYD,
+        DOMAIN,
+        n_clusters=2,
+        n_records=500,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
+    )
 )
 SIZES = (40, 1, 300, 75)
 
@@ -35,19 +44,25 @@ class OneMethod(Engine):
 
     name = "one method"
 
-    def map(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    def map(
+        self, function: Callable[[Any], Any], pieces: Sequence[Any]
+    ) -> Iterator[tuple[int, Any]]:
         return ((i, function(piece)) for i, piece in enumerate(pieces))
 
 
 class Inline:
-    """An engine that works at once; kept_bytes : as of `Engine`. between : is done after each part."""
+    """An engine that works at once; kept_bytes : as of `Engine`. between : is done after each
+    part.
+    """
 
     name = "inline"
 
     def __init__(self, kept_bytes: int = 0, between: Callable[[], None] = lambda: None) -> None:
         self.kept_bytes, self._between = kept_bytes, between
 
-    def map(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[tuple[int, Any] | None]:
+    def map(
+        self, function: Callable[[Any], Any], pieces: Sequence[Any]
+    ) -> Iterator[tuple[int, Any] | None]:
         for i in reversed(range(len(pieces))):
             yield i, function(pieces[i])
             self._between()
@@ -65,7 +80,10 @@ def folder(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
     (tmp_path / "many").mkdir()
     for i, n in enumerate(SIZES):
-        rows = [f"{a:.3f},{b:.3f}" for a, b in zip(rng.uniform(-5, 100, n), rng.uniform(0, 5, n), strict=True)]
+        rows = [
+            f"{a:.3f},{b:.3f}"
+            for a, b in zip(rng.uniform(-5, 100, n), rng.uniform(0, 5, n), strict=True)
+        ]
         rows[5::17] = [",1"] * len(rows[5::17])
         (tmp_path / "many" / f"{i}.csv").write_text("\n".join(["age,dose", *rows]) + "\n")
     return tmp_path / "many"
@@ -85,20 +103,31 @@ def test_the_first_pass_of_an_engine_finds_what_that_of_this_process_finds_and_r
     monkeypatch.setattr(FilePart, "open", counted)
     for queries in ((), QUERIES):
         here = OwnRecords(open_records(folder, missing=Missing.DROP), DOMAIN, "clip")
-        there = OwnRecords(open_records(folder, missing=Missing.DROP), DOMAIN, "clip", Inline(kept_bytes))
+        there = OwnRecords(
+            open_records(folder, missing=Missing.DROP), DOMAIN, "clip", Inline(kept_bytes)
+        )
         opened.clear()
         assert there.look(b"k" * 32, queries).digest == here.look(b"k" * 32, queries).digest
         assert sorted(opened) == list(range(len(SIZES)))
-        assert (there.answers.n, there.n_outside, there.dropped) == (here.answers.n, here.n_outside, here.dropped)
+        assert (there.answers.n, there.n_outside, there.dropped) == (
+            here.answers.n,
+            here.n_outside,
+            here.dropped,
+        )
         for query in QUERIES:
             assert np.array_equal(there.answers.answer(query)[0], here.answers.answer(query)[0])
         anew = OwnRecords(open_records(folder, missing=Missing.DROP), DOMAIN, "clip")
-        assert there.look(b"l" * 32).digest == anew.look(b"l" * 32).digest  # by another key, although points are kept
+        assert (
+            there.look(b"l" * 32).digest == anew.look(b"l" * 32).digest
+        )  # by another key, although points are kept
 
 
 def test_an_owner_stops_a_pass_of_an_engine_between_two_parts(folder: Path) -> None:
     own = OwnRecords(
-        open_records(folder, missing=Missing.DROP), DOMAIN, "clip", Inline(between=lambda: own.stop() if far() else None)
+        open_records(folder, missing=Missing.DROP),
+        DOMAIN,
+        "clip",
+        Inline(between=lambda: own.stop() if far() else None),
     )
     said = list[str]()
 
@@ -113,7 +142,9 @@ def test_an_owner_stops_a_pass_of_an_engine_between_two_parts(folder: Path) -> N
     assert "1 of 4 pieces (exact: NOT PRIVATE)" in said[0]
 
 
-@pytest.mark.parametrize(("n_clients", "workers"), [(1, Inline(2000)), (3, OneMethod()), (500, Inline(2000))])
+@pytest.mark.parametrize(
+    ("n_clients", "workers"), [(1, Inline(2000)), (3, OneMethod()), (500, Inline(2000))]
+)
 def test_a_simulation_deals_the_same_records_to_the_same_clients_with_an_engine(
     n_clients: int, workers: Engine, folder: Path
 ) -> None:
@@ -129,7 +160,9 @@ def test_a_simulation_deals_the_same_records_to_the_same_clients_with_an_engine(
 
 
 @pytest.mark.parametrize("n", [0, 1, 40])
-def test_of_records_with_equal_words_the_earlier_comes_first(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_records_with_equal_words_the_earlier_comes_first(
+    n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Few(PublicStream):
         def words(self, n_words: int) -> Any:
             return super().words(n_words) % np.uint64(4)
@@ -146,14 +179,18 @@ def test_of_records_with_equal_words_the_earlier_comes_first(n: int, monkeypatch
 def test_fit_and_simulate_with_an_engine(fastlloyd: Command, here: Path, address: str) -> None:
     for name in ("local:2", f"dask://{address}"):
         for command in (("fit",), ("simulate", "--clients", "3")):
-            code, out, err = fastlloyd(command[0], "data.csv", *PUBLIC, *command[1:], "--no-out", "--engine", name)
+            code, out, err = fastlloyd(
+                command[0], "data.csv", *PUBLIC, *command[1:], "--no-out", "--engine", name
+            )
             assert code == 0, err
             assert "momentlloyd: centroids" in out
             assert ("Engine: dask" in err) == name.startswith("dask")
     refused(fastlloyd("fit", "data.csv", *PUBLIC, "--engine", "spark"), "--engine", "local:N")
 
 
-def test_clients_in_memory_in_passes_and_on_dask_have_the_result_of_plain_integers(site: Site, address: str) -> None:
+def test_clients_in_memory_in_passes_and_on_dask_have_the_result_of_plain_integers(
+    site: Site, address: str
+) -> None:
     """`c` has its records in two files, which only the workers of a cluster read."""
     head, *rows = (site.folder / "c.csv").read_text().splitlines()
     (site.folder / "c").mkdir()
@@ -167,7 +204,11 @@ def test_clients_in_memory_in_passes_and_on_dask_have_the_result_of_plain_intege
     }
     marks = {"b": {"large": True}}
     running = [
-        site.start(name, command, {"fast": True, "noise": "(server)" if name == SERVER else name} | marks.get(name, {}))
+        site.start(
+            name,
+            command,
+            {"fast": True, "noise": "(server)" if name == SERVER else name} | marks.get(name, {}),
+        )
         for name, command in commands.items()
     ]
     assert [process.wait(HANG) for process in running] == [0] * (1 + len(NAMES)), site.said("c")

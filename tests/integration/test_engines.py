@@ -1,4 +1,6 @@
-"""Engines: processes of this machine and a Dask cluster give the integers of one process, or say in a sentence why not."""
+"""Engines: processes of this machine and a Dask cluster give the integers of one process, or say in
+a sentence why not.
+"""
 
 import importlib
 import os
@@ -50,41 +52,68 @@ def workers(request: pytest.FixtureRequest, address: str) -> Iterator[Engine]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Eight files, one of them without records; some records are outside the bounds, some lack a cell."""
+    """Eight files, one of them without records; some records are outside the bounds, some lack a
+    cell.
+    """
     rng = np.random.default_rng(0)
     for i, n in enumerate(SIZES):
         a, b = rng.choice([20.0, 80.0], n) + rng.normal(0, 12, n), rng.uniform(0, 5, n)
         a[5::17] = np.nan
         pq.write_table(
-            pa.table({"a": pa.array(a.astype("f4")), "b": pa.array(b)}), tmp_path / f"{i}.parquet", row_group_size=50
+            pa.table({"a": pa.array(a.astype("f4")), "b": pa.array(b)}),
+            tmp_path / f"{i}.parquet",
+            row_group_size=50,
         )
     return tmp_path
 
 
-def far(folder: Path, workers: Engine, missing: Missing = Missing.DROP, **given: Any) -> EngineRecords:
-    return EngineRecords.of_files(open_records(folder, missing=missing), DOMAIN, Outside.CLIP, workers, **given)
+def far(
+    folder: Path, workers: Engine, missing: Missing = Missing.DROP, **given: Any
+) -> EngineRecords:
+    return EngineRecords.of_files(
+        open_records(folder, missing=missing), DOMAIN, Outside.CLIP, workers, **given
+    )
 
 
 def question() -> Any:
-    m = design_mechanism(FASTLLOYD, DOMAIN, n_clusters=2, n_records=1000, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    m = design_mechanism(
+        FASTLLOYD,
+        DOMAIN,
+        n_clusters=2,
+        n_records=1000,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
+    )
     return m.query(0, m.start())
 
 
 @pytest.mark.parametrize("algorithm", [FASTLLOYD, MOMENTLLOYD])
 @pytest.mark.parametrize("kept_bytes", [0, 1000, 1 << 20])
 def test_workers_give_the_integers_of_one_process(
-    algorithm: AnyAlgorithm, kept_bytes: int, folder: Path, workers: Engine, monkeypatch: pytest.MonkeyPatch
+    algorithm: AnyAlgorithm,
+    kept_bytes: int,
+    folder: Path,
+    workers: Engine,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(workers, "kept_bytes", kept_bytes)
     m = design_mechanism(
-        algorithm, DOMAIN, n_clusters=3, n_records=1000, epsilon=1.0, public_seed=PublicSeed.from_int(1), estimate_loss=True
+        algorithm,
+        DOMAIN,
+        n_clusters=3,
+        n_records=1000,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
+        estimate_loss=True,
     )
     records = open_records(folder, missing=Missing.DROP)
     here = GridRecords(records, DOMAIN, Outside.CLIP, source="here")
     expected = central.cluster(m, LocalRecords(DOMAIN, here), SeededNoise(7))
     dropped, records.dropped = records.dropped, None
     steps: list[tuple[int, int]] = []
-    away = EngineRecords.of_files(records, DOMAIN, Outside.CLIP, workers, lambda *step: steps.append(step))
+    away = EngineRecords.of_files(
+        records, DOMAIN, Outside.CLIP, workers, lambda *step: steps.append(step)
+    )
     found = central.cluster(m, away, SeededNoise(7))
     assert np.array_equal(found.centroids, expected.centroids)
     assert np.array_equal(found.answer, expected.answer)
@@ -95,7 +124,9 @@ def test_workers_give_the_integers_of_one_process(
     assert steps.count((len(SIZES), len(SIZES))) == m.n_rounds
 
 
-def test_what_a_killed_worker_of_dask_had_is_done_again_and_counts_once(folder: Path, address: str) -> None:
+def test_what_a_killed_worker_of_dask_had_is_done_again_and_counts_once(
+    folder: Path, address: str
+) -> None:
     cluster = dask.DaskEngine.connected(address)
     [pid, *_] = cluster._client.run(os.getpid).values()
     killed: list[int] = []
@@ -114,13 +145,21 @@ def test_what_a_killed_worker_of_dask_had_is_done_again_and_counts_once(folder: 
     assert n == again == away.n
 
 
-def test_a_cluster_without_workers_ends_the_run_after_a_stated_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_without_workers_ends_the_run_after_a_stated_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps = list[tuple[int, int]]()
     monkeypatch.setattr(dask, "_ALONE", 0.3)
     monkeypatch.setattr(dask, "PULSE", 0.1)
     distributed = importlib.import_module("distributed")
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
-        away = far(folder, dask.DaskEngine(cluster.get_client(), "dask"), report=lambda *step: steps.append(step))
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ) as cluster:
+        away = far(
+            folder,
+            dask.DaskEngine(cluster.get_client(), "dask"),
+            report=lambda *step: steps.append(step),
+        )
         away.answer(question())
         cluster.sync(cluster.workers[0].close)
         steps.clear()
@@ -129,7 +168,9 @@ def test_a_cluster_without_workers_ends_the_run_after_a_stated_time(folder: Path
     assert steps[:3] == [(0, len(SIZES))] * 3  # whoever hears them may give up meanwhile
 
 
-def test_a_scheduler_that_is_gone_ends_the_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_that_is_gone_ends_the_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dask, "_PATIENCE", 1)
     distributed = importlib.import_module("distributed")
     with distributed.LocalCluster(
@@ -158,7 +199,10 @@ def test_a_process_that_is_killed_ends_the_pass_in_a_sentence(folder: Path) -> N
 
 
 def test_a_pass_that_is_given_up_holds_up_no_other_however_large_its_answers_are() -> None:
-    workers, pieces = LocalEngine(1), [np.full(1 << 17, float(i)) for i in range(3)]  # more than a pipe holds
+    workers, pieces = (
+        LocalEngine(1),
+        [np.full(1 << 17, float(i)) for i in range(3)],
+    )  # more than a pipe holds
     try:
         for n_taken in (1, 0, 2):
             given_up = (came for came in workers.map(np.negative, pieces) if came is not None)
@@ -167,19 +211,33 @@ def test_a_pass_that_is_given_up_holds_up_no_other_however_large_its_answers_are
         found = dict(came for came in workers.map(np.negative, pieces) if came is not None)
     finally:
         workers.close()
-    assert {number: set(values) for number, values in found.items()} == {0: {0.0}, 1: {-1.0}, 2: {-2.0}}
+    assert {number: set(values) for number, values in found.items()} == {
+        0: {0.0},
+        1: {-1.0},
+        2: {-2.0},
+    }
 
 
 def test_a_worker_with_other_code_is_refused(folder: Path, workers: Engine) -> None:
-    task = replace(Ask(domain=DOMAIN, outside=Outside.CLIP, asked=question()), code="of another version")
-    pieces = [FilePart(i, piece) for i, piece in enumerate(open_records(folder, missing=Missing.DROP).pieces)]
+    task = replace(
+        Ask(domain=DOMAIN, outside=Outside.CLIP, asked=question()), code="of another version"
+    )
+    pieces = [
+        FilePart(i, piece)
+        for i, piece in enumerate(open_records(folder, missing=Missing.DROP).pieces)
+    ]
     found = [came[1] for came in workers.map(task, pieces) if came is not None]
     assert len(found) == len(pieces)
     assert all(isinstance(fault, Fault) and "version" in fault.sentence for fault in found)
 
 
-def test_a_file_that_changes_between_passes_is_seen_here_and_on_workers(folder: Path, workers: Engine) -> None:
-    ask, open_pieces = Ask(domain=DOMAIN, outside=Outside.CLIP, asked=question()), open_records(folder).pieces
+def test_a_file_that_changes_between_passes_is_seen_here_and_on_workers(
+    folder: Path, workers: Engine
+) -> None:
+    ask, open_pieces = (
+        Ask(domain=DOMAIN, outside=Outside.CLIP, asked=question()),
+        open_records(folder).pieces,
+    )
     for change in (Path.unlink, lambda path: path.write_bytes(b"")):
         away = far(folder, workers)
         away.answer(question())
@@ -198,10 +256,14 @@ def test_a_file_that_changes_between_passes_is_seen_here_and_on_workers(folder: 
 def test_a_bad_cell_is_named_by_file_record_and_column(folder: Path, workers: Engine) -> None:
     with pytest.raises(DataError, match=r"[0-9]\.parquet, record 6, column 'a'"):
         far(folder, workers, Missing.REFUSE).answer(question())
-    assert far(folder, workers).answer(question())[1] > 400  # a pass that is given up leaves nothing behind
+    assert (
+        far(folder, workers).answer(question())[1] > 400
+    )  # a pass that is given up leaves nothing behind
     (folder / "text").mkdir()
     for i in range(3):
-        (folder / "text" / f"{i}.csv").write_text("a,b\n1,2\n" + (f"{SECRET},2\n" if i == 1 else ""))
+        (folder / "text" / f"{i}.csv").write_text(
+            "a,b\n1,2\n" + (f"{SECRET},2\n" if i == 1 else "")
+        )
     with pytest.raises(DataError, match=r"1\.csv, line 3, column 'a'") as refused:
         far(folder / "text", workers).answer(question())
     assert SECRET not in str(refused.value)
@@ -211,20 +273,26 @@ def test_no_log_of_a_cluster_has_a_cell(folder: Path) -> None:
     distributed = importlib.import_module("distributed")
     (folder / "text").mkdir()
     (folder / "text" / "1.csv").write_text(f"a,b\n1,2\n{SECRET},2\n")
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ) as cluster:
         workers = dask.DaskEngine(cluster.get_client(), "dask")
         with pytest.raises(DataError):
             far(folder / "text", workers).answer(question())
         assert SECRET not in str(cluster.get_logs())
 
 
-def test_workers_are_sent_questions_and_places_and_nothing_of_noise_keys_or_stores(folder: Path) -> None:
+def test_workers_are_sent_questions_and_places_and_nothing_of_noise_keys_or_stores(
+    folder: Path,
+) -> None:
     sent = list[Any]()
 
     class Telling:
         name, kept_bytes = "telling", 1 << 20
 
-        def map(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        def map(
+            self, function: Callable[[Any], Any], pieces: Sequence[Any]
+        ) -> Iterator[tuple[int, Any]]:
             sent.extend([function, *pieces])
             return ((i, function(piece)) for i, piece in enumerate(pieces))
 
@@ -234,7 +302,14 @@ def test_workers_are_sent_questions_and_places_and_nothing_of_noise_keys_or_stor
 
         def close(self) -> None: ...
 
-    m = design_mechanism(MOMENTLLOYD, DOMAIN, n_clusters=3, n_records=1000, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    m = design_mechanism(
+        MOMENTLLOYD,
+        DOMAIN,
+        n_clusters=3,
+        n_records=1000,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
+    )
     central.cluster(m, far(folder, Telling()), SeededNoise(7))
     modules = set[str]()
     for thing in sent:
@@ -254,7 +329,9 @@ def test_workers_are_sent_questions_and_places_and_nothing_of_noise_keys_or_stor
     }
 
 
-def test_what_is_no_scheduler_and_one_without_workers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_scheduler_and_one_without_workers_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(dask, "_PATIENCE", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
@@ -279,7 +356,9 @@ def test_a_worker_is_no_scheduler(address: str, capfd: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("host", ["cluster.example.org", "192.0.2.7", "[2001:db8::1]"])
-def test_who_holds_keys_meets_a_cluster_of_other_machines_by_tls_only(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_holds_keys_meets_a_cluster_of_other_machines_by_tls_only(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Dask's messages can run code."""
     met = list[str]()
 
@@ -288,25 +367,44 @@ def test_who_holds_keys_meets_a_cluster_of_other_machines_by_tls_only(host: str,
         raise OSError
 
     monkeypatch.setattr(dask, "_greet", greet)
-    with pytest.raises(EngineError, match="run code in this command, which holds your keys; name it as tls://"):
+    with pytest.raises(
+        EngineError, match="run code in this command, which holds your keys; name it as tls://"
+    ):
         engine(f"dask://{host}:8786", holds_keys=True)
     assert met == []
-    for guarded, holds_keys in ((f"dask://{host}:1", False), ("dask://127.0.0.1:2", True), ("dask://[::1]:3", True)):
+    for guarded, holds_keys in (
+        (f"dask://{host}:1", False),
+        ("dask://127.0.0.1:2", True),
+        ("dask://[::1]:3", True),
+    ):
         with pytest.raises(EngineError, match="no Dask scheduler answers"):
             engine(guarded, holds_keys=holds_keys)
     assert met == [f"tcp://{host}:1", "tcp://127.0.0.1:2", "tcp://[::1]:3"]
 
 
-def test_tls_is_used_where_dask_has_certificates_and_refused_where_it_has_none(folder: Path) -> None:
+def test_tls_is_used_where_dask_has_certificates_and_refused_where_it_has_none(
+    folder: Path,
+) -> None:
     distributed = importlib.import_module("distributed")
     with pytest.raises(EngineError, match="names no certificates"):
         engine("tls://127.0.0.1:8786")
     known = distributed.Security.temporary()
-    tls = {"ca-file": known.tls_ca_file, "client.cert": known.tls_client_cert, "client.key": known.tls_client_key}
+    tls = {
+        "ca-file": known.tls_ca_file,
+        "client.cert": known.tls_client_cert,
+        "client.key": known.tls_client_key,
+    }
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", protocol="tls", security=known
+        n_workers=1,
+        threads_per_worker=1,
+        processes=False,
+        dashboard_address=":0",
+        protocol="tls",
+        security=known,
     ) as cluster:
-        with importlib.import_module("dask").config.set({f"distributed.comm.tls.{name}": text for name, text in tls.items()}):
+        with importlib.import_module("dask").config.set(
+            {f"distributed.comm.tls.{name}": text for name, text in tls.items()}
+        ):
             workers = engine(cluster.scheduler_address)
             assert far(folder, workers).answer(question())[1] > 400
             workers.close()

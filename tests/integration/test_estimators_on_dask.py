@@ -1,4 +1,6 @@
-"""Estimators fitted to data frames and arrays of Dask find what they find in memory, bit for bit; only sums come back."""
+"""Estimators fitted to data frames and arrays of Dask find what they find in memory, bit for bit;
+only sums come back.
+"""
 
 import importlib
 from collections.abc import Iterator
@@ -19,8 +21,15 @@ dd: Any = pytest.importorskip("dask.dataframe")
 da: Any = pytest.importorskip("dask.array")
 
 DATE = pd.Timestamp("2026-01-01")
-PUBLIC: dict[str, Any] = {"bounds": {"a": (0, 100), "b": (0, 5)}, "n_records": 600, "random_state": 0}
-pytestmark = [pytest.mark.usefixtures("repeatable_noise", "client"), pytest.mark.filterwarnings("ignore:the noise dominates")]
+PUBLIC: dict[str, Any] = {
+    "bounds": {"a": (0, 100), "b": (0, 5)},
+    "n_records": 600,
+    "random_state": 0,
+}
+pytestmark = [
+    pytest.mark.usefixtures("repeatable_noise", "client"),
+    pytest.mark.filterwarnings("ignore:the noise dominates"),
+]
 
 
 def frame(n: int = 500) -> Any:
@@ -61,15 +70,21 @@ def test_a_collection_is_clustered_like_its_records_in_memory_and_only_sums_come
     public = PUBLIC
     if kind == "frame":  # one partition has no records
         collection = dd.from_pandas(records, npartitions=4)
-        collection = dd.concat([collection, collection.partitions[0].query("a > 1000")], interleave_partitions=False)
+        collection = dd.concat(
+            [collection, collection.partitions[0].query("a > 1000")], interleave_partitions=False
+        )
     else:
         records, public = records.to_numpy(), PUBLIC | {"bounds": ([0, 0], [100, 5])}
         collection = da.from_array(records, chunks=(150, 1))
     away, here = estimator(3, **public).fit(collection), estimator(3, **public).fit(records)
     for name in ("cluster_centers_", "cluster_centers_std_", "noisy_counts_", "cluster_status_"):
-        assert np.array_equal(getattr(away, name), getattr(here, name), equal_nan=name.endswith("std_")), name
+        assert np.array_equal(
+            getattr(away, name), getattr(here, name), equal_nan=name.endswith("std_")
+        ), name
     assert dict(away.privacy_spent_) == dict(here.privacy_spent_)
-    assert list(getattr(away, "feature_names_in_", ())) == list(getattr(here, "feature_names_in_", ()))
+    assert list(getattr(away, "feature_names_in_", ())) == list(
+        getattr(here, "feature_names_in_", ())
+    )
     assert not hasattr(away, "labels_")
     assert {type(found) for found in came if found is not None} == {Tally}
     if kind == "frame":
@@ -80,7 +95,9 @@ def test_a_collection_is_clustered_like_its_records_in_memory_and_only_sums_come
 def test_the_number_of_records_is_counted_where_the_relation_takes_it_as_known() -> None:
     records = frame()
     settings = PUBLIC | {"n_records": None, "neighboring_relation": "replace_one"}
-    away, here = (FastLloyd(2, **settings).fit(X) for X in (dd.from_pandas(records, npartitions=2), records))
+    away, here = (
+        FastLloyd(2, **settings).fit(X) for X in (dd.from_pandas(records, npartitions=2), records)
+    )
     assert away.mechanism_ == here.mechanism_
     assert np.array_equal(away.cluster_centers_, here.cluster_centers_)
 
@@ -89,7 +106,9 @@ def test_bounds_that_cut_many_records_are_said_after_a_fit_which_forgets_earlier
     model = Lloyd(2, **PUBLIC).fit(frame())
     assert len(model.labels_) == 500
     with pytest.warns(ClippedRecordsWarning, match="more than a tenth"):
-        model.set_params(bounds={"a": (0, 20), "b": (0, 5)}).fit(dd.from_pandas(frame(), npartitions=2))
+        model.set_params(bounds={"a": (0, 20), "b": (0, 5)}).fit(
+            dd.from_pandas(frame(), npartitions=2)
+        )
     assert not hasattr(model, "labels_")
 
 
@@ -116,7 +135,9 @@ def test_bounds_that_cut_many_records_are_said_after_a_fit_which_forgets_earlier
         ({}, lambda: da.zeros((4, 2))[:, da.ones(2) > 0], "the number of its columns is not known"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_met_is_refused_in_a_sentence_that_quotes_no_cell(settings: Any, X: Any, said: str) -> None:
+def test_what_cannot_be_met_is_refused_in_a_sentence_that_quotes_no_cell(
+    settings: Any, X: Any, said: str
+) -> None:
     with pytest.raises((DataError, PlanError), match=said) as refused:
         FastLloyd(2, **PUBLIC | settings).fit(X())
     assert "Zebra" not in str(refused.value)
@@ -131,7 +152,11 @@ def test_only_fit_takes_a_collection_and_only_with_a_cluster(client: Any) -> Non
             method(X)
     distributed = importlib.import_module("distributed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distributed, "default_client", lambda: (_ for _ in ()).throw(ValueError("No clients found")))
+        patch.setattr(
+            distributed,
+            "default_client",
+            lambda: (_ for _ in ()).throw(ValueError("No clients found")),
+        )
         with pytest.raises(EngineError, match="connected to no cluster"):
             FastLloyd(2, **PUBLIC).fit(X)
 
@@ -143,4 +168,7 @@ def test_an_array_of_units_that_could_wrap_one_of_dask_is_an_array() -> None:
 
     X = frame().to_numpy()
     settings = PUBLIC | {"bounds": ([0, 0], [100, 5])}
-    assert FastLloyd(2, **settings).fit(X.view(Quantity)).labels_.tolist() == FastLloyd(2, **settings).fit(X).labels_.tolist()
+    assert (
+        FastLloyd(2, **settings).fit(X.view(Quantity)).labels_.tolist()
+        == FastLloyd(2, **settings).fit(X).labels_.tolist()
+    )

@@ -1,4 +1,6 @@
-"""Experiments from outside: rows are the same however many processes run them and whoever is killed meanwhile."""
+"""Experiments from outside: rows are the same however many processes run them and whoever is killed
+meanwhile.
+"""
 
 import csv
 import json
@@ -56,7 +58,9 @@ METHOD = Method(name="mine", label="Mine", cluster=cluster)
 DISASTERS = {
     "none": "pass",
     "the process is killed": "first('a') and os.kill(os.getpid(), signal.SIGKILL)",
-    "two processes are killed": "(first('a') or first('b')) and os.kill(os.getpid(), signal.SIGKILL)",
+    "two processes are killed": (
+        "(first('a') or first('b')) and os.kill(os.getpid(), signal.SIGKILL)"
+    ),
     "the runner is killed": "first('a') and os.kill(os.getppid(), signal.SIGKILL)",
     "the runner is stopped": "first('a') and os.kill(os.getppid(), signal.SIGTERM)",
     "always": "os.kill(os.getpid(), signal.SIGKILL)",
@@ -84,7 +88,7 @@ def lines(out: Path) -> list[dict[str, Any]]:
 
 
 def cli(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - our own program
+    return subprocess.run(
         [sys.executable, "-m", "fastlloyd", "experiment", "run", *map(str, arguments)],
         capture_output=True,
         text=True,
@@ -102,19 +106,32 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-def test_rows_do_not_depend_on_how_many_processes_there_are_and_on_one_that_dies(tmp_path: Path, undisturbed: Path) -> None:
+def test_rows_do_not_depend_on_how_many_processes_there_are_and_on_one_that_dies(
+    tmp_path: Path, undisturbed: Path
+) -> None:
     runner.run(prepared(tmp_path / "spec", "the process is killed"), tmp_path / "out", workers=2)
     assert table(tmp_path / "out") == table(undisturbed)
     assert len(lines(tmp_path / "out")) == N_TRIALS
 
 
-def test_a_trial_whose_process_dies_twice_has_failed_and_the_others_are_run(tmp_path: Path, undisturbed: Path) -> None:
+def test_a_trial_whose_process_dies_twice_has_failed_and_the_others_are_run(
+    tmp_path: Path, undisturbed: Path
+) -> None:
     runner.run(prepared(tmp_path / "spec", "two processes are killed"), tmp_path / "out", workers=1)
     rows, expected = table(tmp_path / "out"), table(undisturbed)
     (failed,) = [i for i, row in enumerate(rows) if row["status"] == "failed"]
-    assert (rows[failed]["method"], rows[failed]["dataset"], rows[failed]["nicv"]) == ("mine", "code.py:two", "")
-    assert "its process ended 2 times (signal 9: perhaps there was not enough memory)" in rows[failed]["error"]
-    assert [row for i, row in enumerate(rows) if i != failed] == [row for i, row in enumerate(expected) if i != failed]
+    assert (rows[failed]["method"], rows[failed]["dataset"], rows[failed]["nicv"]) == (
+        "mine",
+        "code.py:two",
+        "",
+    )
+    assert (
+        "its process ended 2 times (signal 9: perhaps there was not enough memory)"
+        in rows[failed]["error"]
+    )
+    assert [row for i, row in enumerate(rows) if i != failed] == [
+        row for i, row in enumerate(expected) if i != failed
+    ]
 
 
 def test_a_trial_that_raises_is_a_row_with_one_sentence_and_an_exit_code_of_its_own(
@@ -122,14 +139,22 @@ def test_a_trial_that_raises_is_a_row_with_one_sentence_and_an_exit_code_of_its_
 ) -> None:
     spec, out = prepared(tmp_path / "spec", "an error"), tmp_path / "out"
     assert command(["experiment", "run", str(spec), "--out", str(out), "--workers", "1"]) == 6
-    assert f"{N_TRIALS} trials, all done; 4 failed (see the column error)." in capsys.readouterr().out
+    assert (
+        f"{N_TRIALS} trials, all done; 4 failed (see the column error)." in capsys.readouterr().out
+    )
     rows, expected = table(out), table(undisturbed)
-    assert [row["error"] for row in rows if row["status"] == "failed"] == ["ValueError: not today"] * 4
-    assert all(row == same for row, same in zip(rows, expected, strict=True) if row["status"] != "failed")
+    assert [row["error"] for row in rows if row["status"] == "failed"] == [
+        "ValueError: not today"
+    ] * 4
+    assert all(
+        row == same for row, same in zip(rows, expected, strict=True) if row["status"] != "failed"
+    )
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
-@pytest.mark.parametrize(("disaster", "code"), [("the runner is killed", -9), ("the runner is stopped", 130)])
+@pytest.mark.parametrize(
+    ("disaster", "code"), [("the runner is killed", -9), ("the runner is stopped", 130)]
+)
 def test_no_finished_trial_is_lost_and_none_runs_twice_when_the_runner_ends(
     tmp_path: Path, undisturbed: Path, disaster: str, code: int
 ) -> None:
@@ -141,17 +166,26 @@ def test_no_finished_trial_is_lost_and_none_runs_twice_when_the_runner_ends(
     done = kept.count(b"\n")
     assert 0 < done < N_TRIALS
     if code == 130:
-        assert f"{done} of {N_TRIALS} trials are done and kept in {out}; the same command goes on." in stopped.stderr
+        assert (
+            f"{done} of {N_TRIALS} trials are done and kept in {out}; the same command goes on."
+            in stopped.stderr
+        )
         assert len(table(out)) == done
-    assert runner.outlook(spec, out, quick=False)[0] == runner.Progress(total=N_TRIALS, done=done, failed=0)
+    assert runner.outlook(spec, out, quick=False)[0] == runner.Progress(
+        total=N_TRIALS, done=done, failed=0
+    )
     resumed = runner.run(spec, out, workers=1)
     assert resumed.session["trials"] == N_TRIALS - done
     assert (out / "trials.jsonl").read_bytes().startswith(kept)
-    assert set(Counter((r["dataset"], r["method"], r["epsilon"], r["run"]) for r in lines(out)).values()) == {1}
+    assert set(
+        Counter((r["dataset"], r["method"], r["epsilon"], r["run"]) for r in lines(out)).values()
+    ) == {1}
     assert table(out) == table(undisturbed)
 
 
-def test_what_is_there_is_not_run_again_and_more_runs_are_added(tmp_path: Path, undisturbed: Path) -> None:
+def test_what_is_there_is_not_run_again_and_more_runs_are_added(
+    tmp_path: Path, undisturbed: Path
+) -> None:
     spec, out = prepared(tmp_path / "spec", "none"), tmp_path / "out"
     spec.write_text(SPEC.replace("runs = 4", "runs = 2"))
     runner.run(spec, out, workers=1)
@@ -163,16 +197,23 @@ def test_what_is_there_is_not_run_again_and_more_runs_are_added(tmp_path: Path, 
     assert (out / "trials.jsonl").read_bytes().startswith(before)
     assert table(out) == table(undisturbed)
     provenance = json.loads((out / "provenance.json").read_text())
-    assert [session["trials"] for session in provenance["sessions"]] == [N_TRIALS // 2, N_TRIALS // 2]
+    assert [session["trials"] for session in provenance["sessions"]] == [
+        N_TRIALS // 2,
+        N_TRIALS // 2,
+    ]
     assert set(provenance["datasets"]) == {"code.py:one", "code.py:two"}
     assert provenance["methods"] == {"lloyd": "Lloyd", "fastlloyd": "FastLloyd", "mine": "Mine"}
     spec.write_text(SPEC.replace("runs = 4", "runs = 1"))
     fewer = runner.run(spec, out, workers=1)
     assert (fewer.progress.total, fewer.others) == (N_TRIALS // 4, N_TRIALS * 3 // 4)
-    assert sorted(map(str, table(out))) == sorted(map(str, table(undisturbed)))  # the tables keep what is not asked for
+    assert sorted(map(str, table(out))) == sorted(
+        map(str, table(undisturbed))
+    )  # the tables keep what is not asked for
 
 
-def test_a_folder_of_another_purpose_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_another_purpose_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     spec, out = prepared(tmp_path / "spec", "none"), tmp_path / "out"
     out.mkdir()
     (out / "thesis.tex").touch()
@@ -183,10 +224,15 @@ def test_a_folder_of_another_purpose_is_refused(tmp_path: Path, capsys: pytest.C
 
 def test_records_that_changed_are_not_mixed_with_the_rows_of_others(tmp_path: Path) -> None:
     spec, out = prepared(tmp_path / "spec", "none"), tmp_path / "out"
-    spec.write_text(SPEC.replace("code.py:{one,two}", "code.py:read").replace("runs = 4", "runs = 1"))
+    spec.write_text(
+        SPEC.replace("code.py:{one,two}", "code.py:read").replace("runs = 4", "runs = 1")
+    )
     values = spec.parent / "values.csv"
     with (spec.parent / "code.py").open("a") as code:
-        code.write("\n\ndef read():\n    return np.loadtxt(Path(__file__).parent / 'values.csv', delimiter=','), 2\n")
+        code.write(
+            "\n\ndef read():\n    return np.loadtxt(Path(__file__).parent / 'values.csv',"
+            " delimiter=','), 2\n"
+        )
     values.write_text("1,2\n3,4\n5,7\n")
     runner.run(spec, out, workers=1)
     values.write_text("1,2\n3,4\n5,8\n")
@@ -198,7 +244,13 @@ def test_records_that_changed_are_not_mixed_with_the_rows_of_others(tmp_path: Pa
 def test_the_example_of_the_guide_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec, out = str(ROOT / "examples/experiment/toy.toml"), str(tmp_path / "out")
     assert command(["experiment", "run", spec, "--out", out, "--dry-run", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"trials": 200, "done": 0, "left": 200, "failed": 0, "absent": []}
+    assert json.loads(capsys.readouterr().out) == {
+        "trials": 200,
+        "done": 0,
+        "left": 200,
+        "failed": 0,
+        "absent": [],
+    }
     assert not Path(out).exists()
     assert command(["experiment", "run", spec, "--out", out, "--quick", "--workers", "1"]) == 0
     rows = table(tmp_path / "out")
@@ -213,10 +265,15 @@ def test_sets_that_are_not_at_hand_are_named_before_anything_is_made(
     monkeypatch.delenv("FASTLLOYD_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     spec, out = tmp_path / "spec.toml", tmp_path / "out"
-    spec.write_text(SPEC.replace("code.py:{one,two}", "{yeast,adult}").replace('"code.py:METHOD"', '"lloyd"'))
+    spec.write_text(
+        SPEC.replace("code.py:{one,two}", "{yeast,adult}").replace('"code.py:METHOD"', '"lloyd"')
+    )
     assert command(["experiment", "run", str(spec), "--out", str(out)]) == 2
     said = capsys.readouterr().err
-    assert "not on this machine: 'yeast', 'adult'; get them with `fastlloyd datasets fetch yeast adult`" in said
+    assert (
+        "not on this machine: 'yeast', 'adult'; get them with `fastlloyd datasets fetch yeast"
+        " adult`" in said
+    )
     assert command(["experiment", "run", str(spec), "--out", str(out), "--dry-run"]) == 2
     looked = capsys.readouterr()
     assert (looked.out, looked.err) == ("24 trials, 24 left to run.\n", said)
@@ -228,7 +285,10 @@ def test_sets_that_are_not_at_hand_are_named_before_anything_is_made(
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
-        ("np.array([[1.0, 2.0], [3.0, np.nan]]), 2", "record 2 is NaN in feature 2; expected finite numbers"),
+        (
+            "np.array([[1.0, 2.0], [3.0, np.nan]]), 2",
+            "record 2 is NaN in feature 2; expected finite numbers",
+        ),
         ("[[1.0, -np.inf]], 1", "record 1 is infinite in feature 2"),
         ("[['1', 'two']], 1", "gives records that are no numbers"),
         ("np.ones((9, 2)), 2", "n_clusters is 2, above the number of distinct records, 1"),

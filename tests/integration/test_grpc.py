@@ -1,7 +1,9 @@
-"""Runs over gRPC with mutual TLS on this machine: the same results as in one process, and what goes wrong is refused and said.
+"""Runs over gRPC with mutual TLS on this machine: the same results as in one process, and what goes
+wrong is refused and said.
 
-Connections are allowed to break at any time, so a pause of the machine, which breaks some, changes nothing that is asserted.
-Times in here only bound how long a failing test hangs, and how long a test waits for what must not happen.
+Connections are allowed to break at any time, so a pause of the machine, which breaks some, changes
+nothing that is asserted. Times in here only bound how long a failing test hangs, and how long a
+test waits for what must not happen.
 """
 
 import asyncio
@@ -27,19 +29,36 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 
 if importlib.util.find_spec("grpc") is None:  # not imported here: that is the business of grpc_tls
-    pytest.skip('gRPC is not installed: python -m pip install ".[network]"', allow_module_level=True)
+    pytest.skip(
+        'gRPC is not installed: python -m pip install ".[network]"', allow_module_level=True
+    )
 
 from authorities import Issuer, key_pem, pem, self_signed
 from fastlloyd.errors import NetworkError
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import ClientResult, Ended, Send, ServerResult
-from fastlloyd.federation.protocol.messages import Broadcast, Deal, Limits, Message, Upload, decode, encode
+from fastlloyd.federation.protocol.messages import (
+    Broadcast,
+    Deal,
+    Limits,
+    Message,
+    Upload,
+    decode,
+    encode,
+)
 from fastlloyd.federation.store.events import LogPosition
 from fastlloyd.federation.transport.grpc import server as grpc_server
 from fastlloyd.federation.transport.grpc import tls
 from fastlloyd.federation.transport.grpc.client import check_connection
-from fastlloyd.federation.transport.grpc.frames import Answer, Attached, Post, Refused, encode_frame, max_frame_bytes
+from fastlloyd.federation.transport.grpc.frames import (
+    Answer,
+    Attached,
+    Post,
+    Refused,
+    encode_frame,
+    max_frame_bytes,
+)
 from fastlloyd.federation.transport.grpc.outbox import Outbox
 from fastlloyd.federation.transport.grpc.tls import (
     HEALTH,
@@ -57,7 +76,15 @@ from fastlloyd.federation.transport.grpc.turns import Pace
 from fastlloyd.federation.transport.party import Request
 from federation import make_federation, make_plan
 from grpc_site import CALM, HANG, Site, answer, serving, until, within
-from network import Relay, SessionClient, SessionServer, listening, position, remembered, tls_identity
+from network import (
+    Relay,
+    SessionClient,
+    SessionServer,
+    listening,
+    position,
+    remembered,
+    tls_identity,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +110,9 @@ def test_a_run_over_the_network_equals_the_run_in_one_process_bit_for_bit() -> N
     within(test)
 
 
-def test_a_server_that_nobody_asks_anything_draws_noise_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_nobody_asks_anything_draws_noise_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     drawn = threading.Event()
     monkeypatch.setattr(SessionServer, "draw_ahead", lambda _: drawn.set())
 
@@ -95,8 +124,12 @@ def test_a_server_that_nobody_asks_anything_draws_noise_ahead(monkeypatch: pytes
     within(test)
 
 
-async def ask_again(site: Site, port: int, name: str, n_times: int, n_answers: int) -> list[Message]:
-    """Say Hello so often on a bare stream, and wait for so many answers, each before the next Hello: none piles up."""
+async def ask_again(
+    site: Site, port: int, name: str, n_times: int, n_answers: int
+) -> list[Message]:
+    """Say Hello so often on a bare stream, and wait for so many answers, each before the next
+    Hello: none piles up.
+    """
     async with site.stream(name, port) as stream:
         hello, found = site.hello(name), []
         await stream.write(site.attach())
@@ -106,7 +139,11 @@ async def ask_again(site: Site, port: int, name: str, n_times: int, n_answers: i
             if i < n_answers:
                 found.append(await answer(site, stream))
         assert all(isinstance(frame, Answer) for frame in found), found
-        return [decode(frame.message, Limits.of(site.plan)) for frame in found if isinstance(frame, Answer)]
+        return [
+            decode(frame.message, Limits.of(site.plan))
+            for frame in found
+            if isinstance(frame, Answer)
+        ]
 
 
 def all_but_one_joined() -> Site:
@@ -119,7 +156,9 @@ def all_but_one_joined() -> Site:
     return site
 
 
-def test_who_asks_again_for_what_all_were_told_has_nothing_encoded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_asks_again_for_what_all_were_told_has_nothing_encoded_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     encoded: list[Message] = []
 
     def counted(message: Message) -> bytes:
@@ -138,11 +177,15 @@ def test_who_asks_again_for_what_all_were_told_has_nothing_encoded_anew(monkeypa
     within(test)
 
 
-def test_who_asks_more_than_others_need_waits_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_asks_more_than_others_need_waits_and_holds_up_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     paces: dict[Pace, int] = Counter()
 
     def pause(pace: Pace, _now: float) -> float:
-        """One that is heard four times, over all its streams, and then no more in the time of this test."""
+        """One that is heard four times, over all its streams, and then no more in the time of this
+        test.
+        """
         paces[pace] += 1
         return 0.0 if paces[pace] <= 4 else 100 * HANG
 
@@ -165,17 +208,28 @@ def test_who_asks_more_than_others_need_waits_and_holds_up_nobody(monkeypatch: p
 @pytest.mark.parametrize(
     ("trouble", "sentence"),
     [
-        ("not in the roster", "the server at 127.0.0.1:{port} refused this certificate: it is not in the roster"),
-        ("client expired", "the server at 127.0.0.1:{port} refused this certificate: it expired on 20"),
+        (
+            "not in the roster",
+            "the server at 127.0.0.1:{port} refused this certificate: it is not in the roster",
+        ),
+        (
+            "client expired",
+            "the server at 127.0.0.1:{port} refused this certificate: it expired on 20",
+        ),
         ("another server", "what answers at 127.0.0.1:{port} does not have the plan's certificate"),
-        ("server expired", "the certificate of the server at 127.0.0.1:{port} has expired by this machine's clock"),
+        (
+            "server expired",
+            "the certificate of the server at 127.0.0.1:{port} has expired by this machine's clock",
+        ),
         ("nobody listens", "nobody listens at 127.0.0.1:{port}"),
         ("unknown host", "there is no host of the name in no-such-host.invalid:443"),
         ("plaintext", "what answers at 127.0.0.1:{port} does not speak TLS 1.3"),
         ("hangs up", "what answers at 127.0.0.1:{port} hung up before a TLS connection stood"),
     ],
 )
-def test_a_client_that_gets_no_connection_says_why_when_its_time_is_up(trouble: str, sentence: str) -> None:
+def test_a_client_that_gets_no_connection_says_why_when_its_time_is_up(
+    trouble: str, sentence: str
+) -> None:
     async def http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -186,9 +240,15 @@ def test_a_client_that_gets_no_connection_says_why_when_its_time_is_up(trouble: 
         writer.close()
 
     async def test() -> None:
-        site = Site(expired={"client expired": ("c0",), "server expired": ("server",)}.get(trouble, ()))
+        site = Site(
+            expired={"client expired": ("c0",), "server expired": ("server",)}.get(trouble, ())
+        )
         settings: dict[str, Any] = {}
-        async with serving(site.server()) as port, listening(http) as plain, listening(hang_up) as rude:
+        async with (
+            serving(site.server()) as port,
+            listening(http) as plain,
+            listening(hang_up) as rude,
+        ):
             match trouble:
                 case "not in the roster":
                     settings["identity"] = tls_identity("c0")
@@ -203,7 +263,9 @@ def test_a_client_that_gets_no_connection_says_why_when_its_time_is_up(trouble: 
                 case "hangs up":
                     port = rude  # noqa: PLW2901 - the port of this case
             reason = await site.until_trouble(site.client("c0", port, **settings))
-        assert reason.startswith("no connection to the server came about in time; " + sentence.format(port=port))
+        assert reason.startswith(
+            "no connection to the server came about in time; " + sentence.format(port=port)
+        )
         assert site.party.received == []
         assert site.party.logs == {}
 
@@ -215,19 +277,32 @@ def test_what_a_server_writes_as_its_reason_reaches_no_terminal_as_a_command() -
         site, grpc = Site(), load_grpc()
 
         async def refuse(_request: object, context: Any) -> None:
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "no \x1b]0;title\x07\x1b[2J\u202e entry")
+            await context.abort(
+                grpc.StatusCode.PERMISSION_DENIED, "no \x1b]0;title\x07\x1b[2J\u202e entry"
+            )
 
         lying = grpc.aio.server()
-        methods = {STREAM: grpc.stream_stream_rpc_method_handler, HEALTH: grpc.unary_unary_rpc_method_handler}
+        methods = {
+            STREAM: grpc.stream_stream_rpc_method_handler,
+            HEALTH: grpc.unary_unary_rpc_method_handler,
+        }
         lying.add_generic_rpc_handlers(
-            [grpc.method_handlers_generic_handler(name, {method: kind(refuse)}) for (name, method), kind in methods.items()]
+            [
+                grpc.method_handlers_generic_handler(name, {method: kind(refuse)})
+                for (name, method), kind in methods.items()
+            ]
         )
         server = site.identities["server"]
-        port = lying.add_secure_port("127.0.0.1:0", server_credentials(server, [site.identities["c0"].certificate]))
+        port = lying.add_secure_port(
+            "127.0.0.1:0", server_credentials(server, [site.identities["c0"].certificate])
+        )
         await lying.start()
         try:
             outcome = await site.client("c0", port).run()
-            ends: dict[str, Any] = {"identity": site.identities["c0"], "server_certificate": server.certificate}
+            ends: dict[str, Any] = {
+                "identity": site.identities["c0"],
+                "server_certificate": server.certificate,
+            }
             with pytest.raises(NetworkError) as refused:
                 await check_connection(site.plan, address=f"127.0.0.1:{port}", **ends)
         finally:
@@ -240,14 +315,18 @@ def test_what_a_server_writes_as_its_reason_reaches_no_terminal_as_a_command() -
 
 
 def test_certificates_that_an_authority_issued_are_pinned_as_self_signed_ones_are() -> None:
-    """Neither the authority, here of a client's name, nor anyone else it certified is let in, with its chain or without."""
+    """Neither the authority, here of a client's name, nor anyone else it certified is let in, with
+    its chain or without.
+    """
 
     async def answered(port: int, identity: TlsIdentity, chain: bytes, server: bytes) -> bool:
         credentials = load_grpc().ssl_channel_credentials(
             as_pem(server), identity.private_key, as_pem(identity.certificate) + chain
         )
         options = [("grpc.ssl_target_name_override", "server.fastlloyd.internal")]
-        async with load_grpc().aio.secure_channel(f"127.0.0.1:{port}", credentials, options=options) as channel:
+        async with load_grpc().aio.secure_channel(
+            f"127.0.0.1:{port}", credentials, options=options
+        ) as channel:
             try:
                 return bool(await channel.unary_unary(f"/{HEALTH[0]}/{HEALTH[1]}")(b"") == SERVING)
             except load_grpc().RpcError:
@@ -262,15 +341,28 @@ def test_certificates_that_an_authority_issued_are_pinned_as_self_signed_ones_ar
         async with serving(site.server()) as port:
             for sent in (b"", chain):
                 assert await answered(port, mine, sent, server.certificate)
-                assert not await answered(port, authority.tls_identity("c0"), sent, server.certificate)
-                assert not await answered(port, authority.tls_identity("server"), sent, server.certificate)
-                assert not await answered(port, mine, sent, authority.tls_identity("server").certificate)
-            own = TlsIdentity(certificate=authority.certificate.public_bytes(Encoding.DER), private_key=key_pem(authority.key))
+                assert not await answered(
+                    port, authority.tls_identity("c0"), sent, server.certificate
+                )
+                assert not await answered(
+                    port, authority.tls_identity("server"), sent, server.certificate
+                )
+                assert not await answered(
+                    port, mine, sent, authority.tls_identity("server").certificate
+                )
+            own = TlsIdentity(
+                certificate=authority.certificate.public_bytes(Encoding.DER),
+                private_key=key_pem(authority.key),
+            )
             assert not await answered(port, own, b"", server.certificate)
             stranger = site.client("c0", port, identity=authority.tls_identity("c0"))
-            assert "refused this certificate: it is not in the roster" in await site.until_trouble(stranger)
+            assert "refused this certificate: it is not in the roster" in await site.until_trouble(
+                stranger
+            )
             site.parties["c0"] = SessionClient(site.federation.client("c0"))
-            deceived = site.client("c0", port, server_certificate=authority.tls_identity("server").certificate)
+            deceived = site.client(
+                "c0", port, server_certificate=authority.tls_identity("server").certificate
+            )
             assert "does not have the plan's certificate" in await site.until_trouble(deceived)
             assert site.party.received == []
             site.parties["c0"] = SessionClient(site.federation.client("c0"))
@@ -287,7 +379,10 @@ def test_whatever_key_an_authority_has_what_it_issued_is_pinned(kind: str) -> No
             "key": rsa.generate_private_key(65537, 2048),
             "rsa_padding": padding.PSS(padding.MGF1(hashes.SHA256()), 32),
         },
-        "P-521": lambda: {"key": ec.generate_private_key(ec.SECP521R1()), "algorithm": hashes.SHA512()},
+        "P-521": lambda: {
+            "key": ec.generate_private_key(ec.SECP521R1()),
+            "algorithm": hashes.SHA512(),
+        },
         "Ed25519": lambda: {"key": ed25519.Ed25519PrivateKey.generate(), "algorithm": None},
     }
 
@@ -296,7 +391,9 @@ def test_whatever_key_an_authority_has_what_it_issued_is_pinned(kind: str) -> No
         site.identities |= {name: authority.tls_identity(name) for name in ("c0", "c1", "server")}
         async with serving(site.server()) as port:
             stranger = site.client("c0", port, identity=authority.tls_identity("c0"))
-            assert "refused this certificate: it is not in the roster" in await site.until_trouble(stranger)
+            assert "refused this certificate: it is not in the roster" in await site.until_trouble(
+                stranger
+            )
             site.parties["c0"] = SessionClient(site.federation.client("c0"))
             site.check(await site.run_clients(port))
 
@@ -308,7 +405,9 @@ def test_a_certificate_speaks_for_its_own_client_only() -> None:
         site = Site()
         async with serving(site.server()) as port:
             swapped = await site.client("c0", port, identity=site.identities["c1"]).run()
-            assert swapped == Ended("the server refuses this client: client 'c1' said Hello in the name of 'c0'")
+            assert swapped == Ended(
+                "the server refuses this client: client 'c1' said Hello in the name of 'c0'"
+            )
             site.parties["c0"] = SessionClient(site.federation.client("c0"))
             site.party.logs.clear()  # under c1's certificate c0's log was seen as c1's
             site.check(await site.run_clients(port))
@@ -322,7 +421,10 @@ def test_the_servers_own_certificate_is_no_clients() -> None:
         async with serving(site.server()) as port:
             outcome = await site.client("c0", port, identity=site.identities["server"]).run()
         assert isinstance(outcome, Ended)
-        assert "refuses this client: PERMISSION_DENIED, this certificate is no client's of the plan" in outcome.reason
+        assert (
+            "refuses this client: PERMISSION_DENIED, this certificate is no client's of the plan"
+            in outcome.reason
+        )
 
     within(test)
 
@@ -357,13 +459,22 @@ def test_tls_1_2_is_refused_and_1_3_is_spoken() -> None:
         (lambda site: [site.attach() + b"\x00"], "cannot be read"),
         (lambda site: [site.attach(plan_digest=bytes(32))], "your plan has digest 0000"),
         (lambda site: [site.attach(run_id=bytes(16))], "your run id is 0000"),
-        (lambda _: [encode_frame(Post(position(0), b""))], "a stream began with Post; expected Attach"),
+        (
+            lambda _: [encode_frame(Post(position(0), b""))],
+            "a stream began with Post; expected Attach",
+        ),
         (lambda _: [encode_frame(Attached(LogPosition(0, bytes(32))))], "cannot be read"),
         (lambda site: [site.attach(), site.attach()], "a stream is attached once"),
-        (lambda site: [site.attach(), encode_frame(Post(position(0), b"garbage"))], "a message begins with 67"),
+        (
+            lambda site: [site.attach(), encode_frame(Post(position(0), b"garbage"))],
+            "a message begins with 67",
+        ),
         (lambda site: [site.attach(), encode_frame(Answer(b""))], "cannot be read"),
         (
-            lambda site: [site.attach(), encode_frame(Post(position(0), encode(Upload(1, bytes(8), bytes(56)))))],
+            lambda site: [
+                site.attach(),
+                encode_frame(Post(position(0), encode(Upload(1, bytes(8), bytes(56))))),
+            ],
             "Upload, which is not expected by a server that is joining",
         ),
     ],
@@ -412,19 +523,25 @@ def test_a_connection_on_which_nothing_is_said_is_closed(monkeypatch: pytest.Mon
     within(test)
 
 
-def test_a_stream_on_which_nothing_is_said_is_ended_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_on_which_nothing_is_said_is_ended_and_holds_up_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(grpc_server, "_FIRST_FRAME_SECONDS", 1.0)
 
     async def test() -> None:
         site = Site()
         async with serving(site.server()) as port, site.stream("c1", port) as silent:
             site.check(await site.run_clients(port))
-            assert await answer(site, silent) == Refused("nothing was said on a new stream for 1 seconds")
+            assert await answer(site, silent) == Refused(
+                "nothing was said on a new stream for 1 seconds"
+            )
 
     within(test)
 
 
-def test_a_client_that_drips_its_first_bytes_is_cut_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_client_that_drips_its_first_bytes_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(tls, "_HANDSHAKE_SECONDS", 1)
 
     async def test() -> None:
@@ -459,14 +576,18 @@ def test_a_second_stream_of_a_client_takes_the_place_of_the_first() -> None:
             async with site.stream("c0", port) as second:
                 await second.write(site.attach())
                 assert isinstance(await answer(site, second), Attached)
-                assert await answer(site, first) == Refused("another connection of client c0 took the place of this one")
+                assert await answer(site, first) == Refused(
+                    "another connection of client c0 took the place of this one"
+                )
                 assert await answer(site, first) is None
                 assert server.connected == {"c0"}
 
     within(test)
 
 
-def test_an_old_copy_of_a_clients_log_is_refused_by_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_copy_of_a_clients_log_is_refused_by_both_sides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def test() -> None:
         site = Site()
         async with serving(site.server()) as port:
@@ -476,16 +597,21 @@ def test_an_old_copy_of_a_clients_log_is_refused_by_both_sides(monkeypatch: pyte
                 assert await answer(site, stream) == Attached(remembered(later))
             outcome = await site.client("c0", port).run()
             assert outcome == Ended(
-                "the server refuses this client: the log of client c0 is older than what the server remembers of it"
+                "the server refuses this client: the log of client c0 is older than what the server"
+                " remembers of it"
             )
-            monkeypatch.setattr(site.party, "attach", lambda _name, _log: remembered(later))  # a server that lets it pass
+            monkeypatch.setattr(
+                site.party, "attach", lambda _name, _log: remembered(later)
+            )  # a server that lets it pass
             outcome = await site.client("c0", port).run()
             assert outcome == Ended("the server remembers more of this log than there is")
 
     within(test)
 
 
-def test_a_client_whose_connection_breaks_in_every_round_comes_back_and_ends_with_the_same_result() -> None:
+def test_a_client_whose_connection_breaks_in_every_round_comes_back_and_ends_with_the_same_result() -> (
+    None
+):
     async def test() -> None:
         site = Site()
         async with serving(site.server()) as port, Relay(port) as relay:
@@ -496,7 +622,9 @@ def test_a_client_whose_connection_breaks_in_every_round_comes_back_and_ends_wit
                     loop.call_soon_threadsafe(relay.cut)
 
             site.parties["c1"].on_message = cut
-            clients = [site.client(name, relay.port if name == "c1" else port) for name in site.plan.names]
+            clients = [
+                site.client(name, relay.port if name == "c1" else port) for name in site.plan.names
+            ]
             site.check(list(await asyncio.gather(*(client.run() for client in clients))))
         assert site.parties["c1"].n_begun > 1
         assert site.parties["c1"].remembered[-1].length > 0
@@ -505,7 +633,9 @@ def test_a_client_whose_connection_breaks_in_every_round_comes_back_and_ends_wit
 
 
 @pytest.mark.parametrize("how", ["hangs up", "is reset", "nobody listens"])
-def test_after_a_connection_that_broke_a_client_doubts_neither_certificate_nor_port(how: str) -> None:
+def test_after_a_connection_that_broke_a_client_doubts_neither_certificate_nor_port(
+    how: str,
+) -> None:
     """The server, or the network, lets it in once and never again."""
 
     async def test() -> None:
@@ -518,11 +648,18 @@ def test_after_a_connection_that_broke_a_client_doubts_neither_certificate_nor_p
             async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 if how == "is reset":
                     no_linger = struct.pack("ii", 1, 0)
-                    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
+                    writer.get_extra_info("socket").setsockopt(
+                        socket.SOL_SOCKET, socket.SO_LINGER, no_linger
+                    )
                 writer.close()
 
-            relay._server.close()  # it listens no more; what is connected stays, for which wait_closed would wait
-            other = None if how == "nobody listens" else await asyncio.start_server(hang_up, "127.0.0.1", relay.port)
+            # it listens no more; what is connected stays, for which wait_closed would wait
+            relay._server.close()
+            other = (
+                None
+                if how == "nobody listens"
+                else await asyncio.start_server(hang_up, "127.0.0.1", relay.port)
+            )
             relay.cut()
             await until(lambda: "lost" in client.trouble or "any more" in client.trouble)
             site.parties["c0"].patience = lambda: 0.0
@@ -594,7 +731,11 @@ def test_nobody_waits_for_a_client_whose_run_has_ended_for_good() -> None:
         async with serving(site.server()) as port:
             outcomes = await site.run_clients(port)
         assert all(isinstance(outcome, Ended) for outcome in outcomes)
-        reasons = {name: outcome.reason for name, outcome in zip(site.plan.names, outcomes, strict=True) if outcome}  # type: ignore[union-attr]
+        reasons = {
+            name: outcome.reason
+            for name, outcome in zip(site.plan.names, outcomes, strict=True)
+            if outcome
+        }  # type: ignore[union-attr]
         assert reasons["c0"] == reasons["c2"] != reasons["c1"]
         assert "c1" in reasons["c0"]
 
@@ -626,7 +767,9 @@ def ending_without_a_result(away: str) -> Site:
     """A run that ends at once when all but one have joined."""
     site = Site()
     here = set(site.plan.names) - {away}
-    site.party.patience = lambda: 0.0 if set(site.party.session._hellos) == here and not site.party.session.outcome else None
+    site.party.patience = lambda: (
+        0.0 if set(site.party.session._hellos) == here and not site.party.session.outcome else None
+    )
     return site
 
 
@@ -704,7 +847,11 @@ def test_a_round_is_closed_at_its_deadline_without_the_client_that_is_away() -> 
         def patience() -> float | None:
             """None is left once both that are there have answered, so that neither can be late."""
             answers: dict[str, Collection[str]]
-            answers = {"joining": session._hellos, "aggregating": session._uploads, "confirming": session._confirmations}
+            answers = {
+                "joining": session._hellos,
+                "aggregating": session._uploads,
+                "confirming": session._confirmations,
+            }
             return 0.0 if set(answers.get(session.state.value, ())) == {"c0", "c2"} else None
 
         site.party.patience = patience
@@ -717,7 +864,9 @@ def test_a_round_is_closed_at_its_deadline_without_the_client_that_is_away() -> 
     within(test)
 
 
-def test_who_missed_a_round_and_is_gone_costs_no_second_deadline_and_is_in_again_when_it_is_back() -> None:
+def test_who_missed_a_round_and_is_gone_costs_no_second_deadline_and_is_in_again_when_it_is_back() -> (
+    None
+):
     async def test() -> None:
         site = Site(make_federation(make_plan(3, max_dropouts=1, n_iterations=6)))
         session, loop, back = site.party.session, asyncio.get_running_loop(), threading.Event()
@@ -725,8 +874,14 @@ def test_who_missed_a_round_and_is_gone_costs_no_second_deadline_and_is_in_again
         n_late = 0
 
         def patience() -> float | None:
-            """The time of the first round that it misses is over once the others have answered; no other's ever is."""
-            is_late = n_late == 0 and "c2" not in server.connected and set(session._uploads) == {"c0", "c1"}
+            """The time of the first round that it misses is over once the others have answered; no
+            other's ever is.
+            """
+            is_late = (
+                n_late == 0
+                and "c2" not in server.connected
+                and set(session._uploads) == {"c0", "c1"}
+            )
             return 0.0 if is_late else None
 
         def late() -> list[Request]:
@@ -757,10 +912,16 @@ def test_who_missed_a_round_and_is_gone_costs_no_second_deadline_and_is_in_again
             outcomes = [*await others, await last]
         for outcome in outcomes:
             assert isinstance(outcome, ClientResult)
-            n_before = outcome.included.index(("c0", "c1"))  # whether what it said last still arrived, the machine decides
+            n_before = outcome.included.index(
+                ("c0", "c1")
+            )  # whether what it said last still arrived, the machine decides
             assert n_before in (1, 2)
             without = [("c0", "c1")] * (4 - n_before)
-            assert outcome.included == (*[site.plan.names] * n_before, *without, *[site.plan.names] * 2)
+            assert outcome.included == (
+                *[site.plan.names] * n_before,
+                *without,
+                *[site.plan.names] * 2,
+            )
         assert n_late == 1
 
     within(test)
@@ -793,7 +954,10 @@ def test_stopping_finishes_the_step_in_progress_and_sends_what_follows_from_it()
         server = site.server()
         await server.start()
         end = asyncio.create_task(server.wait())
-        async with site.stream("c0", server.port) as stream, site.stream("c1", server.port) as other:
+        async with (
+            site.stream("c0", server.port) as stream,
+            site.stream("c1", server.port) as other,
+        ):
             await other.write(site.attach())
             await stream.write(site.attach())
             assert isinstance(await answer(site, stream), Attached)
@@ -806,7 +970,9 @@ def test_stopping_finishes_the_step_in_progress_and_sends_what_follows_from_it()
             await asyncio.sleep(0.05)
             assert not end.done()
             go_on.set()
-            assert isinstance(await answer(site, stream), Answer)  # the dealer's task: what follows from the last Hello
+            assert isinstance(
+                await answer(site, stream), Answer
+            )  # the dealer's task: what follows from the last Hello
             assert await answer(site, stream) is None
             assert await end is None
 
@@ -824,11 +990,14 @@ def test_a_party_that_takes_long_holds_up_no_stream() -> None:
             go_on.wait(HANG)
             return receive(name, log, message)
 
-        site.party.receive = slowly  # type: ignore[method-assign]  # takes as long as the test wants
+        # takes as long as the test wants
+        site.party.receive = slowly  # type: ignore[method-assign]
         async with serving(site.server()) as port:
             run = asyncio.create_task(site.run_clients(port))
             await asyncio.to_thread(begun.wait, HANG)
-            assert await health(site, port) == b"\x08\x01"  # over a connection of its own, while the party is at work
+            assert (
+                await health(site, port) == b"\x08\x01"
+            )  # over a connection of its own, while the party is at work
             go_on.set()
             site.check(await run)
 
@@ -850,10 +1019,14 @@ def test_a_party_learns_of_all_whose_messages_have_come_before_it_answers_the_ne
             go_on.wait(HANG)
             return receive(name, log, message)
 
-        site.party.receive = slowly  # type: ignore[method-assign]  # takes as long as the test wants
+        # takes as long as the test wants
+        site.party.receive = slowly  # type: ignore[method-assign]
         server = site.server()
         async with serving(server) as port, contextlib.AsyncExitStack() as stack:
-            streams = {name: await stack.enter_async_context(site.stream(name, port)) for name in site.plan.names}
+            streams = {
+                name: await stack.enter_async_context(site.stream(name, port))
+                for name in site.plan.names
+            }
             for stream in streams.values():
                 await stream.write(site.attach())
                 assert isinstance(await answer(site, stream), Attached)
@@ -870,7 +1043,9 @@ def test_a_party_learns_of_all_whose_messages_have_come_before_it_answers_the_ne
     within(test)
 
 
-def test_a_reader_that_does_not_read_is_cut_off_and_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_does_not_read_is_cut_off_and_holds_up_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def test() -> None:
         site = Site(make_federation(make_plan(2)))
         server = site.server()
@@ -882,7 +1057,9 @@ def test_a_reader_that_does_not_read_is_cut_off_and_holds_up_nobody(monkeypatch:
                 await until(lambda: "c1" in server.connected)
 
                 async def flood() -> None:
-                    while True:  # each is answered with the client's box of keys, which it does not read
+                    while (
+                        True
+                    ):  # each is answered with the client's box of keys, which it does not read
                         await stream.write(hello)
 
                 flooding = asyncio.create_task(flood())
@@ -932,7 +1109,9 @@ def test_the_streams_that_a_client_leaves_unread_are_few(monkeypatch: pytest.Mon
 
 
 def test_the_linger_ends_though_somebody_moves_in_the_moment_in_which_it_is_over() -> None:
-    """In Python 3.11, of two timeouts one inside the other, the outer is lost if what is waited for happens with it."""
+    """In Python 3.11, of two timeouts one inside the other, the outer is lost if what is waited for
+    happens with it.
+    """
 
     async def test() -> None:
         server = Site().server(linger=0.2, grace=HANG)
@@ -975,7 +1154,9 @@ def test_seconds_in_which_the_process_was_stopped_do_not_shorten_the_linger() ->
     within(test)
 
 
-def test_an_error_of_a_party_ends_its_transport_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_party_ends_its_transport_and_is_raised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def test() -> None:
         site = Site()
 
@@ -1010,9 +1191,13 @@ def test_an_address_that_is_taken_is_named() -> None:
 
 
 async def health(site: Site, port: int) -> bytes:
-    credentials = channel_credentials(site.identities["server"], site.identities["server"].certificate)
+    credentials = channel_credentials(
+        site.identities["server"], site.identities["server"].certificate
+    )
     options = channel_options(Limits.of(site.plan), site.identities["server"].certificate, CALM)
-    async with load_grpc().aio.secure_channel(f"127.0.0.1:{port}", credentials, options=options) as channel:
+    async with load_grpc().aio.secure_channel(
+        f"127.0.0.1:{port}", credentials, options=options
+    ) as channel:
         said: bytes = await channel.unary_unary("/grpc.health.v1.Health/Check")(b"")
         return said
 
@@ -1032,14 +1217,22 @@ def test_a_client_that_asks_is_told_whether_the_server_serves_its_very_plan() ->
         own, server = site.identities["c0"], site.identities["server"].certificate
         other = msgspec.structs.replace(site.plan, run_id="ab" * 16)
         async with serving(site.server()) as port:
-            await check_connection(site.plan, address=f"127.0.0.1:{port}", identity=own, server_certificate=server)
-            with pytest.raises(NetworkError, match=f"serves another plan than that of digest {other.digest.hex()}"):
-                await check_connection(other, address=f"127.0.0.1:{port}", identity=own, server_certificate=server)
+            await check_connection(
+                site.plan, address=f"127.0.0.1:{port}", identity=own, server_certificate=server
+            )
+            with pytest.raises(
+                NetworkError, match=f"serves another plan than that of digest {other.digest.hex()}"
+            ):
+                await check_connection(
+                    other, address=f"127.0.0.1:{port}", identity=own, server_certificate=server
+                )
 
     within(test)
 
 
-def test_a_client_that_is_frozen_is_noticed_by_keepalive_and_goes_on_when_it_thaws(tmp_path: Path) -> None:
+def test_a_client_that_is_frozen_is_noticed_by_keepalive_and_goes_on_when_it_thaws(
+    tmp_path: Path,
+) -> None:
     async def test() -> None:
         site = Site()
         for name in ("c0", "server"):
@@ -1049,11 +1242,15 @@ def test_a_client_that_is_frozen_is_noticed_by_keepalive_and_goes_on_when_it_tha
         server = site.server(keepalive=Keepalive(interval=1.0, timeout=1.0))
         async with serving(server) as port:
             script = str(Path(__file__).parents[1] / "support" / "grpc_client_process.py")
-            process = await asyncio.create_subprocess_exec(sys.executable, script, str(port), str(tmp_path))
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, script, str(port), str(tmp_path)
+            )
             try:
                 await until(lambda: "c0" in server.connected)
                 process.send_signal(signal.SIGSTOP)
-                await until(lambda: "c0" not in server.connected)  # without ping timeouts this takes a minute
+                await until(
+                    lambda: "c0" not in server.connected
+                )  # without ping timeouts this takes a minute
                 process.send_signal(signal.SIGCONT)
                 others = await site.run_clients(port, "c1", "c2")
                 assert await process.wait() == 0
@@ -1065,7 +1262,9 @@ def test_a_client_that_is_frozen_is_noticed_by_keepalive_and_goes_on_when_it_tha
     within(test)
 
 
-def test_a_run_passes_through_the_http_proxy_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_passes_through_the_http_proxy_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def test() -> None:
         site = Site()
         async with serving(site.server()) as port, Relay(port, connect=True) as proxy:
@@ -1091,8 +1290,13 @@ def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         site = Site()
         async with listening(refuse) as port:
             monkeypatch.setenv("https_proxy", f"http://someone:secret@127.0.0.1:{port}")
-            reason = await site.until_trouble(site.client("c0", 443, address="aggregator.invalid:443"))
-        assert "the HTTP proxy in between does not connect to aggregator.invalid:443 (response code 403)" in reason
+            reason = await site.until_trouble(
+                site.client("c0", 443, address="aggregator.invalid:443")
+            )
+        assert (
+            "the HTTP proxy in between does not connect to aggregator.invalid:443 (response code"
+            " 403)" in reason
+        )
         assert "the environment sets https_proxy" in reason
         assert "secret" not in reason
 
@@ -1110,7 +1314,8 @@ def test_a_round_takes_one_round_trip_however_slow_the_line(
             begun = time.monotonic()
             site.check(await site.run_clients(line.port))
             record_property("seconds", time.monotonic() - begun)
-        # what a client waits for beside Attached: who shares keys, its keys, seven broadcasts, the confirmations
+        # what a client waits for beside Attached: who shares keys, its keys, seven broadcasts, the
+        # confirmations
         assert [len(party.received) for party in site.parties.values()] == [1 + 1 + 7 + 1] * 5
         assert all(party.n_begun == 1 for party in site.parties.values())
         n_speakers = len(masks.speakers(plan.names))

@@ -44,8 +44,14 @@ server.stop(None).wait()
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 @pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="gRPC is not installed")
 def test_a_fork_beside_grpc_ends_neither_the_child_nor_a_call() -> None:
-    """With gRPC's own fork handlers some children abort before they run their program, and calls of the parent fail."""
-    environment = {name: value for name, value in os.environ.items() if name != "GRPC_ENABLE_FORK_SUPPORT"}
+    """With gRPC's own fork handlers some children abort before they run their program, and calls of
+    the parent fail.
+    """
+    environment = {
+        name: value for name, value in os.environ.items() if name != "GRPC_ENABLE_FORK_SUPPORT"
+    }
     command = [sys.executable, "-c", PROGRAM]
-    found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANG, check=False)  # noqa: S603 - this Python
+    found = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=HANG, check=False
+    )
     assert (found.returncode, found.stdout) == (0, "0\n"), found.stderr

@@ -1,4 +1,5 @@
-"""Connections agree on their keys by X25519 and ML-KEM-768 together: what is recorded today stays closed to a quantum computer.
+"""Connections agree on their keys by X25519 and ML-KEM-768 together: what is recorded today stays
+closed to a quantum computer.
 
 gRPC has no option for it, so the ServerHello of a real run is read on its way.
 """
@@ -11,12 +12,17 @@ import ssl
 import pytest
 
 if importlib.util.find_spec("grpc") is None:
-    pytest.skip('gRPC is not installed: python -m pip install ".[network]"', allow_module_level=True)
+    pytest.skip(
+        'gRPC is not installed: python -m pip install ".[network]"', allow_module_level=True
+    )
 
 from grpc_site import Site, serving, within
 from network import Relay
 
-X25519MLKEM768, SECP256R1 = 0x11EC, 0x0017  # https://www.iana.org/assignments/tls-parameters, supported groups
+X25519MLKEM768, SECP256R1 = (
+    0x11EC,
+    0x0017,
+)  # https://www.iana.org/assignments/tls-parameters, supported groups
 HANDSHAKE, SERVER_HELLO, KEY_SHARE = 22, 2, 51
 
 
@@ -64,7 +70,9 @@ class Reader:
 
 
 def first_handshake_message(said: bytes) -> bytes:
-    """The first message, with its type, out of the records before anything is encrypted (RFC 8446, sections 4 and 5.1)."""
+    """The first message, with its type, out of the records before anything is encrypted (RFC 8446,
+    sections 4 and 5.1).
+    """
     records, message = Reader(said), b""
     while records.rest and records.number(1) == HANDSHAKE:
         records.take(2)
@@ -99,7 +107,9 @@ def test_every_connection_of_a_run_agrees_on_its_keys_by_x25519_and_ml_kem() -> 
             site.check(await site.run_clients(tap.port))
             shares = tap.shares()
         assert len(shares) >= len(site.plan.names)
-        assert set(shares) == {(X25519MLKEM768, 1088 + 32)}  # the server's share: a ciphertext and an X25519 key
+        assert set(shares) == {
+            (X25519MLKEM768, 1088 + 32)
+        }  # the server's share: a ciphertext and an X25519 key
 
     within(test)
 

@@ -1,4 +1,6 @@
-"""Somebody who only holds connections, without a certificate or with one of the plan: the members get in all the same."""
+"""Somebody who only holds connections, without a certificate or with one of the plan: the members
+get in all the same.
+"""
 
 import asyncio
 import contextlib
@@ -19,7 +21,9 @@ from grpc_site import HANG, Site, serving, until, within
 from network import tls_identity
 
 MANY = 4 * 3 + 16  # connections of three clients that were all there were once
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")  # of HTTP/2, with empty settings
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex(
+    "000000040000000000"
+)  # of HTTP/2, with empty settings
 
 
 @pytest.fixture(autouse=True)
@@ -29,9 +33,15 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextlib.asynccontextmanager
-async def held(port: int, n: int, certificate: ssl.SSLContext | None = None) -> AsyncIterator[list[asyncio.StreamReader]]:
-    """So many open connections on which nothing more is said; with a certificate, the handshakes of TLS and HTTP/2 are done."""
-    connections = [await asyncio.open_connection("127.0.0.1", port, ssl=certificate) for _ in range(n)]
+async def held(
+    port: int, n: int, certificate: ssl.SSLContext | None = None
+) -> AsyncIterator[list[asyncio.StreamReader]]:
+    """So many open connections on which nothing more is said; with a certificate, the handshakes of
+    TLS and HTTP/2 are done.
+    """
+    connections = [
+        await asyncio.open_connection("127.0.0.1", port, ssl=certificate) for _ in range(n)
+    ]
     if certificate is not None:
         for _, writer in connections:
             writer.write(PREFACE)
@@ -72,7 +82,9 @@ def test_sockets_without_a_certificate_keep_nobody_out_and_are_counted_in_the_lo
         site = Site()
         async with serving(site.server()) as port, held(port, MANY) as readers:
             await until(lambda: any(f"{MANY} in all" in line for line in caplog.messages))
-            site.parties["c0"].on_message = lambda _: n_held.append(sum(not reader.at_eof() for reader in readers))
+            site.parties["c0"].on_message = lambda _: n_held.append(
+                sum(not reader.at_eof() for reader in readers)
+            )
             site.check(await site.run_clients(port))
 
     within(test)
@@ -118,7 +130,10 @@ def test_a_client_that_finds_a_full_server_does_not_say_that_it_speaks_no_tls() 
         site = Site()
         async with serving(site.server(max_connections=MANY)) as port, held(port, MANY):
             reason = await site.until_trouble(site.client("c0", port))
-        assert "hung up before a TLS connection stood: the server has as many connections as it takes" in reason
+        assert (
+            "hung up before a TLS connection stood: the server has as many connections as it takes"
+            in reason
+        )
 
     within(test)
 
@@ -133,8 +148,14 @@ def test_refused_certificates_are_counted_and_members_are_not(
         site = Site()
         async with serving(site.server()) as port:
             first = asyncio.create_task(site.client("c1", port).run())
-            stranger = asyncio.create_task(site.client("c0", port, identity=tls_identity("c0")).run())
-            await until(lambda: any("without a word from a client of the plan" in line for line in caplog.messages))
+            stranger = asyncio.create_task(
+                site.client("c0", port, identity=tls_identity("c0")).run()
+            )
+            await until(
+                lambda: any(
+                    "without a word from a client of the plan" in line for line in caplog.messages
+                )
+            )
             stranger.cancel()
             await asyncio.wait({stranger})
             n_lines = len(lines := unheard(caplog))

@@ -1,4 +1,6 @@
-"""What pages tell people to type works: in the tutorial and the how-to pages in their order, showing what the page shows."""
+"""What pages tell people to type works: in the tutorial and the how-to pages in their order,
+showing what the page shows.
+"""
 
 import re
 import shlex
@@ -19,9 +21,13 @@ from ports import free_address
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-ALL_PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *DOCS.glob("**/*.md")])
+ALL_PAGES = sorted(
+    path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *DOCS.glob("**/*.md")]
+)
 PAGES = ["tutorial.md", *(f"how-to/{path.name}" for path in sorted(DOCS.glob("how-to/*.md")))]
-NOTHING_TO_TYPE = {  # here: about other programs' settings; for people at several machines; with packages that are not here
+# here: about other programs' settings; for people at several machines; with packages that are not
+# here
+NOTHING_TO_TYPE = {
     "how-to/firewalls-and-proxies.md",
     "how-to/run-a-study.md",
     "how-to/spark-and-ray.md",
@@ -39,7 +45,12 @@ def _leaves(name: str, command: Any) -> Iterator[tuple[str, set[str]]]:
         for word, below in command.commands.items():
             yield from _leaves(f"{name} {word}", below)
     else:
-        yield name, {"--help"}.union(*(parameter.opts + parameter.secondary_opts for parameter in command.params))
+        yield (
+            name,
+            {"--help"}.union(
+                *(parameter.opts + parameter.secondary_opts for parameter in command.params)
+            ),
+        )
 
 
 BEFORE = {"--version", "--debug", "--install-completion", "--show-completion", "--help"}
@@ -54,8 +65,12 @@ def _options(words: list[str]) -> set[str]:
 def _patients() -> None:
     """A table of the holder's own."""
     rng = np.random.default_rng(3)
-    rows = np.array([[30, 1], [50, 4], [75, 2]])[rng.integers(0, 3, 900)] + rng.normal(0, [4, 0.3], (900, 2))
-    np.savetxt("patients.csv", rows.clip([0, 0], [100, 5]), delimiter=",", header="age,dose", comments="")
+    rows = np.array([[30, 1], [50, 4], [75, 2]])[rng.integers(0, 3, 900)] + rng.normal(
+        0, [4, 0.3], (900, 2)
+    )
+    np.savetxt(
+        "patients.csv", rows.clip([0, 0], [100, 5]), delimiter=",", header="age,dose", comments=""
+    )
 
 
 def _gather() -> None:
@@ -63,7 +78,9 @@ def _gather() -> None:
     for name in ("clinic-b", "clinic-c", "clinic-d", "registry"):
         assert run(["keygen", "--name", name]) == 0
     Path("patients.csv").write_text("age,bmi,hba1c,systolic\n31,22.5,5.4,118\n54,31.0,7.1,141\n")
-    Path("bounds.toml").write_text("[bounds]\nage = [0, 100]\nbmi = [10, 60]\nhba1c = [3, 15]\nsystolic = [70, 220]\n")
+    Path("bounds.toml").write_text(
+        "[bounds]\nage = [0, 100]\nbmi = [10, 60]\nhba1c = [3, 15]\nsystolic = [70, 220]\n"
+    )
 
 
 BEFOREHAND = {
@@ -85,11 +102,13 @@ def _lines(text: str) -> list[str]:
 def test_everything_on_the_page_runs_in_its_order_and_shows_what_it_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every line below a command must be among those it prints; a comment after print must end in what is printed.
+    """Every line below a command must be among those it prints; a comment after print must end in
+    what is printed.
 
-    The Python of a page is one session. A block of TOML is saved in the file that its first line names. A command with an
-    error below it must be refused with that error. A block of text shows what was just printed, with other numbers, for the
-    noise is new in every run; tables are left out, for their columns depend on it.
+    The Python of a page is one session. A block of TOML is saved in the file that its first line
+    names. A command with an error below it must be refused with that error. A block of text shows
+    what was just printed, with other numbers, for the noise is new in every run; tables are left
+    out, for their columns depend on it.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
@@ -112,15 +131,21 @@ def test_everything_on_the_page_runs_in_its_order_and_shows_what_it_says(
         elif language == "console":
             printed = _type(block, monkeypatch, capsys)
         elif page not in NOTHING_TO_TYPE:
-            said = "".join(line for line in block.splitlines(keepends=True) if line[0] not in "┏┃┡│└")
+            said = "".join(
+                line for line in block.splitlines(keepends=True) if line[0] not in "┏┃┡│└"
+            )
             assert _words(said) in _words(printed), block
 
 
-def test_the_first_block_of_the_readme_runs_in_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_block_of_the_readme_runs_in_a_clone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    first = re.findall(r"^```console\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)[0]
+    first = re.findall(
+        r"^```console\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE
+    )[0]
     made, fitted = first.splitlines()
     assert made == "$ make demo"
     assert "demo" in targets
@@ -131,7 +156,9 @@ def test_the_first_block_of_the_readme_runs_in_a_clone(tmp_path: Path, monkeypat
 @pytest.mark.parametrize("page", ALL_PAGES)
 def test_every_command_that_is_only_shown_exists_with_its_options(page: str) -> None:
     """Blocks of sh are for several people at several machines, or for other programs."""
-    blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(
+        r"^ *```(\w*)\n(.*?)^ *```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE
+    )
     shown = "".join(block for language, block in blocks if language in ("", "sh", "text"))
     for line in shown.replace("\\\n", " ").splitlines():
         if line.lstrip().startswith("fastlloyd "):
@@ -143,15 +170,21 @@ def test_every_command_that_is_only_shown_exists_with_its_options(page: str) -> 
 
 @pytest.mark.parametrize("page", ALL_PAGES)
 def test_every_command_and_option_in_the_sentences_of_a_page_exists(page: str) -> None:
-    prose = re.sub(r"^ *```.*?^ *```", "", (ROOT / page).read_text(), flags=re.DOTALL | re.MULTILINE)
+    prose = re.sub(
+        r"^ *```.*?^ *```", "", (ROOT / page).read_text(), flags=re.DOTALL | re.MULTILINE
+    )
     for span in re.findall(r"`([^`]+)`", prose):
         words = span.split()
         ours = words[0] == "fastlloyd"
-        name = next((name for n in (2, 1) if (name := " ".join(words[ours : n + ours])) in OPTIONS), None)
+        name = next(
+            (name for n in (2, 1) if (name := " ".join(words[ours : n + ours])) in OPTIONS), None
+        )
         if ours:
             assert name is not None or {*words[1:2]} <= {*COMMANDS, *OPTIONS[""]}, span
         if ours or name is not None or words[0].startswith("--"):
-            assert _options(words) <= (OPTIONS[name] if name is not None else OF_ANY | OF_OTHERS), span
+            assert _options(words) <= (OPTIONS[name] if name is not None else OF_ANY | OF_OTHERS), (
+                span
+            )
 
 
 def _type(block: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
@@ -170,7 +203,9 @@ def _type(block: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
                 patch.setenv(name, value)
             words = shlex.split(arguments)
             if DIGEST in words:
-                words[words.index(DIGEST)] = Plan.from_toml(Path("plan.toml").read_text()).digest.hex()
+                words[words.index(DIGEST)] = Plan.from_toml(
+                    Path("plan.toml").read_text()
+                ).digest.hex()
             assert run(words) == (2 if refused else 0), arguments
         out, err = capsys.readouterr()
         for line in _lines(expected):

@@ -1,4 +1,5 @@
-"""Whole runs over MPI: by ranks that are threads, with a stand-in for MPI, and by processes that mpirun starts.
+"""Whole runs over MPI: by ranks that are threads, with a stand-in for MPI, and by processes that
+mpirun starts.
 
 The latter are skipped where mpirun or mpi4py is absent; `make bench-overhead` installs both.
 """
@@ -30,9 +31,12 @@ from mpi_process import CASES, lengthened, shown, take_turn
 
 Ended = dict[str, list[dict[str, Any]]]
 
-MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+MPIRUN = shutil.which(
+    "mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+)
 needs_mpi = pytest.mark.skipif(
-    MPIRUN is None or importlib.util.find_spec("mpi4py") is None, reason="mpirun or mpi4py is not installed"
+    MPIRUN is None or importlib.util.find_spec("mpi4py") is None,
+    reason="mpirun or mpi4py is not installed",
 )
 
 
@@ -55,11 +59,27 @@ def in_threads() -> Ended:
 def by_mpirun(folder: Path) -> Ended:
     """Processes; all runs are in one job, one after the other."""
     program = Path(__file__).parents[1] / "support" / "mpi_process.py"
-    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment = {
+        **os.environ,
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    }
     environment["OMPI_MCA_mpi_yield_when_idle"] = "1"
     assert MPIRUN is not None
-    command = [MPIRUN, "--oversubscribe", "-n", "4", sys.executable, "-m", "mpi4py", str(program), str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANG, check=False)  # noqa: S603 - ours
+    command = [
+        MPIRUN,
+        "--oversubscribe",
+        "-n",
+        "4",
+        sys.executable,
+        "-m",
+        "mpi4py",
+        str(program),
+        str(folder),
+    ]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=HANG, check=False
+    )
     assert done.returncode == 0, done.stderr
     ranks = [json.loads((folder / str(rank)).read_text()) for rank in range(4)]
     return {case: [rank[case] for rank in ranks] for case in CASES}
@@ -77,8 +97,13 @@ def test_a_run_over_mpi_equals_the_run_in_one_process_bit_for_bit(case: str, end
         assert client == shown(expected)
 
 
-@pytest.mark.parametrize(("case", "why"), [("garbled", "in round 2 of this run each has"), ("oversized", "none has more than")])
-def test_a_client_that_breaks_the_protocol_is_told_so_and_the_others_go_on(case: str, why: str, ended: Ended) -> None:
+@pytest.mark.parametrize(
+    ("case", "why"),
+    [("garbled", "in round 2 of this run each has"), ("oversized", "none has more than")],
+)
+def test_a_client_that_breaks_the_protocol_is_told_so_and_the_others_go_on(
+    case: str, why: str, ended: Ended
+) -> None:
     server, *others, refused = ended[case]
     included = [["c0", "c1", "c2"], ["c0", "c1"], ["c0", "c1"]]
     assert server == {"reason": None, "included": included}
@@ -97,14 +122,24 @@ def test_a_run_that_too_few_are_left_of_ends_without_a_result_for_everyone(ended
     assert [server["reason"] in client["reason"] for client in clients] == [True, True, False]
 
 
-@pytest.mark.parametrize(("size", "rank", "said"), [(3, 0, "needs 4: start it by mpirun -n 4"), (4, 2, r"that is rank 0")])
-def test_a_job_of_other_ranks_than_the_plan_has_parties_is_refused_in_a_sentence(size: int, rank: int, said: str) -> None:
+@pytest.mark.parametrize(
+    ("size", "rank", "said"),
+    [(3, 0, "needs 4: start it by mpirun -n 4"), (4, 2, r"that is rank 0")],
+)
+def test_a_job_of_other_ranks_than_the_plan_has_parties_is_refused_in_a_sentence(
+    size: int, rank: int, said: str
+) -> None:
     with pytest.raises(NetworkError, match=said):
         mpi.serve(CASES["client-noise"]().server(), Rank.of(size)[rank])
 
 
-@pytest.mark.parametrize("error", [ImportError("No module named 'mpi4py'"), RuntimeError("cannot load MPI library\nlibmpi.so")])
-def test_a_machine_without_mpi_is_told_what_to_install(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [ImportError("No module named 'mpi4py'"), RuntimeError("cannot load MPI library\nlibmpi.so")],
+)
+def test_a_machine_without_mpi_is_told_what_to_install(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(_name: str) -> None:
         raise error
 
@@ -114,8 +149,12 @@ def test_a_machine_without_mpi_is_told_what_to_install(error: Exception, monkeyp
     assert "\n" not in str(raised.value)
 
 
-def test_between_the_sends_of_one_step_nothing_is_asked_of_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asked about a message on its way, MPI lets its receiver compute first, and the next receiver waits for that."""
+def test_between_the_sends_of_one_step_nothing_is_asked_of_mpi(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Asked about a message on its way, MPI lets its receiver compute first, and the next receiver
+    waits for that.
+    """
     ranks, calls, serving = Rank.of(4), list[str](), threading.local()
 
     def noted(owner: type, name: str) -> None:
@@ -135,13 +174,19 @@ def test_between_the_sends_of_one_step_nothing_is_asked_of_mpi(monkeypatch: pyte
         serving.yes = rank.Get_rank() == 0
         return take_turn("server-noise-loss", rank)
 
-    with mock.patch.object(mpi, "load_mpi", return_value=MPI), lengthened("server-noise-loss"), ThreadPoolExecutor(4) as pool:
+    with (
+        mock.patch.object(mpi, "load_mpi", return_value=MPI),
+        lengthened("server-noise-loss"),
+        ThreadPoolExecutor(4) as pool,
+    ):
         list(pool.map(turn, ranks))
     assert calls.count("Test") > 10
     assert ("Test", "Isend") not in pairwise(calls)
 
 
-def test_the_server_draws_noise_ahead_once_nothing_came_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_draws_noise_ahead_once_nothing_came_for_a_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     drawn, genuine = list[str](), ServerSession.draw_ahead
 
     def draw_ahead(session: ServerSession) -> None:

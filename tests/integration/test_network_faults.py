@@ -1,4 +1,6 @@
-"""Peers that flood, come too late or only hold connections, clocks that jump, and screens and logs on a disk that is full."""
+"""Peers that flood, come too late or only hold connections, clocks that jump, and screens and logs
+on a disk that is full.
+"""
 
 import ast
 import asyncio
@@ -17,7 +19,9 @@ from typing import Any
 import pytest
 
 if importlib.util.find_spec("grpc") is None:
-    pytest.skip('gRPC is not installed: python -m pip install ".[network]"', allow_module_level=True)
+    pytest.skip(
+        'gRPC is not installed: python -m pip install ".[network]"', allow_module_level=True
+    )
 
 import fastlloyd
 from fastlloyd.cli import failures, network
@@ -40,7 +44,9 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 # Floods
 
 
-def test_a_client_of_the_plan_that_opens_stream_after_stream_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_of_the_plan_that_opens_stream_after_stream_does_not_fill_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Its first lines are there, and how many more there were; those about others are all there."""
     n_streams = 3 * FIRST_LINES
     caplog.set_level(logging.INFO, "fastlloyd")
@@ -58,7 +64,10 @@ def test_a_client_of_the_plan_that_opens_stream_after_stream_does_not_fill_the_l
     within(test)
     said = [message for message in caplog.messages if "c1" in message]
     assert sum("client c1 is refused" in line for line in said) == FIRST_LINES
-    assert f'about c1: and {n_streams - FIRST_LINES} more lines like "client ... is refused: ...", left out' in said
+    assert (
+        f'about c1: and {n_streams - FIRST_LINES} more lines like "client ... is refused: ...",'
+        " left out" in said
+    )
     for name in ("c0", "c1", "c2"):
         assert f"client {name} is connected" in caplog.messages
     assert all(" " <= character <= "~" for line in caplog.messages for character in line)
@@ -68,11 +77,16 @@ def test_who_speaks_no_tls_gets_no_word_and_holds_up_nobody() -> None:
     async def test() -> None:
         site = Site()
         async with serving(site.server()) as port:
-            for words in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9), b"GET / HTTP/1.1\r\n\r\n"):
+            for words in (
+                b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9),
+                b"GET / HTTP/1.1\r\n\r\n",
+            ):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(words)
                 with contextlib.suppress(ConnectionError):
-                    assert b"HTTP" not in await reader.read()  # at most TLS's own word that this is none
+                    assert (
+                        b"HTTP" not in await reader.read()
+                    )  # at most TLS's own word that this is none
                 writer.close()
             site.check(await site.run_clients(port))
 
@@ -82,14 +96,18 @@ def test_who_speaks_no_tls_gets_no_word_and_holds_up_nobody() -> None:
 # Who comes late
 
 
-def test_who_comes_before_the_time_to_join_is_over_is_in_and_who_comes_later_is_told_and_disturbs_nobody() -> None:
+def test_who_comes_before_the_time_to_join_is_over_is_in_and_who_comes_later_is_told_and_disturbs_nobody() -> (
+    None
+):
     async def test() -> None:
         site = Site(make_federation(make_plan(4, max_dropouts=1)))
         session = site.party.session
         late: list[Any] = []
 
         def patience() -> float | None:
-            """The time to join is over once three are there; every other step waits for all who are present."""
+            """The time to join is over once three are there; every other step waits for all who are
+            present.
+            """
             return 0.0 if session.state.value == "joining" and len(session._hellos) == 3 else None
 
         async with serving(site.server()) as port:
@@ -127,7 +145,9 @@ WALL_CLOCKS = {
     "datetime.utcnow",
     "date.today",
 }
-MAY_READ_THE_DATE = {  # whether a certificate is valid, when one is made, when a line of a log was written or an experiment run
+# whether a certificate is valid, when one is made, when a line of a log was written or an
+# experiment run
+MAY_READ_THE_DATE = {
     "federation/plan/plan.py", "federation/identity/identity.py", "federation/identity/certificates.py",
     "federation/transport/grpc/failures.py", "cli/network.py", "cli/commands/keygen.py",
     "cli/commands/demo.py", "evaluation/experiments/runner.py", "reports/explain.py",
@@ -135,7 +155,9 @@ MAY_READ_THE_DATE = {  # whether a certificate is valid, when one is made, when 
 
 
 def test_no_deadline_and_nothing_durable_knows_what_time_of_the_day_it_is() -> None:
-    """So a wall clock that jumps, forwards or backwards, moves no deadline and changes no byte of a run."""
+    """So a wall clock that jumps, forwards or backwards, moves no deadline and changes no byte of a
+    run.
+    """
     found = set()
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -143,12 +165,16 @@ def test_no_deadline_and_nothing_durable_knows_what_time_of_the_day_it_is() -> N
                 found.add(str(path.relative_to(PACKAGE)))
     assert found <= MAY_READ_THE_DATE
     assert not any(
-        path.startswith(("federation/runs/", "federation/protocol/", "federation/store/", "federation/secagg/"))
+        path.startswith(
+            ("federation/runs/", "federation/protocol/", "federation/store/", "federation/secagg/")
+        )
         for path in MAY_READ_THE_DATE
     )
 
 
-def test_a_wall_clock_that_jumps_by_hours_during_a_run_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wall_clock_that_jumps_by_hours_during_a_run_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     jumps = iter(range(1 << 30))
 
     def jumping() -> float:
@@ -170,9 +196,18 @@ def test_a_wall_clock_that_jumps_by_hours_during_a_run_changes_nothing(monkeypat
     [
         (
             -10,
-            "not valid before {begins:%Y-%m-%d %H:%M} UTC, and by this machine's clock it is {now:%Y-%m-%d %H:%M}; check the",
+            (
+                "not valid before {begins:%Y-%m-%d %H:%M} UTC, and by this machine's clock it is"
+                " {now:%Y-%m-%d %H:%M}; check the"
+            ),
         ),
-        (400, "expired on {ends:%Y-%m-%d}, and by this machine's clock it is {now:%Y-%m-%d}; unless the clock is wrong its"),
+        (
+            400,
+            (
+                "expired on {ends:%Y-%m-%d}, and by this machine's clock it is {now:%Y-%m-%d};"
+                " unless the clock is wrong its"
+            ),
+        ),
     ],
 )
 def test_a_clock_that_is_wrong_at_the_start_is_named(days: int, sentence: str) -> None:
@@ -184,7 +219,9 @@ def test_a_clock_that_is_wrong_at_the_start_is_named(days: int, sentence: str) -
     with pytest.raises(FastLloydError) as refused:
         known.check_valid(now)
     certificate = parse_certificate(known.certificate, "a")
-    assert sentence.format(begins=certificate.begins, ends=certificate.ends, now=now) in str(refused.value)
+    assert sentence.format(begins=certificate.begins, ends=certificate.ends, now=now) in str(
+        refused.value
+    )
 
 
 # Screens and logs that cannot be written
@@ -202,10 +239,17 @@ def full_screen() -> Iterator[io.TextIOWrapper]:
 
 
 @pytest.mark.parametrize(
-    ("end", "code"), [(network.stopped, network.STOPPED), (lambda: network.ended_without_result("why"), network.NO_RESULT)]
+    ("end", "code"),
+    [
+        (network.stopped, network.STOPPED),
+        (lambda: network.ended_without_result("why"), network.NO_RESULT),
+    ],
 )
 def test_the_exit_code_says_how_it_ended_though_the_log_cannot_be_written(
-    end: Callable[[], Any], code: int, full_screen: io.TextIOWrapper, monkeypatch: pytest.MonkeyPatch
+    end: Callable[[], Any],
+    code: int,
+    full_screen: io.TextIOWrapper,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "stderr", full_screen)
     with pytest.raises(OSError, match="No space left"):
@@ -215,7 +259,9 @@ def test_the_exit_code_says_how_it_ended_though_the_log_cannot_be_written(
 
 
 def test_a_line_of_the_log_that_cannot_be_written_is_lost_and_nothing_else(
-    full_screen: io.TextIOWrapper, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    full_screen: io.TextIOWrapper,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Python's own way is a traceback."""
     with monkeypatch.context() as patch:

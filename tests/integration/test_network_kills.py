@@ -1,6 +1,8 @@
-"""Processes of a run over a network that are killed at their commits: started again, all end with the same centroids.
+"""Processes of a run over a network that are killed at their commits: started again, all end with
+the same centroids.
 
-With pairwise masks, the default. `make campaign` kills with both kinds; `unit/runs/test_kills.py` too, within one process.
+With pairwise masks, the default. `make campaign` kills with both kinds; `unit/runs/test_kills.py`
+too, within one process.
 """
 
 from collections.abc import Iterator
@@ -30,8 +32,12 @@ def alternating(name: str, first: int) -> list[Death]:
     return [(n, ("before", "after")[(n + first) % 2]) for n in range(N_COMMITS[name])]
 
 
-def test_whoever_is_killed_at_a_commit_takes_the_run_up_and_all_end_with_the_same(site: Site) -> None:
-    """Every commit of every party; the clients, which commit the same steps, in turn before and after them."""
+def test_whoever_is_killed_at_a_commit_takes_the_run_up_and_all_end_with_the_same(
+    site: Site,
+) -> None:
+    """Every commit of every party; the clients, which commit the same steps, in turn before and
+    after them.
+    """
     deaths = {name: alternating(name, i) for i, name in enumerate(N_COMMITS)}
     n_deaths = sum(map(len, deaths.values()))
     assert n_deaths == 33
@@ -39,8 +45,12 @@ def test_whoever_is_killed_at_a_commit_takes_the_run_up_and_all_end_with_the_sam
     assert n_deaths - 1 <= site.run_to_the_end(deaths) <= n_deaths
 
 
-def test_the_same_of_a_server_killed_on_the_other_side_of_every_commit_and_of_whoever_finds_the_disk_full(site: Site) -> None:
-    """The disk is full when the dealer notes the keys, another client an upload, the third its result, the server a sum."""
+def test_the_same_of_a_server_killed_on_the_other_side_of_every_commit_and_of_whoever_finds_the_disk_full(
+    site: Site,
+) -> None:
+    """The disk is full when the dealer notes the keys, another client an upload, the third its
+    result, the server a sum.
+    """
     killed = alternating(SERVER, list(N_COMMITS).index(SERVER) + 1)
     deaths: dict[str, list[Death]] = {
         "a": [(1, "full")], "b": [(4, "full")], "c": [(8, "result")], SERVER: sorted([*killed, (2, "full")])

@@ -1,4 +1,6 @@
-"""Federated runs in one process: who is in which round, and the same centroids as the central model's."""
+"""Federated runs in one process: who is in which round, and the same centroids as the central
+model's.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -33,8 +35,12 @@ SEED = PublicSeed.from_int(3)
 T = 3
 
 
-def simulate(plan: Plan, identities: dict[str, Identity], parts: Iterable[IntArray], **options: Any) -> ClientResult:
-    return simulation.simulate(plan, identities, [LocalRecords(DOMAIN, part) for part in parts], **options)
+def simulate(
+    plan: Plan, identities: dict[str, Identity], parts: Iterable[IntArray], **options: Any
+) -> ClientResult:
+    return simulation.simulate(
+        plan, identities, [LocalRecords(DOMAIN, part) for part in parts], **options
+    )
 
 
 def _records(n: int) -> IntArray:
@@ -72,13 +78,23 @@ def _plan(
 
 
 def _silence(plan: Plan) -> InjectedNoise:
-    """Zeros, in the order in which sums and counts ask for them; enough for every party and round."""
+    """Zeros, in the order in which sums and counts ask for them; enough for every party and
+    round.
+    """
     k, d = plan.clustering.n_clusters, plan.clustering.n_features
-    return InjectedNoise([np.zeros(size, dtype=np.int64) for _ in range(T * (plan.n_clients + 1)) for size in (k * d, k)])
+    return InjectedNoise(
+        [
+            np.zeros(size, dtype=np.int64)
+            for _ in range(T * (plan.n_clients + 1))
+            for size in (k * d, k)
+        ]
+    )
 
 
 def _centroids_of(plan: Plan, run: ClientResult, parts: list[IntArray]) -> IntArray:
-    """What the central model finds without noise if every round sees the records of the clients that were included."""
+    """What the central model finds without noise if every round sees the records of the clients
+    that were included.
+    """
 
     m = lloyd_of(plan)
     centroids = m.initial_centroids()
@@ -90,7 +106,9 @@ def _centroids_of(plan: Plan, run: ClientResult, parts: list[IntArray]) -> IntAr
 
 @settings(max_examples=25)
 @given(n=st.integers(0, 500), n_clients=st.integers(1, 12), seed=st.integers(0, 2**64))
-def test_every_record_goes_to_one_client_and_no_client_exceeds_its_cap(n: int, n_clients: int, seed: int) -> None:
+def test_every_record_goes_to_one_client_and_no_client_exceeds_its_cap(
+    n: int, n_clients: int, seed: int
+) -> None:
     X = np.arange(2 * n).reshape(n, 2)
     parts = split_evenly(X, n_clients, PublicSeed.from_int(seed))
     clients, _ = roster([f"c{i}" for i in range(n_clients)], 500)
@@ -118,7 +136,9 @@ class Blocks:
     seed=st.integers(0, 2**64),
     cuts=st.lists(st.integers(0, 300), max_size=5),
 )
-def test_one_pass_gives_every_client_the_answer_of_its_part(n: int, n_clients: int, seed: int, cuts: list[int]) -> None:
+def test_one_pass_gives_every_client_the_answer_of_its_part(
+    n: int, n_clients: int, seed: int, cuts: list[int]
+) -> None:
     X = _records(n)
     blocks = Blocks(X, cuts)
     shares = split(LocalRecords(DOMAIN, blocks), n_clients, PublicSeed.from_int(seed))
@@ -140,7 +160,9 @@ def test_a_simulation_passes_over_the_records_once_a_round_however_many_clients_
     shares = split(LocalRecords(DOMAIN, blocks), 5, SEED)
     run = simulation.simulate(plan, identities, shares, noise=_silence(plan))
     assert blocks.n_passes == 1 + T
-    assert np.array_equal(run.clustering.centroids, _centroids_of(plan, run, split_evenly(_records(300), 5, SEED)))
+    assert np.array_equal(
+        run.clustering.centroids, _centroids_of(plan, run, split_evenly(_records(300), 5, SEED))
+    )
 
 
 @pytest.mark.parametrize("n", [299, 301])
@@ -163,12 +185,16 @@ def test_the_split_is_decided_by_the_seed_and_not_by_the_order_alone() -> None:
 
 @pytest.mark.parametrize("ring_bits", [32, 64])
 @pytest.mark.parametrize("n_clients", [2, 5, 9])
-def test_a_simulated_run_equals_the_central_model_bit_for_bit(n_clients: int, ring_bits: int) -> None:
+def test_a_simulated_run_equals_the_central_model_bit_for_bit(
+    n_clients: int, ring_bits: int
+) -> None:
     """Server noise: the same samples in the same order make the same answers."""
     plan, identities = _plan(n_clients, trust=TrustMode.SERVER_NOISE, ring_bits=ring_bits)
     X = _records(400)
     run = simulate(plan, identities, split_evenly(X, n_clients, SEED), noise=SeededNoise(1))
-    alone = central.cluster(plan.clustering, LocalRecords(plan.clustering.domain, X), SeededNoise(1))
+    alone = central.cluster(
+        plan.clustering, LocalRecords(plan.clustering.domain, X), SeededNoise(1)
+    )
     assert np.array_equal(run.clustering.centroids, alone.centroids)
     assert np.array_equal(run.clustering.answer, alone.answer)
     assert run.included == (plan.names,) * T
@@ -178,15 +204,26 @@ def test_a_simulated_run_equals_the_central_model_bit_for_bit(n_clients: int, ri
 @pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD])
 @pytest.mark.parametrize(
     "drops",
-    [(), ("client-2@2",), ("client-2@1", "client-2@3"), ("client-4@2+",), ("1@3", "client-4@1+"), ("2@1+", "2@3+", "3@3")],
+    [
+        (),
+        ("client-2@2",),
+        ("client-2@1", "client-2@3"),
+        ("client-4@2+",),
+        ("1@3", "client-4@1+"),
+        ("2@1+", "2@3+", "3@3"),
+    ],
 )
-def test_dropped_clients_miss_exactly_their_rounds(algorithm: Algorithm, drops: tuple[str, ...]) -> None:
+def test_dropped_clients_miss_exactly_their_rounds(
+    algorithm: Algorithm, drops: tuple[str, ...]
+) -> None:
     plan, identities = _plan(5, algorithm=algorithm, max_dropouts=2)
     parts = split_evenly(_records(300), 5, SEED)
     read = [parse_drop(text, plan.names) for text in drops]
     run = simulate(plan, identities, parts, drops=read, noise=_silence(plan))
     for number, included in enumerate(run.included, 1):
-        missing = {d.client for d in read if d.round == number or (d.for_good and number >= d.round)}
+        missing = {
+            d.client for d in read if d.round == number or (d.for_good and number >= d.round)
+        }
         assert set(included) == set(plan.names) - missing
     assert np.array_equal(run.clustering.centroids, _centroids_of(plan, run, parts))
 
@@ -211,7 +248,9 @@ def test_masks_are_derived_as_often_as_there_are_clients_and_not_as_there_are_pa
     plan, identities = _plan(n_clients)
     monkeypatch.setattr(Keystreams, "of", counted)
     simulate(plan, identities, split_evenly(_records(100), n_clients, SEED))
-    assert len(derived) == T * (n_clients + n_clients - 1)  # to hide, and to open the sum but for one's own
+    assert len(derived) == T * (
+        n_clients + n_clients - 1
+    )  # to hide, and to open the sum but for one's own
 
 
 def test_laplace_noise_is_added_by_the_server() -> None:
@@ -220,7 +259,9 @@ def test_laplace_noise_is_added_by_the_server() -> None:
     run = simulate(plan, identities, split_evenly(X, 3, SEED), noise=SeededNoise(2))
     assert np.array_equal(
         run.clustering.centroids,
-        central.cluster(plan.clustering, LocalRecords(plan.clustering.domain, X), SeededNoise(2)).centroids,
+        central.cluster(
+            plan.clustering, LocalRecords(plan.clustering.domain, X), SeededNoise(2)
+        ).centroids,
     )
 
 
@@ -250,14 +291,22 @@ def test_a_client_that_misses_the_loss_is_missing_in_it_and_nowhere_else() -> No
     parts = split_evenly(_records(300), 4, SEED)
     silence = [np.zeros(n, dtype=np.int64) for _ in range(T * plan.n_clients) for n in (6, 3)]
     silence += [np.zeros(1, dtype=np.int64)] * plan.n_clients
-    run = simulate(plan, identities, parts, drops=[parse_drop(f"2@{T + 1}", plan.names)], noise=InjectedNoise(silence))
+    run = simulate(
+        plan,
+        identities,
+        parts,
+        drops=[parse_drop(f"2@{T + 1}", plan.names)],
+        noise=InjectedNoise(silence),
+    )
     here = [name for name in plan.names if name != "client-2"]
     assert run.included == (*[plan.names] * T, tuple(here))
     assert np.array_equal(run.clustering.centroids, _centroids_of(plan, run, parts))
     loss = plan.clustering.loss
     assert loss is not None
     X = np.vstack([X for name, X in zip(plan.names, parts, strict=True) if name in here])
-    assert run.clustering.loss == reference.clipped_loss(X, run.clustering.centroids, loss.squared_cap, loss.shift)
+    assert run.clustering.loss == reference.clipped_loss(
+        X, run.clustering.centroids, loss.squared_cap, loss.shift
+    )
 
 
 def test_a_run_that_loses_too_many_clients_at_the_loss_ends_without_a_result() -> None:
@@ -265,11 +314,17 @@ def test_a_run_that_loses_too_many_clients_at_the_loss_ends_without_a_result() -
     parts = split_evenly(_records(100), 4, SEED)
     drops = [parse_drop(f"{client}@{T + 1}", plan.names) for client in (1, 2)]
     with pytest.raises(
-        FastLloydError, match=rf"2 clients answered in round {T + 1} \(missing: client-1, client-2\), and at least 3 are needed"
+        FastLloydError,
+        match=(
+            rf"2 clients answered in round {T + 1} \(missing: client-1, client-2\), and at least 3"
+            r" are needed"
+        ),
     ):
         simulate(plan, identities, parts, drops=drops)
     with pytest.raises(PlanError, match=f"rounds 1 to {T + 1}"):
-        simulate(plan, identities, parts, drops=[Drop(client="client-1", round=T + 2, for_good=False)])
+        simulate(
+            plan, identities, parts, drops=[Drop(client="client-1", round=T + 2, for_good=False)]
+        )
 
 
 @pytest.mark.parametrize("round", [0, T + 1])
@@ -284,17 +339,27 @@ def test_drops_outside_the_run_are_refused(round: int) -> None:
         )
 
 
-@given(client=st.sampled_from(["hospital-a", "b@2", "3"]), round=st.integers(0, 9999), for_good=st.booleans())
+@given(
+    client=st.sampled_from(["hospital-a", "b@2", "3"]),
+    round=st.integers(0, 9999),
+    for_good=st.booleans(),
+)
 def test_drops_read_back_as_they_are_written(client: str, round: int, for_good: bool) -> None:
     text = f"{client}@{round}{'+' * for_good}"
-    assert parse_drop(text, ["hospital-a", "b@2", "3"]) == Drop(client=client, round=round, for_good=for_good)
+    assert parse_drop(text, ["hospital-a", "b@2", "3"]) == Drop(
+        client=client, round=round, for_good=for_good
+    )
 
 
 def test_a_bare_number_counts_the_clients() -> None:
-    assert parse_drop("2@3", ["client-1", "client-2"]) == parse_drop("client-2@3", ["client-1", "client-2"])
+    assert parse_drop("2@3", ["client-1", "client-2"]) == parse_drop(
+        "client-2@3", ["client-1", "client-2"]
+    )
 
 
-@pytest.mark.parametrize("text", ["", "2", "@2", "2@", "2@x", "2@-1", "0@1", "3@1", "client-9@1", "2@1++", "2@12345"])
+@pytest.mark.parametrize(
+    "text", ["", "2", "@2", "2@", "2@x", "2@-1", "0@1", "3@1", "client-9@1", "2@1++", "2@12345"]
+)
 def test_other_drops_are_refused(text: str) -> None:
     with pytest.raises(PlanError, match="drop"):
         parse_drop(text, ["client-1", "client-2"])

@@ -1,4 +1,6 @@
-"""Fifty rounds with stores over gRPC: nothing but what rounds must cost is held. `fault_campaign.py` has a thousand."""
+"""Fifty rounds with stores over gRPC: nothing but what rounds must cost is held.
+`fault_campaign.py` has a thousand.
+"""
 
 import importlib.util
 import sys
@@ -9,7 +11,9 @@ from pathlib import Path
 import pytest
 
 if importlib.util.find_spec("grpc") is None:
-    pytest.skip('gRPC is not installed: python -m pip install ".[network]"', allow_module_level=True)
+    pytest.skip(
+        'gRPC is not installed: python -m pip install ".[network]"', allow_module_level=True
+    )
 if not sys.platform.startswith("linux"):
     pytest.skip("what a process holds is read from /proc", allow_module_level=True)
 

@@ -1,4 +1,6 @@
-"""The strongest test there is: central and federated runs agree bit for bit, whatever the split, given the same total noise."""
+"""The strongest test there is: central and federated runs agree bit for bit, whatever the split,
+given the same total noise.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -18,7 +20,12 @@ from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Hello, Message
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.traffic import traffic
-from fastlloyd.federation.transport.in_process import Drops, Link, everything_arrives, run_in_process
+from fastlloyd.federation.transport.in_process import (
+    Drops,
+    Link,
+    everything_arrives,
+    run_in_process,
+)
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import cluster, run
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD
@@ -55,8 +62,8 @@ def _cheap_starts() -> Iterable[None]:
 class Absences:
     """Who is not there when.
 
-    never_joined : says no Hello; no_keys : says it, and is gone; gone : from which round on, for good; lost : uploads (client,
-    round) that do not arrive.
+    never_joined : says no Hello; no_keys : says it, and is gone; gone : from which round on, for
+    good; lost : uploads (client, round) that do not arrive.
     """
 
     never_joined: frozenset[str] = frozenset()
@@ -66,7 +73,9 @@ class Absences:
 
     def link(self, sender: str, recipient: str, message: Message, data: bytes) -> Iterable[bytes]:
         client = recipient if sender == SERVER else sender
-        if client in self.never_joined or (client in self.no_keys and not isinstance(message, Hello)):
+        if client in self.never_joined or (
+            client in self.no_keys and not isinstance(message, Hello)
+        ):
             return ()
         return Drops(self.lost, self.gone)(sender, recipient, message, data)
 
@@ -74,11 +83,16 @@ class Absences:
         """Of each round who is in the sum."""
         rounds = range(1, plan.mechanism.n_rounds + 1)
         there = [name for name in plan.names if name not in self.never_joined | self.no_keys]
-        return [tuple(n for n in there if self.gone.get(n, 99) > t and (n, t) not in self.lost) for t in rounds]
+        return [
+            tuple(n for n in there if self.gone.get(n, 99) > t and (n, t) not in self.lost)
+            for t in rounds
+        ]
 
 
 def federation(plan: Plan, seed: int, sizes: list[int]) -> Federation:
-    """Records at random, some on walls and some alike, split as `sizes` says; noise from the production samplers, seeded."""
+    """Records at random, some on walls and some alike, split as `sizes` says; noise from the
+    production samplers, seeded.
+    """
     rng = np.random.default_rng(seed)
     m, source = plan.mechanism, SeededNoise(seed)
     B = m.domain.half_widths
@@ -88,7 +102,10 @@ def federation(plan: Plan, seed: int, sizes: list[int]) -> Federation:
     return Federation(
         plan,
         dict(zip(plan.names, parts, strict=True)),
-        {name: [plan.draw_client_noise(r, source, plan.n_clients) for r in m.all_rounds] for name in plan.names},
+        {
+            name: [plan.draw_client_noise(r, source, plan.n_clients) for r in m.all_rounds]
+            for name in plan.names
+        },
         [plan.draw_server_noise(r, source) for r in m.all_rounds],
     )
 
@@ -100,9 +117,11 @@ def rings(algorithm: AnyAlgorithm) -> list[int]:
 
 @st.composite
 def runs(draw: st.DrawFn) -> tuple[Federation, Absences]:
-    """A federation of 1 to 10 clients (2 to 10 in client-noise), and at most so many absent as the plan allows.
+    """A federation of 1 to 10 clients (2 to 10 in client-noise), and at most so many absent as the
+    plan allows.
 
-    With pairwise masks they are absent from the start; with group masks from any step on, or in single rounds.
+    With pairwise masks they are absent from the start; with group masks from any step on, or in
+    single rounds.
     """
     trust, masks = draw(st.sampled_from(TrustMode)), draw(st.sampled_from(Masks))
     shared = trust is TrustMode.CLIENT_NOISE
@@ -141,11 +160,15 @@ def play(of: Federation, link: Link) -> dict[str, ClientResult]:
     """Run it; the clients that end with a result."""
     outcome = run_in_process(of.server(), of.clients(), link=link)
     assert outcome.refused == ()
-    return {name: result for name, result in outcome.clients.items() if isinstance(result, ClientResult)}
+    return {
+        name: result for name, result in outcome.clients.items() if isinstance(result, ClientResult)
+    }
 
 
 def central(of: Federation, present: Iterable[str]) -> Clustering:
-    """One holder of all records of these clients, who adds their noise, or the server's, and knows how much it is."""
+    """One holder of all records of these clients, who adds their noise, or the server's, and knows
+    how much it is.
+    """
     names, m = tuple(present), of.plan.clustering
     noise = of.total_noise([names] * m.n_rounds)
     pooled: IntArray = np.concatenate([of.X[name] for name in names])
@@ -159,7 +182,9 @@ def central(of: Federation, present: Iterable[str]) -> Clustering:
 
 @settings(max_examples=75)
 @given(run=runs())
-def test_a_run_with_absent_clients_is_the_plain_integer_run_over_the_included_sets(run: tuple[Federation, Absences]) -> None:
+def test_a_run_with_absent_clients_is_the_plain_integer_run_over_the_included_sets(
+    run: tuple[Federation, Absences],
+) -> None:
     of, absences = run
     results, included = play(of, absences.link), absences.included(of.plan)
     away = absences.never_joined | absences.no_keys | set(absences.gone)
@@ -190,7 +215,9 @@ def test_an_honest_run_is_the_central_run_with_the_same_total_noise_and_has_the_
     assert all(same_clustering(result.clustering, expected) for result in results.values())
     if of.plan.trust is TrustMode.SERVER_NOISE:  # what is known of the noise is the mechanism's own
         noise = injected_by_part(m, of.total_noise([names] * m.n_rounds))
-        assert same_clustering(cluster(m, LocalRecords(m.domain, np.concatenate(list(of.X.values()))), noise), expected)
+        assert same_clustering(
+            cluster(m, LocalRecords(m.domain, np.concatenate(list(of.X.values()))), noise), expected
+        )
     for name in names:
         foretold = traffic(of.plan, name)
         assert (foretold.sent, foretold.received) == (sent[name], received[name])
@@ -209,7 +236,9 @@ EVERY_SET = [
 def test_whoever_is_missing_when_keys_are_shared_the_run_is_the_central_one_of_the_others(
     algorithm: AnyAlgorithm, trust: TrustMode, masks: Masks, n_clients: int
 ) -> None:
-    """Every set of clients: too large a one ends the run. Some say Hello and are gone, the others do not even come."""
+    """Every set of clients: too large a one ends the run. Some say Hello and are gone, the others
+    do not even come.
+    """
     plans = [
         make_plan(n_clients, algorithm=algorithm, trust=trust, masks=masks, ring_bits=ring_bits, max_dropouts=n_clients - 2,
                   n_clusters=1, n_features=1, n_iterations=2)
@@ -253,7 +282,9 @@ def test_two_splits_of_the_same_records_give_the_same_centroids(
     noise = [plan.draw_server_noise(r, SeededNoise(seed)) for r in plan.mechanism.rounds]
     ends: list[Any] = []
     for _ in range(2):
-        parts = np.split(rng.permutation(records), np.sort(rng.integers(0, len(records) + 1, n_clients - 1)))
+        parts = np.split(
+            rng.permutation(records), np.sort(rng.integers(0, len(records) + 1, n_clients - 1))
+        )
         sessions = [
             ClientSession(
                 plan,
@@ -265,6 +296,10 @@ def test_two_splits_of_the_same_records_give_the_same_centroids(
             )
             for name, X in zip(plan.names, parts, strict=True)
         ]
-        outcome = run_in_process(ServerSession(plan, injected(noise)), sessions, link=everything_arrives)
-        ends.append(next(r for r in outcome.clients.values() if isinstance(r, ClientResult)).clustering)
+        outcome = run_in_process(
+            ServerSession(plan, injected(noise)), sessions, link=everything_arrives
+        )
+        ends.append(
+            next(r for r in outcome.clients.values() if isinstance(r, ClientResult)).clustering
+        )
     assert same_clustering(*ends)

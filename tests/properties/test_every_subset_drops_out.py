@@ -1,8 +1,9 @@
-"""Whoever is gone for good from whichever step on: the run ends exactly as the plain integers of those who were there, or for
-everybody with the reason and what the rounds before had led to.
+"""Whoever is gone for good from whichever step on: the run ends exactly as the plain integers of
+those who were there, or for everybody with the reason and what the rounds before had led to.
 
-Steps: joining (0), dealing (1), each round, confirming. A client that is gone from a step on sends and receives nothing of it.
-All subsets of one to five clients at each step; and all ways in which each of three clients leaves at a step of its own.
+Steps: joining (0), dealing (1), each round, confirming. A client that is gone from a step on sends
+and receives nothing of it. All subsets of one to five clients at each step; and all ways in which
+each of three clients leaves at a step of its own.
 """
 
 from itertools import combinations, product
@@ -12,7 +13,15 @@ from numpy.testing import assert_equal
 
 from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended
-from fastlloyd.federation.protocol.messages import Abort, Broadcast, Confirmation, Confirmations, Hello, Message, Upload
+from fastlloyd.federation.protocol.messages import (
+    Abort,
+    Broadcast,
+    Confirmation,
+    Confirmations,
+    Hello,
+    Message,
+    Upload,
+)
 from fastlloyd.federation.transport.in_process import run_in_process
 from federation import Federation, make_federation, make_plan, same_clustering
 
@@ -50,9 +59,13 @@ def small_federation(n_clients: int, trust: TrustMode, masks: Masks) -> Federati
 
 
 def key_set(plan: Plan, gone: dict[str, int]) -> tuple[str, ...]:
-    """Who shares keys: those that said Hello, without those that were to make keys for others and did not."""
+    """Who shares keys: those that said Hello, without those that were to make keys for others and
+    did not.
+    """
     joined = tuple(name for name in plan.names if gone.get(name, NEVER) > JOINING)
-    while late := [name for name in plan.masks_kind.speakers(joined) if gone.get(name, NEVER) <= DEALING]:
+    while late := [
+        name for name in plan.masks_kind.speakers(joined) if gone.get(name, NEVER) <= DEALING
+    ]:
         joined = tuple(name for name in joined if name not in late)
     return joined
 
@@ -93,7 +106,9 @@ def check(federation: Federation, gone: dict[str, int]) -> bool:
         elif result is not None:
             assert isinstance(end, ClientResult)
             assert end.included == included
-            assert end.unconfirmed == tuple(name for name in included[-1] if gone.get(name, NEVER) <= CONFIRMING)
+            assert end.unconfirmed == tuple(
+                name for name in included[-1] if gone.get(name, NEVER) <= CONFIRMING
+            )
             assert same_clustering(end.clustering, result)
         else:
             assert isinstance(end, Ended)
@@ -106,10 +121,16 @@ def check(federation: Federation, gone: dict[str, int]) -> bool:
     return is_result
 
 
-# For every commit each trust mode and each kind of masks with five clients once; `make campaign` plays the other two pairs.
+# For every commit each trust mode and each kind of masks with five clients once; `make campaign`
+# plays the other two pairs.
 OF_FIVE = ((TrustMode.CLIENT_NOISE, Masks.PAIRWISE), (TrustMode.SERVER_NOISE, Masks.GROUP))
 KINDS = [
-    pytest.param(trust, masks, n_clients, marks=[pytest.mark.campaign] * (n_clients == 5 and (trust, masks) not in OF_FIVE))
+    pytest.param(
+        trust,
+        masks,
+        n_clients,
+        marks=[pytest.mark.campaign] * (n_clients == 5 and (trust, masks) not in OF_FIVE),
+    )
     for trust in TrustMode
     for masks in Masks
     for n_clients in range(1, 6)
@@ -118,8 +139,12 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("trust", "masks", "n_clients"), KINDS)
-def test_any_subset_may_be_gone_from_any_step_on(trust: TrustMode, masks: Masks, n_clients: int) -> None:
-    """With pairwise masks the first D may be gone while keys are shared; later only from the confirmations, if enough come."""
+def test_any_subset_may_be_gone_from_any_step_on(
+    trust: TrustMode, masks: Masks, n_clients: int
+) -> None:
+    """With pairwise masks the first D may be gone while keys are shared; later only from the
+    confirmations, if enough come.
+    """
     federation = small_federation(n_clients, trust, masks)
     plan, max_dropouts = federation.plan, (n_clients - 1) // 2
     for n_gone in range(n_clients + 1):
@@ -128,18 +153,26 @@ def test_any_subset_may_be_gone_from_any_step_on(trust: TrustMode, masks: Masks,
                 if masks is Masks.GROUP or step <= DEALING:
                     may_be_gone = max_dropouts
                 else:
-                    may_be_gone = n_clients - plan.quorum(n_clients).confirmations if step == CONFIRMING else 0
+                    may_be_gone = (
+                        n_clients - plan.quorum(n_clients).confirmations
+                        if step == CONFIRMING
+                        else 0
+                    )
                 assert check(federation, dict.fromkeys(missing, step)) == (n_gone <= may_be_gone)
 
 
 @pytest.mark.parametrize("masks", Masks)
 @pytest.mark.parametrize("trust", TrustMode)
-def test_each_of_three_clients_may_leave_at_a_step_of_its_own(trust: TrustMode, masks: Masks) -> None:
+def test_each_of_three_clients_may_leave_at_a_step_of_its_own(
+    trust: TrustMode, masks: Masks
+) -> None:
     federation = small_federation(3, trust, masks)
     finished = 0
     for steps in product([*STEPS, NEVER], repeat=3):
         finished += check(federation, dict(zip(federation.plan.names, steps, strict=True)))
     if masks is Masks.GROUP:
         assert finished == 1 + 3 * len(STEPS)
-    else:  # one is missing while keys are shared; where nobody may pool what they see, one at the confirmations as well
+    # one is missing while keys are shared; where nobody may pool what they see, one at the
+    # confirmations as well
+    else:
         assert finished == 1 + 3 * 2 + 3 * (trust is TrustMode.SERVER_NOISE)

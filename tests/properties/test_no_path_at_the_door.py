@@ -1,4 +1,5 @@
-"""What a record says decides no path at the door: the same lines run wherever its values lie, and whether one is missing.
+"""What a record says decides no path at the door: the same lines run wherever its values lie, and
+whether one is missing.
 
 A record that is left out costs a bounded extra of its own, and changes nothing for the others.
 """
@@ -27,7 +28,9 @@ NAMES = ["a", "b", "c"]
 
 
 def records_in_units() -> dict[str, FloatArray]:
-    """Records (N, 3) with bounds -1 and 1: within them, outside, or one of them outside in one feature or far away in all."""
+    """Records (N, 3) with bounds -1 and 1: within them, outside, or one of them outside in one
+    feature or far away in all.
+    """
     within = np.random.default_rng(2).uniform(-1, 1, (N, 3))
     edge, far = within.copy(), within.copy()
     edge[N // 2, 1], far[3] = np.nextafter(1.0, 2), [-1e300, 1e300, -1e300]
@@ -42,7 +45,9 @@ def records_in_units() -> dict[str, FloatArray]:
 
 @pytest.mark.parametrize("way", ["compiled", "plain"])
 @pytest.mark.parametrize("kept", [0, 1 << 20], ids=["read anew", "kept"])
-@pytest.mark.parametrize("kind", ["table", "table by columns", "columns", "float32 columns", "Parquet", "text"])
+@pytest.mark.parametrize(
+    "kind", ["table", "table by columns", "columns", "float32 columns", "Parquet", "text"]
+)
 def test_the_door_takes_the_same_path_for_records_within_the_bounds_and_outside(
     kind: str, kept: int, way: str, tmp_path: Path
 ) -> None:
@@ -50,7 +55,9 @@ def test_the_door_takes_the_same_path_for_records_within_the_bounds_and_outside(
     counted = {}
 
     def passes(X: FloatArray) -> GridRecords:
-        return GridRecords(records_of(kind, X, tmp_path), box, Outside.CLIP, source="records", kept_cells=kept)
+        return GridRecords(
+            records_of(kind, X, tmp_path), box, Outside.CLIP, source="records", kept_cells=kept
+        )
 
     def two_passes(records: GridRecords) -> None:
         for _ in range(2):
@@ -63,7 +70,13 @@ def test_the_door_takes_the_same_path_for_records_within_the_bounds_and_outside(
             records = passes(X)
             paths[name] = path_of(partial(two_passes, records))
             counted[name] = records.n_outside
-    assert counted == {"within": 0, "just beyond": kind != "float32 columns", "far": 1, "all outside": N, "on the bounds": 0}
+    assert counted == {
+        "within": 0,
+        "just beyond": kind != "float32 columns",
+        "far": 1,
+        "all outside": N,
+        "on the bounds": 0,
+    }
     assert [name for name, path in paths.items() if path != paths["within"]] == []
 
 
@@ -76,7 +89,11 @@ def records_of(kind: str, X: FloatArray, folder: Path) -> Blocks:
             np.savetxt(folder / "records.csv", X, delimiter=",", header="a,b,c", comments="")
             return open_records(folder / "records.csv")
         case "table" | "table by columns":
-            return Table(values=X if kind == "table" else np.asfortranarray(X), columns=("a", "b", "c"), source="memory")
+            return Table(
+                values=X if kind == "table" else np.asfortranarray(X),
+                columns=("a", "b", "c"),
+                source="memory",
+            )
     dtype = np.float32 if kind == "float32 columns" else np.float64
     with np.errstate(over="ignore"):
         narrow = np.clip(X, -1e30, 1e30).astype(dtype)
@@ -84,10 +101,15 @@ def records_of(kind: str, X: FloatArray, folder: Path) -> Blocks:
 
 
 COLUMNAR: dict[str, Callable[[Path, FloatArray], object]] = {
-    "floats.parquet": lambda path, X: pq.write_table(pa.table([pa.array(x, from_pandas=True) for x in X.T], names=NAMES), path),
+    "floats.parquet": lambda path, X: pq.write_table(
+        pa.table([pa.array(x, from_pandas=True) for x in X.T], names=NAMES), path
+    ),
     "nan.parquet": lambda path, X: pq.write_table(pa.table(list(X.T), names=NAMES), path),
     "integers.parquet": lambda path, X: pq.write_table(
-        pa.table([pa.array(np.rint(9 * x), from_pandas=True).cast(pa.int16()) for x in X.T], names=NAMES), path
+        pa.table(
+            [pa.array(np.rint(9 * x), from_pandas=True).cast(pa.int16()) for x in X.T], names=NAMES
+        ),
+        path,
     ),
     "file.arrow": lambda path, X: _arrow(path, X, pa.ipc.new_file),
     "stream.arrow": lambda path, X: _arrow(path, X, pa.ipc.new_stream),
@@ -134,11 +156,15 @@ def n_records(path: Path) -> int:
     d = len(file.columns)
     domain = Domain(features=file.columns, lower=(-9.0,) * d, upper=(9.0,) * d)
     with computed("plain"):
-        return sum(map(len, GridRecords(file, domain, Outside.CLIP, source="records", kept_cells=0)))
+        return sum(
+            map(len, GridRecords(file, domain, Outside.CLIP, source="records", kept_cells=0))
+        )
 
 
 @pytest.mark.parametrize("n", [60, 600])
-def test_a_missing_cell_of_text_costs_its_own_record_a_little_and_no_other_anything(n: int, tmp_path: Path) -> None:
+def test_a_missing_cell_of_text_costs_its_own_record_a_little_and_no_other_anything(
+    n: int, tmp_path: Path
+) -> None:
     """However many records stand in the same block."""
     path, steps = tmp_path / "x.csv", []
     for n_gaps in range(3):

@@ -1,7 +1,9 @@
-"""What a record says decides no path: the same lines run, and call the same compiled code, whatever the records are.
+"""What a record says decides no path: the same lines run, and call the same compiled code, whatever
+the records are.
 
-Asked of every query, for records that lie together, in the corners of the box, all in one point, and for a single outlier.
-So the time of an answer tells the number of records and public numbers, up to what the processor makes of values.
+Asked of every query, for records that lie together, in the corners of the box, all in one point,
+and for a single outlier. So the time of an answer tells the number of records and public numbers,
+up to what the processor makes of values.
 """
 
 from contextlib import suppress
@@ -24,7 +26,14 @@ from paths import computed, path_of
 N = 600
 NAMES = ["a", "b", "c"]
 PLAIN = {"_plain_statistics", "_plain_labels", "_plain_sums", "_plain_grid"}
-COMPILED = {"_feature_statistics", "_near_statistics", "_feature_labels", "_near_labels", "_compiled_sums", "_compiled_grid"}
+COMPILED = {
+    "_feature_statistics",
+    "_near_statistics",
+    "_feature_labels",
+    "_near_labels",
+    "_compiled_sums",
+    "_compiled_grid",
+}
 
 
 def grids(domain: Domain) -> dict[str, GridArray]:
@@ -35,8 +44,16 @@ def grids(domain: Domain) -> dict[str, GridArray]:
     outlier = ordinary.copy()
     outlier[N // 2] = B
     one = np.repeat(ordinary[:1], N, axis=0)
-    all_of = {"ordinary": ordinary, "outlier": outlier, "corners": corners, "one point": one, "centre": 0 * one}
-    return {name: np.asfortranarray(X) if d <= domains.FEW_FEATURES else X for name, X in all_of.items()}
+    all_of = {
+        "ordinary": ordinary,
+        "outlier": outlier,
+        "corners": corners,
+        "one point": one,
+        "centre": 0 * one,
+    }
+    return {
+        name: np.asfortranarray(X) if d <= domains.FEW_FEATURES else X for name, X in all_of.items()
+    }
 
 
 def queries(domain: Domain) -> list[Query]:
@@ -48,8 +65,12 @@ def queries(domain: Domain) -> list[Query]:
         loss(C, 1 << 10, 2 * domain.fraction_bits - 8, domain),
     ]
     asked_of_moments = questions(domain, units=1 << 10, count_bits=2, k=300)
-    if d >= 16 and domain.fraction_bits == 16:  # as MomentLloyd asks for votes: no 4,096 candidates share a key there
-        asked_of_moments.append(Votes(space=Subspace(domain=domain, n_directions=8), n_candidates=4096))
+    if (
+        d >= 16 and domain.fraction_bits == 16
+    ):  # as MomentLloyd asks for votes: no 4,096 candidates share a key there
+        asked_of_moments.append(
+            Votes(space=Subspace(domain=domain, n_directions=8), n_candidates=4096)
+        )
     for question in asked_of_moments:
         values: dict[str, Value] = {}
         for parameter in question.parameters:
@@ -58,7 +79,9 @@ def queries(domain: Domain) -> list[Query]:
             elif parameter.column_square is not None:
                 values[parameter.name] = np.eye(*parameter.shape, dtype=np.int64) << 20
             else:
-                anywhere = np.rint(generator.uniform(-0.5, 0.5, parameter.shape) * B[0]).astype(np.int64)
+                anywhere = np.rint(generator.uniform(-0.5, 0.5, parameter.shape) * B[0]).astype(
+                    np.int64
+                )
                 values[parameter.name] = np.clip(anywhere, parameter.least, parameter.most)
         asked.append(ask(question, **values))
     return asked
@@ -76,7 +99,9 @@ def finest_cube(d: int) -> Domain:
 @pytest.mark.parametrize("way", ["compiled", "plain"])
 @pytest.mark.parametrize("finest", [False, True], ids=["16 bits", "finest grid"])
 @pytest.mark.parametrize("d", [1, 2, 16, 64])
-def test_every_query_takes_the_same_path_whatever_the_records_say(d: int, finest: bool, way: str) -> None:
+def test_every_query_takes_the_same_path_whatever_the_records_say(
+    d: int, finest: bool, way: str
+) -> None:
     box = finest_cube(d) if finest else cube(d, 16)
     records = grids(box)
     with computed(way):

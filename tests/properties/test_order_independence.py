@@ -1,4 +1,6 @@
-"""The exact statistics are a sum over records: order, blocks, threads, memory layout and who holds a record change nothing."""
+"""The exact statistics are a sum over records: order, blocks, threads, memory layout and who holds
+a record change nothing.
+"""
 
 import numpy as np
 import pytest
@@ -29,7 +31,9 @@ def data(draw: st.DrawFn) -> tuple[IntArray, IntArray, int]:
 
 @settings(max_examples=200)
 @given(data(), st.integers(0, 2**32), st.integers(0, 8))
-def test_permuting_the_records_changes_nothing(situation: tuple[IntArray, IntArray, int], seed: int, count_bits: int) -> None:
+def test_permuting_the_records_changes_nothing(
+    situation: tuple[IntArray, IntArray, int], seed: int, count_bits: int
+) -> None:
     X, centroids, squared_radius = situation
     order = np.random.default_rng(seed).permutation(len(X))
     for query in queries(centroids, squared_radius, count_bits):
@@ -52,7 +56,9 @@ def test_answers_of_clients_add_up_to_the_answer_of_all_records_however_they_are
 @settings(max_examples=200)
 @given(data(), data(), st.integers(1, 70))
 def test_what_happens_to_a_record_does_not_depend_on_the_others(
-    situation: tuple[IntArray, IntArray, int], strangers: tuple[IntArray, IntArray, int], block_rows: int
+    situation: tuple[IntArray, IntArray, int],
+    strangers: tuple[IntArray, IntArray, int],
+    block_rows: int,
 ) -> None:
     X, centroids, squared_radius = situation
     more = np.resize(strangers[0], (len(strangers[0]), X.shape[1]))
@@ -62,7 +68,9 @@ def test_what_happens_to_a_record_does_not_depend_on_the_others(
     alone = [query.evaluate(X) for query in queries(centroids, squared_radius)]
     for query, answer in zip(queries(centroids, squared_radius), alone, strict=True):
         assert np.array_equal(query.evaluate(together) - query.evaluate(more), answer)
-        assert np.array_equal(sum((query.evaluate(x[None]) for x in X), np.zeros_like(answer)), answer)
+        assert np.array_equal(
+            sum((query.evaluate(x[None]) for x in X), np.zeros_like(answer)), answer
+        )
 
 
 def test_w19_appending_a_record_changes_no_row_of_the_distances() -> None:
@@ -93,9 +101,13 @@ def test_block_sizes_and_threads_change_no_bit() -> None:
     for threads in (1, 2):
         with threadpoolctl.threadpool_limits(limits=threads):
             for block_rows in (None, 7, 64, 1000, 6000):
-                found = kernels.cluster_statistics(X, centroids, squared_radius, block_rows=block_rows)
+                found = kernels.cluster_statistics(
+                    X, centroids, squared_radius, block_rows=block_rows
+                )
                 assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
-            assert np.array_equal(kernels.assign(X, centroids), kernels.assign(X, centroids, block_rows=1))
+            assert np.array_equal(
+                kernels.assign(X, centroids), kernels.assign(X, centroids, block_rows=1)
+            )
 
 
 def test_memory_order_strides_and_byte_order_change_nothing() -> None:
@@ -118,5 +130,9 @@ def test_memory_order_strides_and_byte_order_change_nothing() -> None:
     centroids = box.to_grid(values[:6]).astype(np.int64)
     for query in queries(centroids, 2**31) + queries(np.asfortranarray(centroids), 2**31):
         expected = query.evaluate(grids[0])
-        for X in (np.asfortranarray(grids[0]), np.repeat(grids[0], 2, axis=0)[::2], grids[0].astype(">i8")):
+        for X in (
+            np.asfortranarray(grids[0]),
+            np.repeat(grids[0], 2, axis=0)[::2],
+            grids[0].astype(">i8"),
+        ):
             assert np.array_equal(query.evaluate(X), expected)

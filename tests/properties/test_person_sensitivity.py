@@ -1,6 +1,8 @@
-"""One person with all rows moves an answer by no more than stated, at one client or at several, for every kind of question.
+"""One person with all rows moves an answer by no more than stated, at one client or at several, for
+every kind of question.
 
-Per domain 18 pairs of persons, of whom every question is asked: some 3,000 changes, 1,000,000 in `make campaign`.
+Per domain 18 pairs of persons, of whom every question is asked: some 3,000 changes, 1,000,000 in
+`make campaign`.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +31,9 @@ from fastlloyd.mechanisms.queries.shares import InShares
 from fastlloyd.mechanisms.queries.spaces import Features
 from people import ADD, KEY, REPLACE, Situation, added, expected_shares, one_person, shared
 
-NAMES = [f"{domain.n_features} features, {domain.fraction_bits} bits" for domain in situations.DOMAINS]
+NAMES = [
+    f"{domain.n_features} features, {domain.fraction_bits} bits" for domain in situations.DOMAINS
+]
 EACH_DOMAIN = pytest.mark.parametrize("domain", situations.DOMAINS, ids=NAMES)
 SEEDS = st.integers(0, 2**63)
 
@@ -37,15 +41,21 @@ SEEDS = st.integers(0, 2**63)
 @EACH_DOMAIN
 @settings(max_examples=18)
 @given(SEEDS)
-def test_no_person_moves_an_answer_by_more_than_the_stated_integers(domain: Domain, seed: int) -> None:
+def test_no_person_moves_an_answer_by_more_than_the_stated_integers(
+    domain: Domain, seed: int
+) -> None:
     assert Situation.draw(domain, np.random.default_rng(seed)).all_hold()
 
 
 @EACH_DOMAIN
 @settings(max_examples=8)
 @given(SEEDS, st.integers(0, 7))
-def test_records_with_shares_answer_as_row_by_row(domain: Domain, seed: int, n_persons: int) -> None:
-    """Whatever the order of the rows and whoever else is there, and parts that keep persons whole add up."""
+def test_records_with_shares_answer_as_row_by_row(
+    domain: Domain, seed: int, n_persons: int
+) -> None:
+    """Whatever the order of the rows and whoever else is there, and parts that keep persons whole
+    add up.
+    """
     generator = np.random.default_rng(seed)
     situation = Situation.draw(domain, generator)
     bits = situation.persons.weight_bits
@@ -56,10 +66,16 @@ def test_records_with_shares_answer_as_row_by_row(domain: Domain, seed: int, n_p
     order = generator.permutation(len(ids))
     mixed, of_mixed = X[order], [ids[i] for i in order]
     is_here = np.array([int(i) % 2 == 0 for i in ids], dtype=bool)
-    parts = [shared(domain, [ids[i] for i in np.flatnonzero(mine)], X[mine], bits) for mine in (is_here, ~is_here)]
+    parts = [
+        shared(domain, [ids[i] for i in np.flatnonzero(mine)], X[mine], bits)
+        for mine in (is_here, ~is_here)
+    ]
     shares = expected_shares(ids, X, KEY, bits)
     for query in situation.queries:
-        expected = sum((w * query.evaluate(x[None]) for w, x in zip(shares, X, strict=True)), np.zeros(query.shape, np.int64))
+        expected = sum(
+            (w * query.evaluate(x[None]) for w, x in zip(shares, X, strict=True)),
+            np.zeros(query.shape, np.int64),
+        )
         answer, n = shared(domain, ids, X, bits).answer(query)
         assert np.array_equal(answer, expected)
         assert n == np.count_nonzero(numbers)
@@ -96,8 +112,12 @@ ATTAINING: dict[str, tuple[Question, dict[str, Any], list[int], list[int]]] = {
 
 @pytest.mark.parametrize("name", ATTAINING)
 @pytest.mark.parametrize("c", [1, 3])
-def test_the_dearest_price_is_attained_by_a_person_of_one_row_and_by_one_of_equal_rows(name: str, c: int) -> None:
-    """At prices at which the corner of these records is the dearest: for add and remove all parts cost something."""
+def test_the_dearest_price_is_attained_by_a_person_of_one_row_and_by_one_of_equal_rows(
+    name: str, c: int
+) -> None:
+    """At prices at which the corner of these records is the dearest: for add and remove all parts
+    cost something.
+    """
     question, parameters, first, second = ATTAINING[name]
     query, persons = ask(question, **parameters), Persons(max_clients=c)
     stated = InShares(question=question, persons=persons).sensitivity
@@ -106,7 +126,10 @@ def test_the_dearest_price_is_attained_by_a_person_of_one_row_and_by_one_of_equa
         return tuple(sum(v * v for v in part) for part in situations.by_part(question, change))
 
     for m in (1, 7, 3000):
-        one, other = (added(query, one_person(BOX, [np.array([x] * m)] * c, persons.weight_bits)) for x in (first, second))
+        one, other = (
+            added(query, one_person(BOX, [np.array([x] * m)] * c, persons.weight_bits))
+            for x in (first, second)
+        )
         assert lengths(one) in stated.added
         assert lengths(one - other) in stated.corners(REPLACE) or name == "offsets of two"
         assert max(map(abs, one.ravel().tolist())) <= c * max(stated.entries)
@@ -120,7 +143,9 @@ def test_the_dearest_price_is_attained_by_a_person_of_one_row_and_by_one_of_equa
 
 def holds() -> bool:
     """Whether nothing is noticed in some situations in each domain."""
-    each = ((domain, np.random.default_rng(seed)) for seed in range(3) for domain in situations.DOMAINS)
+    each = (
+        (domain, np.random.default_rng(seed)) for seed in range(3) for domain in situations.DOMAINS
+    )
     return all(Situation.draw(domain, generator).all_hold() for domain, generator in each)
 
 
@@ -140,8 +165,14 @@ def without_those_of_added(self: Sensitivity, relation: object) -> Sequence[tupl
 OF_PERSONS = Sensitivity.of_persons
 MISTAKES: dict[str, tuple[str, Callable[..., Any]]] = {
     "one share too many": ("spread.spread_evenly", one_share_more),
-    "the number of clients forgotten": ("queries.sensitivity.Sensitivity.of_persons", as_if_at_one_client),
-    "a person replaced has as many rows": ("queries.sensitivity.Sensitivity.corners", without_those_of_added),
+    "the number of clients forgotten": (
+        "queries.sensitivity.Sensitivity.of_persons",
+        as_if_at_one_client,
+    ),
+    "a person replaced has as many rows": (
+        "queries.sensitivity.Sensitivity.corners",
+        without_those_of_added,
+    ),
 }
 
 
@@ -169,7 +200,9 @@ def test_shares_that_multiply_rows_and_not_their_integers_are_noticed() -> None:
     X: GridArray = np.array([[30, 1], [200, -7], [3, 3]])
     query = ask(ClippedLengths(domain=BOX, units=U), centre=MIDDLE, radius=B)
     right, wrong = (
-        kind(BOX, X, np.array([4, 3, 3], dtype=np.uint16), n_persons=1, share_bits=3).answer(query)[0]
+        kind(BOX, X, np.array([4, 3, 3], dtype=np.uint16), n_persons=1, share_bits=3).answer(query)[
+            0
+        ]
         for kind in (SharedRecords, Early)
     )
     expected = sum(w * query.evaluate(x[None]) for w, x in zip((4, 3, 3), X, strict=True))

@@ -1,12 +1,14 @@
-"""Schedules of bad luck and of attacks on a virtual network: whatever happens, what finishes is right, and nothing is opened
-or masked twice.
+"""Schedules of bad luck and of attacks on a virtual network: whatever happens, what finishes is
+right, and nothing is opened or masked twice.
 
-800 schedules of at most 60 operations with both kinds of masks, 300 of them of bad luck only; who adds the noise is drawn
-with each. The network delivers, drops, duplicates, delays, reorders and replays messages and lets deadlines pass; processes
-die at any point of a step, and are restored from what was durable then; the attacker also corrupts messages, misdirects them,
-shows clients different key sets and different broadcasts (among them proper sums over other sets of real uploads), deals keys
-it knows, and speaks in the name of others. A key set needs two clients of three, more than half, so that no two groups can be
-led to different results. `make campaign` plays as many as are asked for.
+800 schedules of at most 60 operations with both kinds of masks, 300 of them of bad luck only; who
+adds the noise is drawn with each. The network delivers, drops, duplicates, delays, reorders and
+replays messages and lets deadlines pass; processes die at any point of a step, and are restored
+from what was durable then; the attacker also corrupts messages, misdirects them, shows clients
+different key sets and different broadcasts (among them proper sums over other sets of real
+uploads), deals keys it knows, and speaks in the name of others. A key set needs two clients of
+three, more than half, so that no two groups can be led to different results. `make campaign` plays
+as many as are asked for.
 """
 
 from collections import Counter
@@ -45,19 +47,30 @@ DEATHS = [
 
 
 def schedules(names: tuple[str, ...]) -> st.SearchStrategy[Schedule]:
-    """Three bytes an operation, drawn at once: number by number, drawing would take as long as playing."""
+    """Three bytes an operation, drawn at once: number by number, drawing would take as long as
+    playing.
+    """
     operations = often_in_order(names)
 
     def read(drawn: bytes) -> Schedule:
-        return [(operations[i % len(operations)], a, b) for i, a, b in zip(*(drawn[of::3] for of in range(3)), strict=True)]
+        return [
+            (operations[i % len(operations)], a, b)
+            for i, a, b in zip(*(drawn[of::3] for of in range(3)), strict=True)
+        ]
 
     # the length is drawn first: bytes of bounded number are few by themselves
-    random = st.integers(0, MAX_OPERATIONS).flatmap(lambda n: st.binary(min_size=3 * n, max_size=3 * n))
-    return st.tuples(st.sampled_from(BEGINNINGS), random).map(lambda parts: [*parts[0], *read(parts[1])])
+    random = st.integers(0, MAX_OPERATIONS).flatmap(
+        lambda n: st.binary(min_size=3 * n, max_size=3 * n)
+    )
+    return st.tuples(st.sampled_from(BEGINNINGS), random).map(
+        lambda parts: [*parts[0], *read(parts[1])]
+    )
 
 
 @MASKS
-def test_under_bad_luck_nobody_is_accused_and_every_opened_sum_is_exact(masks: Masks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_under_bad_luck_nobody_is_accused_and_every_opened_sum_is_exact(
+    masks: Masks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch, outcomes = Watch.install(monkeypatch), Counter[str]()
 
     @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
@@ -73,7 +86,9 @@ def test_under_bad_luck_nobody_is_accused_and_every_opened_sum_is_exact(masks: M
 
 
 @MASKS
-def test_under_attack_what_finishes_is_right_and_the_same_for_all(masks: Masks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_under_attack_what_finishes_is_right_and_the_same_for_all(
+    masks: Masks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch, outcomes = Watch.install(monkeypatch), Counter[str]()
 
     @settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
@@ -86,11 +101,15 @@ def test_under_attack_what_finishes_is_right_and_the_same_for_all(masks: Masks, 
     check()
     # the attacks reached every party, and did not stop every run
     assert min(outcomes[party] for party in ("(server)", "c0", "c1", "c2")) > 50, outcomes
-    assert min(outcomes[what] for what in ("finished", "some finished", "fewer share keys", *DEATHS)) > 5, outcomes
+    assert (
+        min(outcomes[what] for what in ("finished", "some finished", "fewer share keys", *DEATHS))
+        > 5
+    ), outcomes
 
 
 @pytest.mark.parametrize(
-    ("names", "check_after"), [(BAD_LUCK, check_after_bad_luck), (BAD_LUCK + ATTACKS, check_after_attacks)]
+    ("names", "check_after"),
+    [(BAD_LUCK, check_after_bad_luck), (BAD_LUCK + ATTACKS, check_after_attacks)],
 )
 def test_the_same_where_parameters_travel(
     names: tuple[str, ...],
@@ -105,14 +124,19 @@ def test_the_same_where_parameters_travel(
         network = play(subject(MOMENTLLOYD, trust, masks), watch, schedule)
         check_after(network)
         network.count(outcomes)
-        outcomes["taken over"] += any(p.client != "c0" for p in network._recorded("(server)", Parameters))
+        outcomes["taken over"] += any(
+            p.client != "c0" for p in network._recorded("(server)", Parameters)
+        )
 
     check()
-    assert min(outcomes[what] for what in ("finished", "fewer share keys", "taken over")) > 3, outcomes
+    assert min(outcomes[what] for what in ("finished", "fewer share keys", "taken over")) > 3, (
+        outcomes
+    )
 
 
 @pytest.mark.parametrize(
-    ("names", "check_after"), [(BAD_LUCK, check_after_bad_luck), (BAD_LUCK + ATTACKS, check_after_attacks)]
+    ("names", "check_after"),
+    [(BAD_LUCK, check_after_bad_luck), (BAD_LUCK + ATTACKS, check_after_attacks)],
 )
 def test_the_same_where_two_of_five_may_be_missing_and_two_may_pool_what_they_see(
     names: tuple[str, ...], check_after: Callable[[Network], None], monkeypatch: pytest.MonkeyPatch
@@ -135,8 +159,12 @@ def test_the_same_where_two_of_five_may_be_missing_and_two_may_pool_what_they_se
 def test_a_smaller_deal_that_the_server_did_not_name_makes_no_two_sessions_answer_each_other_without_end(
     trust: TrustMode, masks: Masks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when a server comes back with an old copy of its store: the client waits, and is left out in the end."""
+    """As when a server comes back with an old copy of its store: the client waits, and is left out
+    in the end.
+    """
     watch = Watch.install(monkeypatch)
     for number in range(7):  # each set of one to three clients
-        network = play(subject(FASTLLOYD, trust, masks), watch, [("flow", 2, 0), ("other_deal", 1, number)])
+        network = play(
+            subject(FASTLLOYD, trust, masks), watch, [("flow", 2, 0), ("other_deal", 1, number)]
+        )
         check_after_attacks(network)

@@ -1,7 +1,9 @@
-"""What is wrong with the keys of a run or its masks is found: the rule that the genuine code keeps is broken by the mutant.
+"""What is wrong with the keys of a run or its masks is found: the rule that the genuine code keeps
+is broken by the mutant.
 
-Each mutant leaves out one thing on which secrecy or agreement rests. A schedule of the virtual network leads to the step where
-it matters; what the genuine code does there breaks no rule at all, and what the mutant does breaks the one that is named.
+Each mutant leaves out one thing on which secrecy or agreement rests. A schedule of the virtual
+network leads to the step where it matters; what the genuine code does there breaks no rule at all,
+and what the mutant does breaks the one that is named.
 """
 
 from collections.abc import Callable
@@ -26,7 +28,14 @@ from fastlloyd.federation.secagg.pairs import PairKey
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm
-from schedules import BEGINNINGS, FEDERATIONS, Schedule, check_after_attacks, check_after_bad_luck, subject
+from schedules import (
+    BEGINNINGS,
+    FEDERATIONS,
+    Schedule,
+    check_after_attacks,
+    check_after_bad_luck,
+    subject,
+)
 from virtual_network import Network
 from watch import Watch
 
@@ -34,7 +43,9 @@ Patch = pytest.MonkeyPatch
 
 
 def delivered(n: int) -> Schedule:
-    """So many messages arrive in order: with three clients, three each of Hello, Deal, SealedKeys, KeyBox, Upload, ..."""
+    """So many messages arrive in order: with three clients, three each of Hello, Deal, SealedKeys,
+    KeyBox, Upload, ...
+    """
     return [("deliver", 0, 0)] * n
 
 
@@ -52,7 +63,8 @@ def add_every_pair_mask(patch: Patch) -> None:
 
     def init(self: PairwiseMasks, *given: Any) -> None:
         genuine(self, *given)
-        self._pairs = tuple((self._ring.add, pairs) for _, pairs in self._pairs)  # type: ignore[assignment]  # as many
+        # as many
+        self._pairs = tuple((self._ring.add, pairs) for _, pairs in self._pairs)  # type: ignore[assignment]
 
     patch.setattr(PairwiseMasks, "__init__", init)
 
@@ -62,7 +74,11 @@ def check_no_hmac(patch: Patch) -> None:
 
 
 def leave_the_deal_out_of_the_transcript(patch: Patch) -> None:
-    patch.setattr(rounds, "start_transcript", lambda plan_digest, run_id, _: sha256(plan_digest + run_id).digest())
+    patch.setattr(
+        rounds,
+        "start_transcript",
+        lambda plan_digest, run_id, _: sha256(plan_digest + run_id).digest(),
+    )
 
 
 def seal_a_box_to_oneself(patch: Patch) -> None:
@@ -77,7 +93,9 @@ def seal_a_box_to_oneself(patch: Patch) -> None:
 
 def leave_the_digest_out_of_pair_masks(patch: Patch) -> None:
     def keystream(self: Any, context: MaskContext, n_bytes: int) -> bytes:
-        found: bytes = self._streams.of(context.before + self._names + context.transcript_hash, n_bytes)
+        found: bytes = self._streams.of(
+            context.before + self._names + context.transcript_hash, n_bytes
+        )
         return found
 
     patch.setattr(secagg._Pair, "keystream", keystream)
@@ -109,7 +127,9 @@ def check_no_signature_of_confirmations(patch: Patch) -> None:
 def add_shares_for_all_of_the_plan(patch: Patch) -> None:
     genuine = Masks.quorum
 
-    def quorum(self: Masks, n_present: int, n_clients: int, max_dropouts: int, max_colluding: int) -> Quorum:
+    def quorum(
+        self: Masks, n_present: int, n_clients: int, max_dropouts: int, max_colluding: int
+    ) -> Quorum:
         found = genuine(self, n_present, n_clients, max_dropouts, max_colluding)
         return msgspec.structs.replace(found, shares=n_clients - max_colluding)
 
@@ -121,20 +141,26 @@ def nothing(patch: Patch) -> None:
 
 
 def a_client_goes_astray(patch: Patch) -> None:
-    """The last client asks another query from the second round on, for whatever reason; no mutant, but what happens."""
+    """The last client asks another query from the second round on, for whatever reason; no mutant,
+    but what happens.
+    """
     genuine = ClientRounds._enter_round
 
     def enter_round(self: ClientRounds) -> None:
         genuine(self)
         if self.name == "c2" and self.number == 2:
-            self._masked = replace(self._masked, context=replace(self._masked.context, centroids_digest=bytes(32)))
+            self._masked = replace(
+                self._masked, context=replace(self._masked.context, centroids_digest=bytes(32))
+            )
 
     patch.setattr(ClientRounds, "_enter_round", enter_round)
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """apply : makes it; schedule : leads to where it matters; rule : of `Network`, that it breaks; meanwhile : what happens."""
+    """apply : makes it; schedule : leads to where it matters; rule : of `Network`, that it breaks;
+    meanwhile : what happens.
+    """
 
     apply: Callable[[Patch], None]
     schedule: Schedule
@@ -148,7 +174,9 @@ class Mutant:
         return f"{self.apply.__name__}, {self.masks.value}"
 
     def played(self, watch: Watch) -> Network:
-        network = Network(FEDERATIONS[subject(self.algorithm, TrustMode.CLIENT_NOISE, self.masks)], watch)
+        network = Network(
+            FEDERATIONS[subject(self.algorithm, TrustMode.CLIENT_NOISE, self.masks)], watch
+        )
         for operation, a, b in self.schedule:
             getattr(network, operation)(a, b)
         network.settle()
@@ -169,11 +197,29 @@ MUTANTS = [
     Mutant(add_every_pair_mask, [], "accusations", is_attacked=False),
     Mutant(check_no_hmac, [*DEALT, ("swap_keys", 2, LAST_CHANGED)], "check_keys_are_their_makers"),
     Mutant(leave_the_deal_out_of_the_transcript, UNDER_TWO_DEALS, "check_one_key_set_per_mask"),
-    *(Mutant(seal_a_box_to_oneself, [], "check_one_key_set", masks, is_attacked=False) for masks in Masks),
-    Mutant(leave_the_digest_out_of_pair_masks, [], "check_one_query_per_sum", meanwhile=a_client_goes_astray),
+    *(
+        Mutant(seal_a_box_to_oneself, [], "check_one_key_set", masks, is_attacked=False)
+        for masks in Masks
+    ),
+    Mutant(
+        leave_the_digest_out_of_pair_masks,
+        [],
+        "check_one_query_per_sum",
+        meanwhile=a_client_goes_astray,
+    ),
     Mutant(deal_the_same_group_key_again, DEALT_TWICE, "check_one_key_set", is_attacked=False),
-    Mutant(deal_the_same_group_key_again, [*delivered(4), ("other_deal", 0, 3)], "check_one_key_set", Masks.GROUP),
-    *(Mutant(take_another_hello, [*delivered(5), ("second_hello", 1, 2)], "check_one_key_set", masks) for masks in Masks),
+    Mutant(
+        deal_the_same_group_key_again,
+        [*delivered(4), ("other_deal", 0, 3)],
+        "check_one_key_set",
+        Masks.GROUP,
+    ),
+    *(
+        Mutant(
+            take_another_hello, [*delivered(5), ("second_hello", 1, 2)], "check_one_key_set", masks
+        )
+        for masks in Masks
+    ),
     Mutant(
         check_no_signature_of_parameters,
         [*delivered(18), ("forged_parameters", 1, 2)],
@@ -190,7 +236,9 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
-def test_the_rule_that_the_genuine_code_keeps_is_broken_by_the_mutant(mutant: Mutant, monkeypatch: Patch) -> None:
+def test_the_rule_that_the_genuine_code_keeps_is_broken_by_the_mutant(
+    mutant: Mutant, monkeypatch: Patch
+) -> None:
     watch = Watch.install(monkeypatch)
     mutant.meanwhile(monkeypatch)
     (check_after_attacks if mutant.is_attacked else check_after_bad_luck)(mutant.played(watch))
@@ -203,8 +251,12 @@ def test_the_rule_that_the_genuine_code_keeps_is_broken_by_the_mutant(mutant: Mu
             getattr(network, mutant.rule)()
 
 
-@pytest.mark.parametrize(("name", "masks"), [(0, Masks.GROUP), (0, Masks.PAIRWISE), (1, Masks.PAIRWISE)])
-def test_a_client_that_did_not_keep_its_secrets_cannot_take_the_run_up(name: int, masks: Masks, monkeypatch: Patch) -> None:
+@pytest.mark.parametrize(
+    ("name", "masks"), [(0, Masks.GROUP), (0, Masks.PAIRWISE), (1, Masks.PAIRWISE)]
+)
+def test_a_client_that_did_not_keep_its_secrets_cannot_take_the_run_up(
+    name: int, masks: Masks, monkeypatch: Patch
+) -> None:
     """The one that dealt, or, with pairwise masks, any that made the key of a pair."""
     watch, comes_back = Watch.install(monkeypatch), ("crash_client", name, 3)
     crashed = Mutant(keep_nothing, [*delivered(12), comes_back], "", masks)

@@ -1,8 +1,9 @@
-"""One record moves the exact statistics by no more than the stated integers, and by exactly them in the worst case.
+"""One record moves the exact statistics by no more than the stated integers, and by exactly them in
+the worst case.
 
-2,500 pairs of neighbours, each added, removed and replaced, with ties, coincident and saturated centroids, and records exactly
-at the radius and one squared unit beyond it; then all data sets of up to three records on a small grid; then the pairs that
-attain each bound.
+2,500 pairs of neighbours, each added, removed and replaced, with ties, coincident and saturated
+centroids, and records exactly at the radius and one squared unit beyond it; then all data sets of
+up to three records on a small grid; then the pairs that attain each bound.
 """
 
 import itertools
@@ -26,9 +27,17 @@ from lloyd_queries import Bounds, loss, moments, sensitivity
 SETTINGS = [
     Domain(features=("x",), lower=(-1.0,), upper=(1.0,), fraction_bits=25),
     Domain(features=("x", "y"), lower=(-1.0,) * 2, upper=(1.0,) * 2, fraction_bits=2),
-    Domain(features=("x", "y", "z"), lower=(0.0,) * 3, upper=(9.0, 3.0, 1.0), fraction_bits=8, scaling=Scaling.COMMON),
+    Domain(
+        features=("x", "y", "z"),
+        lower=(0.0,) * 3,
+        upper=(9.0, 3.0, 1.0),
+        fraction_bits=8,
+        scaling=Scaling.COMMON,
+    ),
     Domain(features=tuple("abcdefgh"), lower=(-1.0,) * 8, upper=(1.0,) * 8, fraction_bits=16),
-    Domain(features=tuple(map(str, range(40))), lower=(-1.0,) * 40, upper=(1.0,) * 40, fraction_bits=12),
+    Domain(
+        features=tuple(map(str, range(40))), lower=(-1.0,) * 40, upper=(1.0,) * 40, fraction_bits=12
+    ),
 ]
 NAMES = [f"{domain.n_features} features" for domain in SETTINGS]
 
@@ -47,7 +56,9 @@ class Pair:
 
 def near(x: IntArray, centroids: IntArray) -> int:
     """The squared distance of one record to the nearest centroid, in Python integers."""
-    squared: list[int] = [sum((a - b) ** 2 for a, b in zip(x.tolist(), c, strict=True)) for c in centroids.tolist()]
+    squared: list[int] = [
+        sum((a - b) ** 2 for a, b in zip(x.tolist(), c, strict=True)) for c in centroids.tolist()
+    ]
     return min(squared)
 
 
@@ -63,15 +74,26 @@ def make_pair(domain: Domain, seed: int, kind: int, k: int, count_bits: int) -> 
         centroids[generator.integers(k)] = generator.choice([-c, c], d)  # saturated
     if kind & 4:
         j = generator.integers(k)
-        X[1] = np.clip(2 * centroids[j] - X[0], -B, B)  # the mirror image, which a replacement can take the farthest
+        X[1] = np.clip(
+            2 * centroids[j] - X[0], -B, B
+        )  # the mirror image, which a replacement can take the farthest
         if k > 1:
-            X[2] = np.clip(centroids[j] + centroids[(j + 1) % k] - X[0], -B, B)  # ties on the bisector
+            X[2] = np.clip(
+                centroids[j] + centroids[(j + 1) % k] - X[0], -B, B
+            )  # ties on the bisector
     at = near(X[0], centroids)
-    squared_radius = [at, max(0, at - 1), at + 1, int(generator.integers(0, 4 * domain.squared_half_diagonal + 1))][kind >> 3]
+    squared_radius = [
+        at,
+        max(0, at - 1),
+        at + 1,
+        int(generator.integers(0, 4 * domain.squared_half_diagonal + 1)),
+    ][kind >> 3]
     return Pair(X[2:], X[:1], X[1:2], centroids, squared_radius, count_bits)
 
 
-def change(query: Query, before: list[IntArray], after: list[IntArray]) -> tuple[list[list[int]], list[int]]:
+def change(
+    query: Query, before: list[IntArray], after: list[IntArray]
+) -> tuple[list[list[int]], list[int]]:
     return moved(query.evaluate(np.vstack(before)), query.evaluate(np.vstack(after)))
 
 
@@ -92,8 +114,13 @@ def within(s: Bounds, sums: list[list[int]], counts: list[int]) -> bool:
     )
 
 
-def gaussian_cost(sums: list[list[int]], counts: list[int], sum_variance: Fraction, count_variance: Fraction) -> Fraction:
-    return sum(v * v for row in sums for v in row) / sum_variance + sum(c * c for c in counts) / count_variance
+def gaussian_cost(
+    sums: list[list[int]], counts: list[int], sum_variance: Fraction, count_variance: Fraction
+) -> Fraction:
+    return (
+        sum(v * v for row in sums for v in row) / sum_variance
+        + sum(c * c for c in counts) / count_variance
+    )
 
 
 def replace_bound(s: Bounds, k: int, sum_variance: Fraction, count_variance: Fraction) -> Fraction:
@@ -136,7 +163,9 @@ def test_no_neighbour_moves_the_statistics_by_more_than_the_stated_integers(
         assert np.array_equal(record_first, with_record)
 
         replaced, recounted = moved(with_record, with_other)
-        assert gaussian_cost(replaced, recounted, *variances) <= replace_bound(s, len(pair.centroids), *variances)
+        assert gaussian_cost(replaced, recounted, *variances) <= replace_bound(
+            s, len(pair.centroids), *variances
+        )
         assert sum(abs(v) for row in replaced for v in row) <= 2 * s.l1
         assert sum(map(abs, recounted)) <= 2 * s.count
 
@@ -155,7 +184,9 @@ def test_on_a_small_grid_the_largest_change_over_all_data_sets_and_centroids_is_
     for pair in itertools.product(range(-4, 5, 2), repeat=2):
         centroids = np.array(pair)[:, None]
         query = moments(centroids, squared_radius, 0, box)
-        answers = {tuple(D): query.evaluate(np.array(D, dtype=np.int64).reshape(-1, 1)) for D in sets}
+        answers = {
+            tuple(D): query.evaluate(np.array(D, dtype=np.int64).reshape(-1, 1)) for D in sets
+        }
         for D in sets[:21]:  # at most two records, to which one is added
             neighbours = [answers[tuple(sorted([*D, x]))] for x in points]
             for answer in neighbours:
@@ -180,7 +211,9 @@ def test_on_a_small_grid_the_largest_change_over_all_data_sets_and_centroids_is_
     k=st.integers(1, 5),
     shift=st.integers(0, 40),
 )
-def test_no_neighbour_moves_the_loss_by_more_than_the_cap(domain: Domain, seed: int, kind: int, k: int, shift: int) -> None:
+def test_no_neighbour_moves_the_loss_by_more_than_the_cap(
+    domain: Domain, seed: int, kind: int, k: int, shift: int
+) -> None:
     pair = make_pair(domain, seed, kind, k, 0)
     cap = max(1, pair.squared_radius >> shift)
     query = loss(pair.centroids, cap, shift, domain)
@@ -190,16 +223,26 @@ def test_no_neighbour_moves_the_loss_by_more_than_the_cap(domain: Domain, seed: 
         return int(answer)
 
     common, added = lost(pair.common), lost(pair.common, pair.record)
-    rounded = (2 * min(near(pair.record[0], pair.centroids), cap << shift) + 2**shift) >> (shift + 1)
+    rounded = (2 * min(near(pair.record[0], pair.centroids), cap << shift) + 2**shift) >> (
+        shift + 1
+    )
     assert 0 <= added - common == rounded <= cap
     assert lost(pair.record, pair.common) == added
-    assert abs(lost(pair.other, pair.common) - added) <= cap  # replacing one record moves it no farther than adding one
+    assert (
+        abs(lost(pair.other, pair.common) - added) <= cap
+    )  # replacing one record moves it no farther than adding one
 
 
-def test_the_cap_is_attained_by_a_far_record_added_removed_or_put_in_place_of_one_at_a_centroid() -> None:
+def test_the_cap_is_attained_by_a_far_record_added_removed_or_put_in_place_of_one_at_a_centroid() -> (
+    None
+):
     query = loss(np.array([[0, 0], [1, 1]]), 25, 2)
     at_a_centroid, at_the_cap, beyond = ([[1, 1]], [[-6, -8]], [[-16, 16]])
-    assert [query.evaluate(np.array(x)).tolist() for x in (at_a_centroid, at_the_cap, beyond)] == [[[0]], [[25]], [[25]]]
+    assert [query.evaluate(np.array(x)).tolist() for x in (at_a_centroid, at_the_cap, beyond)] == [
+        [[0]],
+        [[25]],
+        [[25]],
+    ]
 
 
 # The bounds are attained
@@ -240,7 +283,9 @@ def test_every_bound_of_moments_is_attained_in_a_corner_of_the_box() -> None:
 
 
 @given(st.fractions(Fraction(1, 100), 10**6), st.fractions(Fraction(1, 100), 10**6))
-def test_both_branches_of_the_cost_of_a_replacement_are_attained(sum_variance: Fraction, count_variance: Fraction) -> None:
+def test_both_branches_of_the_cost_of_a_replacement_are_attained(
+    sum_variance: Fraction, count_variance: Fraction
+) -> None:
     box, H2 = SETTINGS[1], 9
     s = sensitivity(box, H2, 0)
     one = moments(np.array([[1, 0]]), H2, 0, box)
@@ -273,7 +318,9 @@ def test_with_one_cluster_both_branches_of_the_cost_of_a_replacement_are_attaine
     s = sensitivity(box, H2, 0)
     query = moments(np.array([[1, 0]]), H2, 0, box)
     mirrored = change(query, [np.array([[4, 0]])], [np.array([[-2, 0]])])
-    lost = change(query, [np.array([[4, 0]])], [np.array([[-3, 0]])])  # the new record lies beyond the radius
+    lost = change(
+        query, [np.array([[4, 0]])], [np.array([[-3, 0]])]
+    )  # the new record lies beyond the radius
     costs = [gaussian_cost(*moved, sum_variance, count_variance) for moved in (mirrored, lost)]
     assert max(costs) == replace_bound(s, 1, sum_variance, count_variance)
 
@@ -293,11 +340,15 @@ def test_both_branches_are_attained_without_a_radius_too() -> None:
 # What went wrong elsewhere
 
 
-def test_w18_a_sum_quantised_after_the_radius_test_moves_by_more_than_the_radius_and_ours_does_not() -> None:
+def test_w18_a_sum_quantised_after_the_radius_test_moves_by_more_than_the_radius_and_ours_does_not() -> (
+    None
+):
     """Of 2,000 records at the boundary about half move a truncated sum too far; none moves ours."""
     generator = np.random.default_rng(18)
     d, q = 16, 8
-    box = Domain(features=tuple(map(str, range(d))), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=q)
+    box = Domain(
+        features=tuple(map(str, range(d))), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=q
+    )
     theirs = ours = 0
     for _ in range(2000):
         others, centroid = generator.uniform(-1, 1, (5, d)), generator.uniform(-0.3, 0.3, d)
@@ -314,14 +365,18 @@ def test_w18_a_sum_quantised_after_the_radius_test_moves_by_more_than_the_radius
 
         H2 = math.floor(Fraction(squared_radius) * 4**q)
         query = moments(box.to_grid(centroid[None]).astype(np.int64), H2, 0, box)
-        sums, counts = change(query, [box.to_grid(others)], [box.to_grid(np.vstack([others, record]))])
+        sums, counts = change(
+            query, [box.to_grid(others)], [box.to_grid(np.vstack([others, record]))]
+        )
         ours += not within(sensitivity(box, H2, 0), sums, counts)
     assert theirs > 500
     assert ours == 0
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_w19_a_radius_test_in_floating_point_accepts_records_that_are_outside_and_ours_does_not(dtype: type) -> None:
+def test_w19_a_radius_test_in_floating_point_accepts_records_that_are_outside_and_ours_does_not(
+    dtype: type,
+) -> None:
     generator = np.random.default_rng(19)
     d = 3
     box = Domain(features=tuple("abc"), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=16)
@@ -329,13 +384,20 @@ def test_w19_a_radius_test_in_floating_point_accepts_records_that_are_outside_an
     for _ in range(1000):
         centroid: NDArray[np.floating] = generator.uniform(-0.2, 0.2, d).astype(dtype)
         direction = generator.normal(size=d)
-        record: NDArray[np.floating] = (centroid + 0.5 * direction / np.linalg.norm(direction)).astype(dtype)
+        record: NDArray[np.floating] = (
+            centroid + 0.5 * direction / np.linalg.norm(direction)
+        ).astype(dtype)
         radius = np.linalg.norm(record - centroid)  # the record defines the radius, as computed
-        exact = sum((Fraction(float(a)) - Fraction(float(b))) ** 2 for a, b in zip(record, centroid, strict=True))
+        exact = sum(
+            (Fraction(float(a)) - Fraction(float(b))) ** 2
+            for a, b in zip(record, centroid, strict=True)
+        )
         theirs += bool(exact > Fraction(float(radius)) ** 2)
         x, c = box.to_grid(record[None]), box.to_grid(centroid[None])
         H2 = math.floor(Fraction(float(radius)) ** 2 * 4**16)
-        sums, _ = change(moments(c.astype(np.int64), H2, 0, box), [np.zeros((0, d), dtype=np.int64)], [x])
+        sums, _ = change(
+            moments(c.astype(np.int64), H2, 0, box), [np.zeros((0, d), dtype=np.int64)], [x]
+        )
         ours += sum(v * v for v in sums[0]) > H2
     assert theirs > 200
     assert ours == 0
@@ -343,7 +405,8 @@ def test_w19_a_radius_test_in_floating_point_accepts_records_that_are_outside_an
 
 @pytest.mark.parametrize("with_radius", [True, False])
 def test_w20_an_empty_cluster_sends_zeros(with_radius: bool) -> None:
-    # A phantom record per empty cluster and client added 36,563 to a true count of 20,015 elsewhere.
+    # A phantom record per empty cluster and client added 36,563 to a true count of 20,015
+    # elsewhere.
     centroids = np.array([[5, 5], [-7, 3], [100, 100]])
     query = moments(centroids, 50 if with_radius else None, 4)
     nobody = np.zeros((0, 2), dtype=np.int64)

@@ -1,4 +1,6 @@
-"""A server and t clients pool all they hold and attack an honest client: what opens, and what it says about one record."""
+"""A server and t clients pool all they hold and attack an honest client: what opens, and what it
+says about one record.
+"""
 
 import numpy as np
 import pytest
@@ -18,7 +20,9 @@ def test_with_group_masks_every_upload_opens_and_with_pairwise_masks_only_the_su
     n_clients: int, t: int, trust: TrustMode
 ) -> None:
     for masks in Masks:
-        colluding = Coalition(masks=masks, n_clients=n_clients, max_colluding=t, n_clusters=4, trust=trust)
+        colluding = Coalition(
+            masks=masks, n_clients=n_clients, max_colluding=t, n_clusters=4, trust=trust
+        )
         pool, view, _ = Attack.of(colluding).play(np.array([True, False, True, False]))
         for number in range(1, len(view) + 1):
             opened = pool.opened(number)
@@ -30,7 +34,9 @@ def test_with_group_masks_every_upload_opens_and_with_pairwise_masks_only_the_su
 
 
 @pytest.mark.parametrize("masks", Masks)
-def test_in_server_noise_what_the_coalition_pools_is_the_exact_sum_over_the_honest(masks: Masks) -> None:
+def test_in_server_noise_what_the_coalition_pools_is_the_exact_sum_over_the_honest(
+    masks: Masks,
+) -> None:
     """As plan and statement say: no number holds against it, whichever masks."""
     colluding = Coalition(masks=masks, n_clients=4, n_clusters=4, trust=TrustMode.SERVER_NOISE)
     pool, view, X = Attack.of(colluding).play(np.array([True, True, False, False]))
@@ -39,9 +45,10 @@ def test_in_server_noise_what_the_coalition_pools_is_the_exact_sum_over_the_hone
         assert np.array_equal(pool.opened(number)[pool.honest], exact)
 
 
-# Audited as docs/results/audit-coalitions.md has it at full size: 480 trials per side, M = 10, D = 0, t = 1, epsilon 1; with
-# three times as many clusters, and so a third of the runs. A sound path exceeds 1 five times in a row with a probability of
-# 1e-10. What one share protects is told from it with a power of 99.7 %: mu is three times as large.
+# Audited as docs/results/audit-coalitions.md has it at full size: 480 trials per side, M = 10, D =
+# 0, t = 1, epsilon 1; with three times as many clusters, and so a third of the runs. A sound path
+# exceeds 1 five times in a row with a probability of 1e-10. What one share protects is told from it
+# with a power of 99.7 %: mu is three times as large.
 
 
 def test_with_pairwise_masks_no_audit_of_the_coalition_proves_more_than_the_plan_promises() -> None:
@@ -49,7 +56,9 @@ def test_with_pairwise_masks_no_audit_of_the_coalition_proves_more_than_the_plan
     assert not refute(audits_until_one_holds(colluding, 480, observe=observe), colluding)
 
 
-def test_the_same_audit_refutes_group_masks_and_what_it_finds_fits_what_the_plan_says_of_one_share() -> None:
+def test_the_same_audit_refutes_group_masks_and_what_it_finds_fits_what_the_plan_says_of_one_share() -> (
+    None
+):
     colluding = Coalition(masks=Masks.GROUP, n_clients=10, n_clusters=MANY_CLUSTERS)
     audits = audits_until_one_holds(colluding, 480, observe=observe)
     assert refute(audits, colluding)

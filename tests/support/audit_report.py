@@ -84,12 +84,22 @@ AUDIT_COLUMNS = (
     "event search",
     "caught from",
 )
-MUTANT_COLUMNS = ("mutant", "caught by", "at n", "missed with", "on the mutant", "on the genuine code", "refused by planning")
+MUTANT_COLUMNS = (
+    "mutant",
+    "caught by",
+    "at n",
+    "missed with",
+    "on the mutant",
+    "on the genuine code",
+    "refused by planning",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One setting, audited. theory, spread : the typical bound and its standard deviation at what the canaries attained."""
+    """One setting, audited. theory, spread : the typical bound and its standard deviation at what
+    the canaries attained.
+    """
 
     setting: Setting
     audits: list[Audit]
@@ -107,7 +117,10 @@ class Cell:
     @property
     def summary(self) -> str:
         """One line."""
-        return f"epsilon {self.setting.epsilon:g}: at least {self.bounds} (theory {self.theory:.3f}); {self.event}"
+        return (
+            f"epsilon {self.setting.epsilon:g}: at least {self.bounds} (theory {self.theory:.3f});"
+            f" {self.event}"
+        )
 
     @property
     def row(self) -> list[str]:
@@ -154,7 +167,9 @@ class MutantRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Truncation:
-    """The event search on genuine and on truncated noise, n trials per side, and the audit of the latter."""
+    """The event search on genuine and on truncated noise, n trials per side, and the audit of the
+    latter.
+    """
 
     n: int
     epsilon: float

@@ -48,7 +48,9 @@ def self_signed(name: str) -> TlsIdentity:
 
 
 class Issuer:
-    """An authority with a key of any kind. above : whoever signed its own certificate; None: itself."""
+    """An authority with a key of any kind. above : whoever signed its own certificate; None:
+    itself.
+    """
 
     def __init__(
         self,
@@ -77,7 +79,9 @@ class Issuer:
         ends: datetime = NOW + timedelta(days=300),
         algorithm: Any = None,
     ) -> x509.Certificate:
-        builder = x509.CertificateBuilder(self.name, subject, key, x509.random_serial_number(), begins, ends)
+        builder = x509.CertificateBuilder(
+            self.name, subject, key, x509.random_serial_number(), begins, ends
+        )
         for value, critical in extensions:
             builder = builder.add_extension(value, critical)
         return builder.sign(self.key, algorithm or self._algorithm, **self._padding)
@@ -101,4 +105,6 @@ class Issuer:
         """A fresh key of the channel with a certificate for it."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self.issue(request(name, bytes(32).hex(), key))
-        return TlsIdentity(certificate=certificate.public_bytes(Encoding.DER), private_key=key_pem(key))
+        return TlsIdentity(
+            certificate=certificate.public_bytes(Encoding.DER), private_key=key_pem(key)
+        )

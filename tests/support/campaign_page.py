@@ -1,8 +1,9 @@
-"""docs/results/campaigns.md: each campaign writes its own section, and leaves those of the others as they are.
+"""docs/results/campaigns.md: each campaign writes its own section, and leaves those of the others
+as they are.
 
-A run of full size writes the page. A smaller one only prints, unless CAMPAIGN_PAGE names the file that it is to write.
-TAKE_UP=FILE keeps in FILE what was found, part by part, each part that had no fault; given again a campaign goes on with the
-rest, and with the code as it is then.
+A run of full size writes the page. A smaller one only prints, unless CAMPAIGN_PAGE names the file
+that it is to write. TAKE_UP=FILE keeps in FILE what was found, part by part, each part that had no
+fault; given again a campaign goes on with the rest, and with the code as it is then.
 """
 
 import datetime as dt
@@ -16,7 +17,15 @@ from typing import Any
 from fastlloyd import __version__
 
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "campaigns.md"
-SECTIONS = ("Schedules", "Kills", "Damaged stores", "Fuzzed parsers", "Persons", "Bounds", "Clipping")
+SECTIONS = (
+    "Schedules",
+    "Kills",
+    "Damaged stores",
+    "Fuzzed parsers",
+    "Persons",
+    "Bounds",
+    "Clipping",
+)
 HEADING = """\
 # Campaigns
 
@@ -35,7 +44,12 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
     """For a terminal: the first column to the left, the others to the right."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     return "\n".join(
-        "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])
+        "  ".join(
+            [
+                line[0].ljust(widths[0]),
+                *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True)),
+            ]
+        )
         for line in lines
     )
 
@@ -43,10 +57,16 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
 def measured(started: dt.datetime, **versions: str) -> str:
     """When, with what, on what machine, and for how long: the first sentence of a section."""
     minutes = (dt.datetime.now(dt.UTC) - started).total_seconds() / 60
-    used = ", ".join([f"Python {platform.python_version()}", *(f"{name} {version}" for name, version in versions.items())])
+    used = ", ".join(
+        [
+            f"Python {platform.python_version()}",
+            *(f"{name} {version}" for name, version in versions.items()),
+        ]
+    )
     return (
-        f"Measured on {started.date().isoformat()} with fastlloyd {__version__} ({used}) on {platform.system()}, "
-        f"{platform.machine()}, {os.cpu_count()} cores, in {max(1, round(minutes))} min."
+        f"Measured on {started.date().isoformat()} with fastlloyd {__version__} ({used}) on"
+        f" {platform.system()}, {platform.machine()}, {os.cpu_count()} cores, in"
+        f" {max(1, round(minutes))} min."
     )
 
 

@@ -1,8 +1,8 @@
 """Checks that the genuine code passes and each mutant fails: one function, run on both.
 
-Genuine code fails a check with probability below 1e-9, and never one that compares integers exactly. The level is 1e-12
-(ALPHA) because a chi-square law is not exact that far out: where 200 values are expected in a cell, the tail of a single
-cell is some 60 times that of the law.
+Genuine code fails a check with probability below 1e-9, and never one that compares integers
+exactly. The level is 1e-12 (ALPHA) because a chi-square law is not exact that far out: where 200
+values are expected in a cell, the tail of a single cell is some 60 times that of the law.
 """
 
 import math
@@ -14,7 +14,16 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom, chi2, ncx2, pearsonr
 
-from auditing import MANY_CLUSTERS, N_CLUSTERS, PUBLIC_SEED, Experiment, FloatArray, Setting, observe, scales_of_one_draw
+from auditing import (
+    MANY_CLUSTERS,
+    N_CLUSTERS,
+    PUBLIC_SEED,
+    Experiment,
+    FloatArray,
+    Setting,
+    observe,
+    scales_of_one_draw,
+)
 from bounds import audits_until_one_holds, refute
 from designs import design_mechanism
 from fastlloyd.base.arrays import IntArray
@@ -34,7 +43,9 @@ from lloyd_queries import around, bounds
 ALPHA = 1e-12
 LOSS_SHARE = 0.25  # of the budget, where the loss is checked
 LOSS_ALPHA = 1e-9
-EPSILON = 8.0  # where a wrong scale shows in the fewest runs, and a wrong rounding in the fewest values
+EPSILON = (
+    8.0  # where a wrong scale shows in the fewest runs, and a wrong rounding in the fewest values
+)
 
 
 @dataclass(frozen=True)
@@ -64,22 +75,34 @@ def audit(setting: Setting, n: int) -> Verdict:
     """The plan's epsilon is not refuted by N_TRIES audits in a row with `n` trials on each side."""
     audits = audits_until_one_holds(setting, n, observe=observe)
     found = ", ".join(f"{a.epsilon:.2f}" for a in audits)
-    return Verdict(not refute(audits, setting), f"epsilon at least {found}; claimed {setting.epsilon:g}")
+    return Verdict(
+        not refute(audits, setting), f"epsilon at least {found}; claimed {setting.epsilon:g}"
+    )
 
 
 def noise_follows_its_law(n: int) -> Verdict:
-    """`n` values of the noise on sums and of that on counts, in both trust modes, by chi-square against exact probabilities."""
+    """`n` values of the noise on sums and of that on counts, in both trust modes, by chi-square
+    against exact probabilities.
+    """
     p_values = []
     for trust in TrustMode:
         plan = Experiment.of(Setting(trust=trust, epsilon=EPSILON)).plan
         round = lloyd_of(plan).rounds[0]
         noise = np.concatenate([draw_noise(plan, round) for _ in range(-(-n // N_CLUSTERS))])
-        p_values += [law_p_value(noise[:, j], float(scale)) for j, scale in enumerate(scales_of_one_draw(plan, round))]
-    return Verdict(min(p_values) > ALPHA / len(p_values), f"least of {len(p_values)} p-values {min(p_values):.1e}")
+        p_values += [
+            law_p_value(noise[:, j], float(scale))
+            for j, scale in enumerate(scales_of_one_draw(plan, round))
+        ]
+    return Verdict(
+        min(p_values) > ALPHA / len(p_values),
+        f"least of {len(p_values)} p-values {min(p_values):.1e}",
+    )
 
 
 def draw_noise(plan: Plan, round: Round) -> IntArray:
-    """What one party draws for a round of the plan: the server all of the noise, or a client its share."""
+    """What one party draws for a round of the plan: the server all of the noise, or a client its
+    share.
+    """
     if plan.trust is TrustMode.SERVER_NOISE:
         return plan.draw_server_noise(round, SystemNoise())
     return plan.draw_client_noise(round, SystemNoise(), plan.n_clients)
@@ -101,9 +124,11 @@ def law_power(wrong_cdf: Cdf, scale: float, n: int, alpha: float = ALPHA / 4) ->
 
 
 def cell_ends(scale: float, n: int) -> IntArray:
-    """Right ends of about eight cells of similar probability, with the integer 0 in one of its own if it is expected in it.
+    """Right ends of about eight cells of similar probability, with the integer 0 in one of its own
+    if it is expected in it.
 
-    A cell in which less than one value is expected would refute a genuine law whenever one falls there.
+    A cell in which less than one value is expected would refute a genuine law whenever one falls
+    there.
     """
     eighths = np.floor(scale * ndtri(np.arange(1, 8) / 8) + 0.5).astype(np.int64)
     around_zero = [-1, 0] if n >= 10 * scale * math.sqrt(2 * math.pi) else []
@@ -126,7 +151,9 @@ def cell_probabilities(cdf: Cdf, ends: IntArray) -> FloatArray:
 
 
 def sums_and_counts_are_independent(n: int) -> Verdict:
-    """Correlation of the noise on the sum and on the count of one cluster, over the 8 pairs of each of `n` runs."""
+    """Correlation of the noise on the sum and on the count of one cluster, over the 8 pairs of each
+    of `n` runs.
+    """
     p_values = []
     for trust in TrustMode:
         noise = observe(Setting(trust=trust), n * N_CLUSTERS // 2).noise.reshape(-1, 2)
@@ -142,7 +169,9 @@ def noise_is_fresh(n: int) -> Verdict:
             experiment = Experiment.of(Setting(trust=trust), public_seed)
             for _ in range(n):
                 run = experiment.play(np.zeros(N_CLUSTERS, dtype=np.bool_))
-                seen += [answer.tobytes() + trust.value.encode() for answer in experiment.residuals(run)]
+                seen += [
+                    answer.tobytes() + trust.value.encode() for answer in experiment.residuals(run)
+                ]
     repeated = len(seen) - len(set(seen))
     return Verdict(repeated == 0, f"{repeated} of {len(seen)} noises came before")
 
@@ -167,7 +196,9 @@ def uploads_are_uniform(masks: Masks, n: int) -> Verdict:
 
 
 def one_record_moves_the_answer_within_the_sensitivity(n: int) -> Verdict:
-    """`n` pairs of neighbours in original units, through the grid and the query, against its sensitivity."""
+    """`n` pairs of neighbours in original units, through the grid and the query, against its
+    sensitivity.
+    """
     rng = np.random.default_rng(20)
     mechanisms = [_small_mechanism(FASTLLOYD), _small_mechanism(GLLOYD)]
     n_violations = sum(not _pair_is_within(mechanisms[i % 2], rng) for i in range(n))
@@ -194,7 +225,9 @@ def _pair_is_within(mechanism: LloydMechanism, rng: np.random.Generator) -> bool
     others = rng.uniform(-1, 1, (rng.integers(0, 4), len(B)))
     record = _extreme_record(round, centroids[0], B, rng) / B
     asked = around(mechanism, round, centroids)
-    before, after = (asked.evaluate(domain.to_grid(X)) for X in (others, np.vstack([others, record])))
+    before, after = (
+        asked.evaluate(domain.to_grid(X)) for X in (others, np.vstack([others, record]))
+    )
     change, s = after - before, bounds(round.question(mechanism))
     sums, counts = change[:, :-1], change[:, -1]
     return bool(
@@ -207,14 +240,19 @@ def _pair_is_within(mechanism: LloydMechanism, rng: np.random.Generator) -> bool
 
 
 def one_record_moves_the_loss_within_the_cap(n: int) -> Verdict:
-    """`n` pairs of neighbours with a record anywhere in the domain, through the query of the loss, against its cap."""
+    """`n` pairs of neighbours with a record anywhere in the domain, through the query of the loss,
+    against its cap.
+    """
     rng = np.random.default_rng(21)
     mechanism = _small_mechanism(FASTLLOYD, estimate_loss=True)
     loss, B = mechanism.loss, mechanism.domain.half_widths
     assert loss is not None
     n_violations = 0
     for _ in range(n):
-        asked = ask(loss.question(mechanism), centroids=rng.integers(-B, B + 1, (mechanism.n_clusters, len(B))))
+        asked = ask(
+            loss.question(mechanism),
+            centroids=rng.integers(-B, B + 1, (mechanism.n_clusters, len(B))),
+        )
         others, record = rng.integers(-B, B + 1, (3, len(B))), rng.integers(-B, B + 1, (1, len(B)))
         moved = int((asked.evaluate(np.vstack([others, record])) - asked.evaluate(others))[0, 0])
         n_violations += not 0 <= moved <= loss.cap
@@ -222,9 +260,11 @@ def one_record_moves_the_loss_within_the_cap(n: int) -> Verdict:
 
 
 def noise_of_the_loss_follows_its_law(n: int) -> Verdict:
-    """`n` values of the noise on the loss, in both trust modes, by chi-square against what its guarantee needs.
+    """`n` values of the noise on the loss, in both trust modes, by chi-square against what its
+    guarantee needs.
 
-    The scale is computed here, from the cap and the loss's share of mu^2: the planner's own figure would hide its mistakes.
+    The scale is computed here, from the cap and the loss's share of mu^2: the planner's own figure
+    would hide its mistakes.
     """
     p_values = []
     for trust in TrustMode:
@@ -232,35 +272,59 @@ def noise_of_the_loss_follows_its_law(n: int) -> Verdict:
         m, loss = plan.clustering, plan.clustering.loss
         assert loss is not None
         noise = np.array([draw_noise(plan, loss)[0, 0] for _ in range(n)])
-        needed = loss.cap / gdp_mu(m.epsilon, m.delta - m.delta_slack) / LOSS_SHARE**0.5 / plan.n_shares**0.5
+        needed = (
+            loss.cap
+            / gdp_mu(m.epsilon, m.delta - m.delta_slack)
+            / LOSS_SHARE**0.5
+            / plan.n_shares**0.5
+        )
         p_values.append(law_p_value(noise, needed))
-    return Verdict(min(p_values) > LOSS_ALPHA / len(p_values), f"least of {len(p_values)} p-values {min(p_values):.1e}")
+    return Verdict(
+        min(p_values) > LOSS_ALPHA / len(p_values),
+        f"least of {len(p_values)} p-values {min(p_values):.1e}",
+    )
 
 
-def _extreme_record(round: LloydRound, centroid: IntArray, B: IntArray, rng: np.random.Generator) -> FloatArray:
-    """A record just within the radius of a centroid or, without a radius, in a corner of the box; in grid units."""
+def _extreme_record(
+    round: LloydRound, centroid: IntArray, B: IntArray, rng: np.random.Generator
+) -> FloatArray:
+    """A record just within the radius of a centroid or, without a radius, in a corner of the box;
+    in grid units.
+    """
     direction = rng.standard_normal(len(B))
     if round.squared_radius is None:
         return np.asarray(np.sign(direction) * B)
-    return np.asarray(centroid + direction / np.linalg.norm(direction) * round.squared_radius**0.5 * (1 - 1e-12))
+    return np.asarray(
+        centroid + direction / np.linalg.norm(direction) * round.squared_radius**0.5 * (1 - 1e-12)
+    )
 
 
 def _audit_of(name: str, setting: Setting) -> Check:
     return Check(f"audit, {name}", "trials per side", partial(audit, setting))
 
 
-AUDIT_SERVER_NOISE = _audit_of("server-noise", Setting(trust=TrustMode.SERVER_NOISE, epsilon=EPSILON, n_clusters=MANY_CLUSTERS))
-AUDIT_CLIENT_NOISE = _audit_of("client-noise", Setting(trust=TrustMode.CLIENT_NOISE, epsilon=EPSILON, n_clusters=MANY_CLUSTERS))
+AUDIT_SERVER_NOISE = _audit_of(
+    "server-noise", Setting(trust=TrustMode.SERVER_NOISE, epsilon=EPSILON, n_clusters=MANY_CLUSTERS)
+)
+AUDIT_CLIENT_NOISE = _audit_of(
+    "client-noise", Setting(trust=TrustMode.CLIENT_NOISE, epsilon=EPSILON, n_clusters=MANY_CLUSTERS)
+)
 # both unknown shares are needed: an honest client that omits its own halves the noise
 AUDIT_ALL_PRESENT = _audit_of(
     "client-noise, all present",
-    Setting(trust=TrustMode.CLIENT_NOISE, epsilon=EPSILON, all_present=True, n_clusters=MANY_CLUSTERS),
+    Setting(
+        trust=TrustMode.CLIENT_NOISE, epsilon=EPSILON, all_present=True, n_clusters=MANY_CLUSTERS
+    ),
 )
 LAW = Check("chi-square of the law", "values", noise_follows_its_law)
 INDEPENDENCE = Check("correlation of sums and counts", "runs", sums_and_counts_are_independent)
 FRESHNESS = Check("equality across runs", "runs per plan", noise_is_fresh)
 UNIFORMITY = Check("binomial law of upload bits", "runs", partial(uploads_are_uniform, Masks.GROUP))
-PAIRWISE_UNIFORMITY = Check("binomial law of upload bits, pairwise", "runs", partial(uploads_are_uniform, Masks.PAIRWISE))
-SENSITIVITY = Check("sensitivity of random pairs", "pairs", one_record_moves_the_answer_within_the_sensitivity)
+PAIRWISE_UNIFORMITY = Check(
+    "binomial law of upload bits, pairwise", "runs", partial(uploads_are_uniform, Masks.PAIRWISE)
+)
+SENSITIVITY = Check(
+    "sensitivity of random pairs", "pairs", one_record_moves_the_answer_within_the_sensitivity
+)
 LOSS_SENSITIVITY = Check("loss of random pairs", "pairs", one_record_moves_the_loss_within_the_cap)
 LOSS_LAW = Check("chi-square of the loss's noise", "values", noise_of_the_loss_follows_its_law)

@@ -1,4 +1,6 @@
-"""Vectors whose coordinates, clipped, come as near to an integer as any can, from below and from above, or meet it."""
+"""Vectors whose coordinates, clipped, come as near to an integer as any can, from below and from
+above, or meet it.
+"""
 
 import math
 
@@ -10,10 +12,12 @@ LONGEST = math.isqrt(2**53 - 1)
 
 
 def hardest(lengths: IntArray, units: int, generator: np.random.Generator) -> IntArray:
-    """Vectors (3 n, 2) whose norms, rounded up, are these lengths, 1 to LONGEST: of each a norm three vectors.
+    """Vectors (3 n, 2) whose norms, rounded up, are these lengths, 1 to LONGEST: of each a norm
+    three vectors.
 
-    The first coordinate a is the largest with a units = -g, 0 or g modulo the length, g its common divisor with the units: no
-    multiple of 1 / length is nearer to an integer. The second one is as long as it may be.
+    The first coordinate a is the largest with a units = -g, 0 or g modulo the length, g its common
+    divisor with the units: no multiple of 1 / length is nearer to an integer. The second one is as
+    long as it may be.
     """
     firsts = []
     for length in lengths.tolist():

@@ -1,8 +1,9 @@
 """The attack of a server and t clients that pool all they hold: keys, transcripts and stores.
 
-From these they take off every mask that they can derive from an upload of an honest client. With group masks that is all of
-them: what is left is that client's answer and its one share of noise. With pairwise masks the keys of the pairs of honest
-clients are left, which cancel only in the sum over all honest clients; the checksum word tells the attackers what opened.
+From these they take off every mask that they can derive from an upload of an honest client. With
+group masks that is all of them: what is left is that client's answer and its one share of noise.
+With pairwise masks the keys of the pairs of honest clients are left, which cancel only in the sum
+over all honest clients; the checksum word tells the attackers what opened.
 """
 
 import os
@@ -15,7 +16,16 @@ from unittest.mock import patch
 
 import numpy as np
 
-from auditing import MANY_CLUSTERS, N_COMMON, BoolArray, FloatArray, Observations, canaries, plan_on_the_line, watched
+from auditing import (
+    MANY_CLUSTERS,
+    N_COMMON,
+    BoolArray,
+    FloatArray,
+    Observations,
+    canaries,
+    plan_on_the_line,
+    watched,
+)
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
@@ -38,8 +48,8 @@ from kinds import lloyd_of
 class Pool:
     """What the server and some clients hold together of one run.
 
-    uploads : every upload that the server received, by round and client. programs : of each client of the coalition by round,
-    its masks and what they are bound to.
+    uploads : every upload that the server received, by round and client. programs : of each client
+    of the coalition by round, its masks and what they are bound to.
     """
 
     plan: Plan
@@ -52,7 +62,9 @@ class Pool:
         """The clients that are attacked."""
         return tuple(name for name in self.plan.names if name not in self.coalition)
 
-    def overhear(self, sender: str, recipient: str, message: Message, data: bytes) -> Iterable[bytes]:
+    def overhear(
+        self, sender: str, recipient: str, message: Message, data: bytes
+    ) -> Iterable[bytes]:
         """The server writes down what it receives: a link of `run_in_process`."""
         if recipient == SERVER and isinstance(message, Upload):
             self.uploads[message.round, sender] = message
@@ -74,7 +86,9 @@ class Pool:
     def stripped(self, round: int, client: str) -> RingVector:
         """The upload of an honest client, less every mask that the coalition can derive."""
         ring, upload = self.plan.ring, self.uploads[round, client]
-        left = ring.from_bytes(upload.payload, self.plan.n_words(self.plan.mechanism.all_rounds[round - 1]))
+        left = ring.from_bytes(
+            upload.payload, self.plan.n_words(self.plan.mechanism.all_rounds[round - 1])
+        )
         names = self.plan.names
         for attacker in self.coalition:
             program = self.programs[round, attacker]
@@ -83,34 +97,52 @@ class Pool:
                 return masks.open(left, context, {client: upload.nonce})
             assert isinstance(masks, PairwiseMasks)
             (_, with_earlier), (_, with_later) = masks._pairs
-            pairs = dict(zip((name for name in names if name != attacker), (*with_earlier, *with_later), strict=True))
+            pairs = dict(
+                zip(
+                    (name for name in names if name != attacker),
+                    (*with_earlier, *with_later),
+                    strict=True,
+                )
+            )
             stream = ring.from_bytes(pairs[client].keystream(context, left.nbytes), left.size)
-            add_or_subtract = ring.subtract if names.index(client) < names.index(attacker) else ring.add
+            add_or_subtract = (
+                ring.subtract if names.index(client) < names.index(attacker) else ring.add
+            )
             left = add_or_subtract(left, stream)
-            if client == names[0] and attacker == self.coalition[-1]:  # the first hid its upload under the group key, too
+            if (
+                client == names[0] and attacker == self.coalition[-1]
+            ):  # the first hid its upload under the group key, too
                 left = masks._group.open(left, context, {client: upload.nonce})
         return left
 
     def try_to_open(self, round: int, clients: Collection[str]) -> IntArray | None:
-        """What the uploads of these honest clients add up to; None if the checksum says that masks are left."""
+        """What the uploads of these honest clients add up to; None if the checksum says that masks
+        are left.
+        """
         ring, program = self.plan.ring, self.programs[round, self.coalition[0]]
         total = ring.zeros(self.plan.n_words(self.plan.mechanism.all_rounds[round - 1]))
         for name in clients:
             total = ring.add(total, self.stripped(round, name))
         if int(total[-1]) != len(clients) * program._word % (1 << ring.bits):
             return None
-        return ring.centre(total[:-1]).reshape(self.plan.mechanism.shape(self.plan.mechanism.all_rounds[round - 1]))
+        return ring.centre(total[:-1]).reshape(
+            self.plan.mechanism.shape(self.plan.mechanism.all_rounds[round - 1])
+        )
 
     def opened(self, round: int) -> dict[tuple[str, ...], IntArray]:
         """All sets of honest clients whose sum opens, with the sum."""
-        sets = chain.from_iterable(combinations(self.honest, n) for n in range(1, len(self.honest) + 1))
+        sets = chain.from_iterable(
+            combinations(self.honest, n) for n in range(1, len(self.honest) + 1)
+        )
         tried = ((clients, self.try_to_open(round, clients)) for clients in sets)
         return {clients: answer for clients, answer in tried if answer is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Coalition:
-    """What is attacked: FastLloyd among M clients, all of them there, the last t of which pool with the server."""
+    """What is attacked: FastLloyd among M clients, all of them there, the last t of which pool with
+    the server.
+    """
 
     masks: Masks
     n_clients: int
@@ -133,7 +165,9 @@ class Coalition:
 
 @dataclass(frozen=True)
 class Attack:
-    """A plan with everything but the canaries fixed; all of the known records, and the canaries, are the first client's."""
+    """A plan with everything but the canaries fixed; all of the known records, and the canaries,
+    are the first client's.
+    """
 
     coalition: Coalition
     plan: Plan
@@ -148,22 +182,37 @@ class Attack:
 
     @property
     def seen(self) -> tuple[str, ...]:
-        """The honest clients whose sum is the least that the coalition opens with the first client in it."""
+        """The honest clients whose sum is the least that the coalition opens with the first client
+        in it.
+        """
         pairwise = self.coalition.masks is Masks.PAIRWISE
-        return self.plan.names[: self.plan.n_clients - self.coalition.max_colluding] if pairwise else self.plan.names[:1]
+        return (
+            self.plan.names[: self.plan.n_clients - self.coalition.max_colluding]
+            if pairwise
+            else self.plan.names[:1]
+        )
 
     @property
     def deviations(self) -> FloatArray:
         """Standard deviations of the noise in what the coalition opens, (T, 2): sums, counts."""
-        scales = [self.plan.share_scales(round, self.plan.n_clients) for round in lloyd_of(self.plan).rounds]
+        scales = [
+            self.plan.share_scales(round, self.plan.n_clients)
+            for round in lloyd_of(self.plan).rounds
+        ]
         return np.asarray(np.array(scales, dtype=np.float64) * len(self.seen) ** 0.5)
 
-    def play(self, present: BoolArray) -> tuple[Pool, list[tuple[Query, IntArray]], dict[str, IntArray]]:
-        """One run, what the coalition has of it, its queries and answers, and everybody's records."""
+    def play(
+        self, present: BoolArray
+    ) -> tuple[Pool, list[tuple[Query, IntArray]], dict[str, IntArray]]:
+        """One run, what the coalition has of it, its queries and answers, and everybody's
+        records.
+        """
         start = lloyd_of(self.plan).initial_centroids()
         X = dict.fromkeys(self.plan.names, start[:0])
         X["c0"] = np.vstack([np.repeat(start, N_COMMON, axis=0), self.canaries[present]])
-        pool = Pool(self.plan, self.plan.names[self.plan.n_clients - self.coalition.max_colluding :])
+        pool = Pool(
+            self.plan, self.plan.names[self.plan.n_clients - self.coalition.max_colluding :]
+        )
         with watched(LloydMechanism) as view, pool.programs_of_the_coalition():
             clients = [
                 ClientSession(
@@ -181,15 +230,28 @@ class Attack:
 
 
 def observe(coalition: Coalition, n_per_side: int) -> Observations:
-    """Attack runs until there are at least `n_per_side` trials with and as many without the canary."""
+    """Attack runs until there are at least `n_per_side` trials with and as many without the
+    canary.
+    """
     attack = Attack.of(coalition)
-    start, even = lloyd_of(attack.plan).initial_centroids(), np.arange(coalition.n_clusters) % 2 == 0
+    start, even = (
+        lloyd_of(attack.plan).initial_centroids(),
+        np.arange(coalition.n_clusters) % 2 == 0,
+    )
     residuals, signals, present = [], [], []
     for number in range(2 * -(-n_per_side // coalition.n_clusters)):
         present.append(even if number % 2 else ~even)
         pool, view, _ = attack.play(present[-1])
         opened = [pool.try_to_open(t, attack.seen) for t in range(1, len(view) + 1)]
         known = [N_COMMON * query.evaluate(start) for query, _ in view]
-        residuals.append([answer - less for answer, less in zip(opened, known, strict=True) if answer is not None])
+        residuals.append(
+            [
+                answer - less
+                for answer, less in zip(opened, known, strict=True)
+                if answer is not None
+            ]
+        )
         signals.append([query.evaluate(attack.canaries) for query, _ in view])
-    return Observations(np.array(residuals), np.array(signals), np.array(present), attack.deviations)
+    return Observations(
+        np.array(residuals), np.array(signals), np.array(present), attack.deviations
+    )

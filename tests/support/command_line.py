@@ -20,13 +20,27 @@ BOUNDS = ("--bounds", "age=0:100,dose=0:5")
 PAPERS = ("--algorithm", "fastlloyd")
 PUBLIC = (*BOUNDS, "--n-records", "500", "-k", "3")
 FROM_DATA = ("--bounds", "from-data", "--n-records", "from-data")
-# From this start every record of data.csv is nearest to its own cluster's centroid, by 0.4 half widths of the domain, and stays
-# so: at epsilon 10 noise moves a centroid by 0.01. From one start in ten a run ends in another local minimum.
+# From this start every record of data.csv is nearest to its own cluster's centroid, by 0.4 half
+# widths of the domain, and stays so: at epsilon 10 noise moves a centroid by 0.01. From one start
+# in ten a run ends in another local minimum.
 START = ("--public-seed", "8")
 HANG = 300  # seconds after which a process counts as hung; one that works needs a few
 FIT = ("fit", "data.csv", *PUBLIC)
 SIMULATE = ("simulate", "data.csv", *PUBLIC, "--clients", "3")
-NEW = ("plan", "new", "--simulation", "--client", "a:50", "--client", "b:50", "--features", "age,dose", *BOUNDS, "-k", "2")
+NEW = (
+    "plan",
+    "new",
+    "--simulation",
+    "--client",
+    "a:50",
+    "--client",
+    "b:50",
+    "--features",
+    "age,dose",
+    *BOUNDS,
+    "-k",
+    "2",
+)
 
 
 class Outcome(NamedTuple):
@@ -45,7 +59,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.delenv("FASTLLOYD_DEBUG", raising=False)
     rng = np.random.default_rng(2)
-    X = np.array([[20, 1], [50, 4], [80, 2]])[rng.integers(0, 3, 300)] + rng.normal(0, [3, 0.2], (300, 2))
+    X = np.array([[20, 1], [50, 4], [80, 2]])[rng.integers(0, 3, 300)] + rng.normal(
+        0, [3, 0.2], (300, 2)
+    )
     np.savetxt(tmp_path / "data.csv", X, delimiter=",", header="age,dose", comments="")
     return tmp_path
 
@@ -53,8 +69,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 DRAWN: dict[tuple[object, ...], bytes] = {}
 
 
-def drawn_once(picture: pictures.Picture, draw: Callable[[pictures.Picture], bytes] = pictures.draw) -> bytes:
-    """The first picture of those features that is as private: drawing takes most of a command's time, and few tests look."""
+def drawn_once(
+    picture: pictures.Picture, draw: Callable[[pictures.Picture], bytes] = pictures.draw
+) -> bytes:
+    """The first picture of those features that is as private: drawing takes most of a command's
+    time, and few tests look.
+    """
     subject = picture.name.rpartition(", ")[2] == "NOT PRIVATE", *picture.features
     if subject not in DRAWN:
         DRAWN[subject] = draw(picture)
@@ -62,7 +82,9 @@ def drawn_once(picture: pictures.Picture, draw: Callable[[pictures.Picture], byt
 
 
 @pytest.fixture
-def fastlloyd(capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def fastlloyd(
+    capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> Command:
     """Run the command line in this process."""
     monkeypatch.setattr(pictures, "draw", drawn_once)
 
@@ -75,15 +97,21 @@ def fastlloyd(capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytes
 
 def started(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "fastlloyd", *arguments]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)  # noqa: S603 - our own program
+    # our own program
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
-    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+    return {
+        str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None
+        for p in sorted(folder.rglob("*"))
+    }
 
 
 def refused(outcome: Outcome, *fragments: str) -> None:
-    """Exit code 2, nothing on stdout, one sentence on stderr that holds the fragments and no secret."""
+    """Exit code 2, nothing on stdout, one sentence on stderr that holds the fragments and no
+    secret.
+    """
     assert outcome.code == 2
     assert outcome.out == ""
     [sentence] = outcome.err.splitlines()

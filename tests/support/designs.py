@@ -16,7 +16,9 @@ from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 @overload
 def design_mechanism(algorithm: Algorithm, domain: Domain, **settings: Any) -> LloydMechanism: ...
 @overload
-def design_mechanism(algorithm: MomentAlgorithm, domain: Domain, **settings: Any) -> MomentMechanism: ...
+def design_mechanism(
+    algorithm: MomentAlgorithm, domain: Domain, **settings: Any
+) -> MomentMechanism: ...
 @overload
 def design_mechanism(algorithm: AnyAlgorithm, domain: Domain, **settings: Any) -> AnyMechanism: ...
 
@@ -26,8 +28,14 @@ def design_mechanism(algorithm: AnyAlgorithm, domain: Domain, **settings: Any) -
     return design(Settings(algorithm=algorithm, domain=domain, **settings))
 
 
-def design_plan(algorithm: AnyAlgorithm, domain: Domain, *, clients: tuple[Client, ...], **given: Any) -> Plan:
-    """The plan of the settings among the keywords and of the others; n_records : left out, the sum of the clients' caps."""
+def design_plan(
+    algorithm: AnyAlgorithm, domain: Domain, *, clients: tuple[Client, ...], **given: Any
+) -> Plan:
+    """The plan of the settings among the keywords and of the others; n_records : left out, the sum
+    of the clients' caps.
+    """
     given = {"n_records": sum(client.max_records for client in clients)} | given
     settings = {name: given.pop(name) for name in Settings.__struct_fields__ if name in given}
-    return planning.design_plan(Settings(algorithm=algorithm, domain=domain, **settings), clients=clients, **given)
+    return planning.design_plan(
+        Settings(algorithm=algorithm, domain=domain, **settings), clients=clients, **given
+    )

@@ -1,9 +1,11 @@
-"""A search for an event that tells the worlds apart better than epsilon allows, without a model of the noise.
+"""A search for an event that tells the worlds apart better than epsilon allows, without a model of
+the noise.
 
-A release is (epsilon, delta)-DP if and only if P(E) <= e^epsilon Q(E) + delta for every event E and both orders of the worlds
-P, Q. Events are proposed in three families: atoms (a count, the parity of a sum, one count in all rounds), halfspaces, and
-bins of histograms in one and two dimensions. The most promising are picked on one half of the trials and put to the test on the
-other half, with Clopper-Pearson bounds whose confidence is shared out over all picked (Bonferroni).
+A release is (epsilon, delta)-DP if and only if P(E) <= e^epsilon Q(E) + delta for every event E and
+both orders of the worlds P, Q. Events are proposed in three families: atoms (a count, the parity of
+a sum, one count in all rounds), halfspaces, and bins of histograms in one and two dimensions. The
+most promising are picked on one half of the trials and put to the test on the other half, with
+Clopper-Pearson bounds whose confidence is shared out over all picked (Bonferroni).
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +28,9 @@ Event = Callable[["Trials"], BoolArray]
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """What the attacker holds of each trial, turned so that a canary adds to the sums. exact : int64 (n, T, 2)."""
+    """What the attacker holds of each trial, turned so that a canary adds to the sums. exact :
+    int64 (n, T, 2).
+    """
 
     exact: IntArray
     scaled: FloatArray  # the same over the noise's standard deviations, (n, 2 T)
@@ -46,19 +50,25 @@ class Trials:
         """Every second trial of each world."""
         rank = np.where(self.present, np.cumsum(self.present), np.cumsum(~self.present))
         chosen = rank % 2 == parity
-        return Trials(self.exact[chosen], self.scaled[chosen], self.scores[chosen], self.present[chosen])
+        return Trials(
+            self.exact[chosen], self.scaled[chosen], self.scores[chosen], self.present[chosen]
+        )
 
 
 @dataclass(frozen=True)
 class Separation:
-    """An event, and the epsilon that it proves to be exceeded, with the search's confidence over all events put to the test."""
+    """An event, and the epsilon that it proves to be exceeded, with the search's confidence over
+    all events put to the test.
+    """
 
     name: str
     epsilon: float
 
 
 def search(observations: Observations, confidence: float = CONFIDENCE) -> Separation:
-    """The best of the picked events on the half they were not picked on, proven with `confidence` over all of them."""
+    """The best of the picked events on the half they were not picked on, proven with `confidence`
+    over all of them.
+    """
     trials = Trials.of(observations)
     picking, testing = trials.half(0), trials.half(1)
     proposed, promise = list[tuple[str, Event, bool]](), list[float]()
@@ -69,14 +79,22 @@ def search(observations: Observations, confidence: float = CONFIDENCE) -> Separa
             promise.append(epsilon_of(occurred, picking, is_swapped, CONFIDENCE))
     picked = [proposed[i] for i in np.argsort(promise)[-N_PICKED:]]
     each = 1 - (1 - confidence) / (2 * N_PICKED)  # two bounds per event
-    found = [Separation(name, epsilon_of(event(testing), testing, swapped, each)) for name, event, swapped in picked]
+    found = [
+        Separation(name, epsilon_of(event(testing), testing, swapped, each))
+        for name, event, swapped in picked
+    ]
     return max(found, key=lambda separation: separation.epsilon)
 
 
 def epsilon_of(occurred: BoolArray, trials: Trials, is_swapped: bool, confidence: float) -> float:
-    """ln((P(E) - delta) / Q(E)), P bounded from below and Q from above; 0 where that is not positive."""
+    """ln((P(E) - delta) / Q(E)), P bounded from below and Q from above; 0 where that is not
+    positive.
+    """
     n_present, n_absent = int(trials.present.sum()), int((~trials.present).sum())
-    sides = [(int(occurred[trials.present].sum()), n_present), (int(occurred[~trials.present].sum()), n_absent)]
+    sides = [
+        (int(occurred[trials.present].sum()), n_present),
+        (int(occurred[~trials.present].sum()), n_absent),
+    ]
     (p, n_p), (q, n_q) = reversed(sides) if is_swapped else sides
     likely = float(lower_bound(p, n_p, confidence)) - DELTA
     return max(0.0, float(np.log(likely / upper_bound(q, n_q, confidence)))) if likely > 0 else 0.0
@@ -104,11 +122,15 @@ def atoms(trials: Trials) -> Iterator[tuple[str, Event]]:
         for t in range(n_rounds):
             yield f"count {value} in round {t + 1}", count_is(value, slice(t, t + 1))
     for t in range(n_rounds):
-        yield from ((f"sum {residue} mod 4 in round {t + 1}", sum_is(residue, t)) for residue in range(4))
+        yield from (
+            (f"sum {residue} mod 4 in round {t + 1}", sum_is(residue, t)) for residue in range(4)
+        )
 
 
 def halfspaces(trials: Trials) -> Iterator[tuple[str, Event]]:
-    """Scores above and below thresholds; the same for projections on the axes and on directions drawn at random."""
+    """Scores above and below thresholds; the same for projections on the axes and on directions
+    drawn at random.
+    """
 
     def score_above(threshold: float) -> Event:
         return lambda z: z.scores > threshold
@@ -133,7 +155,9 @@ def halfspaces(trials: Trials) -> Iterator[tuple[str, Event]]:
     for number, direction in enumerate([*np.eye(dimension), *drawn], 1):
         projected = projected_on(direction)
         for threshold in np.quantile(projected(trials), QUANTILES):
-            yield from both(f"projection {number} above {threshold:.2f}", projection_above(projected, threshold))
+            yield from both(
+                f"projection {number} above {threshold:.2f}", projection_above(projected, threshold)
+            )
 
 
 def bins(trials: Trials) -> Iterator[tuple[str, Event]]:
@@ -148,7 +172,10 @@ def bins(trials: Trials) -> Iterator[tuple[str, Event]]:
     def intervals(axis: int, n_bins: int) -> list[tuple[str, Event]]:
         inner = np.quantile(trials.scaled[:, axis], np.arange(1, n_bins) / n_bins)
         ends = pairwise([-np.inf, *inner.tolist(), np.inf])
-        return [(f"axis {axis + 1} in ({low:.2f}, {high:.2f}]", between(axis, low, high)) for low, high in ends]
+        return [
+            (f"axis {axis + 1} in ({low:.2f}, {high:.2f}]", between(axis, low, high))
+            for low, high in ends
+        ]
 
     dimension = trials.scaled.shape[1]
     for axis in range(dimension):

@@ -1,4 +1,6 @@
-"""As much of mpi4py as the transport uses, for ranks that are threads of this process. Nothing is lost; order is kept."""
+"""As much of mpi4py as the transport uses, for ranks that are threads of this process. Nothing is
+lost; order is kept.
+"""
 
 from queue import SimpleQueue
 from typing import Any

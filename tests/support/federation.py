@@ -1,4 +1,6 @@
-"""What the protocol's tests share: small federations with fixed keys, fixed entropy and known noise."""
+"""What the protocol's tests share: small federations with fixed keys, fixed entropy and known
+noise.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +26,12 @@ from fastlloyd.federation.protocol.messages import Broadcast, Limits, Message, d
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.pairs import encapsulate
-from fastlloyd.federation.transport.in_process import InProcessOutcome, Link, everything_arrives, run_in_process
+from fastlloyd.federation.transport.in_process import (
+    InProcessOutcome,
+    Link,
+    everything_arrives,
+    run_in_process,
+)
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import run
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
@@ -53,7 +60,9 @@ def signed(name: str, length: int, head: bytes = bytes(32)) -> SignedPosition:
     return SignedPosition.of(length, head, identity(name))
 
 
-def among(names: Sequence[str], broadcast: Broadcast, changes: Mapping[str, bytes | None]) -> Broadcast:
+def among(
+    names: Sequence[str], broadcast: Broadcast, changes: Mapping[str, bytes | None]
+) -> Broadcast:
     """That broadcast with other nonces for some clients; None leaves a client out of the set."""
     included = {**broadcast.included(names), **changes}
     nonces = {name: nonce for name, nonce in included.items() if nonce is not None}
@@ -112,7 +121,10 @@ def make_plan(
             upper=(1.0,) * n_features,
             fraction_bits=8,
         ),
-        clients=tuple(Client(name=name, max_records=CAP, signing_key=identity(name).public.hex()) for name in names),
+        clients=tuple(
+            Client(name=name, max_records=CAP, signing_key=identity(name).public.hex())
+            for name in names
+        ),
         run_id=run_id,
         n_clusters=n_clusters,
         epsilon=epsilon,
@@ -136,7 +148,9 @@ def entropy(seed: str) -> Callable[[int], bytes]:
 
 
 def encapsulated(seed: str) -> Callable[[bytes], tuple[bytes, bytes]]:
-    """ML-KEM that makes the same secret and ciphertext for a key every time, as long as the tests run."""
+    """ML-KEM that makes the same secret and ciphertext for a key every time, as long as the tests
+    run.
+    """
     return partial(_encapsulated, seed)
 
 
@@ -147,7 +161,9 @@ def _encapsulated(seed: str, public: bytes) -> tuple[bytes, bytes]:
 
 @dataclass(frozen=True)
 class Federation:
-    """A plan with records and noise for everyone: one noise matrix per round, of the shape of its answer."""
+    """A plan with records and noise for everyone: one noise matrix per round, of the shape of its
+    answer.
+    """
 
     plan: Plan
     X: dict[str, IntArray]
@@ -178,25 +194,36 @@ class Federation:
         """The noise in each round's answer when these clients are in it."""
         if self.plan.trust is TrustMode.SERVER_NOISE:
             return self.server_noise
-        return [np.sum([self.client_noise[name][t] for name in S], axis=0) for t, S in enumerate(included)]
+        return [
+            np.sum([self.client_noise[name][t] for name in S], axis=0)
+            for t, S in enumerate(included)
+        ]
 
     def plain_result(self, included: Sequence[Sequence[str]]) -> Clustering:
-        """The clustering by plain integers: no ring, no masks, no messages; whose turn it is matters to nobody."""
+        """The clustering by plain integers: no ring, no masks, no messages; whose turn it is
+        matters to nobody.
+        """
         assert len(included) == self.plan.mechanism.n_rounds
         return run(self.plan.clustering, partial(self._ask, included))
 
     def plain_centroids(self, included: Sequence[Sequence[str]]) -> IntArray | None:
-        """The centroids after the rounds in which these clients were, in the same way; None if there are none yet."""
+        """The centroids after the rounds in which these clients were, in the same way; None if
+        there are none yet.
+        """
         m: AnyRun = self.plan.mechanism
         state = m.start()
         for number in range(len(included)):
             state = m.advance(number, state, *self._ask(included, number, m.query(number, state)))
         return m.centroids(len(included), state) if included else None
 
-    def _ask(self, included: Sequence[Sequence[str]], number: int, query: Query) -> tuple[Answer, AnswerNoise]:
+    def _ask(
+        self, included: Sequence[Sequence[str]], number: int, query: Query
+    ) -> tuple[Answer, AnswerNoise]:
         caps = {client.name: client.max_records for client in self.plan.clients}
         S, round = included[number], self.plan.mechanism.all_rounds[number]
-        answer = self.total_noise(included)[number] + np.sum([query.evaluate(self.X[name]) for name in S], axis=0)
+        answer = self.total_noise(included)[number] + np.sum(
+            [query.evaluate(self.X[name]) for name in S], axis=0
+        )
         share = sum(caps[name] for name in S) / sum(caps[name] for name in included[0])
         return answer, AnswerNoise(deviations=self.plan.deviations(round, len(S)), share=share)
 
@@ -205,17 +232,23 @@ def make_federation(plan: Plan, seed: int = 0) -> Federation:
     rng = np.random.default_rng(seed)
     m = plan.mechanism
     B = int(m.domain.half_widths.max())
-    X = {name: rng.integers(-B, B, (int(rng.integers(0, CAP + 1)), m.n_features), endpoint=True) for name in plan.names}
+    X = {
+        name: rng.integers(-B, B, (int(rng.integers(0, CAP + 1)), m.n_features), endpoint=True)
+        for name in plan.names
+    }
 
     def noise() -> list[IntArray]:
-        # a little noise: enough that answers differ from the exact ones, never more than `Plausible` allows
+        # a little noise: enough that answers differ from the exact ones, never more than
+        # `Plausible` allows
         return [rng.integers(-9, 9, m.shape(round), endpoint=True) for round in m.all_rounds]
 
     return Federation(plan, X, {name: noise() for name in plan.names}, noise())
 
 
 def inboxes(federation: Federation, link: Link = everything_arrives) -> dict[str, list[Message]]:
-    """What each client is sent in one run, in order. Runs are deterministic: a fresh client sent the same says the same."""
+    """What each client is sent in one run, in order. Runs are deterministic: a fresh client sent
+    the same says the same.
+    """
     received: dict[str, list[Message]] = {name: [] for name in federation.plan.names}
 
     def watch(sender: str, recipient: str, message: Message, data: bytes) -> Iterable[bytes]:
@@ -229,9 +262,13 @@ def inboxes(federation: Federation, link: Link = everything_arrives) -> dict[str
 
 
 class _Noting:
-    """A session that notes in a ledger what it wants recorded, before anything follows from that."""
+    """A session that notes in a ledger what it wants recorded, before anything follows from
+    that.
+    """
 
-    def __init__(self, session: ServerSession | ClientSession, party: str, ledger: list[tuple[str, Message]]) -> None:
+    def __init__(
+        self, session: ServerSession | ClientSession, party: str, ledger: list[tuple[str, Message]]
+    ) -> None:
         self._session, self._party, self._ledger = session, party, ledger
 
     def __getattr__(self, name: str) -> Any:
@@ -241,7 +278,9 @@ class _Noting:
     def _noted(self, step: Callable[..., list[Action]]) -> Callable[..., list[Action]]:
         def call(*arguments: object) -> list[Action]:
             actions = step(*arguments)
-            self._ledger.extend([(self._party, action.message) for action in actions if isinstance(action, Record)])
+            self._ledger.extend(
+                [(self._party, action.message) for action in actions if isinstance(action, Record)]
+            )
             return actions
 
         return call
@@ -254,7 +293,9 @@ def run_with_ledger(
     *,
     link: Link = everything_arrives,
 ) -> InProcessOutcome:
-    """A run whose parties append (party, message) to the ledger for whatever is to be made durable."""
+    """A run whose parties append (party, message) to the ledger for whatever is to be made
+    durable.
+    """
     noting: list[Any] = [_Noting(client, client.name, ledger) for client in clients]
     answering: Any = _Noting(server, SERVER, ledger)
     return run_in_process(answering, noting, link=link)
@@ -270,14 +311,22 @@ def client_after(federation: Federation, name: str, messages: Iterable[Message])
 
 
 def injected(rounds: Iterable[IntArray]) -> InjectedNoise:
-    """A source that gives these noise matrices in the order in which `draw` asks: sums, then counts; the loss at once."""
-    return InjectedNoise([part for noise in rounds for part in (noise[:, :-1].ravel(), noise[:, -1]) if part.size])
+    """A source that gives these noise matrices in the order in which `draw` asks: sums, then
+    counts; the loss at once.
+    """
+    return InjectedNoise(
+        [part for noise in rounds for part in (noise[:, :-1].ravel(), noise[:, -1]) if part.size]
+    )
 
 
 def injected_by_part(m: AnyRun, rounds: Iterable[IntArray]) -> InjectedNoise:
-    """The same for any mechanism, whose parts have as many columns as it says; for as many rounds as there is noise."""
+    """The same for any mechanism, whose parts have as many columns as it says; for as many rounds
+    as there is noise.
+    """
     each = zip(m.all_rounds, rounds, strict=False)
-    return InjectedNoise([part.ravel() for round, noise in each for part in parts_of(m, round, noise)])
+    return InjectedNoise(
+        [part.ravel() for round, noise in each for part in parts_of(m, round, noise)]
+    )
 
 
 def parts_of(m: AnyRun, round: Round, noise: IntArray) -> list[IntArray]:
@@ -300,7 +349,9 @@ def same_clustering(a: Clustering, b: Clustering) -> bool:
 def _same(a: Evidence | NoisyVotes | None, b: Evidence | NoisyVotes | None) -> bool:
     if a is None or b is None:
         return a is b
-    return all(np.array_equal(getattr(a, field), getattr(b, field)) for field in a.__struct_fields__)
+    return all(
+        np.array_equal(getattr(a, field), getattr(b, field)) for field in a.__struct_fields__
+    )
 
 
 def results(outcomes: Iterable[object]) -> list[ClientResult]:

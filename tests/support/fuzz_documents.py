@@ -1,6 +1,8 @@
-"""Fuzzed documents: plans, identities and certificates, whose meaning is changed and then sealed and signed anew.
+"""Fuzzed documents: plans, identities and certificates, whose meaning is changed and then sealed
+and signed anew.
 
-Anyone can seal a document, and anyone can sign with a key of their own; so a stranger's file comes past both checks.
+Anyone can seal a document, and anyone can sign with a key of their own; so a stranger's file comes
+past both checks.
 """
 
 import base64
@@ -47,17 +49,23 @@ def _digest(content: dict[str, Any]) -> str:
 
 
 def _sealed(content: dict[str, Any], heading: str) -> bytes:
-    return (heading + "\n" + tomli_w.dumps(content | {"seal": {"digest": _digest(content)}})).encode()
+    return (
+        heading + "\n" + tomli_w.dumps(content | {"seal": {"digest": _digest(content)}})
+    ).encode()
 
 
 def _is_sealed(text: str, again: str) -> bool:
-    """Whether a text says what the text that is written `again` says, 0 for 0.0 too, and both have the digest of the second."""
+    """Whether a text says what the text that is written `again` says, 0 for 0.0 too, and both have
+    the digest of the second.
+    """
     content, written = tomllib.loads(text), tomllib.loads(again)
     seals = {found.pop("seal")["digest"] for found in (content, written)}
     return content == written and seals == {_digest(written)}
 
 
-def document(data: bytes, chance: Chance, sign: Callable[[dict[str, Any]], None] | None = None) -> bytes:
+def document(
+    data: bytes, chance: Chance, sign: Callable[[dict[str, Any]], None] | None = None
+) -> bytes:
     """A document with other content, as a rule signed and sealed."""
     text = data.decode()
     content = tomllib.loads(text)
@@ -123,16 +131,24 @@ def read_public(data: bytes) -> None:
     path = Path("clinic-a.public.toml")
     path.write_bytes(data)
     public = PublicIdentity.load(path, NOW)
-    assert _is_sealed(data.decode(), public.to_toml()), "a public file whose digest is another's was accepted"
+    assert _is_sealed(data.decode(), public.to_toml()), (
+        "a public file whose digest is another's was accepted"
+    )
     assert PublicIdentity.from_toml(public.to_toml(), "again", NOW) == public
     statement = identity._statement(public.name, public.signing_key, public.certificate)
-    Ed25519PublicKey.from_public_bytes(bytes.fromhex(public.signing_key)).verify(bytes.fromhex(public.signature), statement)
+    Ed25519PublicKey.from_public_bytes(bytes.fromhex(public.signing_key)).verify(
+        bytes.fromhex(public.signature), statement
+    )
     check_certificate(public.certificate, public.name)
 
 
 def private_files() -> list[bytes]:
-    """One with its keys as they are, one with them under a passphrase, whose slow derivation is left out."""
-    identity._cipher = lambda passphrase, salt: ChaCha20Poly1305(hashlib.sha256(salt + passphrase.encode()).digest())
+    """One with its keys as they are, one with them under a passphrase, whose slow derivation is
+    left out.
+    """
+    identity._cipher = lambda passphrase, salt: ChaCha20Poly1305(
+        hashlib.sha256(salt + passphrase.encode()).digest()
+    )
     files = []
     for passphrase in (None, PASSPHRASE):
         whole_identity().save(Path("made.toml"), passphrase=passphrase, replace=True)
@@ -142,7 +158,9 @@ def private_files() -> list[bytes]:
 
 def check_secrecy(sentence: str) -> None:
     digits = SECRET.hex()
-    assert not any(digits[i : i + 8] in sentence for i in range(len(digits) - 7)), "a refusal shows the keys"
+    assert not any(digits[i : i + 8] in sentence for i in range(len(digits) - 7)), (
+        "a refusal shows the keys"
+    )
 
 
 def read_private(data: bytes) -> None:
@@ -156,19 +174,28 @@ def read_private(data: bytes) -> None:
         raise
     certified = parse_certificate(loaded.public.certificate, loaded.name)
     assert loaded.signing.public.hex() == certified.signing_key
-    assert ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), certified.tls_key) == loaded._tls_key.public_key()
+    assert (
+        ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), certified.tls_key)
+        == loaded._tls_key.public_key()
+    )
 
 
 # Certificates
 
 
 def check_certificate(text: str, name: str) -> None:
-    """What was accepted is signed by its own key, and what `make_certificate` would sign again, byte for byte."""
+    """What was accepted is signed by its own key, and what `make_certificate` would sign again,
+    byte for byte.
+    """
     certificate = x509.load_der_x509_certificate(base64.b64decode(text, validate=True))
     key = certificate.public_key()
     assert isinstance(key, ec.EllipticCurvePublicKey)
-    if certificate.issuer != certificate.subject:  # an authority signed it, with a key that is not known here
-        assert certificate.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+    if (
+        certificate.issuer != certificate.subject
+    ):  # an authority signed it, with a key that is not known here
+        assert certificate.extensions.get_extension_for_class(
+            x509.AuthorityKeyIdentifier
+        ).value.key_identifier
         return
     key.verify(certificate.signature, certificate.tbs_certificate_bytes, ec.ECDSA(hashes.SHA256()))
     found = parse_certificate(text, name)
@@ -183,7 +210,9 @@ def check_certificate(text: str, name: str) -> None:
     for extension in extensions(name, found.signing_key):
         builder = builder.add_extension(extension.value, extension.critical)
     again = builder.sign(KEY, hashes.SHA256())
-    assert again.tbs_certificate_bytes == certificate.tbs_certificate_bytes, "another form of certificate was accepted"
+    assert again.tbs_certificate_bytes == certificate.tbs_certificate_bytes, (
+        "another form of certificate was accepted"
+    )
 
 
 def read_certificate(data: bytes) -> None:
@@ -206,7 +235,9 @@ CONSTRUCTED, OCTETS, CONTEXT = 0x20, 0x04, 0x80
 
 
 def _taken_apart(der: bytes) -> tuple[list[Any], bytes]:
-    """[tag, content], the content a list of such where it is made of parts; and the bytes behind. ValueError or IndexError."""
+    """[tag, content], the content a list of such where it is made of parts; and the bytes behind.
+    ValueError or IndexError.
+    """
     tag, length, start = der[0], der[1], 2
     if length & 0x80:
         start += length & 0x7F
@@ -228,7 +259,10 @@ def _taken_apart(der: bytes) -> tuple[list[Any], bytes]:
 
 def _put_together(tree: Any) -> bytes:
     tag, content = tree
-    return _with_header(int(tag) & 0xFF, content if isinstance(content, bytes) else b"".join(map(_put_together, content)))
+    return _with_header(
+        int(tag) & 0xFF,
+        content if isinstance(content, bytes) else b"".join(map(_put_together, content)),
+    )
 
 
 def _with_header(tag: int, content: bytes) -> bytes:

@@ -1,4 +1,6 @@
-"""Mistakes that are planted into the parsers, so that the campaign shows that it finds each kind of fault."""
+"""Mistakes that are planted into the parsers, so that the campaign shows that it finds each kind of
+fault.
+"""
 
 import itertools
 from collections.abc import Callable
@@ -16,7 +18,9 @@ from fastlloyd.federation.protocol.messages import Broadcast, Limits, Upload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """A mistake in what a target reads; the fuzzer must find it within so many executions, and so that it says `shown`."""
+    """A mistake in what a target reads; the fuzzer must find it within so many executions, and so
+    that it says `shown`.
+    """
 
     target: str
     plant: Callable[[], None]
@@ -47,7 +51,8 @@ def _a_round_that_is_not_there() -> None:
 
 
 def _text_that_is_none() -> None:
-    messages.UnicodeDecodeError = ZeroDivisionError  # type: ignore[attr-defined]  # another error is caught in its place
+    # another error is caught in its place
+    messages.UnicodeDecodeError = ZeroDivisionError  # type: ignore[attr-defined]
 
 
 def _memory_for_what_is_claimed() -> None:
@@ -99,7 +104,8 @@ class _Unsigned:
 
 def _a_signature_that_is_not_checked() -> None:
     genuine = x509.is_ours
-    x509.is_ours = lambda found, *who: genuine(_Unsigned(found), *who)  # type: ignore[arg-type]  # the mistake
+    # the mistake
+    x509.is_ours = lambda found, *who: genuine(_Unsigned(found), *who)  # type: ignore[arg-type]
 
 
 def _keys_in_a_refusal() -> None:
@@ -125,15 +131,26 @@ MUTANTS: dict[str, Mutant] = {
     "memory for what a length claims": Mutant(
         target="Deal", plant=_memory_for_what_is_claimed, shown="MemoryError", executions=100_000
     ),
-    "a loop without end": Mutant(target="Broadcast", plant=_a_loop_without_end, shown="SIGVTALRM", executions=100_000),
+    "a loop without end": Mutant(
+        target="Broadcast", plant=_a_loop_without_end, shown="SIGVTALRM", executions=100_000
+    ),
     "a digest that is not compared": Mutant(
-        target="plans", plant=_a_digest_that_is_not_compared, shown="whose digest is another's", executions=5_000
+        target="plans",
+        plant=_a_digest_that_is_not_compared,
+        shown="whose digest is another's",
+        executions=5_000,
     ),
     "a signature that is not checked": Mutant(
-        target="certificates", plant=_a_signature_that_is_not_checked, shown="InvalidSignature", executions=20_000
+        target="certificates",
+        plant=_a_signature_that_is_not_checked,
+        shown="InvalidSignature",
+        executions=20_000,
     ),
     "keys in a refusal": Mutant(
-        target="private files", plant=_keys_in_a_refusal, shown="a refusal shows the keys", executions=5_000
+        target="private files",
+        plant=_keys_in_a_refusal,
+        shown="a refusal shows the keys",
+        executions=5_000,
     ),
 }
 """By what the mistake is."""

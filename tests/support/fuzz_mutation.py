@@ -1,7 +1,9 @@
-"""How a fuzzer's input is changed: anywhere, behind a valid beginning, or in one place of what it means.
+"""How a fuzzer's input is changed: anywhere, behind a valid beginning, or in one place of what it
+means.
 
-A change of meaning takes the input apart, changes one place of the tree and writes it again, with lengths, digests and
-signatures that are right: a parser that checks these first would otherwise refuse everything before the code behind.
+A change of meaning takes the input apart, changes one place of the tree and writes it again, with
+lengths, digests and signatures that are right: a parser that checks these first would otherwise
+refuse everything before the code behind.
 """
 
 import random
@@ -16,8 +18,40 @@ Engine = Callable[[bytes, int], bytes]
 Tree = Any
 """What MessagePack or TOML hold: dicts, lists, and leaves."""
 
-NUMBERS = (0, 1, 2, 127, 128, 255, 256, 1000, 1001, 65535, 1 << 20, 1 << 31, 1 << 32, 1 << 40, 1 << 53, (1 << 63) - 1, 1 << 63)
-FLOATS = (0.0, -0.0, 5e-324, 1e-300, 1e-9, 0.5, 1.0, 8.0, 1e9, 1e300, 1.7976931348623157e308, float("inf"), float("nan"))
+NUMBERS = (
+    0,
+    1,
+    2,
+    127,
+    128,
+    255,
+    256,
+    1000,
+    1001,
+    65535,
+    1 << 20,
+    1 << 31,
+    1 << 32,
+    1 << 40,
+    1 << 53,
+    (1 << 63) - 1,
+    1 << 63,
+)
+FLOATS = (
+    0.0,
+    -0.0,
+    5e-324,
+    1e-300,
+    1e-9,
+    0.5,
+    1.0,
+    8.0,
+    1e9,
+    1e300,
+    1.7976931348623157e308,
+    float("inf"),
+    float("nan"),
+)
 STRINGS = (
     "",
     "0",
@@ -45,7 +79,8 @@ class Chance:
 
     @classmethod
     def of(cls, seed: int, engine: Engine, max_size: int) -> "Chance":
-        return cls(random.Random(seed), engine, max_size)  # noqa: S311 - it draws test data, not keys
+        # it draws test data, not keys
+        return cls(random.Random(seed), engine, max_size)  # noqa: S311
 
     def mutate(self, data: bytes) -> bytes:
         return self.engine(data, max(1, self.max_size))
@@ -57,7 +92,9 @@ class Chance:
 
     def text(self, text: str) -> str:
         return (
-            self.rng.choice(STRINGS) if self.rng.random() < 1 / 4 else self.same_length(text.encode()).decode(errors="replace")
+            self.rng.choice(STRINGS)
+            if self.rng.random() < 1 / 4
+            else self.same_length(text.encode()).decode(errors="replace")
         )
 
 
@@ -74,7 +111,9 @@ def in_meaning(tree: Tree, chance: Chance) -> Tree:
     """One to three places changed; the tree is used up."""
     box = [tree]
     for _ in range(chance.rng.choice((1, 1, 2, 3))):
-        places = [(box, 0), *_places(tree)] if isinstance(tree := box[0], dict | list) else [(box, 0)]
+        places = (
+            [(box, 0), *_places(tree)] if isinstance(tree := box[0], dict | list) else [(box, 0)]
+        )
         container, key = chance.rng.choice(places)
         _change(container, key, places, chance)
         if not box:
@@ -117,15 +156,28 @@ def _other(value: Tree, chance: Chance) -> Tree:
         case bool():
             return not value
         case int():
-            return rng.choice((value + 1, value - 1, -value, rng.choice(NUMBERS), rng.randrange(1 << 16)))
+            return rng.choice(
+                (value + 1, value - 1, -value, rng.choice(NUMBERS), rng.randrange(1 << 16))
+            )
         case float():
-            return rng.choice((-value, value * rng.choice((0.5, 2, 1e-9, 1e9)), rng.choice(FLOATS), int(rng.choice(NUMBERS))))
+            return rng.choice(
+                (
+                    -value,
+                    value * rng.choice((0.5, 2, 1e-9, 1e9)),
+                    rng.choice(FLOATS),
+                    int(rng.choice(NUMBERS)),
+                )
+            )
         case bytes():
             return chance.same_length(value)
         case str():
             return chance.text(value)
         case list() if value:
-            return value[: rng.randrange(len(value))] if rng.random() < 1 / 2 else value * rng.choice((2, 3, 50))
+            return (
+                value[: rng.randrange(len(value))]
+                if rng.random() < 1 / 2
+                else value * rng.choice((2, 3, 50))
+            )
         case _:
             return rng.choice((0, "", [], {}, True, 0.5))
 
@@ -133,11 +185,15 @@ def _other(value: Tree, chance: Chance) -> Tree:
 def message_pack(data: bytes, chance: Chance, *, start: int) -> bytes:
     """Of a message behind `start` bytes of version."""
     changed = msgspec.msgpack.encode(in_meaning(msgspec.msgpack.decode(data[start:]), chance))
-    return data[:start] + (_longer_form(changed, chance) if chance.rng.random() < 1 / 8 else changed)
+    return data[:start] + (
+        _longer_form(changed, chance) if chance.rng.random() < 1 / 8 else changed
+    )
 
 
 def _longer_form(data: bytes, chance: Chance) -> bytes:
-    """One byte that may be a short header is spelled as a longer one that means the same, or claims two thousand million."""
+    """One byte that may be a short header is spelled as a longer one that means the same, or claims
+    two thousand million.
+    """
     at = chance.rng.randrange(len(data))
     first, rest = data[at], data[at + 1 :]
     claimed = b"\x7f\xff\xff\xff"
@@ -146,7 +202,11 @@ def _longer_form(data: bytes, chance: Chance) -> bytes:
             header = b"\xcc" + bytes([first])
         case _ if first >> 4 == 9:
             header = chance.rng.choice(
-                (b"\xdc\0" + bytes([first & 15]), b"\xdd\0\0\0" + bytes([first & 15]), b"\xdd" + claimed)
+                (
+                    b"\xdc\0" + bytes([first & 15]),
+                    b"\xdd\0\0\0" + bytes([first & 15]),
+                    b"\xdd" + claimed,
+                )
             )
         case _ if first >> 5 == 5:
             header = chance.rng.choice((b"\xd9" + bytes([first & 31]), b"\xdb" + claimed))

@@ -1,7 +1,9 @@
-"""One process of the fuzzing campaign: Atheris on one target. It never returns; it ends at the first fault.
+"""One process of the fuzzing campaign: Atheris on one target. It never returns; it ends at the
+first fault.
 
-`python fuzz_process.py TARGET MUTANT EXECUTIONS FOLDER`: FOLDER takes the corpus; COUNTS and the input read last, which outlive
-the process however it ends; and FAULT, what was wrong with that input.
+`python fuzz_process.py TARGET MUTANT EXECUTIONS FOLDER`: FOLDER takes the corpus; COUNTS and the
+input read last, which outlive the process however it ends; and FAULT, what was wrong with that
+input.
 """
 
 import importlib
@@ -28,12 +30,20 @@ FIELDS = ("executions", "accepted", "refused", "reasons", "peak", "length")
 EXECUTIONS, ACCEPTED, REFUSED, REASONS, PEAK, LENGTH = range(len(FIELDS))
 WORD = 8
 MAX_REASONS = 2048
-SECONDS = 10  # of processor time for one input: the system ends the process with SIGVTALRM, whatever code it is in
+# of processor time for one input: the system ends the process with SIGVTALRM, whatever code it is
+# in
+SECONDS = 10
 NEVER = 1 << 20  # seconds
 RSS_MIB = 1024
-HEADROOM = 256 << 20  # bytes of address space, for all readings together: whatever asks for more fails
-MEASURED = 16  # every so many executions what Python allocates is measured, which takes four times as long
-NAMES_IN_REASONS = re.compile(r"(?<![\[0-9])[0-9]+|'[^']*'|\"[^\"]*\"|field `[^`]*`|\b[0-9a-f]{2,}\b")
+HEADROOM = (
+    256 << 20
+)  # bytes of address space, for all readings together: whatever asks for more fails
+MEASURED = (
+    16  # every so many executions what Python allocates is measured, which takes four times as long
+)
+NAMES_IN_REASONS = re.compile(
+    r"(?<![\[0-9])[0-9]+|'[^']*'|\"[^\"]*\"|field `[^`]*`|\b[0-9a-f]{2,}\b"
+)
 
 
 def shared(path: Path, size: int) -> memoryview:
@@ -44,7 +54,8 @@ def shared(path: Path, size: int) -> memoryview:
 
 
 def told(atheris: Any) -> Callable[[str], int]:
-    """Tells the fuzzer of a reason for refusal as of a branch that was taken, and returns how many there were.
+    """Tells the fuzzer of a reason for refusal as of a branch that was taken, and returns how many
+    there were.
 
     The decoders are compiled code that shows no branches; the reasons say how far they came.
     """
@@ -81,7 +92,9 @@ class Watch:
             else:
                 self._measure(data)
         except BaseException as error:
-            (self._folder / FAULT).write_text(f"{type(error).__qualname__}: {error}", errors="replace")
+            (self._folder / FAULT).write_text(
+                f"{type(error).__qualname__}: {error}", errors="replace"
+            )
             raise
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -102,18 +115,29 @@ class Watch:
         finally:
             tracemalloc.stop()
         self._counts[PEAK] = max(self._counts[PEAK], allocated)
-        assert allocated <= self._target.allowance + 64 * len(data), f"{allocated} bytes were allocated for {len(data)}"
+        assert allocated <= self._target.allowance + 64 * len(data), (
+            f"{allocated} bytes were allocated for {len(data)}"
+        )
 
 
 def mutator(target: "Target", engine: Engine) -> Callable[[bytes, int, int], bytes]:
-    """Often begins anew with a valid example; changes it anywhere, behind its beginning, or in its meaning."""
-    ways: list[Callable[[bytes, Chance], bytes]] = [anywhere, behind_a_valid_beginning, target.in_meaning, target.in_meaning]
+    """Often begins anew with a valid example; changes it anywhere, behind its beginning, or in its
+    meaning.
+    """
+    ways: list[Callable[[bytes, Chance], bytes]] = [
+        anywhere,
+        behind_a_valid_beginning,
+        target.in_meaning,
+        target.in_meaning,
+    ]
 
     def mutated(data: bytes, max_size: int, seed: int) -> bytes:
         chance = Chance.of(seed, engine, max_size)
         example, way = chance.rng.choice(target.seeds), chance.rng.choice(ways)
         for start in (example,) if chance.rng.random() < 1 / 4 else (data, example):
-            with suppress(ValueError, TypeError, LookupError, AttributeError, OverflowError):  # it means nothing
+            with suppress(
+                ValueError, TypeError, LookupError, AttributeError, OverflowError
+            ):  # it means nothing
                 return way(start, chance)[:max_size]
         return anywhere(data, chance)
 
@@ -147,7 +171,9 @@ def main(name: str, mutant: str, executions: int, folder: Path) -> None:
     watch = Watch(target, folder, told(atheris))
 
     def engine(data: bytes, max_size: int) -> bytes:
-        changed: bytes = atheris.Mutate(data, max_size)  # looked up each time: Fuzz() puts another in its place
+        changed: bytes = atheris.Mutate(
+            data, max_size
+        )  # looked up each time: Fuzz() puts another in its place
         return changed
 
     atheris.Setup(arguments, watch.once, custom_mutator=mutator(target, engine))
@@ -159,7 +185,8 @@ def main(name: str, mutant: str, executions: int, folder: Path) -> None:
 if __name__ == "__main__":
     try:
         main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
-    except BaseException:  # noqa: BLE001 - whatever it is: the fuzzer's threads would not let the interpreter end
+    # whatever it is: the fuzzer's threads would not let the interpreter end
+    except BaseException:  # noqa: BLE001
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)

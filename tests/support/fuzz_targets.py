@@ -1,6 +1,8 @@
-"""What is fuzzed: every parser that a stranger's bytes reach, valid examples, and what must hold of what it accepts.
+"""What is fuzzed: every parser that a stranger's bytes reach, valid examples, and what must hold of
+what it accepts.
 
-A target's `read` raises its one documented error for what is refused; an AssertionError, or any other error, is a fault.
+A target's `read` raises its one documented error for what is refused; an AssertionError, or any
+other error, is a fault.
 """
 
 import functools
@@ -67,7 +69,8 @@ KIB = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A parser. read : raises `refusal` for what it does not accept. in_meaning : the mutation that knows its format.
+    """A parser. read : raises `refusal` for what it does not accept. in_meaning : the mutation that
+    knows its format.
 
     allowance : bytes that a reading may allocate at its peak, beside 64 for each byte of input.
     """
@@ -82,7 +85,9 @@ class Target:
 
 @functools.cache
 def plan() -> Plan:
-    """Eleven clients, so that sets have bits to spare; rounds, and a loss, whose payloads have two lengths."""
+    """Eleven clients, so that sets have bits to spare; rounds, and a loss, whose payloads have two
+    lengths.
+    """
     return make_plan(11, max_dropouts=2, estimate_loss=True)
 
 
@@ -112,13 +117,19 @@ def _examples() -> dict[type[Message], list[Message]]:
     payloads = [(n, bytes(range(limits().payload_bytes[n - 1]))) for n in (rounds[0], rounds[-1])]
     return {
         Hello: [hello],
-        SealedKeys: [SealedKeys(b"d" * 32, (made, made), (b"b" * 60, b"B" * 60)), SealedKeys(b"d" * 32, (), ())],
+        SealedKeys: [
+            SealedKeys(b"d" * 32, (made, made), (b"b" * 60, b"B" * 60)),
+            SealedKeys(b"d" * 32, (), ()),
+        ],
         Upload: [Upload(n, b"nonce678", payload) for n, payload in payloads],
         Confirmation: [Confirmation(b"m" * 32, b"s" * 64)],
         Deal: [Deal((hello, other)), Deal(())],
         KeyBox: [KeyBox(b"d" * 32, (made,), b"b" * 60), KeyBox(b"d" * 32, (), None)],
         Broadcast: [Broadcast.of(names, n, nonces, payload) for n, payload in payloads],
-        Confirmations: [Confirmations(tuple((name, b"m" * 32, b"s" * 64) for name in names)), Confirmations(())],
+        Confirmations: [
+            Confirmations(tuple((name, b"m" * 32, b"s" * 64) for name in names)),
+            Confirmations(()),
+        ],
         Abort: [Abort("too few clients"), Abort("")],
         Proposal: [Proposal(n, b"s" * 16, bytes(size), b"S" * 64) for n, size in boxes],
         Parameters: [Parameters(n, "c0", b"s" * 16, bytes(size), b"S" * 64) for n, size in boxes],
@@ -131,7 +142,11 @@ def _one_printable_sentence(error: Exception) -> None:
     assert len(str(error)) <= MAX_SENTENCE, "a stranger makes a log grow"
 
 
-_encode_message, _encode_frame, _encode_event = messages.encode, frames.encode_frame, events.encode  # whatever a mutant changes
+_encode_message, _encode_frame, _encode_event = (
+    messages.encode,
+    frames.encode_frame,
+    events.encode,
+)  # whatever a mutant changes
 
 
 def _read_message(data: bytes, limits: Limits) -> None:
@@ -142,7 +157,12 @@ def _read_message(data: bytes, limits: Limits) -> None:
         raise
     assert _encode_message(message) == data, "another encoding of a message was accepted"
     if isinstance(message, Broadcast) and limits.n_clients == len(plan().names):
-        assert Broadcast.of(plan().names, message.round, message.included(plan().names), message.payload) == message
+        assert (
+            Broadcast.of(
+                plan().names, message.round, message.included(plan().names), message.payload
+            )
+            == message
+        )
 
 
 def _message(kind: type[Message]) -> Target:
@@ -155,7 +175,10 @@ def _message(kind: type[Message]) -> Target:
     )
 
 
-def _frame(examples: list[ClientFrame | ServerFrame], decode: Callable[[bytes, Limits], ClientFrame | ServerFrame]) -> Target:
+def _frame(
+    examples: list[ClientFrame | ServerFrame],
+    decode: Callable[[bytes, Limits], ClientFrame | ServerFrame],
+) -> Target:
     def read(data: bytes) -> None:
         try:
             frame = decode(data, limits())
@@ -174,13 +197,21 @@ def _frame(examples: list[ClientFrame | ServerFrame], decode: Callable[[bytes, L
 
 
 def _client_frames() -> Target:
-    log, upload = SignedPosition(MAX_EVENTS, bytes(range(32)), bytes(range(64))), _encode_message(_examples()[Upload][0])
-    return _frame([Attach(bytes(32), bytes(16), log), Post(log, upload), Leave()], frames.decode_client_frame)
+    log, upload = (
+        SignedPosition(MAX_EVENTS, bytes(range(32)), bytes(range(64))),
+        _encode_message(_examples()[Upload][0]),
+    )
+    return _frame(
+        [Attach(bytes(32), bytes(16), log), Post(log, upload), Leave()], frames.decode_client_frame
+    )
 
 
 def _server_frames() -> Target:
     answer = Answer(_encode_message(_examples()[Broadcast][0]))
-    return _frame([Attached(LogPosition(0, bytes(32))), answer, Refused("another plan")], frames.decode_server_frame)
+    return _frame(
+        [Attached(LogPosition(0, bytes(32))), answer, Refused("another plan")],
+        frames.decode_server_frame,
+    )
 
 
 def _stored_events() -> Target:
@@ -189,10 +220,14 @@ def _stored_events() -> Target:
         reserved(run),
         MessageRecorded(run_id=run, kind="Upload", digest=bytes(32)),
         ExchangeCharged(run_id=run, number=7),
-        RunEnded(run_id=run, outcome=Outcome.ABORTED, reason="the server ended it", released=(2, 3)),
+        RunEnded(
+            run_id=run, outcome=Outcome.ABORTED, reason="the server ended it", released=(2, 3)
+        ),
         LimitSet(dataset="patients", epsilon=float("inf"), delta=0.0),
         PeerSeen(name="clinic-a", position=LogPosition(3, bytes(32))),
-        PeerSigned(name="0" * 64, client="clinic-a", position=SignedPosition(3, bytes(32), bytes(64))),
+        PeerSigned(
+            name="0" * 64, client="clinic-a", position=SignedPosition(3, bytes(32), bytes(64))
+        ),
         PeerForgotten(name="0" * 64),
         ClientJoined(run_id=bytes(16), client="clinic-a"),
         ClientLeft(run_id=bytes(16), client="clinic-a"),

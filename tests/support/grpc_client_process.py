@@ -1,4 +1,6 @@
-"""The client `c0` of the tests' federation in a process of its own: PORT, folder with keys and certificates."""
+"""The client `c0` of the tests' federation in a process of its own: PORT, folder with keys and
+certificates.
+"""
 
 import asyncio
 import sys

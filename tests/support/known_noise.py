@@ -1,4 +1,6 @@
-"""Noise that a test knows: it follows from who draws it and for what, so a process that is started again draws the same."""
+"""Noise that a test knows: it follows from who draws it and for what, so a process that is started
+again draws the same.
+"""
 
 import hashlib
 from fractions import Fraction
@@ -10,7 +12,9 @@ from fastlloyd.testing import SeededNoise
 
 
 class KnownNoise:
-    """The production samplers, seeded anew in every call by a name, the scale and the size. NOT PRIVATE."""
+    """The production samplers, seeded anew in every call by a name, the scale and the size. NOT
+    PRIVATE.
+    """
 
     private = False
 
@@ -24,4 +28,6 @@ class KnownNoise:
         return self._source(scale, size).two_sided_geometric(scale, size)
 
     def _source(self, scale: Fraction, size: int) -> SeededNoise:
-        return SeededNoise(int.from_bytes(hashlib.sha256(f"{self._name} {scale} {size}".encode()).digest()))
+        return SeededNoise(
+            int.from_bytes(hashlib.sha256(f"{self._name} {scale} {size}".encode()).digest())
+        )

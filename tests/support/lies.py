@@ -34,7 +34,9 @@ def run_keys(name: str, seed: str = "") -> RunKeys:
 
 
 def forged_hello(plan: Plan, name: str, signer: str, **changes: object) -> Hello:
-    """A Hello in a client's name with other keys, signed by the identity of `signer` and then changed."""
+    """A Hello in a client's name with other keys, signed by the identity of `signer` and then
+    changed.
+    """
     return changed(Roster.of(plan).hello(name, run_keys("forger"), identity(signer)), **changes)
 
 
@@ -52,7 +54,11 @@ def with_hello(deal: Deal, position: int, hello: Hello) -> Deal:
 
 def pair_of(plan: Plan, deal: Deal, earlier: str, later: str, message: bytes) -> PairKey:
     """The key of two clients, as the later one derives it from the pair message that it is sent."""
-    key_set, keys, ciphertext = KeySet(Roster.of(plan), deal), run_keys(later), message[:CIPHERTEXT_BYTES]
+    key_set, keys, ciphertext = (
+        KeySet(Roster.of(plan), deal),
+        run_keys(later),
+        message[:CIPHERTEXT_BYTES],
+    )
     return PairKey.agree(
         key_set.pair(earlier, later),
         exchange_secret=keys.exchange(key_set.hellos[earlier].exchange_key),
@@ -61,8 +67,12 @@ def pair_of(plan: Plan, deal: Deal, earlier: str, later: str, message: bytes) ->
     )
 
 
-def refused(federation: Federation, name: str, before: Sequence[Message], message: Message, match: str) -> None:
-    """The message ends the run of a client that came so far honestly, it says why, and the client never speaks again."""
+def refused(
+    federation: Federation, name: str, before: Sequence[Message], message: Message, match: str
+) -> None:
+    """The message ends the run of a client that came so far honestly, it says why, and the client
+    never speaks again.
+    """
     client = client_after(federation, name, before)
     with pytest.raises(RemoteProtocolError, match=match):
         client.receive(over_the_wire(federation.plan, message))

@@ -16,13 +16,19 @@ REAL = {
     "iris": (150, 4, 3), "lsun": (400, 2, 3), "s1": (5000, 2, 15), "house": (1837, 3, 3), "adult": (48842, 6, 3),
     "wine": (178, 13, 3), "breast": (699, 9, 2), "yeast": (1484, 8, 10), "mnist": (10000, 784, 10), "birch2": (25000, 2, 100),
 }  # fmt: skip
-G2 = {f"g2-{d}-{s}": (2048, d, 2) for d in (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024) for s in (30, 50, 70)}
+G2 = {
+    f"g2-{d}-{s}": (2048, d, 2)
+    for d in (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+    for s in (30, 50, 70)
+}
 SYNTH_K = {f"synthk-{k}-1": (10000, 2, k) for k in (2, 4, 8, 16, 32, 64, 128)}
 SYNTH = {
     f"synth-{k}-{d}-{r}": (10000, d, k)
     for k in (2, 4, 8, 16, 32) for d in (2, 4, 8, 16, 32, 64, 128, 256, 512) for r in (1, 2, 3)
 }  # fmt: skip
-ABLATION = {f"ablation-{k}-{d}-{s}": (2048, d, k) for k in (2, 8) for d in (2, 16) for s in ("0.25", "0.75")}
+ABLATION = {
+    f"ablation-{k}-{d}-{s}": (2048, d, k) for k in (2, 8) for d in (2, 16) for s in ("0.25", "0.75")
+}
 
 Cells = dict[str, object]
 Harm = Callable[[str, int, int, int], float]
@@ -49,11 +55,21 @@ def rows(
         for epsilon, run in product([math.inf] if method == "lloyd" else epsilons, range(runs)):
             excess = _EXCESS.get(method, _EXCESS["glloyd"])(method, n, d, k) / min(epsilon, 1e9)
             noise = float(np.exp(rng.normal(0, 0.15 if method != "lloyd" else 0.02)))
-            made.append(_row(name, (n, d, k), method, epsilon, run, excess * noise, 0.02 * d * noise))
+            made.append(
+                _row(name, (n, d, k), method, epsilon, run, excess * noise, 0.02 * d * noise)
+            )
     return made
 
 
-def _row(name: str, shape: tuple[int, int, int], method: str, epsilon: float, run: int, excess: float, floor: float) -> Cells:
+def _row(
+    name: str,
+    shape: tuple[int, int, int],
+    method: str,
+    epsilon: float,
+    run: int,
+    excess: float,
+    floor: float,
+) -> Cells:
     n, d, k = shape
     measures = {
         "nicv": floor + min(excess, 2.0) * d**0.5,
@@ -68,17 +84,26 @@ def _row(name: str, shape: tuple[int, int, int], method: str, epsilon: float, ru
     }  # fmt: skip
 
 
-def swept(sets: dict[str, tuple[int, int, int]], *, runs: int = 5, others: Sequence[str] = ()) -> list[Cells]:
-    """FastLloyd over alpha, radius, postprocessing and clipping at one epsilon, beside GLloyd and others."""
+def swept(
+    sets: dict[str, tuple[int, int, int]], *, runs: int = 5, others: Sequence[str] = ()
+) -> list[Cells]:
+    """FastLloyd over alpha, radius, postprocessing and clipping at one epsilon, beside GLloyd and
+    others.
+    """
     made = []
-    for options in product((0.2, 0.4, 0.6, 0.8, 1.0), ("step", "constant"), ("none", "truncate", "fold"), (True, False)):
+    for options in product(
+        (0.2, 0.4, 0.6, 0.8, 1.0), ("step", "constant"), ("none", "truncate", "fold"), (True, False)
+    ):
         alpha, radius, postprocessing, clipping = options
         gain = 1 + (alpha - 0.8) ** 2 + 0.3 * (radius == "constant") + 0.2 * (not clipping)
         gain += {"none": 0.8, "truncate": 0.3, "fold": 0.0}[postprocessing]
         for row in rows(sets, ["fastlloyd"], epsilons=[0.1], runs=runs, seed=int(10 * alpha)):
             row["nicv"] = float(str(row["nicv"])) * gain
             made.append(_with_options(row, *options))
-    plain = [_with_options(row, None, None, None, None) for row in rows(sets, ["glloyd", *others], epsilons=[0.1], runs=runs)]
+    plain = [
+        _with_options(row, None, None, None, None)
+        for row in rows(sets, ["glloyd", *others], epsilons=[0.1], runs=runs)
+    ]
     return made + plain
 
 
@@ -106,19 +131,31 @@ def write(
     """The folder of an experiment; `ended` or with its trials alone."""
     folder.mkdir(parents=True, exist_ok=True)
     listed = list(made)
-    (folder / "spec.toml").write_text(f"title = {json.dumps(title)}\nfigures = {json.dumps(list(figures))}\nseed = 1\n")
+    (folder / "spec.toml").write_text(
+        f"title = {json.dumps(title)}\nfigures = {json.dumps(list(figures))}\nseed = 1\n"
+    )
     if not ended:
-        (folder / "trials.jsonl").write_text("".join(json.dumps(_finite(row)) + "\n" for row in listed))
+        (folder / "trials.jsonl").write_text(
+            "".join(json.dumps(_finite(row)) + "\n" for row in listed)
+        )
         return folder
     with (folder / "results.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(listed[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(listed)
-    provenance = {"fastlloyd": "0", "machine": "made up", "note": "NOT PRIVATE", "data": {"iris": "00" * 32}}
+    provenance = {
+        "fastlloyd": "0",
+        "machine": "made up",
+        "note": "NOT PRIVATE",
+        "data": {"iris": "00" * 32},
+    }
     (folder / "provenance.json").write_text(json.dumps(provenance))
     return folder
 
 
 def _finite(row: Cells) -> Cells:
     """Strict JSON has no infinity: it is text there."""
-    return {name: str(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell for name, cell in row.items()}
+    return {
+        name: str(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell
+        for name, cell in row.items()
+    }

@@ -1,18 +1,19 @@
 """`fastlloyd` in a process that a test has marked: MARKS (JSON), then the command line.
 
-die : [n, "before" or "after"], kill this process at its n-th commit to a store, from 0; those that only say whom a server saw
-do not count, since how many they are depends on who came together. die_in_ledger : the same of commits to the ledger.
-noise : draw known noise of this name
-instead of genuine noise. grace : seconds that a client waits longer than the server. joining : seconds
-that a client waits for the others to join. hurry : the server waits for so many
-clients to join, and then acts as if its time for joining were over. fast : draw no picture. silence : seconds
-without anyone connected after which a server ends whose run has no result. full : n, no file can grow during the n-th commit
-to a store, from 0; or "result", while the result is written. large : every file counts as large, and is read in blocks of ten
-records, none of which is kept. in_pass : [n, what], after the first block of the n-th pass over the records, from 0, "grow":
-the file gets a record more; "remove": it is gone; "wait": nothing, until the owner stops the process.
+die : [n, "before" or "after"], kill this process at its n-th commit to a store, from 0; those that
+only say whom a server saw do not count, since how many they are depends on who came together.
+die_in_ledger : the same of commits to the ledger. noise : draw known noise of this name instead of
+genuine noise. grace : seconds that a client waits longer than the server. joining : seconds that a
+client waits for the others to join. hurry : the server waits for so many clients to join, and then
+acts as if its time for joining were over. fast : draw no picture. silence : seconds without anyone
+connected after which a server ends whose run has no result. full : n, no file can grow during the
+n-th commit to a store, from 0; or "result", while the result is written. large : every file counts
+as large, and is read in blocks of ten records, none of which is kept. in_pass : [n, what], after
+the first block of the n-th pass over the records, from 0, "grow": the file gets a record more;
+"remove": it is gone; "wait": nothing, until the owner stops the process.
 
-None of this can be had from the command line itself. `begin` is the same in a process that `Site` has forked from one that
-has imported all of this, which is most of what starting a process costs.
+None of this can be had from the command line itself. `begin` is the same in a process that `Site`
+has forked from one that has imported all of this, which is most of what starting a process costs.
 """
 
 import json
@@ -49,8 +50,12 @@ ADDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 def counts(store: Store, events: Sequence[Event], *, in_ledger: bool = False) -> bool:
-    """Whether a commit is one of those that every such run has: to a party's store, or to its holder's ledger."""
-    is_of_run = not all(isinstance(event, PeerSigned | ClientJoined | ClientLeft) for event in events)
+    """Whether a commit is one of those that every such run has: to a party's store, or to its
+    holder's ledger.
+    """
+    is_of_run = not all(
+        isinstance(event, PeerSigned | ClientJoined | ClientLeft) for event in events
+    )
     return is_of_run and (store.role is Role.HOLDER) == in_ledger
 
 
@@ -74,7 +79,9 @@ def die_at(commit: int, when: str, *, in_ledger: bool = False) -> None:
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """The limit on the size of files stands for a disk that is full: the system itself refuses every write to a file."""
+    """The limit on the size of files stands for a disk that is full: the system itself refuses
+    every write to a file.
+    """
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -113,12 +120,17 @@ def full_at_the_result() -> None:
 
 
 def hurry(n_clients: int) -> None:
-    """The server's time for joining is over as soon as so many have said Hello: no test waits for a clock."""
+    """The server's time for joining is over as soon as so many have said Hello: no test waits for a
+    clock.
+    """
     genuine = DurableServer.timeout
 
     def timeout(server: DurableServer) -> float | None:
-        joined = server.session.state is ServerState.JOINING and len(server.session._hellos) >= n_clients
-        return 0.0 if joined else genuine.fget(server)  # type: ignore[attr-defined]  # a property's function
+        joined = (
+            server.session.state is ServerState.JOINING and len(server.session._hellos) >= n_clients
+        )
+        # a property's function
+        return 0.0 if joined else genuine.fget(server)  # type: ignore[attr-defined]
 
     DurableServer.timeout = property(timeout)  # type: ignore[assignment,method-assign]  # the mark
 
@@ -197,7 +209,8 @@ def main(marks: dict[str, Any]) -> int:
     if "joining" in marks:
         wait_for_others(marks["joining"])
     if "silence" in marks:
-        GrpcServer.__init__.__kwdefaults__["grace"] = marks["silence"]  # type: ignore[index]  # it has one
+        # it has one
+        GrpcServer.__init__.__kwdefaults__["grace"] = marks["silence"]  # type: ignore[index]
     if "hurry" in marks:
         hurry(marks["hurry"])
     if marks.get("fast"):
@@ -206,8 +219,16 @@ def main(marks: dict[str, Any]) -> int:
         return fastlloyd.main()
 
 
-def begin(folder: Path, log: str, environment: Mapping[str, str], marks: dict[str, Any], arguments: Sequence[str]) -> None:
-    """Be that process: its folder, its streams, its environment; this one was forked for nothing else."""
+def begin(
+    folder: Path,
+    log: str,
+    environment: Mapping[str, str],
+    marks: dict[str, Any],
+    arguments: Sequence[str],
+) -> None:
+    """Be that process: its folder, its streams, its environment; this one was forked for nothing
+    else.
+    """
     os.chdir(folder)
     os.environ.update(environment)
     for number, (name, flags) in enumerate(

@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass
 
-from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext, PairwiseMasks, upload_field
+from fastlloyd.federation.secagg.masks import (
+    GroupKey,
+    GroupMasks,
+    MaskContext,
+    PairwiseMasks,
+    upload_field,
+)
 from fastlloyd.federation.secagg.ring import Ring, RingVector
 
 
@@ -20,11 +26,17 @@ class MaskedUpload(MaskContext):
 
 def expand_mask(key: GroupKey, upload: MaskedUpload, length: int, ring: Ring) -> RingVector:
     """What hides `length` zeros."""
-    return GroupMasks(key, ring).hide(ring.zeros(length), upload, upload.client, upload.upload_nonce)
+    return GroupMasks(key, ring).hide(
+        ring.zeros(length), upload, upload.client, upload.upload_nonce
+    )
 
 
 def expand_pair_mask(key: GroupKey, upload: MaskedUpload, length: int, ring: Ring) -> RingVector:
-    """What hides `length` zeros of the later of two clients: the mask of their pair alone. `key` is that of the pair."""
+    """What hides `length` zeros of the later of two clients: the mask of their pair alone. `key` is
+    that of the pair.
+    """
     no_group_key = GroupKey(bytes(32))  # the earlier one uses it
-    masks = PairwiseMasks(no_group_key, ring, ("earlier", upload.client), upload.client, {"earlier": key.secret})
+    masks = PairwiseMasks(
+        no_group_key, ring, ("earlier", upload.client), upload.client, {"earlier": key.secret}
+    )
     return masks.hide(ring.zeros(length), upload, upload.client, upload.upload_nonce)

@@ -1,4 +1,6 @@
-"""ML-KEM-768, straight from the algorithms of FIPS 203: a second route for tests. Slow, and not constant in time."""
+"""ML-KEM-768, straight from the algorithms of FIPS 203: a second route for tests. Slow, and not
+constant in time.
+"""
 
 from collections.abc import Iterator
 from hashlib import sha3_256, sha3_512, shake_128, shake_256
@@ -101,7 +103,9 @@ def matrix(rho: bytes) -> list[list[Polynomial]]:
 
 
 def keys(seed: bytes) -> tuple[bytes, bytes]:
-    """Algorithms 13 and 16: encapsulation key (1184 bytes) and decapsulation key (2400) of d | z."""
+    """Algorithms 13 and 16: encapsulation key (1184 bytes) and decapsulation key (2400) of d |
+    z.
+    """
     d, z = seed[:32], seed[32:]
     expanded = sha3_512(d + bytes([K])).digest()
     rho, sigma = expanded[:32], expanded[32:]
@@ -135,7 +139,12 @@ def encapsulate(public: bytes, m: bytes) -> tuple[bytes, bytes]:
 
 def decapsulate(private: bytes, ciphertext: bytes) -> bytes:
     """Algorithm 18: the shared secret, or what z makes of a ciphertext that was not made so."""
-    secret, public, digest, z = private[:1152], private[1152:2336], private[2336:2368], private[2368:]
+    secret, public, digest, z = (
+        private[:1152],
+        private[1152:2336],
+        private[2336:2368],
+        private[2368:],
+    )
     m = decrypt(secret, ciphertext)
     expanded = sha3_512(m + digest).digest()
     if encrypt(public, m, expanded[32:]) == ciphertext:

@@ -1,8 +1,10 @@
-"""The privacy audit of `auditing.py` for MomentLloyd, whose rounds ask different questions: a run has one canary, is one trial.
+"""The privacy audit of `auditing.py` for MomentLloyd, whose rounds ask different questions: a run
+has one canary, is one trial.
 
-Shipped sessions, masks, parameters and noise. The attacker is a curious client that knows every record but one, sees
-the parameters of every round and opens every sum; it subtracts the exact answer over all records it knows, and its own share of
-the noise. The canary sits in a corner of the box where no other record is, which attains the sensitivity of nearly every round.
+Shipped sessions, masks, parameters and noise. The attacker is a curious client that knows every
+record but one, sees the parameters of every round and opens every sum; it subtracts the exact
+answer over all records it knows, and its own share of the noise. The canary sits in a corner of the
+box where no other record is, which attains the sensitivity of nearly every round.
 """
 
 import os
@@ -48,15 +50,25 @@ class MomentSetting:
     @property
     def n_rounds(self) -> int:
         """How many exchanges the planner gives such a run."""
-        return len(self.plan({name: Identity.generate() for name in (CURIOUS, HONEST, THIRD)}).mechanism.all_rounds)
+        return len(
+            self.plan(
+                {name: Identity.generate() for name in (CURIOUS, HONEST, THIRD)}
+            ).mechanism.all_rounds
+        )
 
     def plan(self, identities: dict[str, Identity]) -> Plan:
         d = self.n_features
         return design_plan(
             MOMENTLLOYD,
-            Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=12),
+            Domain(
+                features=tuple(f"x{i}" for i in range(d)),
+                lower=(-1.0,) * d,
+                upper=(1.0,) * d,
+                fraction_bits=12,
+            ),
             clients=tuple(
-                Client(name=n, max_records=self.n_records + 1, signing_key=key.public.hex()) for n, key in identities.items()
+                Client(name=n, max_records=self.n_records + 1, signing_key=key.public.hex())
+                for n, key in identities.items()
             ),
             run_id=os.urandom(16),
             n_clusters=self.n_clusters,
@@ -73,7 +85,9 @@ class MomentSetting:
 
 @dataclass(frozen=True)
 class MomentTrials:
-    """log-likelihood ratios, present over absent, of every trial, and what the canary cost by the plan's scales."""
+    """log-likelihood ratios, present over absent, of every trial, and what the canary cost by the
+    plan's scales.
+    """
 
     scores: FloatArray
     present: FloatArray
@@ -104,7 +118,9 @@ class MomentTrials:
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
         """Those of several batches of the same setting."""
-        scores, present, costs = (np.concatenate(arrays) for arrays in zip(*map(astuple, parts), strict=True))
+        scores, present, costs = (
+            np.concatenate(arrays) for arrays in zip(*map(astuple, parts), strict=True)
+        )
         return cls(scores, present, costs)
 
     @classmethod
@@ -112,7 +128,10 @@ class MomentTrials:
         identities = {name: Identity.generate() for name in (CURIOUS, HONEST, THIRD)}
         plan = setting.plan(identities)
         known, canary = _records(setting, plan.mechanism.domain)
-        trials = [_trial(plan, identities, known, canary, is_present=bool(i % 2)) for i in range(2 * n_per_side)]
+        trials = [
+            _trial(plan, identities, known, canary, is_present=bool(i % 2))
+            for i in range(2 * n_per_side)
+        ]
         scores, costs = np.array(trials, dtype=np.float64).T
         present: FloatArray = np.arange(2 * n_per_side, dtype=np.float64) % 2
         return cls(scores, present, costs)
@@ -128,11 +147,21 @@ def _records(setting: MomentSetting, domain: Domain) -> tuple[IntArray, IntArray
 
 
 def _trial(
-    plan: Plan, identities: dict[str, Identity], known: IntArray, canary: IntArray, *, is_present: bool
+    plan: Plan,
+    identities: dict[str, Identity],
+    known: IntArray,
+    canary: IntArray,
+    *,
+    is_present: bool,
 ) -> tuple[float, float]:
-    """The score of one run, and what its canary cost: the squared signal over the noise that the attacker does not know."""
+    """The score of one run, and what its canary cost: the squared signal over the noise that the
+    attacker does not know.
+    """
     own, half = OwnNoise(), len(known) // 2
-    records = {CURIOUS: known[:half], HONEST: np.vstack([known[half:], canary]) if is_present else known[half:]}
+    records = {
+        CURIOUS: known[:half],
+        HONEST: np.vstack([known[half:], canary]) if is_present else known[half:],
+    }
     with watched(MomentMechanism) as view:
         sessions = [
             ClientSession(
@@ -153,13 +182,19 @@ def _trial(
         ends = np.cumsum([part.n_columns for part in plan.mechanism.parts(exchange)])[:-1]
         if plan.trust is TrustMode.CLIENT_NOISE:
             parts = [
-                next(drawn).reshape(len(answer), part.n_columns) for part in plan.mechanism.parts(exchange) if part.n_columns
+                next(drawn).reshape(len(answer), part.n_columns)
+                for part in plan.mechanism.parts(exchange)
+                if part.n_columns
             ]
             residual = residual - np.hstack(parts)
-            scales = plan.share_scales(exchange, plan.n_clients)  # of the one share that the attacker does not know
+            scales = plan.share_scales(
+                exchange, plan.n_clients
+            )  # of the one share that the attacker does not know
         else:
             scales = tuple(part.scale for part in plan.mechanism.parts(exchange))
-        for x, s, scale in zip(np.split(residual, ends, axis=1), np.split(signal, ends, axis=1), scales, strict=True):
+        for x, s, scale in zip(
+            np.split(residual, ends, axis=1), np.split(signal, ends, axis=1), scales, strict=True
+        ):
             weighted = s / float(scale) ** 2
             score += float(((x - s / 2) * weighted).sum())
             cost += float((s * weighted).sum())

@@ -1,4 +1,6 @@
-"""A run whose clients have one holder, with one ledger: processes also die at the commits to that."""
+"""A run whose clients have one holder, with one ledger: processes also die at the commits to
+that.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -46,7 +48,9 @@ class LedgerWorld(World):
             raise Killed
 
     def open(self, name: str, store: Store, **changes: Any) -> DurableClient | DurableServer:
-        return super().open(name, store, **({} if name == SERVER else {"holder": self.ledger}) | changes)
+        return super().open(
+            name, store, **({} if name == SERVER else {"holder": self.ledger}) | changes
+        )
 
     def _bury(self, name: str) -> None:
         super()._bury(name)
@@ -59,7 +63,11 @@ class LedgerWorld(World):
         """What any client's store has charged, or keeps reserved, counts in the ledger too."""
         counted = {run_id: set(run.counted) for run_id, run in self.known().runs.items()}
         for name, mortal in self.parties.items():
-            path = mortal.path if mortal.store is not None else self.folder / name / str(mortal.n_lives + 1) / "party.store"
+            path = (
+                mortal.path
+                if mortal.store is not None
+                else self.folder / name / str(mortal.n_lives + 1) / "party.store"
+            )
             if mortal.role is Role.CLIENT and path.exists():
                 for run_id, run in read(path)[0].history.runs.items():
                     assert set(run.counted) <= counted[own_run_id(run_id, identity(name).public)]

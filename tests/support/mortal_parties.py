@@ -1,8 +1,9 @@
-"""Parties that die at their commits and are started again from what is on disk, with messages passed in memory.
+"""Parties that die at their commits and are started again from what is on disk, with messages
+passed in memory.
 
-A process dies right before or right after a genuine `Store.append`. What its files hold at that moment is copied; the next life
-opens the copy. Or its disk fails in the midst of the commit, and it ends with an error. Messages on their way to and from it
-are lost, as on a connection that breaks.
+A process dies right before or right after a genuine `Store.append`. What its files hold at that
+moment is copied; the next life opens the copy. Or its disk fails in the midst of the commit, and it
+ends with an error. Messages on their way to and from it are lost, as on a connection that breaks.
 """
 
 import sqlite3
@@ -36,7 +37,9 @@ SERVER_KEY = identity("the server").public
 DATASET, FINGERPRINT = DataSet(name="patients"), Fingerprint(bytes(32))
 BEFORE, AFTER = "before", "after"
 Death = tuple[int, str]
-"""Which commit of a party, from 0, counted over all its lives; before or after it, or what its disk does in it."""
+"""Which commit of a party, from 0, counted over all its lives; before or after it, or what its disk
+does in it.
+"""
 
 
 class Killed(BaseException):
@@ -50,11 +53,15 @@ DISK_FAULTS = {
     READ_ONLY: ("BEGIN IMMEDIATE", "SQLITE_READONLY", "the disk is read-only"),
     NOT_SYNCED: ("COMMIT", "SQLITE_IOERR_FSYNC", "the disk failed, or is full or read-only"),
 }
-"""The statement of a commit at which a disk fails, SQLite's name for it, what is said. The last fails after all is written."""
+"""The statement of a commit at which a disk fails, SQLite's name for it, what is said. The last
+fails after all is written.
+"""
 
 
 class FailingDisk:
-    """A connection to a store whose disk fails at one statement, as SQLite reports it; all else is the genuine one's."""
+    """A connection to a store whose disk fails at one statement, as SQLite reports it; all else is
+    the genuine one's.
+    """
 
     def __init__(self, genuine: sqlite3.Connection, fault: str) -> None:
         self._genuine, self._fault = genuine, fault
@@ -182,11 +189,14 @@ class World:
             raise Killed
 
     def _fail(self, mortal: Mortal, fault: str, append: Callable[[], None]) -> None:
-        """A commit on a disk that fails: it is said in a sentence, and neither store nor party takes another step."""
+        """A commit on a disk that fails: it is said in a sentence, and neither store nor party
+        takes another step.
+        """
         store, n_sent = mortal.store, len(self.sent)
         assert store is not None
         genuine = store._connection
-        store._connection = FailingDisk(genuine, fault)  # type: ignore[assignment]  # stands for one
+        # stands for one
+        store._connection = FailingDisk(genuine, fault)  # type: ignore[assignment]
         with pytest.raises(StateError) as refused:
             append()
         store._connection = genuine  # there is space again, and still
@@ -199,7 +209,9 @@ class World:
         return KnownNoise(name)
 
     def run(self) -> dict[str, ClientResult]:
-        """To the end, with as many lives as it takes: every client's result, which all its lives agree on."""
+        """To the end, with as many lives as it takes: every client's result, which all its lives
+        agree on.
+        """
         while True:
             self._revive()
             name = None
@@ -220,14 +232,18 @@ class World:
         return {name: found[0] for name, found in self.results.items()}
 
     def connect(self, name: str) -> None:
-        """A connection of this client: both sides say what they remember, then it says again what it said."""
+        """A connection of this client: both sides say what they remember, then it says again what
+        it said.
+        """
         client, server = self.parties[name].party, self.parties[SERVER].party
         if client is not None and server is not None and client.outcome is None:
             client.attached(server.attach(name, client.position))
             self._post(name, client.begin())
 
     def _revive(self) -> None:
-        """Start whoever is not alive and has not finished; a new connection for each, and for all if it is the server."""
+        """Start whoever is not alive and has not finished; a new connection for each, and for all
+        if it is the server.
+        """
         for name, mortal in self.parties.items():
             if mortal.party is not None or mortal.store is not None:
                 continue
@@ -243,7 +259,11 @@ class World:
             if isinstance(mortal.party.outcome, ClientResult):
                 self.results.setdefault(name, []).append(mortal.party.outcome)
             self._hang_up(name)
-            died = [client for client in (self.plan.names if name == SERVER else [name]) if self._dies_connecting(client)]
+            died = [
+                client
+                for client in (self.plan.names if name == SERVER else [name])
+                if self._dies_connecting(client)
+            ]
             if died:
                 return self._revive()
         return None
@@ -260,7 +280,9 @@ class World:
     def open(self, name: str, store: Store, **changes: Any) -> DurableClient | DurableServer:
         """A party from its store, as `join` and `serve` open it."""
         if name == SERVER:
-            return DurableServer.open(self.plan, store=store, noise=self.noise(SERVER), clock=self.clock)
+            return DurableServer.open(
+                self.plan, store=store, noise=self.noise(SERVER), clock=self.clock
+            )
         n_lives = self.parties[name].n_lives
         arguments: dict[str, Any] = {
             "plan": self.plan, "name": name, "records": LocalRecords(self.plan.mechanism.domain, self.X[name]),
@@ -300,10 +322,14 @@ class World:
 
 
 def check_ledger(store: Store, plan: Plan) -> None:
-    """Charged are the exchanges whose uploads are durable, in order; released, at the end, all others."""
+    """Charged are the exchanges whose uploads are durable, in order; released, at the end, all
+    others.
+    """
     run = store.history.runs[bytes.fromhex(plan.run_id)]
     events = list(store.events())
-    uploads = [event for event in events if isinstance(event, MessageRecorded) and event.kind == "Upload"]
+    uploads = [
+        event for event in events if isinstance(event, MessageRecorded) and event.kind == "Upload"
+    ]
     charged = [event.number for event in events if isinstance(event, ExchangeCharged)]
     everything = range(1, plan.mechanism.n_rounds + 1)
     assert charged == list(run.charged) == list(everything[: len(uploads)])

@@ -1,4 +1,6 @@
-"""One rank of runs over MPI, one after the other: a folder for what each rank ends with. Rank 0 is the server."""
+"""One rank of runs over MPI, one after the other: a folder for what each rank ends with. Rank 0 is
+the server.
+"""
 
 import contextlib
 import json
@@ -23,7 +25,9 @@ from federation import Federation, make_federation, make_plan
 CASES: dict[str, Callable[[], Federation]] = {
     "client-noise": lambda: make_federation(make_plan(3)),
     "server-noise-loss": lambda: make_federation(
-        make_plan(3, trust=TrustMode.SERVER_NOISE, ring_bits=32, algorithm=GLLOYD, estimate_loss=True)
+        make_plan(
+            3, trust=TrustMode.SERVER_NOISE, ring_bits=32, algorithm=GLLOYD, estimate_loss=True
+        )
     ),
     "large": lambda: make_federation(make_plan(3, n_clusters=60, n_features=40)),
     "garbled": lambda: make_federation(make_plan(3, max_dropouts=1)),
@@ -40,7 +44,10 @@ def shown(outcome: ClientResult | Ended) -> dict[str, object]:
         case Ended(reason):
             return {"reason": reason}
         case ClientResult(clustering=clustering, included=included):
-            fields = {name: np.asarray(getattr(clustering, name)).tolist() for name in clustering.__struct_fields__}
+            fields = {
+                name: np.asarray(getattr(clustering, name)).tolist()
+                for name in clustering.__struct_fields__
+            }
             return {"clustering": fields, "included": [list(names) for names in included]}
 
 

@@ -1,7 +1,8 @@
-"""The mistakes of the published code, and a few more: each a small patch of the real code, beside the check that catches it.
+"""The mistakes of the published code, and a few more: each a small patch of the real code, beside
+the check that catches it.
 
-`n` is about the least at which the check misses the mutant with a probability below 1e-9; that of the law is the least at
-which 200 values are expected in every cell.
+`n` is about the least at which the check misses the mutant with a probability below 1e-9; that of
+the law is the least at which 200 values are expected in every cell.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,7 +45,8 @@ from kinds import lloyd_of
 class Mutant:
     """A wrong version of the code, and the check that catches it at n.
 
-    power_at : n -> probability that it does; guarded : planning refuses the mutant, so the check is run without that guard.
+    power_at : n -> probability that it does; guarded : planning refuses the mutant, so the check is
+    run without that guard.
     """
 
     name: str
@@ -64,7 +66,9 @@ class Mutant:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The code with this mistake, and without the guarantee check of `LloydMechanism` that would refuse it early."""
+        """The code with this mistake, and without the guarantee check of `LloydMechanism` that
+        would refuse it early.
+        """
         with self.apply(), patch.object(mechanism, "check_guarantee", lambda _: None):
             yield
 
@@ -74,7 +78,9 @@ class Mutant:
         with self.apply():
             for trust in TrustMode:
                 try:
-                    Experiment.of(Setting(trust=trust, epsilon=EPSILON, loss_share=checks.LOSS_SHARE))
+                    Experiment.of(
+                        Setting(trust=trust, epsilon=EPSILON, loss_share=checks.LOSS_SHARE)
+                    )
                     refused.add(False)
                 except PlanError:
                     refused.add(True)
@@ -96,7 +102,10 @@ def half_the_scales() -> AbstractContextManager[object]:
     genuine = design._scales
 
     def mutated(*settings: Any) -> Any:
-        return {sensitivity: (sums / 2, counts / 2) for sensitivity, (sums, counts) in genuine(*settings).items()}
+        return {
+            sensitivity: (sums / 2, counts / 2)
+            for sensitivity, (sums, counts) in genuine(*settings).items()
+        }
 
     return patch.object(design, "_scales", mutated)
 
@@ -104,7 +113,9 @@ def half_the_scales() -> AbstractContextManager[object]:
 def half_the_draw() -> AbstractContextManager[object]:
     """Draw half the noise that was planned."""
     genuine = noise.rounded_gaussian
-    return patch.object(noise, "rounded_gaussian", lambda scale, size, source: genuine(scale / 2, size, source))
+    return patch.object(
+        noise, "rounded_gaussian", lambda scale, size, source: genuine(scale / 2, size, source)
+    )
 
 
 def truncation() -> AbstractContextManager[object]:
@@ -150,7 +161,11 @@ def seeded_by_the_round() -> Iterator[None]:
     with ExitStack() as stack:
         for name in ("draw_client_noise", "draw_server_noise"):
             stack.enter_context(patch.object(Plan, name, mutated(getattr(Plan, name))))
-        stack.enter_context(patch.object(SystemNoise, "gaussian", lambda _, scale, size: source[0].gaussian(scale, size)))
+        stack.enter_context(
+            patch.object(
+                SystemNoise, "gaussian", lambda _, scale, size: source[0].gaussian(scale, size)
+            )
+        )
         yield
 
 
@@ -160,26 +175,38 @@ def half_the_sensitivity() -> AbstractContextManager[object]:
 
     def mutated(question: Moments) -> Sensitivity:
         s: Sensitivity = genuine.__get__(question)
-        corners = [tuple((sums // 4, counts) for sums, counts in corners) for corners in (s.added, s.replaced)]
-        return replace(s, added=corners[0], replaced=corners[1], l1_added=(s.l1_added[0] // 2, s.l1_added[1]))
+        corners = [
+            tuple((sums // 4, counts) for sums, counts in corners)
+            for corners in (s.added, s.replaced)
+        ]
+        return replace(
+            s, added=corners[0], replaced=corners[1], l1_added=(s.l1_added[0] // 2, s.l1_added[1])
+        )
 
     return patch.object(Moments, "sensitivity", property(mutated))
 
 
 def unreduced_masks() -> AbstractContextManager[object]:
-    """Draw masks from half the ring, so that the top bit of an upload is the sign of what it hides (W8)."""
+    """Draw masks from half the ring, so that the top bit of an upload is the sign of what it hides
+    (W8).
+    """
 
     genuine = GroupMasks._keystreams
 
     def mutated(masks: GroupMasks, *settings: Any) -> list[bytes]:
         dtype = masks._ring.dtype
-        return [(np.frombuffer(stream, dtype) >> dtype.type(1)).tobytes() for stream in genuine(masks, *settings)]
+        return [
+            (np.frombuffer(stream, dtype) >> dtype.type(1)).tobytes()
+            for stream in genuine(masks, *settings)
+        ]
 
     return patch.object(GroupMasks, "_keystreams", mutated)
 
 
 def unreduced_pair_masks() -> AbstractContextManager[object]:
-    """The same mistake in the masks of pairs: the second of two clients subtracts what is always positive."""
+    """The same mistake in the masks of pairs: the second of two clients subtracts what is always
+    positive.
+    """
     genuine = _Pair.keystream
 
     def mutated(pair: _Pair, context: MaskContext, n_bytes: int) -> bytes:
@@ -192,7 +219,10 @@ def quantised_sums() -> AbstractContextManager[object]:
     """Keep records as real numbers and bring only their sum to the grid (W18)."""
 
     def mutated(domain: Domain, X: ArrayLike) -> FloatArray:
-        return np.asarray((np.clip(np.asarray(X, dtype=np.float64), domain.lower, domain.upper) - domain.centre) / domain.units)
+        return np.asarray(
+            (np.clip(np.asarray(X, dtype=np.float64), domain.lower, domain.upper) - domain.centre)
+            / domain.units
+        )
 
     return patch.object(Domain, "to_grid", mutated)
 
@@ -216,7 +246,9 @@ def unclipped_loss() -> AbstractContextManager[object]:
     """Let a record count for its whole squared distance."""
     genuine = kernels.clipped_loss
     return patch.object(
-        kernels, "clipped_loss", lambda X, centroids, _cap, shift: genuine(X, centroids, (1 << 53) - (1 << shift), shift)
+        kernels,
+        "clipped_loss",
+        lambda X, centroids, _cap, shift: genuine(X, centroids, (1 << 53) - (1 << shift), shift),
     )
 
 
@@ -224,7 +256,9 @@ def loss_with_the_whole_budget() -> AbstractContextManager[object]:
     """Plan the noise of the loss as if the rounds cost nothing."""
     genuine = loss.loss_round
 
-    def mutated(settings: Settings[AnyAlgorithm], _share: Fraction, largest: int) -> LossRound | None:
+    def mutated(
+        settings: Settings[AnyAlgorithm], _share: Fraction, largest: int
+    ) -> LossRound | None:
         return genuine(settings, Fraction(1), largest)
 
     return patch.object(design, "loss_round", mutated)
@@ -259,7 +293,9 @@ ATTAINED = 0.99
 
 
 def audit_power(factor: float, n: int) -> float:
-    """Probability that N_TRIES audits in a row exceed EPSILON when the true mu is `factor` times the planned one."""
+    """Probability that N_TRIES audits in a row exceed EPSILON when the true mu is `factor` times
+    the planned one.
+    """
     return exceedance(ATTAINED * factor * MU, MU, n) ** N_TRIES
 
 
@@ -271,8 +307,12 @@ def law_power(wrong_cdf: Callable[[float], checks.Cdf], n: int) -> float:
 
 
 def loss_law_power(n: int) -> float:
-    """The same for the noise on the loss, which is drawn with half the scale where the whole budget is four times its share."""
-    plan = Experiment.of(Setting(trust=TrustMode.SERVER_NOISE, epsilon=EPSILON, loss_share=checks.LOSS_SHARE)).plan
+    """The same for the noise on the loss, which is drawn with half the scale where the whole budget
+    is four times its share.
+    """
+    plan = Experiment.of(
+        Setting(trust=TrustMode.SERVER_NOISE, epsilon=EPSILON, loss_share=checks.LOSS_SHARE)
+    ).plan
     assert plan.clustering.loss is not None
     scale = float(plan.clustering.loss.scale)
     return checks.law_power(_halved_cdf(scale), scale, n, checks.LOSS_ALPHA / 2)
@@ -293,22 +333,77 @@ def _halved_cdf(scale: float) -> checks.Cdf:
 
 
 MUTANTS = (
-    Mutant("missing sqrt T", scales_of_one_round, checks.AUDIT_SERVER_NOISE, 900, partial(audit_power, 2**0.5), guarded=True),
-    Mutant("half sigma, planned", half_the_scales, checks.AUDIT_CLIENT_NOISE, 180, partial(audit_power, 2.0), guarded=True),
+    Mutant(
+        "missing sqrt T",
+        scales_of_one_round,
+        checks.AUDIT_SERVER_NOISE,
+        900,
+        partial(audit_power, 2**0.5),
+        guarded=True,
+    ),
+    Mutant(
+        "half sigma, planned",
+        half_the_scales,
+        checks.AUDIT_CLIENT_NOISE,
+        180,
+        partial(audit_power, 2.0),
+        guarded=True,
+    ),
     Mutant("half sigma, drawn", half_the_draw, checks.LAW, 4000, partial(law_power, _halved_cdf)),
-    Mutant("truncation of the noise", truncation, checks.LAW, 4000, partial(law_power, checks.truncated_cdf)),
+    Mutant(
+        "truncation of the noise",
+        truncation,
+        checks.LAW,
+        4000,
+        partial(law_power, checks.truncated_cdf),
+    ),
     Mutant("reused stream", reused_stream, checks.INDEPENDENCE, 2, certain),
     Mutant("seed times round", seeded_by_the_round, checks.FRESHNESS, 2, certain),
-    # one word in nine is a random checksum; if the top bits of all of those are against it, the least p-value is 2e-21
+    # one word in nine is a random checksum; if the top bits of all of those are against it, the
+    # least p-value is 2e-21
     Mutant("unreduced mask", unreduced_masks, checks.UNIFORMITY, 4, certain),
-    # the later of two clients has no other mask, and one word in nine is a checksum: 624 ones of 864 are expected, 544 too many
+    # the later of two clients has no other mask, and one word in nine is a checksum: 624 ones of
+    # 864 are expected, 544 too many
     Mutant("unreduced pair mask", unreduced_pair_masks, checks.PAIRWISE_UNIFORMITY, 24, certain),
     # the sums have two thirds of mu^2, and now cost four times as much
-    Mutant("sensitivity eta / 2", half_the_sensitivity, checks.AUDIT_CLIENT_NOISE, 330, partial(audit_power, 3**0.5)),
-    Mutant("sensitivity eta / 2", half_the_sensitivity, checks.SENSITIVITY, 10, partial(pairs_power, 0.80)),
-    Mutant("float quantise-after-sum", quantised_sums, checks.SENSITIVITY, 260, partial(pairs_power, 0.055)),
+    Mutant(
+        "sensitivity eta / 2",
+        half_the_sensitivity,
+        checks.AUDIT_CLIENT_NOISE,
+        330,
+        partial(audit_power, 3**0.5),
+    ),
+    Mutant(
+        "sensitivity eta / 2",
+        half_the_sensitivity,
+        checks.SENSITIVITY,
+        10,
+        partial(pairs_power, 0.80),
+    ),
+    Mutant(
+        "float quantise-after-sum",
+        quantised_sums,
+        checks.SENSITIVITY,
+        260,
+        partial(pairs_power, 0.055),
+    ),
     Mutant("phantom count", phantom_counts, checks.SENSITIVITY, 120, partial(pairs_power, 0.118)),
-    Mutant("unclipped loss", unclipped_loss, checks.LOSS_SENSITIVITY, 40, partial(pairs_power, 0.43)),
-    Mutant("loss as if alone", loss_with_the_whole_budget, checks.LOSS_LAW, 500, loss_law_power, guarded=True),
-    Mutant("noise omitted by one client", omitted_share, checks.AUDIT_ALL_PRESENT, 900, partial(audit_power, 2**0.5)),
+    Mutant(
+        "unclipped loss", unclipped_loss, checks.LOSS_SENSITIVITY, 40, partial(pairs_power, 0.43)
+    ),
+    Mutant(
+        "loss as if alone",
+        loss_with_the_whole_budget,
+        checks.LOSS_LAW,
+        500,
+        loss_law_power,
+        guarded=True,
+    ),
+    Mutant(
+        "noise omitted by one client",
+        omitted_share,
+        checks.AUDIT_ALL_PRESENT,
+        900,
+        partial(audit_power, 2**0.5),
+    ),
 )

@@ -1,4 +1,6 @@
-"""What the network's tests share: certificates, parties without a store, and connections that are slow, cut or proxied."""
+"""What the network's tests share: certificates, parties without a store, and connections that are
+slow, cut or proxied.
+"""
 
 import asyncio
 import contextlib
@@ -26,22 +28,31 @@ from fastlloyd.federation.transport.party import Request
 
 
 def tls_identity(name: str, *, days: float = 365) -> TlsIdentity:
-    """A fresh P-256 key with its self-signed certificate, which ends in so many days (or has ended)."""
+    """A fresh P-256 key with its self-signed certificate, which ends in so many days (or has
+    ended).
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     end = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
     certificate = (
-        x509.CertificateBuilder(subject_name=subject, issuer_name=subject, public_key=key.public_key())
+        x509.CertificateBuilder(
+            subject_name=subject, issuer_name=subject, public_key=key.public_key()
+        )
         .serial_number(x509.random_serial_number())
         .not_valid_before(end - dt.timedelta(days=366))
         .not_valid_after(end)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(f"{name}.fastlloyd.internal")]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName(f"{name}.fastlloyd.internal")]),
+            critical=False,
+        )
         .sign(key, hashes.SHA256())
     )
     return TlsIdentity(
         certificate=certificate.public_bytes(serialization.Encoding.DER),
         private_key=key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
         ),
     )
 
@@ -58,7 +69,9 @@ def remembered(log: SignedPosition) -> LogPosition:
 
 @dataclass
 class SessionServer:
-    """A `ServerParty`: a session that forgets with its process. It remembers the clients' logs, and refuses older ones."""
+    """A `ServerParty`: a session that forgets with its process. It remembers the clients' logs, and
+    refuses older ones.
+    """
 
     session: ServerSession
     patience: Callable[[], float | None] = lambda: None
@@ -73,7 +86,9 @@ class SessionServer:
     def attach(self, name: str, log: SignedPosition) -> LogPosition:
         known = self.logs.setdefault(name, log)
         if log.length < known.length:
-            raise RemoteProtocolError(f"the log of client {name} is older than what the server remembers of it")
+            raise RemoteProtocolError(
+                f"the log of client {name} is older than what the server remembers of it"
+            )
         self.logs[name] = log
         self.session.back(name)
         return remembered(known)
@@ -84,7 +99,9 @@ class SessionServer:
     def receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
         self.received.append((name, message))
         actions = self.session.receive(name, message)
-        self.logs[name] = log  # of a message that was taken: one who speaks in another's name spoils nobody's log
+        self.logs[name] = (
+            log  # of a message that was taken: one who speaks in another's name spoils nobody's log
+        )
         return requests(actions)
 
     def announce(self, name: str, _log: SignedPosition) -> None:
@@ -109,7 +126,9 @@ class SessionServer:
 
 @dataclass
 class SessionClient:
-    """A `ClientParty`: a session that forgets with its process; its log counts what the session records."""
+    """A `ClientParty`: a session that forgets with its process; its log counts what the session
+    records.
+    """
 
     session: ClientSession
     patience: Callable[[], float | None] = lambda: None
@@ -162,7 +181,9 @@ def requests(actions: Iterable[Action]) -> list[Request]:
 
 
 class Relay:
-    """A port in between: bytes arrive `delay` seconds later, or through an HTTP proxy's CONNECT, and connections can be cut."""
+    """A port in between: bytes arrive `delay` seconds later, or through an HTTP proxy's CONNECT,
+    and connections can be cut.
+    """
 
     def __init__(self, target: int, *, delay: float = 0.0, connect: bool = False) -> None:
         self.target, self.delay, self.connect = target, delay, connect
@@ -205,7 +226,9 @@ class Relay:
         loop = asyncio.get_running_loop()
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65536):
-                loop.call_later(self.delay, writer.write, data)  # timers of equal delay fire in order
+                loop.call_later(
+                    self.delay, writer.write, data
+                )  # timers of equal delay fire in order
         loop.call_later(self.delay, writer.close)
 
 
@@ -214,7 +237,8 @@ async def listening(
     answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], object],
 ) -> AsyncIterator[int]:
     """A port at which something else listens."""
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)  # type: ignore[arg-type]  # returns a coroutine
+    # returns a coroutine
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)  # type: ignore[arg-type]
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

@@ -1,6 +1,8 @@
-"""What an attacker in the place of the network, of the server or of a client can do to honest sessions.
+"""What an attacker in the place of the network, of the server or of a client can do to honest
+sessions.
 
-It knows the signing keys of nobody in the plan, but in `second_hello`, where a client signs two Hellos.
+It knows the signing keys of nobody in the plan, but in `second_hello`, where a client signs two
+Hellos.
 """
 
 from dataclasses import replace
@@ -39,7 +41,9 @@ from fastlloyd.mechanisms.mechanism import Mechanism
 from federation import among, entropy, identity, make_plan
 from network_parts import Crash, Letter, Parts, sends
 
-OTHER_PLAN = make_plan(5, max_dropouts=1, n_clusters=1, n_features=1, n_iterations=2, run_id=b"another 16 bytes")
+OTHER_PLAN = make_plan(
+    5, max_dropouts=1, n_clusters=1, n_features=1, n_iterations=2, run_id=b"another 16 bytes"
+)
 
 
 class Attacks(Parts):
@@ -73,22 +77,30 @@ class Attacks(Parts):
         self.flight.insert(0, Letter(name, SERVER, encode(_hello(other.client(name)))))
 
     def forge_hello(self, a: int, b: int) -> None:
-        """Somebody speaks in another's name, to the server, or through it to the client that deals."""
+        """Somebody speaks in another's name, to the server, or through it to the client that
+        deals.
+        """
         forger, victim = self.names[a % len(self.names)], self.names[b % len(self.names)]
-        forged = Roster.of(self.plan).hello(victim, drawn_by("forger"), identity(forger if forger != victim else "mallory"))
+        forged = Roster.of(self.plan).hello(
+            victim, drawn_by("forger"), identity(forger if forger != victim else "mallory")
+        )
         self.flight.insert(0, Letter(forger, SERVER, encode(forged)))
         if deals := self._sent(Deal):
             self._sneak(self.names.index(deals[-1].hellos[0].name), _in_place_of(deals[-1], forged))
 
     def second_hello(self, a: int, b: int) -> None:
-        """A client that lies signs another Hello; it is shown to one that has accepted a Deal with its first."""
+        """A client that lies signs another Hello; it is shown to one that has accepted a Deal with
+        its first.
+        """
         liar, accepted = self._client(b).name, self._recorded(self._client(a).name, Deal)
         if accepted and liar in {hello.name for hello in accepted[-1].hellos}:
             another = Roster.of(self.plan).hello(liar, drawn_by("liar"), identity(liar))
             self._sneak(a, _in_place_of(accepted[-1], another))
 
     def other_deal(self, a: int, b: int) -> None:
-        """A Deal of clients that really said Hello, to one of them, whatever the others are shown."""
+        """A Deal of clients that really said Hello, to one of them, whatever the others are
+        shown.
+        """
         hellos = {hello.name: hello for hello in self._sent(Hello)}
         there = [name for name in self.names if name in hellos]
         sets = [chosen for n in range(1, len(there) + 1) for chosen in combinations(there, n)]
@@ -96,20 +108,35 @@ class Attacks(Parts):
             self._sneak(a, Deal(tuple(hellos[name] for name in sets[b % len(sets)])))
 
     def second_key_set(self, a: int, _b: int) -> None:
-        """All that was really made for a client, for the Deal that it accepted last, whatever the server decided on."""
+        """All that was really made for a client, for the Deal that it accepted last, whatever the
+        server decided on.
+        """
         recipient, accepted = self._client(a).name, self._recorded(self._client(a).name, Deal)
         if not accepted:
             return
         deal = KeySet(Roster.of(self.plan), accepted[-1])
-        made = {sender: said for sender, said in self.said if isinstance(said, SealedKeys) and said.deal == deal.digest}
+        made = {
+            sender: said
+            for sender, said in self.said
+            if isinstance(said, SealedKeys) and said.deal == deal.digest
+        }
         at = deal.names.index(recipient)
-        makers = [name for name in deal.names[:at] if name in self.plan.masks_kind.speakers(deal.names)]
+        makers = [
+            name for name in deal.names[:at] if name in self.plan.masks_kind.speakers(deal.names)
+        ]
         if set(makers) <= set(made):
-            ciphertexts = tuple(made[name].ciphertexts[at - deal.names.index(name) - 1] for name in makers)
-            self._sneak(a, KeyBox(deal.digest, ciphertexts, made[deal.names[0]].boxes[at - 1] if at else None))
+            ciphertexts = tuple(
+                made[name].ciphertexts[at - deal.names.index(name) - 1] for name in makers
+            )
+            self._sneak(
+                a,
+                KeyBox(deal.digest, ciphertexts, made[deal.names[0]].boxes[at - 1] if at else None),
+            )
 
     def false_keys(self, a: int, b: int) -> None:
-        """The server makes the key of a pair, and seals a group key it knows, in the name of the dealer."""
+        """The server makes the key of a pair, and seals a group key it knows, in the name of the
+        dealer.
+        """
         recipient, deals = self._client(a).name, self._sent(Deal)
         if not deals:
             return
@@ -119,13 +146,29 @@ class Attacks(Parts):
             return
         secret, ciphertext = encapsulate(deal.hellos[recipient].encapsulation_key)
         exchanged = drawn_by("server").exchange(deal.hellos[recipient].exchange_key)
-        pair = PairKey.agree(deal.pair(dealer, recipient), exchange_secret=exchanged, kem_secret=secret, ciphertext=ciphertext)
+        pair = PairKey.agree(
+            deal.pair(dealer, recipient),
+            exchange_secret=exchanged,
+            kem_secret=secret,
+            ciphertext=ciphertext,
+        )
         genuine = self._key_boxes.get(recipient)
-        others = genuine.ciphertexts[1:] if genuine is not None and genuine.deal == deal.digest else ()
-        self._sneak(a, KeyBox(deal.digest, (pair.message(ciphertext), *others), pair.seal(GroupKey(bytes(32)), deal.digest)))
+        others = (
+            genuine.ciphertexts[1:] if genuine is not None and genuine.deal == deal.digest else ()
+        )
+        self._sneak(
+            a,
+            KeyBox(
+                deal.digest,
+                (pair.message(ciphertext), *others),
+                pair.seal(GroupKey(bytes(32)), deal.digest),
+            ),
+        )
 
     def swap_keys(self, a: int, b: int) -> None:
-        """A client is sent what was made for another, or its own in another order, or half of it made by somebody else."""
+        """A client is sent what was made for another, or its own in another order, or half of it
+        made by somebody else.
+        """
         boxes = self._key_boxes
         mine = boxes.get(self._client(a).name)
         if mine is None:
@@ -147,13 +190,17 @@ class Attacks(Parts):
     # Sums
 
     def second_set(self, a: int, b: int) -> None:
-        """A proper sum of uploads that were really made, over another set than everybody else is shown."""
+        """A proper sum of uploads that were really made, over another set than everybody else is
+        shown.
+        """
         uploads = self._uploads(1 + b % self.plan.mechanism.n_rounds)
         left_out = self.names[b % len(self.names)]
         self._broadcast(a, {name: upload for name, upload in uploads.items() if name != left_out})
 
     def two_sets(self, a: int, b: int) -> None:
-        """One proper sum after the other, over two sets, for a client that dies when it takes the first."""
+        """One proper sum after the other, over two sets, for a client that dies when it takes the
+        first.
+        """
         client = self._client(a)
         uploads = self._uploads(client.round)
         left_out = self.names[b // len(Crash) % len(self.names)]
@@ -176,7 +223,9 @@ class Attacks(Parts):
             msgspec.structs.replace(shown, members=bytes(len(shown.members))),
             msgspec.structs.replace(shown, nonces=shown.nonces[8:]),
             among(self.names, shown, {first: bytes(8)}),
-            among(self.names, shown, {last: bytes(8)}),  # opens with pairwise masks: the first client's alone is used
+            among(
+                self.names, shown, {last: bytes(8)}
+            ),  # opens with pairwise masks: the first client's alone is used
             msgspec.structs.replace(shown, round=1 + shown.round % self.plan.mechanism.n_rounds),
         ]
         self._sneak(a, lies[b % len(lies)])
@@ -184,13 +233,21 @@ class Attacks(Parts):
     # Parameters
 
     def second_box(self, a: int, b: int) -> None:
-        """Parameters that a client really worked out, and that were not stored: the server stores none but the first."""
-        stored = {(parameters.client, parameters.salt) for parameters in self._recorded(SERVER, Parameters)}
+        """Parameters that a client really worked out, and that were not stored: the server stores
+        none but the first.
+        """
+        stored = {
+            (parameters.client, parameters.salt)
+            for parameters in self._recorded(SERVER, Parameters)
+        }
         made = [(sender, said) for sender, said in self.said if isinstance(said, Proposal)]
         others = [(sender, said) for sender, said in made if (sender, said.salt) not in stored]
         if others:
             sender, proposal = others[b % len(others)]
-            self._sneak(a, Parameters(proposal.round, sender, proposal.salt, proposal.box, proposal.signature))
+            self._sneak(
+                a,
+                Parameters(proposal.round, sender, proposal.salt, proposal.box, proposal.signature),
+            )
 
     def false_box(self, a: int, b: int) -> None:
         """Parameters that were stored, changed in one place for one client."""
@@ -204,7 +261,9 @@ class Attacks(Parts):
             msgspec.structs.replace(shown, salt=shown.salt[::-1]),
             msgspec.structs.replace(shown, client=other),
             msgspec.structs.replace(shown, signature=shown.signature[::-1]),
-            msgspec.structs.replace(shown, round=2 + (shown.round - 1) % len(self.limits.box_bytes)),
+            msgspec.structs.replace(
+                shown, round=2 + (shown.round - 1) % len(self.limits.box_bytes)
+            ),
         ]
         self._sneak(a, lies[b % len(lies)])
 
@@ -212,27 +271,39 @@ class Attacks(Parts):
         self._sneak(a, Turn(2 + b % self.plan.mechanism.n_rounds))
 
     def false_proposal(self, a: int, b: int) -> None:
-        """A client makes parameters up that nobody can open, and signs them, if it has a key to sign with by now."""
+        """A client makes parameters up that nobody can open, and signs them, if it has a key to
+        sign with by now.
+        """
         if not self.limits.box_bytes:
             return
         number, liar = [*self.limits.box_bytes][b % len(self.limits.box_bytes)], self._client(a)
         salt, box = bytes(16), bytes(self.limits.box_bytes[number])
         match liar._phase:
             case ClientRounds() as rounds:
-                signature = rounds._keys.own.sign(rounds._keys.key_set.proposal(liar.name, number, salt, box))
+                signature = rounds._keys.own.sign(
+                    rounds._keys.key_set.proposal(liar.name, number, salt, box)
+                )
             case _:
                 signature = bytes(64)
         self._lie(liar.name, Proposal(number, salt, box, signature))
 
     def forged_parameters(self, a: int, b: int) -> None:
-        """A client that waits for parameters works some out, and they are relayed to another in the name of a third."""
+        """A client that waits for parameters works some out, and they are relayed to another in the
+        name of a third.
+        """
         liar, victim = self._client(b), self._client(b + 1).name
         match liar._phase:
             case ClientRounds(_awaiting=(answer, noise)) as rounds:
                 m: Mechanism = self.plan.clustering
-                data = m.write_state(rounds.number - 2, m.advance(rounds.number - 2, rounds._state, answer, noise))
-                box = seal_parameters(rounds._keys.group_key, rounds._context(), victim, bytes(16), data)
-                signature = rounds._keys.own.sign(rounds._keys.key_set.proposal(victim, rounds.number, bytes(16), box))
+                data = m.write_state(
+                    rounds.number - 2, m.advance(rounds.number - 2, rounds._state, answer, noise)
+                )
+                box = seal_parameters(
+                    rounds._keys.group_key, rounds._context(), victim, bytes(16), data
+                )
+                signature = rounds._keys.own.sign(
+                    rounds._keys.key_set.proposal(victim, rounds.number, bytes(16), box)
+                )
                 self._sneak(a, Parameters(rounds.number, victim, bytes(16), box, signature))
 
     # The end
@@ -240,7 +311,11 @@ class Attacks(Parts):
     def false_confirmations(self, a: int, b: int) -> None:
         """Too few, or one client's word in the name of another, or words that nobody said."""
         relayed = self._sent(Confirmations)
-        confirmed = relayed[0].confirmed if relayed else tuple((name, bytes(32), bytes(64)) for name in self.names)
+        confirmed = (
+            relayed[0].confirmed
+            if relayed
+            else tuple((name, bytes(32), bytes(64)) for name in self.names)
+        )
         first = confirmed[0]
         lies = [
             confirmed[: b // 4 % (len(confirmed) + 1)],
@@ -255,16 +330,23 @@ class Attacks(Parts):
         liar = self._client(a)
         match liar._phase:
             case ClientRounds() as rounds:
-                signature = rounds._keys.own.sign(rounds._keys.key_set.confirmation(liar.name, bytes(32)))
+                signature = rounds._keys.own.sign(
+                    rounds._keys.key_set.confirmation(liar.name, bytes(32))
+                )
                 self._lie(liar.name, Confirmation(bytes(32), signature))
 
     def forged_confirmations(self, a: int, b: int) -> None:
-        """A client that has ended confirms for all: it has the group key, and so the HMAC of everybody, but not their keys."""
+        """A client that has ended confirms for all: it has the group key, and so the HMAC of
+        everybody, but not their keys.
+        """
         match self._client(b)._phase:
             case ClientRounds(state=ClientState.CONFIRMING) as rounds:
                 agreed, ending = rounds._keys.key_set, rounds._ending(rounds._found())
                 macs = [(name, ending.confirmation(name)) for name in agreed.names]
-                forged = [(name, mac, rounds._keys.own.sign(agreed.confirmation(name, mac))) for name, mac in macs]
+                forged = [
+                    (name, mac, rounds._keys.own.sign(agreed.confirmation(name, mac)))
+                    for name, mac in macs
+                ]
                 self._sneak(a, Confirmations(tuple(forged)))
 
     def false_abort(self, a: int, _b: int) -> None:
@@ -284,7 +366,11 @@ class Attacks(Parts):
     def _key_boxes(self) -> dict[str, KeyBox]:
         """What the server really decided to send each client of its last Deal; nothing before."""
         boxes, deals = self._recorded(SERVER, KeyBox), self._recorded(SERVER, Deal)
-        return {hello.name: box for hello, box in zip(deals[-1].hellos, boxes, strict=True)} if boxes else {}
+        return (
+            {hello.name: box for hello, box in zip(deals[-1].hellos, boxes, strict=True)}
+            if boxes
+            else {}
+        )
 
     def _broadcast(self, a: int, uploads: dict[str, Upload]) -> None:
         if not uploads:
@@ -292,7 +378,9 @@ class Attacks(Parts):
         ring, number = self.plan.ring, next(iter(uploads.values())).round
         n_words = self.plan.n_words(self.plan.mechanism.all_rounds[number - 1])
         noise = np.append(self.federation.server_noise[number - 1].ravel(), 0)
-        total = ring.wrap(noise if self.plan.trust is TrustMode.SERVER_NOISE else np.zeros_like(noise))
+        total = ring.wrap(
+            noise if self.plan.trust is TrustMode.SERVER_NOISE else np.zeros_like(noise)
+        )
         for upload in uploads.values():
             total = ring.add(total, ring.from_bytes(upload.payload, n_words))
         included = {name: upload.nonce for name, upload in uploads.items()}

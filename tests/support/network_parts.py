@@ -1,4 +1,6 @@
-"""What a virtual network is made of: parties, what survives them, and what is on its way between them."""
+"""What a virtual network is made of: parties, what survives them, and what is on its way between
+them.
+"""
 
 import enum
 from collections.abc import Sequence
@@ -10,7 +12,16 @@ import numpy as np
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send
+from fastlloyd.federation.protocol.actions import (
+    SERVER,
+    Action,
+    ClientResult,
+    Ended,
+    Finish,
+    Keep,
+    Record,
+    Send,
+)
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Abort, Limits, Message, Upload, encode
 from fastlloyd.federation.protocol.server import ServerSession
@@ -30,7 +41,9 @@ class Crash(enum.IntEnum):
 
 @dataclass
 class Log:
-    """What of a party survives its process: records in order, and secrets by name, of which none is ever made twice."""
+    """What of a party survives its process: records in order, and secrets by name, of which none is
+    ever made twice.
+    """
 
     records: list[Message] = field(default_factory=list)
     secrets: dict[str, bytes] = field(default_factory=dict)
@@ -50,7 +63,9 @@ class Log:
 
 
 class FreshNoise:
-    """Small noise that is never the same twice; `drawn` has it all, in the order of the draws, `scales` what was asked for."""
+    """Small noise that is never the same twice; `drawn` has it all, in the order of the draws,
+    `scales` what was asked for.
+    """
 
     private = False
 
@@ -84,9 +99,9 @@ class Letter:
 class Parts:
     """A network at one moment.
 
-    flight : what is on its way, history : all that ever was; said : the same as messages, without what attackers made; lies :
-    what clients that lie signed besides; accusations : what parties found wrong; spoiled : uploads (round, client) that were
-    changed on the way and taken.
+    flight : what is on its way, history : all that ever was; said : the same as messages, without
+    what attackers made; lies : what clients that lie signed besides; accusations : what parties
+    found wrong; spoiled : uploads (round, client) that were changed on the way and taken.
     """
 
     federation: Federation
@@ -117,10 +132,16 @@ class Parts:
         return [message for _, message in self.said if isinstance(message, kind)]
 
     def _uploads(self, number: int) -> dict[str, Upload]:
-        return {sender: said for sender, said in self.said if isinstance(said, Upload) and said.round == number}
+        return {
+            sender: said
+            for sender, said in self.said
+            if isinstance(said, Upload) and said.round == number
+        }
 
     def _sneak(self, a: int, message: Message) -> None:
-        """An attacker says something to a client in the server's name, before all that is on its way."""
+        """An attacker says something to a client in the server's name, before all that is on its
+        way.
+        """
         self.flight.insert(0, Letter(SERVER, self._client(a).name, encode(message)))
 
     def _lie(self, name: str, message: Message) -> None:

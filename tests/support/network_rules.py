@@ -37,9 +37,11 @@ class Rules(Parts):
     """Each raises AssertionError if it is broken."""
 
     def check_one_plaintext_per_mask(self) -> None:
-        """A keystream under the group key hides one plaintext, sent or not: a nonce is drawn for each.
+        """A keystream under the group key hides one plaintext, sent or not: a nonce is drawn for
+        each.
 
-        A keystream of a pair hides one plaintext that was sent of each of its two clients, one with each sign.
+        A keystream of a pair hides one plaintext that was sent of each of its two clients, one with
+        each sign.
         """
         sent = {(sender, said.nonce) for sender, said in self.said if isinstance(said, Upload)}
         for (_, info), members in self.watch.hidden.items():
@@ -49,50 +51,82 @@ class Rules(Parts):
             assert info.startswith(PAIR_LABEL)
             left = [name for name, nonce in members if (name, nonce) in sent]
             assert len(left) == len(set(left))
-            pairs = [(name_field(a) + name_field(b), {a, b}) for a in self.names for b in self.names if a != b]
+            pairs = [
+                (name_field(a) + name_field(b), {a, b})
+                for a in self.names
+                for b in self.names
+                if a != b
+            ]
             (pair,) = [both for fields, both in pairs if fields in info]
             assert {name for name, _ in members} <= pair
 
     def check_one_key_set_per_mask(self) -> None:
-        """All uploads that a keystream ever helped to hide, sent or not, were made in one key set: it is bound to the Deal."""
+        """All uploads that a keystream ever helped to hide, sent or not, were made in one key set:
+        it is bound to the Deal.
+        """
         for members in self.watch.hidden.values():
             assert len({self.watch.deals[member] for member in members}) == 1
 
     def check_one_query_per_sum(self) -> None:
-        """All uploads of a sum that anybody opened answer the same query; and it is the query of the client that opened it."""
+        """All uploads of a sum that anybody opened answer the same query; and it is the query of
+        the client that opened it.
+        """
         nonces = self._nonces()
         for rounds, number, broadcast, _ in self.watch.opened:
             names = {rounds.name, *broadcast.included(self.names)}
             assert len({self.watch.queries[name, nonces[name, number]] for name in names}) == 1
 
     def check_keys_are_their_makers(self) -> None:
-        """A client goes on from keys that the clients before it in the Deal made for it, and from none that were changed."""
+        """A client goes on from keys that the clients before it in the Deal made for it, and from
+        none that were changed.
+        """
         for name in self.names:
             for keys in self._recorded(name, KeyBox):
-                (deal,) = [deal for deal in self._recorded(name, Deal) if message_digest(deal) == keys.deal]
+                (deal,) = [
+                    deal for deal in self._recorded(name, Deal) if message_digest(deal) == keys.deal
+                ]
                 names = [hello.name for hello in deal.hellos]
                 at = names.index(name)
                 made = {
-                    other: said for other in names[:at] for said in self._recorded(other, SealedKeys) if said.deal == keys.deal
+                    other: said
+                    for other in names[:at]
+                    for said in self._recorded(other, SealedKeys)
+                    if said.deal == keys.deal
                 }
-                makers = [other for other in names[:at] if other in self.plan.masks_kind.speakers(names)]
+                makers = [
+                    other for other in names[:at] if other in self.plan.masks_kind.speakers(names)
+                ]
                 assert list(made) == makers
-                assert keys.ciphertexts == tuple(made[other].ciphertexts[at - names.index(other) - 1] for other in makers)
+                assert keys.ciphertexts == tuple(
+                    made[other].ciphertexts[at - names.index(other) - 1] for other in makers
+                )
                 assert keys.box == (made[names[0]].boxes[at - 1] if at else None)
 
     def check_words_are_their_speakers(self) -> None:
-        """Parameters and confirmations that anybody goes on from were said by the client that they name."""
+        """Parameters and confirmations that anybody goes on from were said by the client that they
+        name.
+        """
         words = {
-            (name, said.round, said.salt, said.box) for name, said in (*self.said, *self.lies) if isinstance(said, Proposal)
+            (name, said.round, said.salt, said.box)
+            for name, said in (*self.said, *self.lies)
+            if isinstance(said, Proposal)
         }
-        macs = {(name, said.mac) for name, said in (*self.said, *self.lies) if isinstance(said, Confirmation)}
+        macs = {
+            (name, said.mac)
+            for name, said in (*self.said, *self.lies)
+            if isinstance(said, Confirmation)
+        }
         for party in self.logs:
-            assert {(p.client, p.round, p.salt, p.box) for p in self._recorded(party, Parameters)} <= words
+            assert {
+                (p.client, p.round, p.salt, p.box) for p in self._recorded(party, Parameters)
+            } <= words
             for relayed in self._recorded(party, Confirmations):
                 assert {(name, mac) for name, mac, _ in relayed.confirmed} <= macs
 
     def check_one_key_set(self) -> None:
-        """What each client's log says of keys: Deals that shrink, an answer to each, then one key set, of the last of them."""
+        """What each client's log says of keys: Deals that shrink, an answer to each, then one key
+        set, of the last of them.
+        """
         hello_of = {name: self._recorded(name, Hello)[:1] for name in self.names}
         for name in self.names:
             deals, boxes = self._recorded(name, Deal), self._recorded(name, KeyBox)
@@ -115,9 +149,15 @@ class Rules(Parts):
             self._check_sealed(name, deals)
 
     def _check_sealed(self, name: str, deals: list[Deal]) -> None:
-        """Who speaks answers every Deal: with the same ciphertexts as ever, a fresh group key, and none for itself."""
+        """Who speaks answers every Deal: with the same ciphertexts as ever, a fresh group key, and
+        none for itself.
+        """
         names = [[hello.name for hello in deal.hellos] for deal in deals]
-        speaks = [deal for deal, of in zip(deals, names, strict=True) if name in self.plan.masks_kind.speakers(of)]
+        speaks = [
+            deal
+            for deal, of in zip(deals, names, strict=True)
+            if name in self.plan.masks_kind.speakers(of)
+        ]
         sealed = self._recorded(name, SealedKeys)
         assert [said.deal for said in sealed] == [message_digest(deal) for deal in speaks]
         ciphertexts: dict[str, set[bytes]] = {}
@@ -130,15 +170,22 @@ class Rules(Parts):
             assert len(said.boxes) == (len(later) if of[0] == name else 0)
             n_dealt += of[0] == name
         assert all(len(made) == 1 for made in ciphertexts.values())
-        assert len({next(iter(made))[:CIPHERTEXT_BYTES] for made in ciphertexts.values()}) == len(ciphertexts)
+        assert len({next(iter(made))[:CIPHERTEXT_BYTES] for made in ciphertexts.values()}) == len(
+            ciphertexts
+        )
         boxes = [box for said in sealed for box in said.boxes]
         assert len(boxes) == len(set(boxes))
         if not self._has_ended(name):
-            dealt = [secret for what, secret in self.logs[name].secrets.items() if what.startswith("group-key")]
+            dealt = [
+                secret
+                for what, secret in self.logs[name].secrets.items()
+                if what.startswith("group-key")
+            ]
             assert len(set(dealt)) == len(dealt) == n_dealt
 
     def check_enough_noise(self) -> None:
-        """Without the shares of any t of its clients, every sum that was opened still has all the noise that is claimed.
+        """Without the shares of any t of its clients, every sum that was opened still has all the
+        noise that is claimed.
 
         With pairwise masks it has the shares of the whole key set, and each was drawn for so many.
         """
@@ -157,10 +204,15 @@ class Rules(Parts):
 
     def _nonces(self) -> dict[tuple[str, int], bytes]:
         """By client and round."""
-        return {(name, said.round): said.nonce for name in self.names for said in self._recorded(name, Upload)}
+        return {
+            (name, said.round): said.nonce
+            for name in self.names
+            for said in self._recorded(name, Upload)
+        }
 
     def check_one_set_per_round(self) -> None:
-        """Each session opens each round once, in order, and so does each log; the server fixes each round once.
+        """Each session opens each round once, in order, and so does each log; the server fixes each
+        round once.
 
         Of each round a client takes the masks off one broadcast, in all its lives together.
         """
@@ -168,22 +220,34 @@ class Rules(Parts):
         sessions: dict[int, list[int]] = {}
         for rounds, number, _, _ in self.watch.opened:
             sessions.setdefault(id(rounds), []).append(number)
-        for opened in (*sessions.values(), *([b.round for b in self._recorded(party, Broadcast)] for party in self.logs)):
+        for opened in (
+            *sessions.values(),
+            *([b.round for b in self._recorded(party, Broadcast)] for party in self.logs),
+        ):
             assert opened == list(range(1, len(opened) + 1))
-        assert {encode(broadcast) for broadcast in self._sent(Broadcast)} <= set(map(encode, self._recorded(SERVER, Broadcast)))
+        assert {encode(broadcast) for broadcast in self._sent(Broadcast)} <= set(
+            map(encode, self._recorded(SERVER, Broadcast))
+        )
 
     def check_one_box_per_round(self) -> None:
-        """Each session goes on from one box of each round, in order, and so does each log; only stored ones are relayed."""
+        """Each session goes on from one box of each round, in order, and so does each log; only
+        stored ones are relayed.
+        """
         expected = list(self.limits.box_bytes)
         sessions: dict[int, list[int]] = {}
         for rounds, parameters in self.watch.settled:
             sessions.setdefault(id(rounds), []).append(parameters.round)
-        for settled in (*sessions.values(), *([p.round for p in self._recorded(party, Parameters)] for party in self.logs)):
+        for settled in (
+            *sessions.values(),
+            *([p.round for p in self._recorded(party, Parameters)] for party in self.logs),
+        ):
             assert settled == expected[: len(settled)]
         assert {encode(parameters) for parameters in self._sent(Parameters)} <= set(
             map(encode, self._recorded(SERVER, Parameters))
         )
-        for name in self.names:  # an upload is masked for the box that the record before it holds, and no other
+        for name in (
+            self.names
+        ):  # an upload is masked for the box that the record before it holds, and no other
             log = self.logs[name].records
             for before, record in pairwise(log):
                 if isinstance(record, Upload) and record.round in self.limits.box_bytes:
@@ -193,10 +257,14 @@ class Rules(Parts):
             assert proposed == sorted(set(proposed))
 
     def check_one_noise_per_sum(self) -> None:
-        """What a broadcast holds besides its uploads is noise that was drawn for it alone, and none where clients add it."""
+        """What a broadcast holds besides its uploads is noise that was drawn for it alone, and none
+        where clients add it.
+        """
         unused = [noise.tolist() for noise in self.noise[SERVER].drawn]
         for broadcast in self._recorded(SERVER, Broadcast):
-            if any((broadcast.round, name) in self.spoiled for name in broadcast.included(self.names)):
+            if any(
+                (broadcast.round, name) in self.spoiled for name in broadcast.included(self.names)
+            ):
                 continue
             added = self._noise_of(broadcast)
             exchange = self.plan.mechanism.all_rounds[broadcast.round - 1]
@@ -225,29 +293,43 @@ class Rules(Parts):
         assert all(settled[parameters.round] == parameters for _, parameters in self.watch.settled)
 
     def check_write_ahead(self) -> None:
-        """A round's upload is recorded once, and nothing is sent that was not recorded or does not follow from it."""
+        """A round's upload is recorded once, and nothing is sent that was not recorded or does not
+        follow from it.
+        """
         for party in self.logs:
             recorded = set(map(encode, self.logs[party].records))
             for message in {said for sender, said in self.said if sender == party}:
                 match message:
                     case Turn():  # follows from the sum that is recorded
-                        assert message.round - 1 in {broadcast.round for broadcast in self._recorded(SERVER, Broadcast)}
+                        assert message.round - 1 in {
+                            broadcast.round for broadcast in self._recorded(SERVER, Broadcast)
+                        }
                     case Abort() if party == SERVER and encode(message) not in recorded:
-                        assert message.reason.startswith(("the run began without", "the run goes on without"))
+                        assert message.reason.startswith(
+                            ("the run began without", "the run goes on without")
+                        )
                     case _:
                         assert encode(message) in recorded
         for name in self.names:
             uploads = self._recorded(name, Upload)
             assert [upload.round for upload in uploads] == list(range(1, len(uploads) + 1))
-            assert all(len(self._recorded(name, kind)) <= 1 for kind in (Hello, KeyBox, Confirmation))
+            assert all(
+                len(self._recorded(name, kind)) <= 1 for kind in (Hello, KeyBox, Confirmation)
+            )
 
     def check_exact(self, clients: Callable[[str], bool]) -> None:
-        """What these clients opened is, to the bit, the sum of what the named clients hid, and the server's noise."""
+        """What these clients opened is, to the bit, the sum of what the named clients hid, and the
+        server's noise.
+        """
         for rounds, number, broadcast, answer in self.watch.opened:
             members = list(broadcast.included(self.names).items())
-            if clients(rounds.name) and not any((number, member) in self.spoiled for member, _ in members):
+            if clients(rounds.name) and not any(
+                (number, member) in self.spoiled for member, _ in members
+            ):
                 values = [self.watch.plain[member] for member in members]
-                assert np.array_equal(answer, np.sum([*values, self._noise_of(broadcast)], axis=0).ravel())
+                assert np.array_equal(
+                    answer, np.sum([*values, self._noise_of(broadcast)], axis=0).ravel()
+                )
 
     def check_agreement(self) -> None:
         """All that finish have the same result, bit for bit."""

@@ -33,12 +33,16 @@ def site(made: Path, tmp_path: Path) -> Iterator[Site]:
 
 
 def tree(folder: Path, running: tuple[str, ...] = ()) -> dict[str, bytes]:
-    """Everything but logs, stores of those that run, locks, and what SQLite keeps beside a store while it is read."""
+    """Everything but logs, stores of those that run, locks, and what SQLite keeps beside a store
+    while it is read.
+    """
     stores = tuple(f"{name}.store" for name in running)
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix not in (".out", ".err") and not path.name.endswith(("-lock", "-shm", "-wal"))
+        if path.is_file()
+        and path.suffix not in (".out", ".err")
+        and not path.name.endswith(("-lock", "-shm", "-wal"))
         if not path.name.startswith(stores)
     }
 
@@ -49,21 +53,36 @@ def events(site: Site, name: str) -> int:
 
 def left(site: Site) -> set[str]:
     """The clients that have taken the end, as the server's store has it."""
-    return {name for run in read(site.folder / f"{SERVER}.store")[0].history.runs.values() for name in run.left}
+    return {
+        name
+        for run in read(site.folder / f"{SERVER}.store")[0].history.runs.values()
+        for name in run.left
+    }
 
 
 def here(site: Site, arguments: list[str]) -> tuple[int, str, str]:
-    """As `Site.run`, in this process: what ends before it has begun needs none of its own, which takes a second or two."""
+    """As `Site.run`, in this process: what ends before it has begun needs none of its own, which
+    takes a second or two.
+    """
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.chdir(site.folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        contextlib.chdir(site.folder),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         code = run_command(arguments)
     return code, out.getvalue(), err.getvalue()
 
 
 def refused(
-    site: Site, arguments: list[str], *fragments: str, new: tuple[str, ...] = (), running: tuple[str, ...] = ()
+    site: Site,
+    arguments: list[str],
+    *fragments: str,
+    new: tuple[str, ...] = (),
+    running: tuple[str, ...] = (),
 ) -> None:
-    """Exit code 2, one sentence with the fragments, nothing on stdout; written is nothing, but for empty stores.
+    """Exit code 2, one sentence with the fragments, nothing on stdout; written is nothing, but for
+    empty stores.
 
     running : parties whose processes go on meanwhile, and write to their stores.
     """

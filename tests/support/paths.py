@@ -28,7 +28,8 @@ class Step(NamedTuple):
 
 
 def path_of(run: Callable[[], object]) -> list[Step]:
-    """The lines of the package that `run` executes: in this thread, then in each thread that begins meanwhile.
+    """The lines of the package that `run` executes: in this thread, then in each thread that begins
+    meanwhile.
 
     A call of compiled code is the line that calls it.
     """
@@ -56,7 +57,9 @@ def path_of(run: Callable[[], object]) -> list[Step]:
 
 @contextmanager
 def computed(way: str) -> Iterator[None]:
-    """By compiled code or without, whatever this process has computed before; in one thread, which is watched."""
+    """By compiled code or without, whatever this process has computed before; in one thread, which
+    is watched.
+    """
     if way == "compiled":
         pytest.importorskip("numba")
         assert is_compiled(1 << 40)

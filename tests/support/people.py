@@ -1,4 +1,6 @@
-"""Persons of several rows: their shares worked out row by row in Python's integers, and how far one of them moves an answer."""
+"""Persons of several rows: their shares worked out row by row in Python's integers, and how far one
+of them moves an answer.
+"""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -55,7 +57,9 @@ def expected_shares(ids: Sequence[bytes], X: IntArray, key: bytes, weight_bits: 
     return shares
 
 
-def questions(domain: Domain, *, units: int, count_bits: int, k: int, generator: np.random.Generator) -> list[Question]:
+def questions(
+    domain: Domain, *, units: int, count_bits: int, k: int, generator: np.random.Generator
+) -> list[Question]:
     """Every kind of question there is."""
     radius = int(generator.integers(0, 4 * domain.squared_half_diagonal + 1))
     shift = int(generator.integers(0, 41))
@@ -63,14 +67,22 @@ def questions(domain: Domain, *, units: int, count_bits: int, k: int, generator:
         *situations.questions(domain, units=units, count_bits=count_bits, k=k),
         Moments(domain=domain, n_clusters=k, squared_radius=radius, count_bits=count_bits),
         Moments(domain=domain, n_clusters=k, squared_radius=None, count_bits=count_bits),
-        ClippedLoss(domain=domain, n_clusters=k, cap=max(1, min(radius >> shift, 1 << 20)), shift=shift),
+        ClippedLoss(
+            domain=domain, n_clusters=k, cap=max(1, min(radius >> shift, 1 << 20)), shift=shift
+        ),
     ]
 
 
 def rows(domain: Domain, weight_bits: int, generator: np.random.Generator) -> IntArray:
-    """The rows of a person at one client: none, a few, about as many as there are shares, or more; some of them alike."""
+    """The rows of a person at one client: none, a few, about as many as there are shares, or more;
+    some of them alike.
+    """
     W = 1 << weight_bits
-    m = int(generator.choice([0, 1, 2, 3, 5, W - 1, W, W + 1, 2 * W + 3] if W <= 16 else [0, 1, 2, 3, 5, 9]))
+    m = int(
+        generator.choice(
+            [0, 1, 2, 3, 5, W - 1, W, W + 1, 2 * W + 3] if W <= 16 else [0, 1, 2, 3, 5, 9]
+        )
+    )
     distinct = situations.records(domain, min(m, int(generator.integers(1, 5))), generator)
     return distinct[generator.integers(len(distinct), size=m)] if m else distinct[:0]
 
@@ -80,23 +92,34 @@ def shared(domain: Domain, ids: Sequence[bytes], X: IntArray, weight_bits: int) 
     return SharedRecords(domain, X, shares, n_persons=n, share_bits=weight_bits)
 
 
-def one_person(domain: Domain, at_clients: Sequence[IntArray], weight_bits: int) -> list[SharedRecords]:
+def one_person(
+    domain: Domain, at_clients: Sequence[IntArray], weight_bits: int
+) -> list[SharedRecords]:
     """The records of a person with these rows at these clients."""
     return [shared(domain, [b"somebody"] * len(X), X, weight_bits) for X in at_clients]
 
 
 def added(query: Query, person: Sequence[SharedRecords]) -> IntArray:
     """What a person adds to the sum of all clients' answers."""
-    return np.asarray(sum((records.total(query)[0] for records in person), np.zeros(query.shape, dtype=np.int64)))
+    return np.asarray(
+        sum((records.total(query)[0] for records in person), np.zeros(query.shape, dtype=np.int64))
+    )
 
 
-def within(question: Question, change: IntArray, corners: Sequence[Corner], entries: Sequence[int]) -> bool:
-    """Whether entries are no larger than said, and the squared lengths of the parts lie below the corners' hull."""
+def within(
+    question: Question, change: IntArray, corners: Sequence[Corner], entries: Sequence[int]
+) -> bool:
+    """Whether entries are no larger than said, and the squared lengths of the parts lie below the
+    corners' hull.
+    """
     parts = list(situations.by_part(question, change))
     if any(abs(v) > most for part, most in zip(parts, entries, strict=True) for v in part):
         return False
     lengths = tuple(sum(v * v for v in part) for part in parts)
-    return all(priced(lengths, price) <= max(priced(corner, price) for corner in corners) for price in prices(corners))
+    return all(
+        priced(lengths, price) <= max(priced(corner, price) for corner in corners)
+        for price in prices(corners)
+    )
 
 
 def prices(corners: Sequence[Corner]) -> Iterator[tuple[int, ...]]:
@@ -116,7 +139,9 @@ def priced(squares: Corner, price: tuple[int, ...]) -> int:
 
 @dataclass(frozen=True)
 class Situation:
-    """Questions with parameters, and two persons, each with rows at `max_clients` clients or at fewer."""
+    """Questions with parameters, and two persons, each with rows at `max_clients` clients or at
+    fewer.
+    """
 
     domain: Domain
     persons: Persons
@@ -148,23 +173,43 @@ class Situation:
         return len(self.queries) * (3 if any(len(X) >= 2 for X in self.person) else 2)
 
     def all_hold(self) -> bool:
-        """Lemmas 1 and 2, for every question: added or removed, replaced, and one row of a person who stays."""
-        bits, X = self.persons.weight_bits, next((rows for rows in self.person if len(rows) >= 2), None)
+        """Lemmas 1 and 2, for every question: added or removed, replaced, and one row of a person
+        who stays.
+        """
+        bits, X = (
+            self.persons.weight_bits,
+            next((rows for rows in self.person if len(rows) >= 2), None),
+        )
         kept = [] if X is None else [X, np.delete(X, len(X) // 2, axis=0)]
         one, other, whole, less = (
-            one_person(self.domain, rows, bits) for rows in (self.person, self.other, kept[:1], kept[1:])
+            one_person(self.domain, rows, bits)
+            for rows in (self.person, self.other, kept[:1], kept[1:])
         )
         return all(
-            self._holds(query, added(query, one), added(query, other), added(query, whole) - added(query, less))
+            self._holds(
+                query,
+                added(query, one),
+                added(query, other),
+                added(query, whole) - added(query, less),
+            )
             for query in self.queries
         )
 
     def _holds(self, query: Query, one: IntArray, other: IntArray, of_a_row: IntArray) -> bool:
         asked = InShares(question=query.question, persons=self.persons)
-        alone = InShares(question=query.question, persons=msgspec.structs.replace(self.persons, max_clients=1)).sensitivity
+        alone = InShares(
+            question=query.question, persons=msgspec.structs.replace(self.persons, max_clients=1)
+        ).sensitivity
         stated, c = asked.sensitivity, self.persons.max_clients
         return (
-            within(query.question, one, stated.corners(ADD), [c * entry for entry in stated.entries])
-            and within(query.question, other - one, stated.corners(REPLACE), [2 * c * entry for entry in stated.entries])
+            within(
+                query.question, one, stated.corners(ADD), [c * entry for entry in stated.entries]
+            )
+            and within(
+                query.question,
+                other - one,
+                stated.corners(REPLACE),
+                [2 * c * entry for entry in stated.entries],
+            )
             and within(query.question, of_a_row, alone.corners(ADD), alone.entries)
         )

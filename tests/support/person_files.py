@@ -22,21 +22,29 @@ def names(X: Matrix) -> list[str]:
 
 
 def text(X: Matrix, ids: Ids, mark: str = ",") -> str:
-    """A table of text with the ids in the middle; ids stand in quotation marks where they hold the mark or one of these."""
+    """A table of text with the ids in the middle; ids stand in quotation marks where they hold the
+    mark or one of these.
+    """
     middle = X.shape[1] // 2
     rows = [[*names(X)[:middle], UNIT, *names(X)[middle:]]]
     for x, i in zip(X.tolist(), ids, strict=True):
         cells = ["" if np.isnan(cell) else repr(cell) for cell in x]
         cell = str(i)
         rows.append(
-            [*cells[:middle], f'"{cell.replace(chr(34), 2 * chr(34))}"' if {mark, '"'} & set(cell) else cell, *cells[middle:]]
+            [
+                *cells[:middle],
+                f'"{cell.replace(chr(34), 2 * chr(34))}"' if {mark, '"'} & set(cell) else cell,
+                *cells[middle:],
+            ]
         )
     return "\n".join(mark.join(row) for row in rows) + "\n"
 
 
 def table(X: Matrix, ids: Ids, kind: object = None) -> Any:
     """A table of Arrow, with ids of this type."""
-    return pa.table({UNIT: pa.array(ids, type=kind), **dict(zip(names(X), map(pa.array, X.T), strict=True))})
+    return pa.table(
+        {UNIT: pa.array(ids, type=kind), **dict(zip(names(X), map(pa.array, X.T), strict=True))}
+    )
 
 
 def _ipc(path: Path, X: Matrix, ids: Ids, *, stream: bool, kind: object = None) -> None:
@@ -55,26 +63,42 @@ def _npz(path: Path, X: Matrix, ids: Ids, kind: str) -> None:
 TEXT: Mapping[str, tuple[str, Writer]] = {
     "csv": (".csv", lambda path, X, ids: path.write_text(text(X, ids))),
     "tabs": (".tsv", lambda path, X, ids: path.write_text(text(X, ids, "\t"))),
-    "gzip": (".csv.gz", lambda path, X, ids: path.write_bytes(gzip.compress(text(X, ids, ";").encode()))),
-    "parquet": (".parquet", lambda path, X, ids: pq.write_table(table(X, ids), path, row_group_size=4)),
+    "gzip": (
+        ".csv.gz",
+        lambda path, X, ids: path.write_bytes(gzip.compress(text(X, ids, ";").encode())),
+    ),
+    "parquet": (
+        ".parquet",
+        lambda path, X, ids: pq.write_table(table(X, ids), path, row_group_size=4),
+    ),
     "dictionary": (
         ".parquet",
-        lambda path, X, ids: pq.write_table(table(X, ids, pa.dictionary(pa.int8(), pa.string())), path, row_group_size=4),
+        lambda path, X, ids: pq.write_table(
+            table(X, ids, pa.dictionary(pa.int8(), pa.string())), path, row_group_size=4
+        ),
     ),
-    "arrow": (".arrow", lambda path, X, ids: _ipc(path, X, ids, stream=False, kind=pa.large_string())),
+    "arrow": (
+        ".arrow",
+        lambda path, X, ids: _ipc(path, X, ids, stream=False, kind=pa.large_string()),
+    ),
     "arrow stream": (".ipc", lambda path, X, ids: _ipc(path, X, ids, stream=True)),
     "npz": (".npz", lambda path, X, ids: _npz(path, X, ids, "U")),
 }
 # Formats whose ids are integers
 INTEGERS: Mapping[str, tuple[str, Writer]] = {
-    "parquet": (".parquet", lambda path, X, ids: pq.write_table(table(X, ids, pa.int32()), path, row_group_size=4)),
+    "parquet": (
+        ".parquet",
+        lambda path, X, ids: pq.write_table(table(X, ids, pa.int32()), path, row_group_size=4),
+    ),
     "unsigned": (".parquet", lambda path, X, ids: pq.write_table(table(X, ids, pa.uint64()), path)),
     "arrow": (".arrow", lambda path, X, ids: _ipc(path, X, ids, stream=False, kind=pa.int64())),
     "npz": (".npz", lambda path, X, ids: _npz(path, X, ids, ">i8")),
 }
 
 
-def written(folder: Path, kind: tuple[str, Writer], X: Matrix, ids: Ids, name: str = "visits") -> Path:
+def written(
+    folder: Path, kind: tuple[str, Writer], X: Matrix, ids: Ids, name: str = "visits"
+) -> Path:
     """The path of the file, written in this kind of format."""
     suffix, write = kind
     path = folder / f"{name}{suffix}"

@@ -1,4 +1,6 @@
-"""Ports for servers of tests: none is given out twice, and processes that share the tests have ports of their own."""
+"""Ports for servers of tests: none is given out twice, and processes that share the tests have
+ports of their own.
+"""
 
 import os
 import socket
@@ -6,10 +8,17 @@ from contextlib import suppress
 from itertools import cycle
 from typing import Final
 
-_LOWEST: Final = 10_000  # what commands choose themselves, and systems for outgoing connections, lies above
+_LOWEST: Final = (
+    10_000  # what commands choose themselves, and systems for outgoing connections, lies above
+)
 _EACH, _PROCESSES = 600, 16
-_FIRST: Final = _LOWEST + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _PROCESSES * _EACH
-_COMING: Final = cycle(_FIRST + (os.getpid() + i) % _EACH for i in range(_EACH))  # others may run the tests on this machine
+_FIRST: Final = (
+    _LOWEST
+    + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _PROCESSES * _EACH
+)
+_COMING: Final = cycle(
+    _FIRST + (os.getpid() + i) % _EACH for i in range(_EACH)
+)  # others may run the tests on this machine
 
 
 def free_address() -> str:

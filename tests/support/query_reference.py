@@ -1,7 +1,8 @@
 """The queries of MomentLloyd once more, record by record in Python's integers: their oracle.
 
-X : records on the grid, int (n, d); centre, centroids, candidates, origin : integers, in grid units; radius : an integer, 1 or
-more; units : U, the integer length that the radius becomes. Sums are lists of Python integers.
+X : records on the grid, int (n, d); centre, centroids, candidates, origin : integers, in grid
+units; radius : an integer, 1 or more; units : U, the integer length that the radius becomes. Sums
+are lists of Python integers.
 """
 
 from itertools import combinations
@@ -19,7 +20,9 @@ def toward_zero(numerator: int, denominator: int) -> int:
 
 
 def clip(z: Vector, radius: int, units: int) -> Vector:
-    """z units / max(radius, |z|), |z| rounded up, the coordinates towards zero: never longer than `units`."""
+    """z units / max(radius, |z|), |z| rounded up, the coordinates towards zero: never longer than
+    `units`.
+    """
     squared = sum(v * v for v in z)
     length = isqrt(squared) + (isqrt(squared) ** 2 < squared)
     return [toward_zero(v * units, max(radius, length)) for v in z]
@@ -46,17 +49,25 @@ def place(X: GridArray, origin: IntArray, directions: IntArray) -> list[Vector]:
     """V'(x - g) / 2**20, towards zero; directions : V, int (d, r)."""
     columns = directions.T.tolist()
     return [
-        [toward_zero(sum(v * a for v, a in zip(column, z, strict=True)), 1 << 20) for column in columns]
+        [
+            toward_zero(sum(v * a for v, a in zip(column, z, strict=True)), 1 << 20)
+            for column in columns
+        ]
         for z in offsets(X, origin)
     ]
 
 
 def histograms(X: GridArray, start: IntArray, step: IntArray) -> list[Vector]:
-    """Per feature, how many records lie in each of 8 nodes, then in each of 64 leaves of `step` from `start` on."""
+    """Per feature, how many records lie in each of 8 nodes, then in each of 64 leaves of `step`
+    from `start` on.
+    """
     rows = []
     for j, (low, width) in enumerate(zip(start.tolist(), step.tolist(), strict=True)):
         leaves = [min(max((x - low) // width, 0), 63) for x in X[:, j].tolist()]
-        rows.append([sum(leaf // 8 == node for leaf in leaves) for node in range(8)] + [leaves.count(i) for i in range(64)])
+        rows.append(
+            [sum(leaf // 8 == node for leaf in leaves) for node in range(8)]
+            + [leaves.count(i) for i in range(64)]
+        )
     return rows
 
 
@@ -84,11 +95,17 @@ def votes(points: list[Vector], candidates: IntArray) -> Vector:
     return [labels.count(j) for j in range(len(candidates))]
 
 
-def clipped_offsets(points: list[Vector], centroids: IntArray, radius: int, units: int) -> list[Vector]:
-    """Per centroid, the sum of clipped offsets of the points nearest to it and, last, their number."""
+def clipped_offsets(
+    points: list[Vector], centroids: IntArray, radius: int, units: int
+) -> list[Vector]:
+    """Per centroid, the sum of clipped offsets of the points nearest to it and, last, their
+    number.
+    """
     rows = [[0] * (centroids.shape[1] + 1) for _ in centroids]
     for point in points:
         j = nearest(point, centroids.tolist())
         offset = [a - b for a, b in zip(point, centroids[j].tolist(), strict=True)]
-        rows[j] = [total + v for total, v in zip(rows[j], [*clip(offset, radius, units), 1], strict=True)]
+        rows[j] = [
+            total + v for total, v in zip(rows[j], [*clip(offset, radius, units), 1], strict=True)
+        ]
     return rows

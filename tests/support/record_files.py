@@ -31,7 +31,9 @@ def matrices(draw: st.DrawFn, cells: st.SearchStrategy[float] = FINITE) -> Matri
 
 
 def refusal(read: Callable[[], object]) -> str:
-    """Return the one sentence `read` is refused with; neither it nor the traceback, with what led to it, holds a secret."""
+    """Return the one sentence `read` is refused with; neither it nor the traceback, with what led
+    to it, holds a secret.
+    """
     with pytest.raises(DataError) as refused:
         read()
     sentence = str(refused.value)
@@ -42,7 +44,9 @@ def refusal(read: Callable[[], object]) -> str:
 
 def arrow_table(X: Matrix, names: Sequence[str]) -> Any:
     """NaN becomes null in every other column, and stays NaN in the rest: both are missing cells."""
-    return pa.table([pa.array(x, from_pandas=i % 2 == 0) for i, x in enumerate(X.T)], names=list(names))
+    return pa.table(
+        [pa.array(x, from_pandas=i % 2 == 0) for i, x in enumerate(X.T)], names=list(names)
+    )
 
 
 def csv_text(X: Matrix, names: Sequence[str]) -> str:
@@ -50,26 +54,50 @@ def csv_text(X: Matrix, names: Sequence[str]) -> str:
     return "\n".join([",".join(names), *(",".join(map(repr, map(float, row))) for row in X)]) + "\n"
 
 
-def _ipc(path: Path, X: Matrix, names: Sequence[str], *, stream: bool, compression: str | None = None, chunk: int = 3) -> None:
+def _ipc(
+    path: Path,
+    X: Matrix,
+    names: Sequence[str],
+    *,
+    stream: bool,
+    compression: str | None = None,
+    chunk: int = 3,
+) -> None:
     table = arrow_table(X, names)
     make = pa.ipc.new_stream if stream else pa.ipc.new_file
-    with make(path, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+    with make(
+        path, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)
+    ) as writer:
         writer.write_table(table, max_chunksize=chunk)
 
 
 # Formats that keep the names of columns
 NAMED: Mapping[str, tuple[str, Writer]] = {
     "csv": (".csv", lambda path, X, names: path.write_text(csv_text(X, names))),
-    "gzip": (".csv.gz", lambda path, X, names: path.write_bytes(gzip.compress(csv_text(X, names).encode()))),
-    "parquet": (".parquet", lambda path, X, names: pq.write_table(arrow_table(X, names), path, row_group_size=4)),
+    "gzip": (
+        ".csv.gz",
+        lambda path, X, names: path.write_bytes(gzip.compress(csv_text(X, names).encode())),
+    ),
+    "parquet": (
+        ".parquet",
+        lambda path, X, names: pq.write_table(arrow_table(X, names), path, row_group_size=4),
+    ),
     "plain parquet": (
         ".pq",
-        lambda path, X, names: pq.write_table(arrow_table(X, names), path, use_dictionary=False, compression="zstd"),
+        lambda path, X, names: pq.write_table(
+            arrow_table(X, names), path, use_dictionary=False, compression="zstd"
+        ),
     ),
     "arrow": (".arrow", lambda path, X, names: _ipc(path, X, names, stream=False)),
-    "packed arrow": (".feather", lambda path, X, names: _ipc(path, X, names, stream=False, compression="lz4")),
+    "packed arrow": (
+        ".feather",
+        lambda path, X, names: _ipc(path, X, names, stream=False, compression="lz4"),
+    ),
     "arrow stream": (".ipc", lambda path, X, names: _ipc(path, X, names, stream=True)),
-    "columns in npz": (".npz", lambda path, X, names: np.savez(path, **dict(zip(names, X.T, strict=True)))),
+    "columns in npz": (
+        ".npz",
+        lambda path, X, names: np.savez(path, **dict(zip(names, X.T, strict=True))),
+    ),
 }
 # Formats whose columns are called x1, x2, ...
 NAMELESS: Mapping[str, tuple[str, Writer]] = {
@@ -86,11 +114,18 @@ LIKE_ANOTHER = {
 
 
 def formats(names: Iterable[str] = (*NAMED, *NAMELESS)) -> list[Any]:
-    """Kinds of files as parameters of a test; those that are read like another kind are for `make campaign`."""
-    return [pytest.param(name, marks=pytest.mark.campaign) if name in LIKE_ANOTHER else name for name in names]
+    """Kinds of files as parameters of a test; those that are read like another kind are for `make
+    campaign`.
+    """
+    return [
+        pytest.param(name, marks=pytest.mark.campaign) if name in LIKE_ANOTHER else name
+        for name in names
+    ]
 
 
-BINARY = {name: writer for name, writer in {**NAMED, **NAMELESS}.items() if name not in ("csv", "gzip")}
+BINARY = {
+    name: writer for name, writer in {**NAMED, **NAMELESS}.items() if name not in ("csv", "gzip")
+}
 
 
 def written(folder: Path, kind: str, X: Matrix, names: Sequence[str] | None = None) -> Path:

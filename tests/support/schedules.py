@@ -1,4 +1,6 @@
-"""Schedules for the virtual network: what can happen in one, and what must hold after it, whatever happened."""
+"""Schedules for the virtual network: what can happen in one, and what must hold after it, whatever
+happened.
+"""
 
 from itertools import product
 from typing import Any
@@ -12,17 +14,28 @@ from federation import make_federation, make_plan
 from virtual_network import Network, Watch
 
 
-# One cluster of one feature: messages are short, and rounds as many as they are of more. One client may be missing at the keys.
+# One cluster of one feature: messages are short, and rounds as many as they are of more. One client
+# may be missing at the keys.
 def _plan(algorithm: AnyAlgorithm, trust: TrustMode, masks: Masks) -> Plan:
-    small: dict[str, Any] = {"trust": trust, "masks": masks, "max_dropouts": 1, "n_clusters": 1, "n_features": 1}
+    small: dict[str, Any] = {
+        "trust": trust,
+        "masks": masks,
+        "max_dropouts": 1,
+        "n_clusters": 1,
+        "n_features": 1,
+    }
     if algorithm is FASTLLOYD:
         return make_plan(3, **small, n_iterations=2, estimate_loss=True)
-    return make_plan(3, **small, algorithm=algorithm, epsilon=0.2, estimate_loss=trust is TrustMode.SERVER_NOISE)
+    return make_plan(
+        3, **small, algorithm=algorithm, epsilon=0.2, estimate_loss=trust is TrustMode.SERVER_NOISE
+    )
 
 
 def _plan_of_five(masks: Masks) -> Plan:
     """Two may be missing, and two may pool what they see."""
-    return make_plan(5, masks=masks, max_dropouts=2, max_colluding=2, n_clusters=1, n_features=1, n_iterations=2)
+    return make_plan(
+        5, masks=masks, max_dropouts=2, max_colluding=2, n_clusters=1, n_features=1, n_iterations=2
+    )
 
 
 def subject(algorithm: AnyAlgorithm, trust: TrustMode, masks: Masks) -> str:
@@ -31,8 +44,11 @@ def subject(algorithm: AnyAlgorithm, trust: TrustMode, masks: Masks) -> str:
 
 
 FEDERATIONS = {
-    subject(*of): make_federation(_plan(*of), seed=2) for of in product((FASTLLOYD, MOMENTLLOYD), TrustMode, Masks)
-} | {f"five clients, {masks.value}": make_federation(_plan_of_five(masks), seed=2) for masks in Masks}
+    subject(*of): make_federation(_plan(*of), seed=2)
+    for of in product((FASTLLOYD, MOMENTLLOYD), TrustMode, Masks)
+} | {
+    f"five clients, {masks.value}": make_federation(_plan_of_five(masks), seed=2) for masks in Masks
+}
 BAD_LUCK = (
     "deliver",
     "flow",
@@ -76,12 +92,16 @@ MAX_OPERATIONS = 60
 Schedule = list[tuple[str, int, int]]
 BEGINNINGS: tuple[Schedule, ...] = (
     *([] for _ in range(3)),
-    *([("drop", i, 0), ("flow", 3, 0), ("deadline", 0, 0)] for i in range(3)),  # all but one say Hello, and share keys
+    *(
+        [("drop", i, 0), ("flow", 3, 0), ("deadline", 0, 0)] for i in range(3)
+    ),  # all but one say Hello, and share keys
 )
 
 
 def often_in_order(operations: tuple[str, ...]) -> tuple[str, ...]:
-    """The operations with ordered delivery again and again, or few schedules would get beyond the first round."""
+    """The operations with ordered delivery again and again, or few schedules would get beyond the
+    first round.
+    """
     return operations + ("flow",) * (len(operations) // 2)
 
 
@@ -101,7 +121,9 @@ def check_after_bad_luck(network: Network) -> None:
     network.check_exact(lambda _name: True)
     network.check_everybody_opens_the_same()
     if network.server.state is ServerState.FINISHED:
-        assert len(network.results) >= network.plan.quorum(len(network.server._present)).confirmations
+        assert (
+            len(network.results) >= network.plan.quorum(len(network.server._present)).confirmations
+        )
 
 
 def check_after_attacks(network: Network) -> None:

@@ -1,5 +1,6 @@
-"""In a fresh clone every process of tests would compile the same kernels and rewrite the assertions of the same modules, at the
-same time. Here each begins with others, and reads from disk what it comes to later.
+"""In a fresh clone every process of tests would compile the same kernels and rewrite the assertions
+of the same modules, at the same time. Here each begins with others, and reads from disk what it
+comes to later.
 """
 
 import importlib
@@ -24,9 +25,15 @@ def compile_share(config: pytest.Config) -> None:
     if not of:
         return
     modules = [
-        importlib.import_module(f"{compiled.__name__}.{found.name}") for found in pkgutil.iter_modules(compiled.__path__)
+        importlib.import_module(f"{compiled.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(compiled.__path__)
     ]
-    kernels = dict.fromkeys(one for module in modules for one in vars(module).values() if type(one).__name__ == "_Kernel")
+    kernels = dict.fromkeys(
+        one
+        for module in modules
+        for one in vars(module).values()
+        if type(one).__name__ == "_Kernel"
+    )
     for kernel in list(kernels)[number::of]:
         kernel.code = kernel._compiled()
 
@@ -37,7 +44,11 @@ def pytest_collection(session: pytest.Session) -> None:
     if not of:
         return
     compile_share(session.config)
-    modules = [file for argument in session.config.args for file in sorted(Path(argument).rglob("test_*.py"))]
+    modules = [
+        file
+        for argument in session.config.args
+        for file in sorted(Path(argument).rglob("test_*.py"))
+    ]
     first = len(modules) * number // of
     for file in modules[first:] + modules[:first]:
         sys.path.insert(0, str(file.parent))

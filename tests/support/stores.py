@@ -1,4 +1,6 @@
-"""What the tests of stores share: owners, runs of fixed ids, events and messages that belong together, and damaged files."""
+"""What the tests of stores share: owners, runs of fixed ids, events and messages that belong
+together, and damaged files.
+"""
 
 import hashlib
 import shutil
@@ -12,7 +14,13 @@ from fastlloyd.federation.admission import reservation_of
 from fastlloyd.federation.protocol import messages
 from fastlloyd.federation.store import LogPosition, Role, Store, read
 from fastlloyd.federation.store import files as layout
-from fastlloyd.federation.store.costs import Cost, EarlierRunCost, ExchangeCost, PlannedCost, RunCost
+from fastlloyd.federation.store.costs import (
+    Cost,
+    EarlierRunCost,
+    ExchangeCost,
+    PlannedCost,
+    RunCost,
+)
 from fastlloyd.federation.store.events import (
     EarlierRunReserved,
     ExchangeCharged,
@@ -33,10 +41,18 @@ def run_id(number: int) -> bytes:
     return hashlib.sha256(b"run" + bytes([number])).digest()[:16]
 
 
-def cost(*mu_squared: Fraction, epsilon: float = 1.0, delta: float = 1e-6, distance: Fraction = Fraction(0)) -> RunCost:
+def cost(
+    *mu_squared: Fraction,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    distance: Fraction = Fraction(0),
+) -> RunCost:
     return RunCost(
         neighboring_relation=ADD,
-        costs=tuple(ExchangeCost(Cost(square, Fraction(0)), Cost(4 * square, Fraction(0))) for square in mu_squared),
+        costs=tuple(
+            ExchangeCost(Cost(square, Fraction(0)), Cost(4 * square, Fraction(0)))
+            for square in mu_squared
+        ),
         epsilon=epsilon,
         delta=delta,
         distance=distance,
@@ -46,7 +62,9 @@ def cost(*mu_squared: Fraction, epsilon: float = 1.0, delta: float = 1e-6, dista
 def pure_cost(*epsilons: Fraction) -> RunCost:
     return RunCost(
         neighboring_relation=ADD,
-        costs=tuple(ExchangeCost(Cost(Fraction(0), each), Cost(Fraction(0), 2 * each)) for each in epsilons),
+        costs=tuple(
+            ExchangeCost(Cost(Fraction(0), each), Cost(Fraction(0), 2 * each)) for each in epsilons
+        ),
         epsilon=float(sum(epsilons)) or 1.0,
         delta=0.0,
         distance=Fraction(0),
@@ -62,13 +80,22 @@ def earlier(
     dataset: str = "patients",
 ) -> EarlierRunReserved:
     """The reservation of a run as versions wrote it that kept one relation only."""
-    kept = EarlierRunCost(neighboring_relation=relation, costs=costs, epsilon=1.0, delta=1e-6, delta_slack=slack)
+    kept = EarlierRunCost(
+        neighboring_relation=relation, costs=costs, epsilon=1.0, delta=1e-6, delta_slack=slack
+    )
     return EarlierRunReserved(
-        run_id=run, plan_digest=plan_digest, client="clinic-a", dataset=dataset, fingerprint=bytes(32), cost=kept
+        run_id=run,
+        plan_digest=plan_digest,
+        client="clinic-a",
+        dataset=dataset,
+        fingerprint=bytes(32),
+        cost=kept,
     )
 
 
-def reserved(run: bytes, dataset: str = "patients", n_exchanges: int = 3, fingerprint: bytes = bytes(32)) -> RunReserved:
+def reserved(
+    run: bytes, dataset: str = "patients", n_exchanges: int = 3, fingerprint: bytes = bytes(32)
+) -> RunReserved:
     return RunReserved(
         run_id=run,
         plan_digest=hashlib.sha256(run).digest(),
@@ -79,14 +106,23 @@ def reserved(run: bytes, dataset: str = "patients", n_exchanges: int = 3, finger
     )
 
 
-def reserved_as(cost: PlannedCost, run: bytes, dataset: str = "patients") -> RunReserved | PersonRunReserved:
+def reserved_as(
+    cost: PlannedCost, run: bytes, dataset: str = "patients"
+) -> RunReserved | PersonRunReserved:
     """The reservation of a run of this cost."""
     return reservation_of(
-        cost, run_id=run, digest=hashlib.sha256(run).digest(), client="clinic-a", dataset=dataset, fingerprint=bytes(32)
+        cost,
+        run_id=run,
+        digest=hashlib.sha256(run).digest(),
+        client="clinic-a",
+        dataset=dataset,
+        fingerprint=bytes(32),
     )
 
 
-def upload(run: bytes, number: int, payload: bytes = b"sixteen bytes...") -> tuple[MessageRecorded, bytes]:
+def upload(
+    run: bytes, number: int, payload: bytes = b"sixteen bytes..."
+) -> tuple[MessageRecorded, bytes]:
     message = messages.Upload(number, hashlib.sha256(run).digest()[:8], payload)
     return recorded(run, message), messages.encode(message)
 
@@ -106,7 +142,9 @@ def copy_store(path: Path, folder: Path) -> Path:
 
 
 def killed(folder: Path, role: Role) -> tuple[Path, LogPosition]:
-    """A store as a process leaves it that is killed after four rounds, and where it stood: all of its steps lie in the log."""
+    """A store as a process leaves it that is killed after four rounds, and where it stood: all of
+    its steps lie in the log.
+    """
     (folder / "alive").mkdir()
     run = run_id(1)
     with new_store(folder / "alive", role) as store:
@@ -139,10 +177,15 @@ _FIELDS = (0, 4, 8, 12, 16, 20, 24, 28)  # where numbers begin in both headers
 
 
 def places(size: int, n_in_page: int) -> list[int]:
-    """Offsets in a log of this size: every number of every header, and so many bytes of every page."""
+    """Offsets in a log of this size: every number of every header, and so many bytes of every
+    page.
+    """
     frames = range(_HEADER, size, _FRAME_HEADER + _PAGE)
     in_page = [_FRAME_HEADER + at * _PAGE // n_in_page for at in range(n_in_page)]
-    return [*_FIELDS, *(start + at for start in frames for at in (*_FIELDS[:6], *in_page) if start + at < size)]
+    return [
+        *_FIELDS,
+        *(start + at for start in frames for at in (*_FIELDS[:6], *in_page) if start + at < size),
+    ]
 
 
 def flips(content: bytes, n_in_page: int, bit: int = 0) -> list[Damage]:
@@ -159,7 +202,9 @@ def cuts(content: bytes, n_in_page: int) -> list[Damage]:
 
 
 def opened_or_refused(path: Path, damage: Damage, folder: Path) -> LogPosition | None:
-    """Where a damaged copy stands for who works with it and for who reads it, which is the same; None if both refuse it."""
+    """Where a damaged copy stands for who works with it and for who reads it, which is the same;
+    None if both refuse it.
+    """
     found: list[LogPosition | None] = []
     for attempt in (lambda copy: read(copy)[0].position, _opened):
         copy = copy_store(path, folder)

@@ -1,7 +1,9 @@
-"""A network on which anything can happen to a message, and to a process, between honest sessions that are watched from inside.
+"""A network on which anything can happen to a message, and to a process, between honest sessions
+that are watched from inside.
 
-Each party has a log that survives it: what its session asked to be made durable, committed step by step. A process that dies
-loses all else, at any of the points at which it can die in a step, and its session is restored from the log.
+Each party has a log that survives it: what its session asked to be made durable, committed step by
+step. A process that dies loses all else, at any of the points at which it can die in a step, and
+its session is restored from the log.
 """
 
 from collections import Counter
@@ -11,7 +13,16 @@ from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Unfinished
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.joining import Joining
-from fastlloyd.federation.protocol.messages import Abort, Confirmations, Deal, Limits, Message, Upload, decode, encode
+from fastlloyd.federation.protocol.messages import (
+    Abort,
+    Confirmations,
+    Deal,
+    Limits,
+    Message,
+    Upload,
+    decode,
+    encode,
+)
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ClientState, ServerState
@@ -31,8 +42,15 @@ class Network(Attacks, Rules):
     """One run. An operation is a method of two small numbers: bad luck, or one of the `Attacks`."""
 
     @repeatable_noise()
-    def __init__(self, federation: Federation, watch: Watch, crashes: dict[str, tuple[int, Crash, int]] | None = None) -> None:
-        """crashes : party -> in which of its steps it dies, when in that step, after how many letters."""
+    def __init__(
+        self,
+        federation: Federation,
+        watch: Watch,
+        crashes: dict[str, tuple[int, Crash, int]] | None = None,
+    ) -> None:
+        """crashes : party -> in which of its steps it dies, when in that step, after how many
+        letters.
+        """
         watch.clear()
         self.federation, self.plan, self.watch = federation, federation.plan, watch
         self.names = federation.plan.names
@@ -67,14 +85,22 @@ class Network(Attacks, Rules):
             if (planned := self.planned.get(party)) and planned[0] == self.n_steps[party]:
                 _, crash, n_sent = planned
         if crash is not Crash.BEFORE_COMMIT:
-            assert not letters or party == SERVER or not log.records or not isinstance(log.records[-1], Abort | Confirmations)
+            assert (
+                not letters
+                or party == SERVER
+                or not log.records
+                or not isinstance(log.records[-1], Abort | Confirmations)
+            )
             log.commit(actions)
             for send in letters[: 0 if crash is Crash.AFTER_COMMIT else n_sent]:
                 self.flight.append(Letter(party, send.to, encode(send.message)))
                 self.history.append(self.flight[-1])
                 self.said.append((party, send.message))
         if crash is not None:
-            self.n_crashes[f"{'server' if party == SERVER else 'client'}, {crash.name.lower().replace('_', ' ')}"] += 1
+            self.n_crashes[
+                f"{'server' if party == SERVER else 'client'},"
+                f" {crash.name.lower().replace('_', ' ')}"
+            ] += 1
             self._restart(party, is_step_lost=crash is Crash.BEFORE_COMMIT)
         elif party != SERVER and isinstance(outcome := self.clients[party].outcome, ClientResult):
             self.results[party] = outcome
@@ -113,8 +139,19 @@ class Network(Attacks, Rules):
             self._act(party, restored.reconnect())
 
     def _durable(self, server: ServerSession) -> dict[str, object]:
-        """All that a server knows, but for what clients say again: other Hellos, keys, uploads, confirmations."""
-        kept = {"_broadcasts", "_included", "_key_boxes", "_parameters", "_present", "_relayed", "outcome", "state"}
+        """All that a server knows, but for what clients say again: other Hellos, keys, uploads,
+        confirmations.
+        """
+        kept = {
+            "_broadcasts",
+            "_included",
+            "_key_boxes",
+            "_parameters",
+            "_present",
+            "_relayed",
+            "outcome",
+            "state",
+        }
         agreed = server._key_set
         return {slot: getattr(server, slot) for slot in kept} | {"deal": agreed and agreed.deal}
 
@@ -130,7 +167,9 @@ class Network(Attacks, Rules):
 
     def _restored_client(self, name: str) -> ClientSession:
         session = self._new_client(name)
-        session.restore(self.logs[name].secrets, [encode(record) for record in self.logs[name].records])
+        session.restore(
+            self.logs[name].secrets, [encode(record) for record in self.logs[name].records]
+        )
         return session
 
     def _arrive(self, letter: Letter) -> None:
@@ -139,7 +178,8 @@ class Network(Attacks, Rules):
             message = decode(letter.data, self.limits)
             if letter.recipient == SERVER:
                 is_spoiled = (
-                    isinstance(message, Upload) and self.watch.cipher.get((letter.sender, message.nonce)) != message.payload
+                    isinstance(message, Upload)
+                    and self.watch.cipher.get((letter.sender, message.nonce)) != message.payload
                 )
                 self._act(SERVER, self.server.receive(letter.sender, message))
                 if is_spoiled and isinstance(message, Upload):
@@ -148,7 +188,9 @@ class Network(Attacks, Rules):
                 client = self.clients[letter.recipient]
                 had_ended = client.state is ClientState.ABORTED
                 self._act(letter.recipient, client.accept(message))
-                if self.clients[letter.recipient] is client:  # else it died, and the message with it
+                if (
+                    self.clients[letter.recipient] is client
+                ):  # else it died, and the message with it
                     self._act(letter.recipient, client.receive(message))
                     assert not had_ended
         except RemoteProtocolError as error:
@@ -192,14 +234,20 @@ class Network(Attacks, Rules):
         self._act(SERVER, self.server.deadline())
 
     def miss(self, a: int, _b: int) -> None:
-        """A connection breaks, and what is on its way is lost; while keys are shared, the others go on without this client."""
+        """A connection breaks, and what is on its way is lost; while keys are shared, the others go
+        on without this client.
+        """
         name = self._client(a).name
-        self.flight = [letter for letter in self.flight if name not in (letter.sender, letter.recipient)]
+        self.flight = [
+            letter for letter in self.flight if name not in (letter.sender, letter.recipient)
+        ]
         if self.server.state in (ServerState.JOINING, ServerState.DEALING):
             self._act(SERVER, self.server.deadline())
 
     def wander(self, a: int, b: int) -> None:
-        """The transport says that a client is away, though what it said may still arrive; or that it is back."""
+        """The transport says that a client is away, though what it said may still arrive; or that
+        it is back.
+        """
         client = self._client(a)
         if b % 2:
             self._act(SERVER, self.server.away(client.name))
@@ -254,9 +302,15 @@ class Network(Attacks, Rules):
         outcomes["some finished"] += 0 < len(self.results) < len(self.names)
         outcomes["none finished"] += not self.results
         outcomes["accused"] += bool(self.accusations)
-        present = {len(record.hellos) for record in self._recorded(SERVER, Deal)[-1:] if self.server._key_boxes}
+        present = {
+            len(record.hellos)
+            for record in self._recorded(SERVER, Deal)[-1:]
+            if self.server._key_boxes
+        }
         outcomes["fewer share keys"] += bool(present) and present != {len(self.names)}
-        outcomes["left out"] += any(len(S) < len(self.names) for result in self.results.values() for S in result.included)
+        outcomes["left out"] += any(
+            len(S) < len(self.names) for result in self.results.values() for S in result.included
+        )
         outcomes["spoiled"] += bool(self.spoiled)
         outcomes += self.n_crashes
         for accusation in self.accusations:
@@ -286,7 +340,10 @@ def _known_to(client: ClientSession) -> dict[str, object]:
             pairs = keys.masks._pairs if isinstance(keys.masks, PairwiseMasks) else ()
             return {
                 "group key": keys.group_key.secret,
-                "pairs": [(combine.__name__, [_key_of(pair._streams) for pair in of]) for combine, of in pairs],
+                "pairs": [
+                    (combine.__name__, [_key_of(pair._streams) for pair in of])
+                    for combine, of in pairs
+                ],
                 "own": keys.own.private_bytes(),
                 "deal": keys.key_set.deal,
                 "transcript": rounds._transcript_hash,

@@ -47,11 +47,12 @@ class WatchedKeystreams(Keystreams):
 class Watch:
     """What all sessions did since it was cleared, those included that died.
 
-    hidden : (key, HKDF info) of a keystream -> all uploads that it helped to hide. Of uploads: plain and cipher, before and
-    after; shares, the scales of the noise that was drawn for them; deals, the digest of the Deal whose clients shared keys;
-    queries, the digest of the query that was answered. opened : (rounds of a client's session, round, broadcast, answer), in
-    order; tried : (client, round) -> all broadcasts that one of the client's lives took masks off, whatever came out; settled :
-    (rounds of a session, parameters).
+    hidden : (key, HKDF info) of a keystream -> all uploads that it helped to hide. Of uploads:
+    plain and cipher, before and after; shares, the scales of the noise that was drawn for them;
+    deals, the digest of the Deal whose clients shared keys; queries, the digest of the query that
+    was answered. opened : (rounds of a client's session, round, broadcast, answer), in order; tried
+    : (client, round) -> all broadcasts that one of the client's lives took masks off, whatever came
+    out; settled : (rounds of a session, parameters).
     """
 
     hidden: dict[tuple[bytes, bytes], list[Member]] = field(default_factory=dict)
@@ -69,7 +70,9 @@ class Watch:
         watch = cls()
         starts_cheaply(monkeypatch)
         # fixed entropy makes the same keys again and again
-        monkeypatch.setattr(RunKeys, "from_private_bytes", staticmethod(cache(RunKeys.from_private_bytes)))
+        monkeypatch.setattr(
+            RunKeys, "from_private_bytes", staticmethod(cache(RunKeys.from_private_bytes))
+        )
         # most of what a restart costs, and the same for every session of a plan
         monkeypatch.setattr(Plausible, "of", once_per_plan(Plausible.of))
         monkeypatch.setattr(Roster, "of", once_per_plan(Roster.of))
@@ -115,7 +118,9 @@ class Watch:
         answers: list[IntArray] = []
         at_work: list[tuple[str, Broadcast]] = []
 
-        def watched_unmask(masked: MaskedRound, payload: bytes, included: Mapping[str, bytes], n_words: int) -> IntArray:
+        def watched_unmask(
+            masked: MaskedRound, payload: bytes, included: Mapping[str, bytes], n_words: int
+        ) -> IntArray:
             name, broadcast = at_work[-1]
             self.tried.setdefault((name, masked.context.round), set()).add(encode(broadcast))
             answers.append(unmask(masked, payload, included, n_words))

@@ -60,27 +60,48 @@ def _mechanism(algorithm: Algorithm, n_clusters: int = 2) -> LloydMechanism:
     )
 
 
-def _ended(answer: list[list[int]], moves: list[list[int]], updated: list[bool] | None = None) -> Clustering:
-    """Where FastLloyd ended that was moved so from (100, 100); moves as they are after clipping and folding."""
+def _ended(
+    answer: list[list[int]], moves: list[list[int]], updated: list[bool] | None = None
+) -> Clustering:
+    """Where FastLloyd ended that was moved so from (100, 100); moves as they are after clipping and
+    folding.
+    """
     previous = np.full((len(answer), 2), 100)
     there = np.ones(len(answer), dtype=bool) if updated is None else np.array(updated)
-    return Clustering(centroids=previous + np.array(moves), previous=previous, answer=np.array(answer), updated=there)
+    return Clustering(
+        centroids=previous + np.array(moves),
+        previous=previous,
+        answer=np.array(answer),
+        updated=there,
+    )
 
 
 # By hand
 
 
 def test_an_example_by_hand() -> None:
-    """One cluster of about 50 was asked to move by (3000, -400) grid units, and went half of it; no other cluster moved."""
+    """One cluster of about 50 was asked to move by (3000, -400) grid units, and went half of it; no
+    other cluster moved.
+    """
     m = _mechanism(FASTLLOYD, 1)
     radius = math.sqrt(m.rounds[-1].squared_radius or 0)
     found = assess(m, _ended([[48 * 3000, -48 * 400, 50]], [[1500, -200]]), NOISE)
-    noise = [math.hypot(1000, 2 * 1500) / 48, math.hypot(1000, 2 * 200) / 48]  # the count less its deviation is 48
-    to_come = [math.sqrt(3000**2 - EXPLAINED**2 * noise[0] ** 2), math.sqrt(400**2 - EXPLAINED**2 * noise[1] ** 2)]
-    of_all = math.sqrt(min(3000**2 + 400**2 - noise[0] ** 2 - noise[1] ** 2, (MOVED * radius) ** 2) / 2)
+    noise = [
+        math.hypot(1000, 2 * 1500) / 48,
+        math.hypot(1000, 2 * 200) / 48,
+    ]  # the count less its deviation is 48
+    to_come = [
+        math.sqrt(3000**2 - EXPLAINED**2 * noise[0] ** 2),
+        math.sqrt(400**2 - EXPLAINED**2 * noise[1] ** 2),
+    ]
+    of_all = math.sqrt(
+        min(3000**2 + 400**2 - noise[0] ** 2 - noise[1] ** 2, (MOVED * radius) ** 2) / 2
+    )
     expected = [
         unit * math.sqrt(n**2 + left**2 + (OWN * own) ** 2 + (OTHERS * of_all) ** 2)
-        for unit, n, left, own in zip((100 / 2**17, 4 / 2**17), noise, (1500, 200), to_come, strict=True)
+        for unit, n, left, own in zip(
+            (100 / 2**17, 4 / 2**17), noise, (1500, 200), to_come, strict=True
+        )
     ]
     assert np.allclose(found.errors, [expected], rtol=1e-12)
     assert found.status == (SETTLED,)
@@ -112,7 +133,9 @@ def test_each_status_by_hand() -> None:
 
 
 def test_a_long_move_that_noise_explains_is_no_sign_of_moving() -> None:
-    """The same move, 1.1 tenths of the radius, once with the noise of a large count and once with that of a small one."""
+    """The same move, 1.1 tenths of the radius, once with the noise of a large count and once with
+    that of a small one.
+    """
     m = _mechanism(FASTLLOYD, 1)
     far = math.ceil(1.1 * MOVED * math.sqrt(m.rounds[-1].squared_radius or 0))
     loud = NoiseDeviation(sums=48 * far / 3.0, counts=2.0)
@@ -130,7 +153,9 @@ def test_without_noise_errors_are_zero_and_all_is_settled() -> None:
 
 
 def test_absolute_sums_ask_for_the_way_from_where_the_centroid_was() -> None:
-    """50 records at (1100, 100), asked from (100, 100): a move of 1000 and 0. Noise of the count moves both coordinates."""
+    """50 records at (1100, 100), asked from (100, 100): a move of 1000 and 0. Noise of the count
+    moves both coordinates.
+    """
     m = _mechanism(GLLOYD, 1)
     answer, counts = [[50 * 1100, 50 * 100, 50]], NoiseDeviation(sums=1.0, counts=0.5)
     found = assess(m, _ended(answer, [[1000, 0]]), counts)
@@ -143,14 +168,27 @@ def test_absolute_sums_ask_for_the_way_from_where_the_centroid_was() -> None:
 
 
 def test_what_all_rounds_showed_takes_the_place_of_the_last_answer() -> None:
-    """The mean that they show lies 300 and 400 grid units from the centroid; votes hide 50, and see one cluster crowded."""
-    m = design_mechanism(MOMENTLLOYD, DOMAIN, n_clusters=2, n_records=3000, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    """The mean that they show lies 300 and 400 grid units from the centroid; votes hide 50, and see
+    one cluster crowded.
+    """
+    m = design_mechanism(
+        MOMENTLLOYD,
+        DOMAIN,
+        n_clusters=2,
+        n_records=3000,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
+    )
     ended = _ended([[0, 0, 50], [0, 0, 50]], [[0, 0], [0, 0]])
     shown = Evidence(
         means=ended.centroids + np.array([[300.0, 400.0], [0.0, 0.0]]), deviations=np.full((2, 2), 12.0),
         sizes=np.array([50.0, 50.0]), radius=1e5, hidden=np.array([[50.0, 0.0], [0.0, 0.0]]), crowded=np.array([False, True]),
     )  # fmt: skip
-    found = assess(m, Clustering(ended.centroids, ended.previous, ended.answer, ended.updated, evidence=shown), NOISE)
+    found = assess(
+        m,
+        Clustering(ended.centroids, ended.previous, ended.answer, ended.updated, evidence=shown),
+        NOISE,
+    )
     squares = [[300**2 + 12**2 + 50**2, 400**2 + 12**2], [12**2, 12**2]]
     assert np.allclose(found.errors, m.domain.units * np.sqrt(squares), rtol=1e-12)
     assert found.status == (SETTLED, MOVING)
@@ -163,9 +201,19 @@ def test_what_all_rounds_showed_takes_the_place_of_the_last_answer() -> None:
         (5.0, [True, False, True], [90, 90, 90], 3.0),
         (5.0, [True, True, True], [90, 14, 90], 3.0),  # few
         (5.0, [True, False, False], [90, 90, 90], math.inf),
-        (0.34, [True, False, False], [90, 0, 0], math.inf),  # three deviations are more than a record
+        (
+            0.34,
+            [True, False, False],
+            [90, 0, 0],
+            math.inf,
+        ),  # three deviations are more than a record
         (0.33, [True, False, False], [90, 0, -0.5], 0.0),  # a cluster that is known to be empty
-        (0.33, [True, False, False], [90, 47, 48], math.inf),  # one of many records, whose floor was set too high
+        (
+            0.33,
+            [True, False, False],
+            [90, 47, 48],
+            math.inf,
+        ),  # one of many records, whose floor was set too high
         (0.33, [True, True, True], [90, 0.5, 0.5], math.inf),  # moved by noise over noise
     ],
 )
@@ -174,14 +222,22 @@ def test_the_typical_error_is_the_median_and_unknown_ones_are_large(
 ) -> None:
     m = _mechanism(FASTLLOYD, 3)
     lengths = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]) * m.domain.units * m.planned_radius
-    found = Accuracy(errors=lengths, status=tuple(SETTLED if there else STAYED for there in updated))
-    assert typical_error(m, found, np.array(counts, dtype=float), deviation) == pytest.approx(expected)
+    found = Accuracy(
+        errors=lengths, status=tuple(SETTLED if there else STAYED for there in updated)
+    )
+    assert typical_error(m, found, np.array(counts, dtype=float), deviation) == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 10, 100, 1024])
 @pytest.mark.parametrize("exceeded", [0.1, BY_CHANCE])
-def test_the_quantile_of_a_sum_of_squares_is_right_to_three_percent(degrees: int, exceeded: float) -> None:
-    assert chi_squared_quantile(degrees, exceeded) == pytest.approx(stats.chi2.isf(exceeded, degrees), rel=0.03)
+def test_the_quantile_of_a_sum_of_squares_is_right_to_three_percent(
+    degrees: int, exceeded: float
+) -> None:
+    assert chi_squared_quantile(degrees, exceeded) == pytest.approx(
+        stats.chi2.isf(exceeded, degrees), rel=0.03
+    )
 
 
 # On groups
@@ -189,22 +245,38 @@ def test_the_quantile_of_a_sum_of_squares_is_right_to_three_percent(degrees: int
 
 def _groups(seed: int, places: list[float], sizes: list[int], d: int) -> FloatArray:
     rng = np.random.default_rng(seed)
-    return np.concatenate([place + 2 * rng.normal(size=(size, d)) for place, size in zip(places, sizes, strict=True)])
+    return np.concatenate(
+        [place + 2 * rng.normal(size=(size, d)) for place, size in zip(places, sizes, strict=True)]
+    )
 
 
-def _coverage(places: list[float], sizes: list[int], d: int, runs: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Of MomentLloyd at epsilon 1: what is settled, bool; which coordinates are covered, bool; and errors; of all clusters."""
+def _coverage(
+    places: list[float], sizes: list[int], d: int, runs: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of MomentLloyd at epsilon 1: what is settled, bool; which coordinates are covered, bool; and
+    errors; of all clusters.
+    """
     domain = Domain(features=tuple(f"x{i}" for i in range(d)), lower=(0.0,) * d, upper=(100.0,) * d)
     kept, covered, errors = [], [], []
     for seed in range(runs):
         X = domain.to_grid(_groups(seed, places, sizes, d))
         m = design_mechanism(
-            MOMENTLLOYD, domain, n_clusters=len(sizes), n_records=len(X), epsilon=1.0, public_seed=PublicSeed.from_int(seed)
+            MOMENTLLOYD,
+            domain,
+            n_clusters=len(sizes),
+            n_records=len(X),
+            epsilon=1.0,
+            public_seed=PublicSeed.from_int(seed),
         )
         ended = cluster(m, LocalRecords(m.domain, X), SeededNoise(seed))
         found = assess(m, ended, noise_deviation(m))
         labels = kernels.assign(X, ended.centroids)
-        means = np.array([X[labels == j].mean(axis=0) if (labels == j).any() else [np.nan] * d for j in range(m.n_clusters)])
+        means = np.array(
+            [
+                X[labels == j].mean(axis=0) if (labels == j).any() else [np.nan] * d
+                for j in range(m.n_clusters)
+            ]
+        )
         kept.append(settled(found.status))
         covered.append(np.abs(means - ended.centroids) * domain.units <= 2 * found.errors)
         errors.append(found.errors)
@@ -225,25 +297,35 @@ def _coverage(places: list[float], sizes: list[int], d: int, runs: int) -> tuple
 def test_two_standard_errors_cover_the_mean_of_the_records_where_a_cluster_is_settled(
     places: list[float], sizes: list[int], d: int
 ) -> None:
-    """Before errors spoke of anything but noise they covered none of the small groups in the first three."""
+    """Before errors spoke of anything but noise they covered none of the small groups in the first
+    three.
+    """
     kept, covered, _ = _coverage(places, sizes, d, runs=12)
     assert covered[kept].mean() >= 0.9
     assert kept.sum() >= 12  # the large group, at least, is settled
 
 
-def test_at_most_one_in_ten_of_well_separated_groups_of_a_thousand_is_marked_and_its_error_is_small() -> None:
-    """The error of about a thousand records of deviation 2 at epsilon 1 is .1 to .2; three times as much would be no use."""
+def test_at_most_one_in_ten_of_well_separated_groups_of_a_thousand_is_marked_and_its_error_is_small() -> (
+    None
+):
+    """The error of about a thousand records of deviation 2 at epsilon 1 is .1 to .2; three times as
+    much would be no use.
+    """
     kept, _, errors = _coverage([20.0, 40.0, 80.0], [1000, 1000, 1000], 2, runs=12)
     assert kept.mean() >= 0.9
     assert np.median(errors) < 0.5
 
 
 def test_small_groups_far_away_are_not_all_taken_for_settled_in_silence() -> None:
-    """Of 50 records among 5,000 the count is about its deviation: false silence in one fit of twenty, in all six below 1e-7."""
+    """Of 50 records among 5,000 the count is about its deviation: false silence in one fit of
+    twenty, in all six below 1e-7.
+    """
     X = _groups(1, [20.0, 80.0], [4950, 50], 1)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fitted = [MomentLloyd(2, epsilon=1.0, bounds=(0, 100), n_records=5000).fit(X) for _ in range(6)]
+        fitted = [
+            MomentLloyd(2, epsilon=1.0, bounds=(0, 100), n_records=5000).fit(X) for _ in range(6)
+        ]
     said = [warning for warning in caught if warning.category is NoisyResultWarning]
     assert len(said) >= 1
     for model in fitted:

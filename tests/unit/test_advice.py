@@ -1,4 +1,6 @@
-"""Advice before a run: against a closed form, against many runs, against what a plan says, and by exhaustion."""
+"""Advice before a run: against a closed form, against many runs, against what a plan says, and by
+exhaustion.
+"""
 
 import json
 import math
@@ -56,7 +58,12 @@ PRIVATE = [a for a in ALGORITHMS.values() if isinstance(a, Algorithm) and a is n
 
 
 def _question(**changes: Any) -> Question:
-    standard: dict[str, Any] = {"algorithm": FASTLLOYD, "n_records": 4000, "n_features": 2, "n_clusters": 4}
+    standard: dict[str, Any] = {
+        "algorithm": FASTLLOYD,
+        "n_records": 4000,
+        "n_features": 2,
+        "n_clusters": 4,
+    }
     return Question(**(standard | changes))
 
 
@@ -82,8 +89,12 @@ def _mechanism(q: Question, epsilon: float, seed: int = 1) -> LloydMechanism:
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(100, 10**6), st.floats(0.05, 8))
 @settings(max_examples=40)
-def test_the_error_of_fastlloyd_is_its_closed_form(d: int, k: int, n_records: int, epsilon: float) -> None:
-    """(1 + 2 sqrt d) sqrt T k / (2 mu N), by hand from the split of the budget; scales are rounded up by 2**-16 grid unit."""
+def test_the_error_of_fastlloyd_is_its_closed_form(
+    d: int, k: int, n_records: int, epsilon: float
+) -> None:
+    """(1 + 2 sqrt d) sqrt T k / (2 mu N), by hand from the split of the budget; scales are rounded
+    up by 2**-16 grid unit.
+    """
     q = _question(n_records=n_records, n_features=d, n_clusters=k)
     o = outlook(q, epsilon)
     mu = gdp_mu(epsilon, 1 / (100 * n_records))
@@ -94,7 +105,9 @@ def test_the_error_of_fastlloyd_is_its_closed_form(d: int, k: int, n_records: in
 
 @pytest.mark.parametrize("masks", Masks)
 @pytest.mark.parametrize("trust", list(TrustMode))
-def test_a_federated_error_is_the_one_that_the_plan_explains(trust: TrustMode, masks: Masks) -> None:
+def test_a_federated_error_is_the_one_that_the_plan_explains(
+    trust: TrustMode, masks: Masks
+) -> None:
     federation = Federation(n_clients=7, trust=trust, max_dropouts=2, masks=masks)
     q = _question(federation=federation)
     plan = design_plan(
@@ -111,7 +124,9 @@ def test_a_federated_error_is_the_one_that_the_plan_explains(trust: TrustMode, m
         masks=masks,
     )
     o = outlook(q, 0.7)
-    errors = lloyd_of(plan).expected_standard_errors(explain.noise_factor(plan))  # original units: half widths, here
+    errors = lloyd_of(plan).expected_standard_errors(
+        explain.noise_factor(plan)
+    )  # original units: half widths, here
     assert o.relative_error == pytest.approx(float(np.linalg.norm(errors)) / o.radius, rel=1e-4)
     assert o.relative_error == pytest.approx(relative_error(q, 0.7), rel=1e-3)
     assert federation.noise_factor == explain.noise_factor(plan)
@@ -119,7 +134,9 @@ def test_a_federated_error_is_the_one_that_the_plan_explains(trust: TrustMode, m
 
 
 @pytest.mark.parametrize("algorithm", [FASTLLOYD, SULLOYD])
-@pytest.mark.parametrize("federation", [None, Federation(n_clients=7, trust=TrustMode.SERVER_NOISE), THREE])
+@pytest.mark.parametrize(
+    "federation", [None, Federation(n_clients=7, trust=TrustMode.SERVER_NOISE), THREE]
+)
 def test_an_estimate_of_the_loss_costs_its_share_and_its_noise_is_that_of_a_run(
     algorithm: Algorithm, federation: Federation | None
 ) -> None:
@@ -145,7 +162,9 @@ def test_an_estimate_of_the_loss_costs_its_share_and_its_noise_is_that_of_a_run(
 
 
 def _records_at(m: LloydMechanism, start: IntArray) -> IntArray:
-    """N / k equal records per centroid, as far from it as the analysis assumes: half the radius, or 0.225 from the middle."""
+    """N / k equal records per centroid, as far from it as the analysis assumes: half the radius, or
+    0.225 from the middle.
+    """
     [*_, last] = m.rounds
     d = m.n_features
     if last.squared_radius is None:
@@ -157,17 +176,26 @@ def _records_at(m: LloydMechanism, start: IntArray) -> IntArray:
 
 @pytest.mark.parametrize("d", [1, 2, 9])
 @pytest.mark.parametrize("algorithm", PRIVATE, ids=lambda a: a.name)
-def test_where_its_assumption_holds_the_error_is_that_of_many_noises(algorithm: Algorithm, d: int) -> None:
-    """One update under the noise of the last round, 4000 times. The mean square deviates by at most 2.3 % (d = 1), the root by
-    1.2 %, for Laplace noise by 1.8 %; 8 % are more than four deviations, and the seed is fixed. Leaving out the noise of the
-    counts (12 % or more in FastLloyd for d <= 2) or the sqrt(2) of Laplace noise is found."""
+def test_where_its_assumption_holds_the_error_is_that_of_many_noises(
+    algorithm: Algorithm, d: int
+) -> None:
+    """One update under the noise of the last round, 4000 times. The mean square deviates by at most
+    2.3 % (d = 1), the root by 1.2 %, for Laplace noise by 1.8 %; 8 % are more than four deviations,
+    and the seed is fixed. Leaving out the noise of the counts (12 % or more in FastLloyd for d <=
+    2) or the sqrt(2) of Laplace noise is found.
+    """
     q = _question(n_records=5000, n_features=d, n_clusters=1, algorithm=algorithm)
     m = _mechanism(q, 1.0)
     last, start, noise = m.rounds[-1], np.full((1, d), 64, dtype=np.int64), SeededNoise(d)
     exact = around(m, last, start).evaluate(_records_at(m, start))
     noiseless = moved(m, last, start, exact).centroids
     squares = [
-        float(((moved(m, last, start, exact + m.draw_noise(last, noise)).centroids - noiseless) ** 2).sum())
+        float(
+            (
+                (moved(m, last, start, exact + m.draw_noise(last, noise)).centroids - noiseless)
+                ** 2
+            ).sum()
+        )
         for _ in range(4000)
     ]
     o = outlook(q, 1.0)
@@ -179,11 +207,15 @@ def test_where_its_assumption_holds_the_error_is_that_of_many_noises(algorithm: 
     [(FASTLLOYD, 0.78, 1.02), (GLLOYD, 0.95, 1.25), (SULLOYD, 0.95, 1.3)],
     ids=lambda value: getattr(value, "name", str(value)),
 )
-def test_whole_runs_on_equal_clusters_err_as_foretold(algorithm: Algorithm, low: float, high: float) -> None:
-    """Distance of the final centroids from the means of four equal clusters half way to the corners, over 150 runs from one
-    good start with seeded noise. FastLloyd's last move is nearly 0 here instead of half the radius, so the foretold error is
-    too large, by sqrt(1 + 1 / (2 sqrt d)) = 1.16 at most; the others' centroids lie at 0.5 instead of 0.225, so theirs is too
-    small, by 1.14 (Gaussian) and 1.18 (Laplace)."""
+def test_whole_runs_on_equal_clusters_err_as_foretold(
+    algorithm: Algorithm, low: float, high: float
+) -> None:
+    """Distance of the final centroids from the means of four equal clusters half way to the
+    corners, over 150 runs from one good start with seeded noise. FastLloyd's last move is nearly 0
+    here instead of half the radius, so the foretold error is too large, by sqrt(1 + 1 / (2 sqrt d))
+    = 1.16 at most; the others' centroids lie at 0.5 instead of 0.225, so theirs is too small, by
+    1.14 (Gaussian) and 1.18 (Laplace).
+    """
     rng = np.random.default_rng(0)
     centres = np.array([[-0.5, -0.5], [0.5, 0.5], [-0.5, 0.5], [0.5, -0.5]])
     X = _domain(2).to_grid(np.repeat(centres, 1000, axis=0) + rng.normal(0, 0.05, (4000, 2)))
@@ -194,7 +226,12 @@ def test_whole_runs_on_equal_clusters_err_as_foretold(algorithm: Algorithm, low:
     for seed in range(150):
         found = cluster(m, LocalRecords(m.domain, X), SeededNoise(seed)).centroids
         squared = ((means[:, None, :] - found) ** 2).sum(axis=2)
-        assert sorted(squared.argmin(axis=1)) == [0, 1, 2, 3]  # every cluster was found: no poor local optimum
+        assert sorted(squared.argmin(axis=1)) == [
+            0,
+            1,
+            2,
+            3,
+        ]  # every cluster was found: no poor local optimum
         squares += squared.min(axis=1).tolist()
     o = outlook(q, 1.0)
     assert low < math.sqrt(np.mean(squares)) / B / o.radius / o.relative_error < high
@@ -228,7 +265,8 @@ def test_the_verdict_changes_at_the_thresholds() -> None:
 
 def test_a_narrow_ring_is_halved_words_or_refused() -> None:
     wide, narrow = (
-        outlook(_question(n_records=900, federation=Federation(n_clients=3, ring_bits=bits)), 5.0) for bits in (None, 32)
+        outlook(_question(n_records=900, federation=Federation(n_clients=3, ring_bits=bits)), 5.0)
+        for bits in (None, 32)
     )
     assert wide.required_bits == narrow.required_bits
     assert wide.client
@@ -246,7 +284,9 @@ def test_a_narrow_ring_is_halved_words_or_refused() -> None:
     "question",
     [
         _question(n_records=300),
-        _question(n_records=2000, n_features=1, n_clusters=9),  # here the error jumps over 10 % again when rounds are added
+        _question(
+            n_records=2000, n_features=1, n_clusters=9
+        ),  # here the error jumps over 10 % again when rounds are added
         _question(algorithm=SULLOYD),
         _question(algorithm=GLLOYD, n_records=900, federation=THREE),
     ],
@@ -258,8 +298,12 @@ def test_the_least_epsilon_is_the_first_of_all_candidates_that_is_fine(question:
     assert found == exhaustive
 
 
-@pytest.mark.parametrize("question", [_question(), _question(n_features=1, n_clusters=30), _question(algorithm=GLLOYD)])
-def test_the_needed_records_are_the_first_of_all_candidates_that_are_fine(question: Question) -> None:
+@pytest.mark.parametrize(
+    "question", [_question(), _question(n_features=1, n_clusters=30), _question(algorithm=GLLOYD)]
+)
+def test_the_needed_records_are_the_first_of_all_candidates_that_are_fine(
+    question: Question,
+) -> None:
     found = needed_records(question, 1.0)
     assert found is not None
     below = [n for n in CANDIDATE_RECORDS if question.n_clusters <= n < found]
@@ -272,14 +316,20 @@ def test_the_needed_records_are_the_first_of_all_candidates_that_are_fine(questi
 def test_where_nothing_is_enough_nothing_is_named() -> None:
     hopeless = _question(n_records=20, n_features=50, n_clusters=20)
     assert least_epsilon(hopeless) is None
-    assert needed_records(hopeless, 1e-11) is None  # noise beyond 2**44 grid units, however many records
+    assert (
+        needed_records(hopeless, 1e-11) is None
+    )  # noise beyond 2**44 grid units, however many records
 
 
 def test_candidates_are_all_numbers_with_two_digits() -> None:
     for candidates in (CANDIDATE_EPSILONS, CANDIDATE_RECORDS):
         assert candidates == sorted(set(candidates))
         assert all(float(f"{c:.1e}") == c for c in candidates)
-    assert (CANDIDATE_EPSILONS[0], CANDIDATE_EPSILONS[-1], CANDIDATE_RECORDS[-1]) == (0.001, 10, 990 * 10**9)
+    assert (CANDIDATE_EPSILONS[0], CANDIDATE_EPSILONS[-1], CANDIDATE_RECORDS[-1]) == (
+        0.001,
+        10,
+        990 * 10**9,
+    )
 
 
 # What goes out
@@ -290,15 +340,24 @@ def test_an_advice_is_strict_json_and_keeps_every_number(federation: Federation 
     advice = advise(_question(federation=federation, algorithm=FASTLLOYD))
     read = json.loads(json.dumps(to_builtins(advice), allow_nan=False))
     assert [o["epsilon"] for o in read["outlooks"]] == list(EPSILONS)
-    assert [o["relative_error"] for o in read["outlooks"]] == [o.relative_error for o in advice.outlooks]
+    assert [o["relative_error"] for o in read["outlooks"]] == [
+        o.relative_error for o in advice.outlooks
+    ]
     assert [o["verdict"] for o in read["outlooks"]] == [o.verdict.value for o in advice.outlooks]
-    assert (read["least_epsilon"], read["needed_records"]) == (advice.least_epsilon, advice.needed_records)
+    assert (read["least_epsilon"], read["needed_records"]) == (
+        advice.least_epsilon,
+        advice.needed_records,
+    )
     assert read["question"]["algorithm"] == "fastlloyd"
     assert (read["outlooks"][0]["client"] is None) == (federation is None)
 
 
-@pytest.mark.parametrize(("k", "expected"), [(1, [1, 2]), (2, [1, 2, 4]), (3, [1, 3]), (300, [150, 300])])
-def test_curves_are_for_half_and_twice_the_clusters_where_there_can_be_so_many(k: int, expected: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("k", "expected"), [(1, [1, 2]), (2, [1, 2, 4]), (3, [1, 3]), (300, [150, 300])]
+)
+def test_curves_are_for_half_and_twice_the_clusters_where_there_can_be_so_many(
+    k: int, expected: list[int]
+) -> None:
     drawn = curves(_question(n_records=max(4, k), n_features=1, n_clusters=k), [1.0])
     assert list(drawn) == expected
 
@@ -311,7 +370,11 @@ def _size(png: bytes) -> tuple[int, int]:
 
 @pytest.mark.parametrize(
     ("epsilons", "drawn"),
-    [([1.0], {1: [0.2]}), ([0.1, 1.0], {1: [3e-9, 1e-9], 2: [5.0, 1e6]}), (list(range(1, 40)), {3: [0.1] * 39})],
+    [
+        ([1.0], {1: [0.2]}),
+        ([0.1, 1.0], {1: [3e-9, 1e-9], 2: [5.0, 1e6]}),
+        (list(range(1, 40)), {3: [0.1] * 39}),
+    ],
 )
 def test_any_curve_can_be_drawn(epsilons: list[float], drawn: dict[int, list[float]]) -> None:
     assert _size(pictures.draw_advice("fastlloyd\n3 clients", epsilons, drawn, 1)) == (1600, 1000)
@@ -352,7 +415,9 @@ def test_questions_that_no_run_could_ask_are_refused(case: str) -> None:
         advise(_question(**changes))
 
 
-@pytest.mark.parametrize("epsilons", [[], [0.0], [-1.0], [math.nan], [math.inf], [1.0, 1.0], [1.0] * 101])
+@pytest.mark.parametrize(
+    "epsilons", [[], [0.0], [-1.0], [math.nan], [math.inf], [1.0, 1.0], [1.0] * 101]
+)
 def test_epsilons_that_are_none_are_refused(epsilons: list[float]) -> None:
     with pytest.raises(BudgetError, match="epsilon"):
         advise(_question(), epsilons)
@@ -400,16 +465,25 @@ def test_more_signal_never_means_a_larger_error_and_the_three_lines_do_not_cross
 
 
 def test_the_table_has_a_row_for_every_number_of_features_and_gives_its_own_numbers_back() -> None:
-    assert [low for low, _ in expected.FEATURES] == [1, *(high + 1 for _, high in expected.FEATURES[:-1])]
+    assert [low for low, _ in expected.FEATURES] == [
+        1,
+        *(high + 1 for _, high in expected.FEATURES[:-1]),
+    ]
     assert len(expected.TABLE) == len(expected.FEATURES)
     for line in (line for row in expected.TABLE for line in row):
-        assert [expected.between(line, signal) for signal in expected.SIGNALS] == pytest.approx(list(line))
+        assert [expected.between(line, signal) for signal in expected.SIGNALS] == pytest.approx(
+            list(line)
+        )
 
 
 @given(st.integers(1, 60), st.integers(1, 12), st.integers(500, 10**6), st.floats(0.2, 8))
 @settings(max_examples=25)
-def test_what_decides_is_records_times_mu_over_clusters_and_noise(d: int, k: int, n_records: int, epsilon: float) -> None:
-    q = _question(algorithm=MOMENTLLOYD, n_records=n_records, n_features=d, n_clusters=k, delta=1e-7)
+def test_what_decides_is_records_times_mu_over_clusters_and_noise(
+    d: int, k: int, n_records: int, epsilon: float
+) -> None:
+    q = _question(
+        algorithm=MOMENTLLOYD, n_records=n_records, n_features=d, n_clusters=k, delta=1e-7
+    )
     m = _moment_mechanism(q, epsilon)
     assert expected.signal(m) == pytest.approx(n_records * gdp_mu(epsilon, 1e-7) / k, rel=1e-3)
     noisier = m.expected_error(2.0)
@@ -424,7 +498,9 @@ def _row(d: int) -> int:
 def test_replacing_a_record_costs_signal_and_too_many_features_are_refused() -> None:
     q = _question(algorithm=MOMENTLLOYD)
     replaced = msgspec.structs.replace(q, neighboring_relation=NeighboringRelation.REPLACE_ONE)
-    assert expected.signal(_moment_mechanism(replaced, 1.0)) < 0.8 * expected.signal(_moment_mechanism(q, 1.0))
+    assert expected.signal(_moment_mechanism(replaced, 1.0)) < 0.8 * expected.signal(
+        _moment_mechanism(q, 1.0)
+    )
     with pytest.raises(PlanError, match="known for at most 256: ask for fastlloyd"):
         outlook(msgspec.structs.replace(q, n_features=257), 1.0)
 
@@ -442,27 +518,36 @@ def test_the_hints_of_momentlloyd_are_the_first_that_are_enough(n_records: int) 
 
 
 def test_an_error_without_end_is_null_for_machines() -> None:
-    content = to_builtins(advise(_question(algorithm=MOMENTLLOYD, n_records=20, n_clusters=10, n_features=20), [0.1]))
+    content = to_builtins(
+        advise(_question(algorithm=MOMENTLLOYD, n_records=20, n_clusters=10, n_features=20), [0.1])
+    )
     assert content["outlooks"][0]["relative_error"] is None
     assert content["outlooks"][0]["verdict"] == "mostly noise"
     json.dumps(content, allow_nan=False)
 
 
 def test_records_that_the_table_was_not_made_with_lie_in_its_range() -> None:
-    """Three square clusters, 40 seeds of noise. Nine fits of ten are below the upper line for records that the table
-    knows; here at least half must lie between the lines, and the seeds are fixed.
+    """Three square clusters, 40 seeds of noise. Nine fits of ten are below the upper line for
+    records that the table knows; here at least half must lie between the lines, and the seeds are
+    fixed.
     """
     rng = np.random.default_rng(8)
     centres = np.array([[-0.6, -0.5, 0.4], [0.5, -0.4, -0.5], [0.1, 0.6, 0.2]])
     X = np.concatenate([centre + rng.uniform(-0.2, 0.2, (700, 3)) for centre in centres])
-    m = _moment_mechanism(_question(algorithm=MOMENTLLOYD, n_records=2100, n_features=3, n_clusters=3), 1.0)
+    m = _moment_mechanism(
+        _question(algorithm=MOMENTLLOYD, n_records=2100, n_features=3, n_clusters=3), 1.0
+    )
     grid = m.domain.to_grid(X)
     error = m.expected_error()
     found = []
     for seed in range(40):
-        centroids = m.domain.from_grid(cluster(m, LocalRecords(m.domain, grid), SeededNoise(seed)).centroids)
+        centroids = m.domain.from_grid(
+            cluster(m, LocalRecords(m.domain, grid), SeededNoise(seed)).centroids
+        )
         nearest = np.argmin(((X[:, None] - centroids) ** 2).sum(axis=2), axis=1)
-        moved = [float(np.linalg.norm(centroids[j] - X[nearest == j].mean(axis=0))) for j in range(3)]
+        moved = [
+            float(np.linalg.norm(centroids[j] - X[nearest == j].mean(axis=0))) for j in range(3)
+        ]
         found.append(float(np.median(moved)) / (m.planned_radius / B))
     assert sum(error.low <= one <= error.high for one in found) >= 20
     assert sum(one <= error.high for one in found) >= 36

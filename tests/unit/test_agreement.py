@@ -1,4 +1,6 @@
-"""The page to sign says what the plan says: digest, fingerprints, guarantee, parties; and it fits on paper."""
+"""The page to sign says what the plan says: digest, fingerprints, guarantee, parties; and it fits
+on paper.
+"""
 
 import functools
 import re
@@ -18,7 +20,9 @@ from fastlloyd.reports.agreement import PAGE_HEADING, WIDTH, page
 from fastlloyd.reports.explain import explain
 
 EXPIRES = datetime.now(UTC).date() + timedelta(days=50)
-PUBLIC = {name: PrivateIdentity.make(name, EXPIRES).public for name in ("clinic-a", "clinic-b", "sums")}
+PUBLIC = {
+    name: PrivateIdentity.make(name, EXPIRES).public for name in ("clinic-a", "clinic-b", "sums")
+}
 
 
 @functools.cache
@@ -49,10 +53,15 @@ def test_digits_are_grouped_by_four() -> None:
 
 @pytest.mark.parametrize("masks", Masks)
 @pytest.mark.parametrize("trust", list(TrustMode))
-def test_the_page_has_digest_and_fingerprints_in_groups_and_what_is_agreed(trust: TrustMode, masks: Masks) -> None:
+def test_the_page_has_digest_and_fingerprints_in_groups_and_what_is_agreed(
+    trust: TrustMode, masks: Masks
+) -> None:
     text = page(plan(trust, masks))
     assert text.startswith(PAGE_HEADING)
-    for digest in (plan(trust, masks).digest.hex(), *(public.fingerprint for public in PUBLIC.values())):
+    for digest in (
+        plan(trust, masks).digest.hex(),
+        *(public.fingerprint for public in PUBLIC.values()),
+    ):
         assert in_groups(digest) in words(text)
     for said in (
         "3 clusters",
@@ -87,14 +96,22 @@ def test_everyone_has_a_line_to_sign_on() -> None:
 
 def test_no_item_of_the_page_has_two_dashes() -> None:
     assert not [line for line in page(plan()).splitlines() if line.startswith("- -")]
-    assert re.search(r"\n\nAgainst those who pool [^-]+, at delta = [0-9e.-]+:\n- the server,", page(plan()))
+    assert re.search(
+        r"\n\nAgainst those who pool [^-]+, at delta = [0-9e.-]+:\n- the server,", page(plan())
+    )
 
 
 def test_the_page_says_what_the_study_is_for_and_what_was_spent_before() -> None:
     told = Study(name="Falls", controller="Clinic A")
-    text = page(msgspec.structs.replace(plan(), study=told), "On the data set 'patients' 2 runs spent epsilon 1.5.")
+    text = page(
+        msgspec.structs.replace(plan(), study=told),
+        "On the data set 'patients' 2 runs spent epsilon 1.5.",
+    )
     assert "- Study: Falls\n- Controller: Clinic A\n- Algorithm" in text
-    assert "What was spent on our records before\n------------------------------------\nOn the data set 'patients' 2" in text
+    assert (
+        "What was spent on our records before\n------------------------------------\nOn the data"
+        " set 'patients' 2" in text
+    )
     assert "______ at delta" not in text
     assert "dealer" not in text
 
@@ -123,4 +140,7 @@ def test_a_plan_in_words_names_everyone_with_fingerprint_address_and_timeouts() 
         ("clinic-b", "at most 300 records"),
     ):
         assert f"- {name}: {role}; {in_groups(PUBLIC[name].fingerprint)}, until {EXPIRES}" in text
-    assert "A run waits 1 hour for everyone to join, 1234 s for everyone's keys and for the uploads of each round, and" in text
+    assert (
+        "A run waits 1 hour for everyone to join, 1234 s for everyone's keys and for the uploads of"
+        " each round, and" in text
+    )

@@ -1,4 +1,6 @@
-"""What an authority issued as it was requested is as good as what one signs oneself; a plan may ask for one authority only."""
+"""What an authority issued as it was requested is as good as what one signs oneself; a plan may ask
+for one authority only.
+"""
 
 import base64
 import functools
@@ -21,14 +23,21 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.base.sealed_toml import canonical
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import IdentityError, PlanError
-from fastlloyd.federation.identity.certificates import MAX_BYTES, certificates_in, parse_authority, parse_certificate
+from fastlloyd.federation.identity.certificates import (
+    MAX_BYTES,
+    certificates_in,
+    parse_authority,
+    parse_certificate,
+)
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
 from fastlloyd.federation.plan.design import renew
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 
 LAST_DAY = NOW.date() + timedelta(days=100)
-A, B, C, SUMS = (PrivateIdentity.make(name, LAST_DAY) for name in ("clinic-a", "clinic-b", "clinic-c", "sums"))
+A, B, C, SUMS = (
+    PrivateIdentity.make(name, LAST_DAY) for name in ("clinic-a", "clinic-b", "clinic-c", "sums")
+)
 CA = Issuer()
 RSA_KEY = rsa.generate_private_key(65537, 2048)
 HOST = x509.DNSName("clinic-a.fastlloyd.internal")
@@ -36,8 +45,14 @@ KEY_URI = x509.UniformResourceIdentifier(f"fastlloyd:ed25519:{A.public.signing_k
 
 AUTHORITIES: dict[str, dict[str, Any]] = {
     "ECDSA with SHA-256": {},
-    "ECDSA with SHA-384": {"key": ec.generate_private_key(ec.SECP384R1()), "algorithm": hashes.SHA384()},
-    "ECDSA with SHA-512": {"key": ec.generate_private_key(ec.SECP521R1()), "algorithm": hashes.SHA512()},
+    "ECDSA with SHA-384": {
+        "key": ec.generate_private_key(ec.SECP384R1()),
+        "algorithm": hashes.SHA384(),
+    },
+    "ECDSA with SHA-512": {
+        "key": ec.generate_private_key(ec.SECP521R1()),
+        "algorithm": hashes.SHA512(),
+    },
     "RSA with SHA-256": {"key": RSA_KEY},
     "RSA with SHA-512": {"key": RSA_KEY, "algorithm": hashes.SHA512()},
     "RSA-PSS": {"key": RSA_KEY, "rsa_padding": padding.PSS(padding.MGF1(SHA256), 32)},
@@ -47,14 +62,20 @@ AUTHORITIES: dict[str, dict[str, Any]] = {
 
 
 def asked() -> Extensions:
-    """The extensions of A's request: basic constraints, key usage, extended key usage, alternative names."""
+    """The extensions of A's request: basic constraints, key usage, extended key usage, alternative
+    names.
+    """
     return [(e.value, e.critical) for e in x509.load_pem_x509_csr(A.request().encode()).extensions]
 
 
-def issued(*instead: tuple[x509.ExtensionType, bool], without: type | None = None, **changed: Any) -> str:
+def issued(
+    *instead: tuple[x509.ExtensionType, bool], without: type | None = None, **changed: Any
+) -> str:
     """A's certificate with these extensions in the place of those of their kind, or beside all."""
     kinds = {type(value) for value, _ in instead} | ({without} if without else set())
-    kept = [(value, critical) for value, critical in (*asked(), *CA.added()) if type(value) not in kinds]
+    kept = [
+        (value, critical) for value, critical in (*asked(), *CA.added()) if type(value) not in kinds
+    ]
     return text(CA.issue(A.request(), **{"extensions": [*kept, *instead], **changed}))
 
 
@@ -70,12 +91,21 @@ def usage(**true: bool) -> tuple[x509.KeyUsage, bool]:
 
 
 @pytest.mark.parametrize("kind", AUTHORITIES)
-def test_a_request_that_is_signed_as_it_is_makes_an_identity_that_comes_back_from_its_files(kind: str, tmp_path: Path) -> None:
+def test_a_request_that_is_signed_as_it_is_makes_an_identity_that_comes_back_from_its_files(
+    kind: str, tmp_path: Path
+) -> None:
     authority = Issuer(**AUTHORITIES[kind])
     certificate = text(authority.issue(A.request()))
     certified = A.certified([certificate])
-    found, own = parse_certificate(certificate, "clinic-a"), parse_certificate(A.public.certificate, "clinic-a")
-    assert (found.name, found.signing_key, found.tls_key) == (own.name, own.signing_key, own.tls_key)
+    found, own = (
+        parse_certificate(certificate, "clinic-a"),
+        parse_certificate(A.public.certificate, "clinic-a"),
+    )
+    assert (found.name, found.signing_key, found.tls_key) == (
+        own.name,
+        own.signing_key,
+        own.tls_key,
+    )
     assert found.fingerprint == certified.public.fingerprint != own.fingerprint
     assert certified.tls_key_pem() == A.tls_key_pem()
     assert certified.signing.public == A.signing.public
@@ -191,12 +221,18 @@ def test_what_is_not_as_it_was_requested_is_refused_by_its_name(case: str) -> No
 
 
 def test_what_a_tls_library_cannot_read_is_refused_before_a_server_stumbles_over_it() -> None:
-    """A string in the subject is said to be a date: the X.509 library that everything else is read with takes no notice."""
+    """A string in the subject is said to be a date: the X.509 library that everything else is read
+    with takes no notice.
+    """
     named = x509.Name([*subject("clinic-a"), x509.NameAttribute(NameOID.EMAIL_ADDRESS, "a@b.c")])
     whole = base64.b64decode(issued(subject=named))
     assert whole.count(b"\x16\x05a@b.c") == 1
-    with pytest.raises(IdentityError, match="is issued by 'CN=Clinic CA', but OpenSSL cannot read it"):
-        parse_certificate(base64.b64encode(whole.replace(b"\x16\x05a@b.c", b"\x17\x05a@b.c")).decode(), "clinic-a")
+    with pytest.raises(
+        IdentityError, match="is issued by 'CN=Clinic CA', but OpenSSL cannot read it"
+    ):
+        parse_certificate(
+            base64.b64encode(whole.replace(b"\x16\x05a@b.c", b"\x17\x05a@b.c")).decode(), "clinic-a"
+        )
     assert parse_certificate(base64.b64encode(whole).decode(), "clinic-a").name == "clinic-a"
 
 
@@ -208,7 +244,9 @@ def test_an_issuer_cannot_write_on_the_terminal() -> None:
 
 
 def test_a_certificate_that_is_far_too_long_is_not_looked_into() -> None:
-    long = issued((x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), bytes(MAX_BYTES)), False))
+    long = issued(
+        (x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), bytes(MAX_BYTES)), False)
+    )
     with pytest.raises(IdentityError, match="the certificate of 'clinic-a' is not one that"):
         parse_certificate(long, "clinic-a")
 
@@ -228,9 +266,16 @@ def test_it_is_valid_in_its_first_and_its_last_second_and_not_outside() -> None:
 
 def test_the_certificate_is_found_in_any_file_an_authority_sends() -> None:
     leaf = CA.issue(A.request())
-    for content in (pem(leaf), pem(CA.certificate, leaf), pem(leaf, CA.certificate), leaf.public_bytes(Encoding.DER)):
+    for content in (
+        pem(leaf),
+        pem(CA.certificate, leaf),
+        pem(leaf, CA.certificate),
+        leaf.public_bytes(Encoding.DER),
+    ):
         assert A.certified(certificates_in(content)).public.certificate == text(leaf)
-    assert A.certified(certificates_in(pem(leaf).replace(b"\n", b"\r\n"))).public.certificate == text(leaf)
+    assert A.certified(
+        certificates_in(pem(leaf).replace(b"\n", b"\r\n"))
+    ).public.certificate == text(leaf)
 
 
 NOT_MINE: dict[str, tuple[Callable[[], bytes], str]] = {
@@ -268,7 +313,9 @@ def certified(identity: PrivateIdentity, issuer: Issuer = CA) -> PublicIdentity:
     return identity.certified([text(issuer.issue(identity.request()))]).public
 
 
-def plan(clients: tuple[PublicIdentity, ...], authority: str | None, server: PublicIdentity | None = None) -> Plan:
+def plan(
+    clients: tuple[PublicIdentity, ...], authority: str | None, server: PublicIdentity | None = None
+) -> Plan:
     return design_plan(
         FASTLLOYD,
         Domain(features=("x",), lower=(0.0,), upper=(1.0,), fraction_bits=16),
@@ -287,14 +334,19 @@ def everyone() -> tuple[PublicIdentity, ...]:
     return certified(A), certified(B), certified(C)
 
 
-def test_a_plan_may_ask_that_one_authority_issued_every_certificate_and_its_digest_says_so() -> None:
+def test_a_plan_may_ask_that_one_authority_issued_every_certificate_and_its_digest_says_so() -> (
+    None
+):
     asks, does_not = plan(everyone(), CA.text), plan(everyone(), None)
     for each in (asks, does_not):
         assert Plan.from_toml(each.to_toml()) == each
         each.check_networked(NOW)
     assert asks.digest != does_not.digest != plan(everyone(), Issuer(key=CA.key).text).digest
     assert asks.issuer is not None
-    assert (asks.issuer.name, asks.issuer.fingerprint) == ("CN=Clinic CA", CA.certificate.fingerprint(SHA256).hex())
+    assert (asks.issuer.name, asks.issuer.fingerprint) == (
+        "CN=Clinic CA",
+        CA.certificate.fingerprint(SHA256).hex(),
+    )
     assert does_not.issuer is None
 
 
@@ -302,7 +354,9 @@ def test_a_plan_without_an_authority_is_the_same_document_as_before_there_was_on
     assert b"authority" not in canonical(plan(everyone(), None))
 
 
-def test_without_an_authority_in_the_plan_issued_and_self_signed_certificates_stand_side_by_side() -> None:
+def test_without_an_authority_in_the_plan_issued_and_self_signed_certificates_stand_side_by_side() -> (
+    None
+):
     mixed = plan((certified(A), B.public, certified(C, Issuer("Another CA"))), None, SUMS.public)
     assert Plan.from_toml(mixed.to_toml()) == mixed
     mixed.check_networked(NOW)
@@ -365,7 +419,10 @@ def test_a_plan_whose_authority_has_expired_can_be_read_and_not_run() -> None:
     assert Plan.from_toml(old.to_toml()) == old
     old.check_networked(ends)
     with pytest.raises(
-        PlanError, match=r"the plan's authority 'CN=Clinic CA' is valid from .* only; name its present one with"
+        PlanError,
+        match=(
+            r"the plan's authority 'CN=Clinic CA' is valid from .* only; name its present one with"
+        ),
     ):
         old.check_networked(ends + timedelta(seconds=1))
 
@@ -381,7 +438,9 @@ def test_a_renewed_plan_keeps_its_authority_or_takes_a_new_one_and_refuses_stran
         msgspec.structs.replace(before, clients=(A.public.client(400), *before.clients[1:]))
 
 
-def test_an_old_authority_with_an_odd_serial_number_is_read_without_a_warning(recwarn: pytest.WarningsRecorder) -> None:
+def test_an_old_authority_with_an_odd_serial_number_is_read_without_a_warning(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
     der = CA.certificate.tbs_certificate_bytes
     serial = CA.certificate.serial_number
     body = serial.to_bytes((serial.bit_length() + 8) // 8, "big")

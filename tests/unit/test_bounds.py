@@ -1,4 +1,6 @@
-"""Bounds and lists of columns: read as they are written, and refused with a sentence that says what is wrong."""
+"""Bounds and lists of columns: read as they are written, and refused with a sentence that says what
+is wrong.
+"""
 
 import itertools
 import tomllib
@@ -47,8 +49,15 @@ def test_a_list_of_columns_with_gaps_or_repetitions_is_refused(text: str, what: 
     assert what in refusal(lambda: parse_columns(text))
 
 
-NAMES = st.lists(st.text(alphabet="abc =:.é", min_size=1).map(str.strip).filter(bool), min_size=1, max_size=4, unique=True)
-INTERVALS = st.tuples(FINITE, FINITE).filter(lambda ends: ends[0] < ends[1] and np.isfinite(ends[1] - ends[0]))
+NAMES = st.lists(
+    st.text(alphabet="abc =:.é", min_size=1).map(str.strip).filter(bool),
+    min_size=1,
+    max_size=4,
+    unique=True,
+)
+INTERVALS = st.tuples(FINITE, FINITE).filter(
+    lambda ends: ends[0] < ends[1] and np.isfinite(ends[1] - ends[0])
+)
 
 
 @given(names=NAMES, data=st.data())
@@ -60,7 +69,8 @@ def test_bounds_by_name_and_in_toml_are_read_as_written_in_any_order(
     as_text = ",".join(f"{name}={lower!r}:{upper!r}" for name, (lower, upper) in given_order)
     styles = itertools.cycle(["[{!r}, {!r}]", "{{lower = {!r}, upper = {!r}}}"])
     as_toml = "[bounds]\n" + "".join(
-        f'"{name}" = {style.format(lower, upper)}\n' for style, (name, (lower, upper)) in zip(styles, given_order, strict=False)
+        f'"{name}" = {style.format(lower, upper)}\n'
+        for style, (name, (lower, upper)) in zip(styles, given_order, strict=False)
     )
     for text in (as_text, str(write(folder, as_toml, "bounds.toml"))):
         lower, upper = parse_bounds(text, names)
@@ -79,12 +89,18 @@ def test_one_interval_is_for_every_column(interval: tuple[float, float], d: int)
     [
         ("10:5", "'age' are reversed: write 5.0:10.0"),
         ("age=10:5,bmi=0:1", "'age' are reversed: write 5.0:10.0"),
-        ("age=0:1,bmi=3:3", "a feature whose bounds are equal carries no information: drop the column or widen"),
+        (
+            "age=0:1,bmi=3:3",
+            "a feature whose bounds are equal carries no information: drop the column or widen",
+        ),
         ("0:inf", "must be finite"),
         ("nan:1", "must be finite"),
         ("age=0:1,bmi=-1e999:0", "must be finite"),
         ("-1e308:1e308", "so must their difference"),
-        ("age=0:1,bmj=0:1", "column 'bmj' is unknown (did you mean 'bmi'?); there are 'age', 'bmi'"),
+        (
+            "age=0:1,bmj=0:1",
+            "column 'bmj' is unknown (did you mean 'bmi'?); there are 'age', 'bmi'",
+        ),
         ("age=0:1", "missing for 'bmi'"),
         ("age=0:1,age=0:2,bmi=0:1", "'age' occurs 2 times"),
         ("0:1,2:3", "LO:HI"),
@@ -92,13 +108,28 @@ def test_one_interval_is_for_every_column(interval: tuple[float, float], d: int)
         ("7", "LO:HI"),
         ("", "LO:HI"),
         ("age=0:1,bmi=1", "bounds of 'bmi': expected LO:HI"),
-        ("bounds.tom", "of every column: expected LO:HI, two numbers such as 0:120, or a file NAME.toml, got 'bounds.tom'"),
+        (
+            "bounds.tom",
+            (
+                "of every column: expected LO:HI, two numbers such as 0:120, or a file NAME.toml,"
+                " got 'bounds.tom'"
+            ),
+        ),
         ("age=0:1,bmi=low:high", "bounds of 'bmi': expected LO:HI"),
         ("age=0:1,bmi=0:1_0", "bounds of 'bmi': expected LO:HI"),
         ('"age=0:1', "no partner"),
         ('"a, b"=0:1', "put double quotes around the whole item"),
-        ("a, b=0:1", "'a' is not NAME=LO:HI, such as age=0:120; if a name has a comma, put double quotes around"),
-        ("bounds.tml", "expected LO:HI, two numbers such as 0:120, or a file NAME.toml, got 'bounds.tml'"),
+        (
+            "a, b=0:1",
+            (
+                "'a' is not NAME=LO:HI, such as age=0:120; if a name has a comma, put double quotes"
+                " around"
+            ),
+        ),
+        (
+            "bounds.tml",
+            "expected LO:HI, two numbers such as 0:120, or a file NAME.toml, got 'bounds.tml'",
+        ),
         ("absent.toml", "absent.toml: there is no such file"),
     ],
 )
@@ -110,7 +141,10 @@ def test_a_name_that_differs_in_how_its_accents_are_stored_is_not_just_repeated(
     """As of a file that was made under macOS."""
     composed, decomposed = "gr\u00f6\u00dfe", "gro\u0308\u00dfe"
     said = refusal(lambda: parse_bounds(f"{composed}=0:1", [decomposed]))
-    assert f"it looks like '{decomposed}', but the accents are stored in another way: copy that name" in said
+    assert (
+        f"it looks like '{decomposed}', but the accents are stored in another way: copy that name"
+        in said
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,40 +168,56 @@ def test_a_name_that_differs_in_how_its_accents_are_stored_is_not_just_repeated(
         ("[bounds]\nage = " + "[" * 5000, "not a TOML file"),
     ],
 )
-def test_a_toml_file_that_does_not_state_bounds_is_refused(folder: Path, toml: str, what: str) -> None:
+def test_a_toml_file_that_does_not_state_bounds_is_refused(
+    folder: Path, toml: str, what: str
+) -> None:
     path = write(folder, toml, "bounds.TOML")
     assert what in refusal(lambda: parse_bounds(str(path), ["age", "bmi"]))
 
 
-def test_bounds_may_be_stated_for_columns_that_are_not_used_but_not_for_unknown_ones(folder: Path) -> None:
+def test_bounds_may_be_stated_for_columns_that_are_not_used_but_not_for_unknown_ones(
+    folder: Path,
+) -> None:
     toml = "[bounds]\nbmi = [10, 60]\nage = [0, 120]\ndose = [0, 5]\n"
     for text in (str(write(folder, toml, "bounds.toml")), "bmi=10:60,age=0:120,dose=0:5"):
         lower, upper = parse_bounds(text, ["dose", "age"], ["bmi"])
         assert (lower.tolist(), upper.tolist()) == ([0, 0], [5, 120])
-        sentence = refusal(lambda text=text: parse_bounds(text, ["age"], ["dose"]))  # type: ignore[misc]  # bound now
+        # bound now
+        sentence = refusal(lambda text=text: parse_bounds(text, ["age"], ["dose"]))  # type: ignore[misc]
         assert sentence == "bounds: column 'bmi' is unknown; there are 'age', 'dose'"
 
 
 def test_a_misspelt_column_and_bounds_of_its_right_name_are_named_together() -> None:
     sentence = refusal(lambda: parse_bounds("age=0:120,systolic=80:200", ["age", "systolc"]))
-    assert sentence == (
-        "bounds: column 'systolic' is unknown (did you mean 'systolc'?); there are 'age', 'systolc'; 'systolc' has none: "
-        "if one name is misspelt, correct that one"
+    assert (
+        sentence
+        == "bounds: column 'systolic' is unknown (did you mean 'systolc'?); there are 'age',"
+        " 'systolc'; 'systolc' has none: if one name is misspelt, correct that one"
     )
-    assert "; 'bmi', 'systolc' have none" in refusal(lambda: parse_bounds("age=0:9,systolic=8:20", ["age", "bmi", "systolc"]))
+    assert "; 'bmi', 'systolc' have none" in refusal(
+        lambda: parse_bounds("age=0:9,systolic=8:20", ["age", "bmi", "systolc"])
+    )
 
 
-def test_without_a_table_a_file_that_has_all_columns_may_have_others_and_a_name_that_is_misspelt_is_found(folder: Path) -> None:
-    path = str(write(folder, "[bounds]\nbmi = [10, 60]\nage = [0, 120]\ndose = [0, 5]\n", "bounds.toml"))
+def test_without_a_table_a_file_that_has_all_columns_may_have_others_and_a_name_that_is_misspelt_is_found(
+    folder: Path,
+) -> None:
+    path = str(
+        write(folder, "[bounds]\nbmi = [10, 60]\nage = [0, 120]\ndose = [0, 5]\n", "bounds.toml")
+    )
     lower, upper = parse_bounds(path, ["dose", "age"], None)
     assert (lower.tolist(), upper.tolist()) == ([0, 0], [5, 120])
-    assert "'bmi' is unknown (did you mean 'bmj'?)" in refusal(lambda: parse_bounds(path, ["age", "bmj"], None))
+    assert "'bmi' is unknown (did you mean 'bmj'?)" in refusal(
+        lambda: parse_bounds(path, ["age", "bmj"], None)
+    )
     assert "'dose' is unknown" in refusal(lambda: parse_bounds("age=0:120,dose=0:5", ["age"], None))
 
 
 # Any name a column can have, and what TOML or a terminal could take for something else
 ODD_NAMES = ["age", "mean radius", "a.b", 'a"b', "größe", "[bounds]", "a=b", "#", "a\nb", "LOWER"]
-COLUMN_NAMES = st.lists(st.one_of(st.sampled_from(ODD_NAMES), st.text(min_size=1)), min_size=1, max_size=5, unique=True)
+COLUMN_NAMES = st.lists(
+    st.one_of(st.sampled_from(ODD_NAMES), st.text(min_size=1)), min_size=1, max_size=5, unique=True
+)
 
 
 @given(names=COLUMN_NAMES, data=st.data())
@@ -186,7 +236,9 @@ def test_a_template_names_every_column_and_is_refused_by_name_until_what_is_used
     assert "not filled in yet" in str(refused.value)
     lines = text.splitlines(keepends=True)
     keys = [bounds_template([name]).splitlines(keepends=True)[-1] for name in used]
-    filled = "".join(line.replace('["LOWER", "UPPER"]', "[-1, 2.5]") if line in keys else line for line in lines)
+    filled = "".join(
+        line.replace('["LOWER", "UPPER"]', "[-1, 2.5]") if line in keys else line for line in lines
+    )
     lower, upper = parse_bounds(str(write(folder, filled, "filled.toml")), used, others)
     assert (lower.tolist(), upper.tolist()) == ([-1.0] * len(used), [2.5] * len(used))
 
@@ -216,7 +268,8 @@ def test_fuzzed_bounds_and_columns_give_an_answer_or_a_data_error(text: str) -> 
 
 
 def test_w21_bounds_come_from_what_is_stated_and_no_record_moves_them(folder: Path) -> None:
-    # The outlier that moved every normalised record when bounds were the records' extremes moves nothing here.
+    # The outlier that moved every normalised record when bounds were the records' extremes moves
+    # nothing here.
     usual, outlier = "age,bmi\n40,20\n50,30\n", "age,bmi\n40,20\n50,30\n1e9,-1e9\n"
     stated = []
     for text in (usual, outlier):
@@ -226,8 +279,12 @@ def test_w21_bounds_come_from_what_is_stated_and_no_record_moves_them(folder: Pa
     assert stated == [([0.0, 10.0], [120.0, 60.0])] * 2
 
 
-@given(n=st.integers(1, 300), d=st.integers(1, 5), cut=st.integers(1, 299), order=st.sampled_from("CF"))
-def test_bounds_of_data_are_the_least_and_greatest_value_of_each_column(n: int, d: int, cut: int, order: str) -> None:
+@given(
+    n=st.integers(1, 300), d=st.integers(1, 5), cut=st.integers(1, 299), order=st.sampled_from("CF")
+)
+def test_bounds_of_data_are_the_least_and_greatest_value_of_each_column(
+    n: int, d: int, cut: int, order: str
+) -> None:
     X = np.random.default_rng(n * d).normal(0, 100, (n, d)).astype(np.int16 if d == 2 else float)
     parts = [np.asarray(part, order=order) for part in (X[:cut], X[cut:]) if len(part)]  # type: ignore[call-overload]
     lower, upper = data_bounds(parts)

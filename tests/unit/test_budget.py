@@ -1,4 +1,6 @@
-"""The planner's closed forms against the formulas of the error analysis in plain floats, and its radius exactly."""
+"""The planner's closed forms against the formulas of the error analysis in plain floats, and its
+radius exactly.
+"""
 
 import inspect
 import math
@@ -19,7 +21,14 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.lloyd import design
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, RadiusSchedule
+from fastlloyd.mechanisms.lloyd.algorithm import (
+    FASTLLOYD,
+    GLLOYD,
+    LLOYD,
+    SULLOYD,
+    Algorithm,
+    RadiusSchedule,
+)
 from fastlloyd.mechanisms.loss import scale_up
 from fastlloyd.mechanisms.rounds import SCALE_UNITS
 
@@ -28,7 +37,12 @@ DIMENSIONS = pytest.mark.parametrize("d", [1, 2, 3, 13, 64, 784, 1024])
 
 
 def cube(d: int, q: int = 16) -> Domain:
-    return Domain(features=tuple(f"f{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=q)
+    return Domain(
+        features=tuple(f"f{i}" for i in range(d)),
+        lower=(-1.0,) * d,
+        upper=(1.0,) * d,
+        fraction_bits=q,
+    )
 
 
 def count_share(algorithm: Algorithm, d: int) -> float:
@@ -41,7 +55,10 @@ def count_share(algorithm: Algorithm, d: int) -> float:
 
 @DIMENSIONS
 def test_fastlloyds_split_is_equation_five_and_spends_the_whole_budget(d: int) -> None:
-    sigma_R, sigma_C = math.sqrt(1 + math.sqrt(4 * d)) / (4 * d) ** 0.25, math.sqrt(1 + math.sqrt(4 * d))
+    sigma_R, sigma_C = (
+        math.sqrt(1 + math.sqrt(4 * d)) / (4 * d) ** 0.25,
+        math.sqrt(1 + math.sqrt(4 * d)),
+    )
     share = count_share(FASTLLOYD, d)
     assert share == pytest.approx(1 / sigma_C**2, rel=1e-14)
     assert 1 - share == pytest.approx(1 / sigma_R**2, rel=1e-14)
@@ -65,14 +82,27 @@ def test_sulloyds_split_is_d_to_the_cube_root(d: int) -> None:
 
 @pytest.mark.parametrize("d", [1, 2, 5, 40])
 def test_the_splits_minimise_the_error_they_were_derived_from(d: int) -> None:
-    """Second route: numerical minimisation of the mean squared error of Section 4.4, Appendix B.1, and Su et al."""
+    """Second route: numerical minimisation of the mean squared error of Section 4.4, Appendix B.1,
+    and Su et al.
+    """
     errors = {
-        "fastlloyd": lambda w: 1 / w + 4 * d / (1 - w),  # sigma_C^2 + 4 d sigma_R^2, in units of eta^2
-        "glloyd": lambda w: d * d / (1 - w) + 4 * RHO**2 * d / w,  # d var(sum) + 4 rho^2 d var(count), sensitivity sqrt d
-        "sulloyd": lambda w: d * d**2 / (1 - w) ** 2 + 4 * RHO**2 * d / w**2,  # Laplace: variance as 1 / share^2
+        "fastlloyd": lambda w: (
+            1 / w + 4 * d / (1 - w)
+        ),  # sigma_C^2 + 4 d sigma_R^2, in units of eta^2
+        "glloyd": lambda w: (
+            d * d / (1 - w) + 4 * RHO**2 * d / w
+        ),  # d var(sum) + 4 rho^2 d var(count), sensitivity sqrt d
+        "sulloyd": lambda w: (
+            d * d**2 / (1 - w) ** 2 + 4 * RHO**2 * d / w**2
+        ),  # Laplace: variance as 1 / share^2
     }
     for algorithm in (FASTLLOYD, GLLOYD, SULLOYD):
-        best = minimize_scalar(errors[algorithm.name], bounds=(1e-9, 1 - 1e-9), method="bounded", options={"xatol": 1e-12}).x
+        best = minimize_scalar(
+            errors[algorithm.name],
+            bounds=(1e-9, 1 - 1e-9),
+            method="bounded",
+            options={"xatol": 1e-12},
+        ).x
         assert count_share(algorithm, d) == pytest.approx(best, rel=1e-4)
 
 
@@ -80,13 +110,21 @@ def test_the_splits_minimise_the_error_they_were_derived_from(d: int) -> None:
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-@given(st.integers(1, 1000), st.fractions(Fraction(1, 100), 4, max_denominator=1000), st.integers(4, 16))
-def test_the_squared_radius_is_the_floor_of_eta_squared(d: int, k: int, alpha: Fraction, q: int) -> None:
+@given(
+    st.integers(1, 1000),
+    st.fractions(Fraction(1, 100), 4, max_denominator=1000),
+    st.integers(4, 16),
+)
+def test_the_squared_radius_is_the_floor_of_eta_squared(
+    d: int, k: int, alpha: Fraction, q: int
+) -> None:
     eta2_to_d = (alpha**2 * d * 4**q) ** d / Fraction(k) ** 2  # (eta^2)^d, exact
     assume(eta2_to_d >= 1)
     H2 = squared_radius(cube(d, q), k, alpha)
     assert H2**d <= eta2_to_d < (H2 + 1) ** d
-    assert Fraction(H2, 4**q) == pytest.approx((float(alpha) * math.sqrt(d) / k ** (1 / d)) ** 2, abs=1.01 / 4**q, rel=1e-12)
+    assert Fraction(H2, 4**q) == pytest.approx(
+        (float(alpha) * math.sqrt(d) / k ** (1 / d)) ** 2, abs=1.01 / 4**q, rel=1e-12
+    )
 
 
 def test_the_squared_radius_of_whole_roots_is_met_exactly() -> None:
@@ -104,7 +142,13 @@ def test_the_squared_radius_of_many_dimensions_agrees_with_floats(d: int, k: int
 
 
 def test_the_radius_uses_the_real_box_under_common_scaling() -> None:
-    box = Domain(features=("a", "b"), lower=(0.0, 0.0), upper=(4.0, 1.0), scaling=Scaling.COMMON, fraction_bits=10)
+    box = Domain(
+        features=("a", "b"),
+        lower=(0.0, 0.0),
+        upper=(4.0, 1.0),
+        scaling=Scaling.COMMON,
+        fraction_bits=10,
+    )
     assert squared_radius(box, 1, Fraction(1)) == 1024**2 + 256**2
 
 
@@ -116,15 +160,26 @@ def test_schedules_step_from_half_the_diagonal_or_stay_constant() -> None:
     assert design.squared_radii(FASTLLOYD, box, 5, 4) == [half_diagonal, final, final, final]
     assert design.squared_radii(FASTLLOYD, box, 5, 1) == [half_diagonal]
     assert design.squared_radii(constant, box, 5, 3) == [final] * 3
-    assert design.squared_radii(GLLOYD, box, 5, 2) == design.squared_radii(SULLOYD, box, 5, 2) == [None] * 2
+    assert (
+        design.squared_radii(GLLOYD, box, 5, 2)
+        == design.squared_radii(SULLOYD, box, 5, 2)
+        == [None] * 2
+    )
 
 
 def test_a_radius_below_one_grid_unit_is_refused_and_says_what_to_change() -> None:
     assert squared_radius(cube(1, 1), 2, Fraction(4, 5)) == 0
     assert squared_radius(cube(1, 2), 2, Fraction(4, 5)) == 2
-    settings = {"n_clusters": 2, "n_records": 10, "epsilon": 1.0, "public_seed": PublicSeed.from_int(0)}
+    settings = {
+        "n_clusters": 2,
+        "n_records": 10,
+        "epsilon": 1.0,
+        "public_seed": PublicSeed.from_int(0),
+    }
     for T in (None, 3):
-        with pytest.raises(PlanError, match=r"radius is below one grid unit .* use more fraction_bits"):
+        with pytest.raises(
+            PlanError, match=r"radius is below one grid unit .* use more fraction_bits"
+        ):
             design_mechanism(FASTLLOYD, cube(1, 1), n_iterations=T, **settings)
         design_mechanism(GLLOYD, cube(1, 1), n_iterations=T, **settings)  # it uses no radius
 
@@ -145,7 +200,9 @@ def formula(algorithm: Algorithm, d: int, k: int, N: int, epsilon: float, mu: fl
 
 
 @pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda a: a.name)
-def test_the_number_of_iterations_is_the_rule_in_floats_limited_to_two_and_seven(algorithm: Algorithm) -> None:
+def test_the_number_of_iterations_is_the_rule_in_floats_limited_to_two_and_seven(
+    algorithm: Algorithm,
+) -> None:
     generator = np.random.default_rng(0)
     seen: set[int] = set()
     for _ in range(1000):
@@ -155,7 +212,8 @@ def test_the_number_of_iterations_is_the_rule_in_floats_limited_to_two_and_seven
         mu = 0.25 * epsilon
         affordable = formula(algorithm, d, k, N, epsilon, mu)
         T = design.n_iterations(algorithm, cube(d), k, N, epsilon=epsilon, mu=mu)
-        # the formula has the real radius, the planner the one on the grid, smaller by 1e-4 where it is short
+        # the formula has the real radius, the planner the one on the grid, smaller by 1e-4 where it
+        # is short
         assert T in {max(2, min(7, math.floor(affordable * factor))) for factor in (1, 1 + 1e-4)}
         seen.add(T)
     assert seen == {2, 3, 4, 5, 6, 7}
@@ -174,7 +232,9 @@ def test_the_number_of_iterations_is_the_rule_in_floats_limited_to_two_and_seven
     ],
     ids=lambda value: getattr(value, "name", str(value)),
 )
-def test_numbers_of_iterations_of_known_cases(algorithm: Algorithm, d: int, k: int, N: int, epsilon: float, T: int) -> None:
+def test_numbers_of_iterations_of_known_cases(
+    algorithm: Algorithm, d: int, k: int, N: int, epsilon: float, T: int
+) -> None:
     mu = gdp_mu(epsilon, 1 / (100 * N)) if algorithm.noise is Noise.GAUSSIAN else None
     assert design.n_iterations(algorithm, cube(d), k, N, epsilon=epsilon, mu=mu) == T
 
@@ -183,7 +243,11 @@ def test_extreme_budgets_stay_within_two_and_seven() -> None:
     for algorithm in (FASTLLOYD, GLLOYD, SULLOYD):
         for N, k, d in ((1, 1, 1), (2**40, 1, 1), (2**40, 65536, 1024), (1, 65536, 1024)):
             for epsilon in (1e-300, 1e-6, 1e12, 1e300):
-                assert 2 <= design.n_iterations(algorithm, cube(d), k, N, epsilon=epsilon, mu=epsilon) <= 7
+                assert (
+                    2
+                    <= design.n_iterations(algorithm, cube(d), k, N, epsilon=epsilon, mu=epsilon)
+                    <= 7
+                )
     assert design.n_iterations(FASTLLOYD, cube(1), 1, 1, epsilon=1e-300, mu=1e-300) == 2
     assert design.n_iterations(FASTLLOYD, cube(1), 1, 1, epsilon=1e300, mu=1e300) == 7
 
@@ -192,11 +256,17 @@ def test_extreme_budgets_stay_within_two_and_seven() -> None:
 
 
 def test_w23_iterations_delta_and_noise_are_functions_of_public_settings() -> None:
-    # T from the private number of records flipped from 2 to 3 near N = 1,025 (k = 3, d = 2, eps = .5): messages told N.
+    # T from the private number of records flipped from 2 to 3 near N = 1,025 (k = 3, d = 2, eps =
+    # .5): messages told N.
     assert set(inspect.signature(design.n_iterations).parameters) == {
         "algorithm", "domain", "n_clusters", "n_expected", "epsilon", "mu", "share",
     }  # fmt: skip
-    public = {"n_clusters": 3, "n_records": 2000, "epsilon": 0.5, "public_seed": PublicSeed.from_int(0)}
+    public = {
+        "n_clusters": 3,
+        "n_records": 2000,
+        "epsilon": 0.5,
+        "public_seed": PublicSeed.from_int(0),
+    }
     first = design_mechanism(FASTLLOYD, cube(2), **public)
     second = design_mechanism(FASTLLOYD, cube(2), **public)
     assert first == second
@@ -227,7 +297,10 @@ def test_a_scale_is_rounded_up_and_not_in_floats(value: Fraction) -> None:
     with fifty_decimals() as digits:
         scale = scale_up(digits, exact(digits, value))
     units = value * SCALE_UNITS
-    assert scale * SCALE_UNITS in {max(1, math.ceil(units)), max(1, math.ceil(units * (1 + Fraction(1, 10**39))))}
+    assert scale * SCALE_UNITS in {
+        max(1, math.ceil(units)),
+        max(1, math.ceil(units * (1 + Fraction(1, 10**39)))),
+    }
     assert scale >= value
 
 
@@ -235,4 +308,7 @@ def test_rounding_up_sees_what_a_float_would_lose() -> None:
     with fifty_decimals() as digits:
         # with a margin of 1e-40 of itself
         assert scale_up(digits, digits.mpf(2**60 + 100) / SCALE_UNITS) * SCALE_UNITS == 2**60 + 101
-        assert scale_up(digits, (5 + exact(digits, Fraction(1, 10**30))) / SCALE_UNITS) * SCALE_UNITS == 6
+        assert (
+            scale_up(digits, (5 + exact(digits, Fraction(1, 10**30))) / SCALE_UNITS) * SCALE_UNITS
+            == 6
+        )

@@ -1,4 +1,6 @@
-"""A campaign writes its own section of the page, and a small one writes nothing that it was not asked to write."""
+"""A campaign writes its own section of the page, and a small one writes nothing that it was not
+asked to write.
+"""
 
 from pathlib import Path
 
@@ -26,7 +28,9 @@ def test_a_section_is_replaced_and_the_others_stay_in_their_order(page: Path) ->
     assert page.read_text() == before.replace(f"first of {SECTIONS[1]}\n\n| a | b |", "second")
 
 
-def test_a_smaller_run_writes_nothing_but_the_page_that_it_was_told(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_smaller_run_writes_nothing_but_the_page_that_it_was_told(
+    page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_section(SECTIONS[0], "small", is_full_size=False)
     assert not page.exists()
     monkeypatch.setenv("CAMPAIGN_PAGE", str(page.parent / "other.md"))

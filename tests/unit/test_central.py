@@ -1,4 +1,6 @@
-"""The central driver lets only grid points in, as every sensitivity is that of a point in the box; it tells before it draws."""
+"""The central driver lets only grid points in, as every sensitivity is that of a point in the box;
+it tells before it draws.
+"""
 
 from fractions import Fraction
 from itertools import groupby
@@ -29,7 +31,14 @@ B = 1 << 16
 
 
 def mechanism(algorithm: Algorithm) -> LloydMechanism:
-    return design_mechanism(algorithm, DOMAIN, n_clusters=2, n_records=50, epsilon=1.0, public_seed=PublicSeed.from_int(0))
+    return design_mechanism(
+        algorithm,
+        DOMAIN,
+        n_clusters=2,
+        n_records=50,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(0),
+    )
 
 
 @pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD])
@@ -46,7 +55,17 @@ def mechanism(algorithm: Algorithm) -> LloydMechanism:
         np.ma.masked_array([[1 << 45, 0]], mask=[[True, False]]),
         [[0, 0]],
     ],
-    ids=["far away", "above", "below", "floats", "unsigned", "three columns", "one dimension", "masked", "a list"],
+    ids=[
+        "far away",
+        "above",
+        "below",
+        "floats",
+        "unsigned",
+        "three columns",
+        "one dimension",
+        "masked",
+        "a list",
+    ],
 )
 def test_what_is_not_a_grid_point_of_the_domain_is_refused(algorithm: Algorithm, X: Any) -> None:
     with pytest.raises(DataError, match=r"use Domain\.to_grid") as refused:
@@ -62,12 +81,18 @@ def test_the_walls_of_the_box_are_inside(corner: int) -> None:
 
 def test_more_records_than_the_cap_are_refused_without_their_number() -> None:
     with pytest.raises(DataError, match="more records than the cap of 50") as refused:
-        cluster(mechanism(FASTLLOYD), LocalRecords(DOMAIN, np.zeros((77, 2), dtype=np.int64)), SystemNoise())
+        cluster(
+            mechanism(FASTLLOYD),
+            LocalRecords(DOMAIN, np.zeros((77, 2), dtype=np.int64)),
+            SystemNoise(),
+        )
     assert "77" not in str(refused.value)
 
 
 def test_no_records_at_all_are_clustered_like_any_others() -> None:
-    found = cluster(mechanism(FASTLLOYD), LocalRecords(DOMAIN, np.zeros((0, 2), dtype=np.int64)), SystemNoise())
+    found = cluster(
+        mechanism(FASTLLOYD), LocalRecords(DOMAIN, np.zeros((0, 2), dtype=np.int64)), SystemNoise()
+    )
     assert found.centroids.shape == (2, 2)
 
 
@@ -87,7 +112,9 @@ class Elsewhere:
 
 
 @pytest.mark.parametrize("counts", [(51,), (None, 51), (50, 51), (None, 50, 51)])
-def test_wherever_records_lie_more_than_the_cap_are_refused_in_the_first_pass_that_finds_them(counts: Any) -> None:
+def test_wherever_records_lie_more_than_the_cap_are_refused_in_the_first_pass_that_finds_them(
+    counts: Any,
+) -> None:
     with pytest.raises(DataError, match="more records than the cap of 50"):
         cluster(mechanism(FASTLLOYD), Elsewhere(*counts), SystemNoise())
 
@@ -114,7 +141,11 @@ def test_records_know_their_number_from_the_first_pass_on() -> None:
     assert np.array_equal(one, other)
 
 
-@pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD, LLOYD, MOMENTLLOYD], ids=lambda algorithm: algorithm.name)
+@pytest.mark.parametrize(
+    "algorithm",
+    [FASTLLOYD, GLLOYD, SULLOYD, LLOYD, MOMENTLLOYD],
+    ids=lambda algorithm: algorithm.name,
+)
 @pytest.mark.parametrize("n_clusters", [1, 2, 5])
 def test_a_rehearsal_has_the_questions_of_the_run(algorithm: AnyAlgorithm, n_clusters: int) -> None:
     m = design_mechanism(
@@ -126,7 +157,9 @@ def test_a_rehearsal_has_the_questions_of_the_run(algorithm: AnyAlgorithm, n_clu
         public_seed=PublicSeed.from_int(0),
         estimate_loss=True,
     )
-    assert [query.question for query in rehearse(m)] == [round.question(m) for round in m.all_rounds]
+    assert [query.question for query in rehearse(m)] == [
+        round.question(m) for round in m.all_rounds
+    ]
 
 
 class Watched(SystemNoise):
@@ -146,11 +179,20 @@ class Watched(SystemNoise):
 
 def of_bounds() -> AnyRun:
     outer = outer_range(DOMAIN.features, [-100.0, -100.0], [100.0, 100.0])
-    return design(BoundsSettings(domain=outer, n_records=5000, epsilon=1.0, public_seed=PublicSeed.from_int(0)))
+    return design(
+        BoundsSettings(
+            domain=outer, n_records=5000, epsilon=1.0, public_seed=PublicSeed.from_int(0)
+        )
+    )
 
 
 def of_clusters(algorithm: AnyAlgorithm) -> AnyRun:
-    common: dict[str, Any] = {"n_clusters": 2, "n_records": 50, "epsilon": 1.0, "public_seed": PublicSeed.from_int(0)}
+    common: dict[str, Any] = {
+        "n_clusters": 2,
+        "n_records": 50,
+        "epsilon": 1.0,
+        "public_seed": PublicSeed.from_int(0),
+    }
     return design_mechanism(algorithm, DOMAIN, **common, estimate_loss=True)
 
 
@@ -161,6 +203,13 @@ def of_clusters(algorithm: AnyAlgorithm) -> AnyRun:
 )
 def test_of_every_round_is_told_before_its_noise_is_drawn(m: AnyRun) -> None:
     heard: list[str] = []
-    release(m, LocalRecords(m.domain, np.zeros((7, 2), dtype=np.int64)), Watched(heard), lambda n: heard.append(f"round {n}"))
+    release(
+        m,
+        LocalRecords(m.domain, np.zeros((7, 2), dtype=np.int64)),
+        Watched(heard),
+        lambda n: heard.append(f"round {n}"),
+    )
     assert m.n_rounds > 1
-    assert [event for event, _ in groupby(heard)] == [each for n in range(m.n_rounds) for each in (f"round {n}", "drawn")]
+    assert [event for event, _ in groupby(heard)] == [
+        each for n in range(m.n_rounds) for each in (f"round {n}", "drawn")
+    ]

@@ -1,4 +1,6 @@
-"""A certificate is of one form, names its owner and both keys, opens a channel with whoever trusts it, vouches for nobody."""
+"""A certificate is of one form, names its owner and both keys, opens a channel with whoever trusts
+it, vouches for nobody.
+"""
 
 import base64
 import functools
@@ -17,14 +19,21 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from fastlloyd.errors import IdentityError
-from fastlloyd.federation.identity.certificates import fingerprint, make_certificate, parse_certificate
+from fastlloyd.federation.identity.certificates import (
+    fingerprint,
+    make_certificate,
+    parse_certificate,
+)
 from fastlloyd.federation.identity.x509 import host_name
 
 SIGNING_KEY = bytes(range(32))
 KEY, OTHER_KEY = (ec.derive_private_key(n, ec.SECP256R1()) for n in (12345, 54321))
 EXPIRES = datetime.now(UTC).date() + timedelta(days=30)
 NAMES = x509.SubjectAlternativeName(
-    [x509.DNSName("clinic-a.fastlloyd.internal"), x509.UniformResourceIdentifier(f"fastlloyd:ed25519:{SIGNING_KEY.hex()}")]
+    [
+        x509.DNSName("clinic-a.fastlloyd.internal"),
+        x509.UniformResourceIdentifier(f"fastlloyd:ed25519:{SIGNING_KEY.hex()}"),
+    ]
 )
 
 
@@ -71,19 +80,27 @@ def crafted(
     )
     for value, critical in ours() if extensions is None else extensions:
         builder = builder.add_extension(value, critical)
-    return text(builder.sign(key if signer is None else signer, hashes.SHA256() if algorithm is None else algorithm))
+    return text(
+        builder.sign(
+            key if signer is None else signer, hashes.SHA256() if algorithm is None else algorithm
+        )
+    )
 
 
 def ours() -> list[tuple[x509.ExtensionType, bool]]:
     return [(e.value, e.critical) for e in x509.load_der_x509_certificate(der(good())).extensions]
 
 
-def without(position: int, *instead: tuple[x509.ExtensionType, bool]) -> list[tuple[x509.ExtensionType, bool]]:
+def without(
+    position: int, *instead: tuple[x509.ExtensionType, bool]
+) -> list[tuple[x509.ExtensionType, bool]]:
     return [*ours()[:position], *instead, *ours()[position + 1 :]]
 
 
 def other_spelling() -> str:
-    """The same bytes of a good certificate with one of the bits set that base64 leaves unused before one "="."""
+    """The same bytes of a good certificate with one of the bits set that base64 leaves unused
+    before one "=".
+    """
     while True:  # one in three has such a length; that a thousand have not never happens
         text = make_certificate("clinic-a", SIGNING_KEY, KEY, EXPIRES)
         if text.endswith("=") and not text.endswith("=="):
@@ -95,7 +112,11 @@ def other_spelling() -> str:
 
 def test_a_certificate_says_whose_it_is_and_both_keys() -> None:
     found = parse_certificate(good(), "clinic-a")
-    assert (found.name, found.signing_key, found.expires) == ("clinic-a", SIGNING_KEY.hex(), EXPIRES)
+    assert (found.name, found.signing_key, found.expires) == (
+        "clinic-a",
+        SIGNING_KEY.hex(),
+        EXPIRES,
+    )
     numbers = KEY.public_key().public_numbers()
     assert found.tls_key == b"\x04" + numbers.x.to_bytes(32, "big") + numbers.y.to_bytes(32, "big")
 
@@ -107,7 +128,10 @@ def test_the_fingerprint_is_the_one_every_other_tool_shows() -> None:
         == parse_certificate(good(), "clinic-a").fingerprint
         == certificate.fingerprint(hashes.SHA256()).hex()
     )
-    assert fingerprint(good()) == hashlib.sha256(ssl.PEM_cert_to_DER_cert(to_pem(good()).decode())).hexdigest()
+    assert (
+        fingerprint(good())
+        == hashlib.sha256(ssl.PEM_cert_to_DER_cert(to_pem(good()).decode())).hexdigest()
+    )
     assert fingerprint("") == ""
 
 
@@ -115,9 +139,15 @@ def test_it_is_valid_from_yesterday_to_the_last_second_of_its_last_day() -> None
     found, now = parse_certificate(good(), "clinic-a"), datetime.now(UTC)
     for valid in (now - timedelta(hours=23), now, datetime.combine(EXPIRES, time(23, 59, 59), UTC)):
         found.check_valid(valid)
-    with pytest.raises(IdentityError, match=f"of 'clinic-a' expired on {EXPIRES}, and by this machine's clock it is "):
+    with pytest.raises(
+        IdentityError,
+        match=f"of 'clinic-a' expired on {EXPIRES}, and by this machine's clock it is ",
+    ):
         found.check_valid(datetime.combine(EXPIRES + timedelta(days=1), time(), UTC))
-    with pytest.raises(IdentityError, match=r"is not valid before .*, and by this machine's clock it is .*; check the clock"):
+    with pytest.raises(
+        IdentityError,
+        match=r"is not valid before .*, and by this machine's clock it is .*; check the clock",
+    ):
         found.check_valid(now - timedelta(days=2))
 
 
@@ -134,7 +164,9 @@ def test_a_name_that_no_host_could_have_gets_none(name: str) -> None:
 
 
 def test_a_certificate_is_not_anothers() -> None:
-    with pytest.raises(IdentityError, match="the certificate of 'clinic-b' is made out to 'clinic-a'"):
+    with pytest.raises(
+        IdentityError, match="the certificate of 'clinic-b' is made out to 'clinic-a'"
+    ):
         parse_certificate(good(), "clinic-b")
 
 
@@ -149,7 +181,9 @@ def test_no_bit_of_it_can_change() -> None:
 
 
 def with_fewer_bits() -> str:
-    """A good certificate that says one bit of its signature does not count, where that bit is zero; parsers read it."""
+    """A good certificate that says one bit of its signature does not count, where that bit is zero;
+    parsers read it.
+    """
     while True:  # one in two ends so; that a thousand do not never happens
         whole = bytearray(der(make_certificate("clinic-a", SIGNING_KEY, KEY, EXPIRES)))
         signature = x509.load_der_x509_certificate(bytes(whole)).signature
@@ -205,12 +239,17 @@ FORGED: dict[str, Callable[[], str]] = {
 
 @pytest.mark.parametrize("case", FORGED)
 def test_whatever_is_not_of_the_one_form_is_refused(case: str) -> None:
-    with pytest.raises(IdentityError, match="the certificate of 'clinic-a' is not one that `fastlloyd keygen` makes"):
+    with pytest.raises(
+        IdentityError,
+        match="the certificate of 'clinic-a' is not one that `fastlloyd keygen` makes",
+    ):
         parse_certificate(FORGED[case](), "clinic-a")
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_serial_number_below_zero_is_refused_without_a_warning(recwarn: pytest.WarningsRecorder) -> None:
+def test_a_serial_number_below_zero_is_refused_without_a_warning(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
     with pytest.raises(IdentityError, match="is not one that"):
         parse_certificate(with_a_serial_below_zero(), "clinic-a")
     assert not recwarn.list
@@ -223,20 +262,26 @@ def test_the_forger_of_these_tests_can_make_a_good_one() -> None:
 # The channel
 
 
-def context(side: int, folder: Path, certificate: str, key: ec.EllipticCurvePrivateKey, trusted: list[str]) -> ssl.SSLContext:
+def context(
+    side: int, folder: Path, certificate: str, key: ec.EllipticCurvePrivateKey, trusted: list[str]
+) -> ssl.SSLContext:
     context = ssl.SSLContext(side)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     pem = folder / f"{fingerprint(certificate)[:16]}-{side}.pem"
-    pem.write_bytes(to_pem(certificate) + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    pem.write_bytes(
+        to_pem(certificate) + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    )
     context.load_cert_chain(pem)
     context.load_verify_locations(cadata="".join(to_pem(one).decode() for one in trusted))
     return context
 
 
 def handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> tuple[str, str]:
-    """Who each side saw (server's view, client's view) by fingerprint; ssl.SSLError if one refuses the other."""
+    """Who each side saw (server's view, client's view) by fingerprint; ssl.SSLError if one refuses
+    the other.
+    """
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         server.wrap_bio(to_server, to_client, server_side=True),
@@ -254,7 +299,9 @@ def handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> tupl
     return hashlib.sha256(a).hexdigest(), hashlib.sha256(b).hexdigest()
 
 
-def test_two_who_trust_each_others_certificates_and_no_authority_open_a_channel(tmp_path: Path) -> None:
+def test_two_who_trust_each_others_certificates_and_no_authority_open_a_channel(
+    tmp_path: Path,
+) -> None:
     server_key, client_key, rogue_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
     server = make_certificate("sums", SIGNING_KEY, server_key, EXPIRES)
     client = make_certificate("clinic-a", SIGNING_KEY, client_key, EXPIRES)
@@ -265,21 +312,34 @@ def test_two_who_trust_each_others_certificates_and_no_authority_open_a_channel(
     assert handshake(serving, joining, "sums") == (fingerprint(client), fingerprint(server))
     with pytest.raises(ssl.SSLError, match="Hostname mismatch"):
         handshake(serving, joining, "clinic-b")
-    with pytest.raises(ssl.SSLError, match="CERTIFICATE_VERIFY_FAILED"):  # of the same name, but not the one in the plan
+    with pytest.raises(
+        ssl.SSLError, match="CERTIFICATE_VERIFY_FAILED"
+    ):  # of the same name, but not the one in the plan
         handshake(answers(rogue, rogue_key, [client]), joining, "sums")
     with pytest.raises(ssl.SSLError, match="CERTIFICATE_VERIFY_FAILED"):
         handshake(serving, asks(rogue, rogue_key, [server]), "sums")
 
 
 def test_no_party_can_vouch_for_another(tmp_path: Path) -> None:
-    """A certificate that clinic-a, who is trusted, signs for someone is not accepted by those who trust clinic-a."""
+    """A certificate that clinic-a, who is trusted, signs for someone is not accepted by those who
+    trust clinic-a.
+    """
     server_key, client_key, puppet_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
     server = make_certificate("sums", SIGNING_KEY, server_key, EXPIRES)
     client = make_certificate("clinic-a", SIGNING_KEY, client_key, EXPIRES)
-    puppet = crafted(subject=common_name("puppet"), issuer=common_name("clinic-a"), key=puppet_key, signer=client_key)
+    puppet = crafted(
+        subject=common_name("puppet"),
+        issuer=common_name("clinic-a"),
+        key=puppet_key,
+        signer=client_key,
+    )
     joining = context(ssl.PROTOCOL_TLS_CLIENT, tmp_path, puppet, puppet_key, [server])
     with pytest.raises(ssl.SSLError, match="CERTIFICATE_VERIFY_FAILED"):
-        handshake(context(ssl.PROTOCOL_TLS_SERVER, tmp_path, server, server_key, [client]), joining, "sums")
+        handshake(
+            context(ssl.PROTOCOL_TLS_SERVER, tmp_path, server, server_key, [client]),
+            joining,
+            "sums",
+        )
 
 
 def test_the_last_day_may_be_today() -> None:
@@ -302,7 +362,10 @@ def test_a_certificate_without_a_version_is_refused_however_well_it_is_signed() 
     assert content[4:9] == version
     assert parse_certificate(signed_again(content), "clinic-a").name == "clinic-a"
     with pytest.raises(IdentityError):
-        parse_certificate(signed_again(b"\x30\x82" + (len(content) - 9).to_bytes(2, "big") + content[9:]), "clinic-a")
+        parse_certificate(
+            signed_again(b"\x30\x82" + (len(content) - 9).to_bytes(2, "big") + content[9:]),
+            "clinic-a",
+        )
 
 
 def test_another_spelling_of_the_same_content_is_refused_however_well_it_is_signed() -> None:

@@ -1,4 +1,6 @@
-"""With pairwise masks the server and up to t clients together learn what the plan says: the table, by a second route."""
+"""With pairwise masks the server and up to t clients together learn what the plan says: the table,
+by a second route.
+"""
 
 import math
 from itertools import product
@@ -18,13 +20,25 @@ from fastlloyd.reports.explain import attendance, explain, noise_factor, waiting
 from fastlloyd.reports.statement import plan_cautions, plan_statement
 
 BOX = Domain(features=("x", "y"), lower=(-1.0, -1.0), upper=(1.0, 1.0))
-SHAPES = [(M, D, t) for M in (2, 3, 4, 5, 7, 10, 14) for D in range(4) for t in (1, 2, 3, 6) if t < M - D]
+SHAPES = [
+    (M, D, t) for M in (2, 3, 4, 5, 7, 10, 14) for D in range(4) for t in (1, 2, 3, 6) if t < M - D
+]
 
 
 def plan(M: int = 10, D: int = 0, t: int = 1, **changes: Any) -> Plan:
-    settings: dict[str, Any] = {"n_clusters": 2, "epsilon": 1.0, "public_seed": PublicSeed.from_int(3), "n_records": 10_000}
+    settings: dict[str, Any] = {
+        "n_clusters": 2,
+        "epsilon": 1.0,
+        "public_seed": PublicSeed.from_int(3),
+        "n_records": 10_000,
+    }
     clients = tuple(Client(name=f"c{i}", max_records=10_000 // M) for i in range(M))
-    federation = {"max_dropouts": D, "max_colluding": t, "masks": Masks.PAIRWISE, "run_id": bytes(16)}
+    federation = {
+        "max_dropouts": D,
+        "max_colluding": t,
+        "masks": Masks.PAIRWISE,
+        "run_id": bytes(16),
+    }
     return design_plan(FASTLLOYD, BOX, clients=clients, **(settings | federation | changes))
 
 
@@ -34,13 +48,20 @@ def epsilons(of: Plan, n_included: int | None = None) -> list[float | None]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_table_has_the_largest_epsilon_of_all_sets_of_clients_that_may_be_there(shape: tuple[int, int, int]) -> None:
-    """By the noise itself: of every key set and coalition, mu from the shares that are drawn and not known."""
+def test_the_table_has_the_largest_epsilon_of_all_sets_of_clients_that_may_be_there(
+    shape: tuple[int, int, int],
+) -> None:
+    """By the noise itself: of every key set and coalition, mu from the shares that are drawn and
+    not known.
+    """
     (M, D, t), of = shape, plan(*shape)
     m, rows = of.mechanism, epsilons(of)
     assert len(rows) == M
     mu = math.sqrt(m.accountant().mu_squared)
-    share, needed = {n: of.share_scales(m.rounds[0], n)[0] for n in range(M - D, M + 1)}, m.rounds[0].scales[0]
+    share, needed = (
+        {n: of.share_scales(m.rounds[0], n)[0] for n in range(M - D, M + 1)},
+        m.rounds[0].scales[0],
+    )
     for s in range(M):
         if s >= M - D:
             assert rows[s] is None
@@ -66,7 +87,9 @@ def test_a_statement_after_a_run_has_the_figures_of_its_key_set_and_the_worst_of
         statement = plan_statement(of, n)["federated"]
         assert (statement["n_included"], statement["shares_needed"]) == (n, n - t)
         assert [row["epsilon"] for row in statement["coalitions"]] == rows
-        expected = [[str(scale) for scale in of.share_scales(round, n)] for round in of.mechanism.all_rounds]
+        expected = [
+            [str(scale) for scale in of.share_scales(round, n)] for round in of.mechanism.all_rounds
+        ]
         assert statement["share_scales"] == expected
     for s, before in enumerate(epsilons(of)[: M - D]):
         assert before == max(rows[s] or 0 for rows in of_each.values())
@@ -74,14 +97,18 @@ def test_a_statement_after_a_run_has_the_figures_of_its_key_set_and_the_worst_of
 
 
 def test_the_figures_of_the_design() -> None:
-    """M 10, D 3, t 3: the server without clients has .825 at worst, not the .740 of the smallest set."""
+    """M 10, D 3, t 3: the server without clients has .825 at worst, not the .740 of the smallest
+    set.
+    """
     of = plan(10, 3, 3, delta=1e-6)
     assert epsilons(of)[0] == pytest.approx(0.825, abs=1e-3)
     assert epsilons(of, 7)[0] == pytest.approx(0.740, abs=1e-3)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 8.0, 25.0])
-def test_every_stated_epsilon_holds_with_the_slack_of_that_epsilon_for_every_set(epsilon: float) -> None:
+def test_every_stated_epsilon_holds_with_the_slack_of_that_epsilon_for_every_set(
+    epsilon: float,
+) -> None:
     of = plan(10, 3, 2, epsilon=epsilon, n_iterations=2)
     m = of.mechanism
     mu_squared = m.accountant().mu_squared
@@ -89,9 +116,9 @@ def test_every_stated_epsilon_holds_with_the_slack_of_that_epsilon_for_every_set
         stated = epsilons(of)[s]
         assert stated is not None
         h, left = n - 2, n - s
-        added_up = gdp_delta(math.sqrt(mu_squared * h / left) * (1 - 1e-15), stated) + aliasing_slack(
-            stated, m.n_released, left
-        )
+        added_up = gdp_delta(
+            math.sqrt(mu_squared * h / left) * (1 - 1e-15), stated
+        ) + aliasing_slack(stated, m.n_released, left)
         one_alone = gdp_delta(math.sqrt(mu_squared * h) * (1 - 1e-15), stated)
         assert min(added_up, one_alone) <= m.delta * (1 + 1e-9)
 
@@ -121,7 +148,9 @@ def test_noise_is_what_the_design_says_and_without_dropouts_that_of_group_masks(
 
 
 @pytest.mark.parametrize("t", [1, 3])
-def test_the_server_with_up_to_t_clients_is_named_and_no_other_row_about_it_with_clients_is_left(t: int) -> None:
+def test_the_server_with_up_to_t_clients_is_named_and_no_other_row_about_it_with_clients_is_left(
+    t: int,
+) -> None:
     of = plan(10, 3, t)
     text, who = explain(of), [row["who"] for row in coalitions(of)]
     assert holds_against(of) == plan_statement(of)["federated"]["holds_against"]
@@ -133,7 +162,9 @@ def test_the_server_with_up_to_t_clients_is_named_and_no_other_row_about_it_with
     assert "server together with any client" not in "".join(who)
 
 
-@pytest.mark.parametrize(("t", "others"), [(1, None), (2, "one further client"), (4, "up to 3 further clients")])
+@pytest.mark.parametrize(
+    ("t", "others"), [(1, None), (2, "one further client"), (4, "up to 3 further clients")]
+)
 def test_who_hosts_the_server_is_one_of_those_who_may_pool(t: int, others: str | None) -> None:
     of = plan(6, t=t, host="c2")
     said = holds_against(of)
@@ -144,14 +175,23 @@ def test_who_hosts_the_server_is_one_of_those_who_may_pool(t: int, others: str |
     assert plan_statement(of)["federated"]["host"] == "c2"
     hosted, apart = coalitions(of), coalitions(plan(6, t=t))
     assert [row["epsilon"] for row in hosted] == [row["epsilon"] for row in apart]
-    assert hosted[0]["who"] == "readers of the results"  # no epsilon of 0 clients for a server that one client runs
-    assert all("whether or not 'c2', which hosts the server, is one" in row["who"] for row in hosted[1:])
+    assert (
+        hosted[0]["who"] == "readers of the results"
+    )  # no epsilon of 0 clients for a server that one client runs
+    assert all(
+        "whether or not 'c2', which hosts the server, is one" in row["who"] for row in hosted[1:]
+    )
 
 
-def test_in_server_noise_nothing_is_promised_of_the_server_with_a_client_and_no_figure_is_given() -> None:
+def test_in_server_noise_nothing_is_promised_of_the_server_with_a_client_and_no_figure_is_given() -> (
+    None
+):
     of = plan(5, trust=TrustMode.SERVER_NOISE)
     assert coalitions(of)[-1]["epsilon"] is None
-    assert "together with any client it has the exact sum over the others in every round" in explain(of)
+    assert (
+        "together with any client it has the exact sum over the others in every round"
+        in explain(of)
+    )
 
 
 def test_who_may_be_missing_and_how_long_a_run_waits() -> None:

@@ -1,4 +1,6 @@
-"""A private clustering beside Lloyd's: the same start, the same records, exact figures by a second route."""
+"""A private clustering beside Lloyd's: the same start, the same records, exact figures by a second
+route.
+"""
 
 import json
 import math
@@ -50,7 +52,9 @@ def test_lloyd_starts_where_the_private_run_started_and_is_measured_alike(
     assert not lloyd.private
     compared = comparison.compare(private, lloyd, [grid[:7], grid[7:]])
     for figures, result in ((compared.with_noise, private), (compared.without_noise, lloyd)):
-        distances = pairwise_distances(grid, (result.centroids - m.domain.centre) / m.domain.units) / 2**16
+        distances = (
+            pairwise_distances(grid, (result.centroids - m.domain.centre) / m.domain.units) / 2**16
+        )
         assert figures.algorithm == result.mechanism.name
         assert figures.nicv == pytest.approx(float((distances.min(axis=1) ** 2).mean()), rel=1e-9)
         assert figures.n_empty_clusters == 5 - len(set(distances.argmin(axis=1)))

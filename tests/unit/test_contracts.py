@@ -1,4 +1,6 @@
-"""The import contracts of pyproject.toml find each import that they are there for: copies have them, and each is named."""
+"""The import contracts of pyproject.toml find each import that they are there for: copies have
+them, and each is named.
+"""
 
 import re
 import shutil
@@ -35,7 +37,9 @@ CIRCULAR = ("federation.protocol.server", "federation.store.durable")
 
 
 def test_every_forbidden_import_breaks_a_contract(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copytree(
+        ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+    )
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     kept = _lint(tmp_path)
     assert kept.returncode == 0, kept.stdout + kept.stderr
@@ -56,6 +60,10 @@ def _add(folder: Path, import_: tuple[str, str]) -> None:
 
 
 def _lint(folder: Path) -> "subprocess.CompletedProcess[str]":
-    program = "import sys; sys.path.insert(0, 'src'); from importlinter.cli import lint_imports_command; lint_imports_command()"
+    program = (
+        "import sys; sys.path.insert(0, 'src'); from importlinter.cli import lint_imports_command;"
+        " lint_imports_command()"
+    )
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+    # our own program
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -38,7 +38,9 @@ def test_the_diagrams_of_the_protocol_page_are_drawn_from_the_tables(role: str) 
 
 
 def _anchors(page: Path) -> set[str]:
-    """What links to the headings of a page end in: lower case, words joined by hyphens, no other punctuation."""
+    """What links to the headings of a page end in: lower case, words joined by hyphens, no other
+    punctuation.
+    """
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -67,8 +69,16 @@ def _names() -> set[str]:
                 module = path.parent.name if path.name == "__init__.py" else path.stem
                 owner = scope.name if isinstance(scope, ast.ClassDef) else module
                 for node in scope.body:
-                    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
-                    imported = [alias.name for alias in node.names] if isinstance(node, ast.ImportFrom) else []
+                    targets = (
+                        node.targets
+                        if isinstance(node, ast.Assign)
+                        else [getattr(node, "target", node)]
+                    )
+                    imported = (
+                        [alias.name for alias in node.names]
+                        if isinstance(node, ast.ImportFrom)
+                        else []
+                    )
                     own = [getattr(target, "id", getattr(target, "name", "")) for target in targets]
                     found |= {f"{owner}.{name}" for name in [*own, *imported]}
     return found
@@ -76,14 +86,20 @@ def _names() -> set[str]:
 
 @pytest.mark.parametrize("page", ["paper-map.md", "notation.md", "momentlloyd.md", "accuracy.md"])
 def test_every_name_of_code_on_a_page_exists(page: str) -> None:
-    named = re.findall(r"`([A-Za-z_]+\.[A-Za-z_]+)(?:\([^`]*\))?`", (ROOT / "docs" / page).read_text())
+    named = re.findall(
+        r"`([A-Za-z_]+\.[A-Za-z_]+)(?:\([^`]*\))?`", (ROOT / "docs" / page).read_text()
+    )
     endings = (".py", ".toml", ".csv", ".json", ".md")
     assert {name for name in named if not name.endswith(endings)} <= _names()
 
 
 @cache
 def _names_of_tests() -> set[str]:
-    return {name for path in (ROOT / "tests").rglob("*.py") for name in re.findall(r"def (test_\w+)\(", path.read_text())}
+    return {
+        name
+        for path in (ROOT / "tests").rglob("*.py")
+        for name in re.findall(r"def (test_\w+)\(", path.read_text())
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -93,8 +109,15 @@ def test_every_test_that_a_page_names_exists(page: Path) -> None:
 
 
 def test_the_mechanism_of_the_paper_is_read_in_six_files_of_no_more_lines_than_promised() -> None:
-    listed = (ROOT / "docs/index.md").read_text().partition("The paper's mechanism in six files, at most 700 lines")[2]
-    files = [ROOT / "src/fastlloyd" / name for name in re.findall(r"^\d\. `([a-z_/]+\.py)`", listed, re.MULTILINE)]
+    listed = (
+        (ROOT / "docs/index.md")
+        .read_text()
+        .partition("The paper's mechanism in six files, at most 700 lines")[2]
+    )
+    files = [
+        ROOT / "src/fastlloyd" / name
+        for name in re.findall(r"^\d\. `([a-z_/]+\.py)`", listed, re.MULTILINE)
+    ]
     assert len(files) == 6
     assert sum(len(path.read_text().splitlines()) for path in files) <= 700
 
@@ -102,7 +125,9 @@ def test_the_mechanism_of_the_paper_is_read_in_six_files_of_no_more_lines_than_p
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_source_file_that_a_page_names_exists(page: Path) -> None:
     for name in set(re.findall(r"`((?:[a-z_]+/)*[a-z_0-9]+\.py)`", page.read_text())):
-        assert any(f"/{path}".endswith(f"/{name}") for path in PYTHON_FILES), f"{page.name} names {name}"
+        assert any(f"/{path}".endswith(f"/{name}") for path in PYTHON_FILES), (
+            f"{page.name} names {name}"
+        )
 
 
 def test_the_layers_on_the_page_are_those_that_are_enforced() -> None:
@@ -110,12 +135,16 @@ def test_the_layers_on_the_page_are_those_that_are_enforced() -> None:
     block = re.search(r"```\n(errors .*?)```", page, re.DOTALL)
     assert block is not None
     shown = [set(re.split(r" {3,}", line)[0].split(" | ")) for line in block[1].splitlines()]
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
     (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
     assert shown == [set(row.replace("fastlloyd.", "").split(" | ")) for row in layers][::-1]
 
 
-def test_the_rooms_within_rooms_on_the_page_are_those_of_the_code_and_for_what_their_docstrings_say() -> None:
+def test_the_rooms_within_rooms_on_the_page_are_those_of_the_code_and_for_what_their_docstrings_say() -> (
+    None
+):
     """The rooms themselves stand among the layers."""
     source = ROOT / "src/fastlloyd"
     rows = []
@@ -124,7 +153,9 @@ def test_the_rooms_within_rooms_on_the_page_are_those_of_the_code_and_for_what_t
         rows.append(f"| `{path.parent.relative_to(source)}/` | {said} |")
     page = (ROOT / "docs/design/architecture.md").read_text()
     table = "\n".join(["| room | what is there |", "|---|---|", *rows])
-    assert f"<!-- rooms -->\n\n{table}\n\n<!-- /rooms -->" in page, f"put this between the marks:\n{table}"
+    assert f"<!-- rooms -->\n\n{table}\n\n<!-- /rooms -->" in page, (
+        f"put this between the marks:\n{table}"
+    )
 
 
 def test_every_extra_and_command_stands_in_the_readme() -> None:
@@ -133,17 +164,23 @@ def test_every_extra_and_command_stands_in_the_readme() -> None:
     from fastlloyd.cli.app import app
 
     readme = (ROOT / "README.md").read_text()
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     assert all(f"- `{extra}`: " in readme for extra in extras if extra not in ("all", "dev"))
     (commands,) = re.findall(r"^## Where to go next\n(.*)", readme, re.DOTALL | re.MULTILINE)
-    shown = [name for name, command in vars(get_command(app))["commands"].items() if not command.hidden]
+    shown = [
+        name for name, command in vars(get_command(app))["commands"].items() if not command.hidden
+    ]
     assert all(f"`{name}`" in commands for name in shown)
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_every_link_of_a_notebook_leads_somewhere(notebook: Path) -> None:
     cells = json.loads(notebook.read_text())["cells"]
-    text = "".join(line for cell in cells if cell["cell_type"] == "markdown" for line in cell["source"])
+    text = "".join(
+        line for cell in cells if cell["cell_type"] == "markdown" for line in cell["source"]
+    )
     targets = re.findall(r"\]\(([^)#:]+)(?:#([^):]*))?\)", text)
     assert targets
     for target, anchor in targets:
@@ -155,7 +192,9 @@ def test_every_link_of_a_notebook_leads_somewhere(notebook: Path) -> None:
 def test_the_index_leads_to_every_page_and_notebook() -> None:
     index = (ROOT / "docs/index.md").read_text()
     folders = [ROOT / "docs", ROOT / "docs/how-to", ROOT / "docs/design", ROOT / "docs/results"]
-    for path in (path for folder in folders for path in folder.glob("*.md") if path.name != "index.md"):
+    for path in (
+        path for folder in folders for path in folder.glob("*.md") if path.name != "index.md"
+    ):
         assert f"]({path.relative_to(ROOT / 'docs')})" in index, path.name
     assert all(f"](../examples/{path.name})" in index for path in NOTEBOOKS)
 
@@ -184,28 +223,45 @@ def test_the_pitfalls_are_sorted_by_severity() -> None:
     assert min(n_pitfalls[1:]) > 5
 
 
-def test_the_epsilons_of_several_rows_and_of_several_runs_are_those_of_the_accountant_rounded_up() -> None:
+def test_the_epsilons_of_several_rows_and_of_several_runs_are_those_of_the_accountant_rounded_up() -> (
+    None
+):
     text = (ROOT / "docs/pitfalls.md").read_text()
-    tables = re.findall(r"^\| (rows per person|runs) \| (.*) \|\n.*\n\| epsilon(?: together)? \| (.*) \|$", text, re.MULTILINE)
+    tables = re.findall(
+        r"^\| (rows per person|runs) \| (.*) \|\n.*\n\| epsilon(?: together)? \| (.*) \|$",
+        text,
+        re.MULTILINE,
+    )
     assert [what for what, _, _ in tables] == ["rows per person", "runs"]
     mu = gdp_mu(1.0, 1e-6)
     for what, numbers, epsilons in tables:
         for number, epsilon in zip(numbers.split(" | "), epsilons.split(" | "), strict=True):
-            exact = gdp_epsilon(mu * (int(number) if what == "rows per person" else int(number) ** 0.5), 1e-6)
+            exact = gdp_epsilon(
+                mu * (int(number) if what == "rows per person" else int(number) ** 0.5), 1e-6
+            )
             assert f"{math.ceil(100 * exact) / 100:.2f}" == epsilon
 
 
 def test_the_coalitions_are_those_of_the_shares_of_noise_that_they_leave_rounded_up() -> None:
     page = (ROOT / "docs/threat-model.md").read_text()
-    ((sizes, body),) = re.findall(r"^\| who pools \| (.*) \|\n.*\n((?:\|.*\n)+)", page, re.MULTILINE)
+    ((sizes, body),) = re.findall(
+        r"^\| who pools \| (.*) \|\n.*\n((?:\|.*\n)+)", page, re.MULTILINE
+    )
     plans = [tuple(map(int, re.findall(r"\d+", column))) for column in sizes.split(" | ")]
     pooled = [str(n).replace("0", "nobody") for n in (0, 1, 2, 4, 9)]
     mu = gdp_mu(1.0, 1e-6)
-    rows = {re.split("[: ]", row.strip("| "))[0]: [cell.strip() for cell in row.split("|")[2:-1]] for row in body.splitlines()}
+    rows = {
+        re.split("[: ]", row.strip("| "))[0]: [cell.strip() for cell in row.split("|")[2:-1]]
+        for row in body.splitlines()
+    }
     assert [*rows] == [*pooled, "group", "noise"]
     for column, (M, t) in enumerate(plans):
         left = dict(zip(pooled, [M, M - 1, M - 2, M - 4, M - 9], strict=True)) | {"group": 1}
-        exact = {who: gdp_epsilon(mu * math.sqrt((M - t) / shares), 1e-6) for who, shares in left.items() if shares > 0}
+        exact = {
+            who: gdp_epsilon(mu * math.sqrt((M - t) / shares), 1e-6)
+            for who, shares in left.items()
+            if shares > 0
+        }
         exact["noise"] = math.sqrt(M / (M - t))
         told = {who: float(cells[column]) for who, cells in rows.items() if cells[column]}
         assert told == {who: math.ceil(100 * value - 1e-6) / 100 for who, value in exact.items()}
@@ -213,7 +269,9 @@ def test_the_coalitions_are_those_of_the_shares_of_noise_that_they_leave_rounded
 
 @pytest.mark.parametrize("page", ["ledger.md", "firewalls-and-proxies.md"])
 def test_the_messages_that_a_page_explains_are_those_of_the_code(page: str) -> None:
-    sources = "".join(path.read_text() for path in (ROOT / "src/fastlloyd/federation").rglob("*.py"))
+    sources = "".join(
+        path.read_text() for path in (ROOT / "src/fastlloyd/federation").rglob("*.py")
+    )
     said = re.sub(r'"\s*f?"', "", sources)
     text = " ".join((ROOT / "docs/how-to" / page).read_text().split())
     explained = re.findall(r"[-,] (?:or )?\*([a-z][^*]+?):?\*", text[text.index("## When ") :])
@@ -231,7 +289,10 @@ def test_the_certainties_are_those_of_gaussian_noise_rounded_up() -> None:
     for epsilon, told in zip(epsilons.split(" | "), certainties.split(" | "), strict=True):
         odds = delta / norm.cdf(norm.ppf(delta) - gdp_mu(float(epsilon), delta))
         digits = len(told.removesuffix(" %").partition(".")[2])
-        assert float(told.removesuffix(" %")) == math.ceil(100 * odds / (1 + odds) * 10**digits) / 10**digits
+        assert (
+            float(told.removesuffix(" %"))
+            == math.ceil(100 * odds / (1 + odds) * 10**digits) / 10**digits
+        )
 
 
 def test_the_exit_codes_of_a_run_are_those_of_the_code() -> None:
@@ -239,22 +300,43 @@ def test_the_exit_codes_of_a_run_are_those_of_the_code() -> None:
     rows = re.findall(r"^\| ([\d, ]+) \| .* \| .* \|$", page, re.MULTILINE)
     told = [int(code) for row in rows for code in row.split(", ")]
     ends = [network.NO_RESULT, network.STOPPED, network.TURNED_AWAY]
-    assert told == [failures.DONE, failures.REFUSED, *ends, failures.INTERRUPTED, 128 + signal.SIGTERM]
+    assert told == [
+        failures.DONE,
+        failures.REFUSED,
+        *ends,
+        failures.INTERRUPTED,
+        128 + signal.SIGTERM,
+    ]
 
 
 def test_compatibility_is_tested_on_every_python_that_is_claimed_and_no_other() -> None:
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
-    claimed = [match[1] for line in classifiers if (match := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line))]
+    claimed = [
+        match[1]
+        for line in classifiers
+        if (match := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line))
+    ]
     (tried,) = re.findall(r"^PYTHONS \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert tried.split() == [f"python{version}" for version in claimed]
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only a clone knows which files are kept")
 def test_no_file_that_is_kept_is_larger_than_a_megabyte_but_packed_trials() -> None:
-    """A core dump or a data set that a process left was added by mistake; a dump also holds what its process knew."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout  # noqa: S607 - git
+    """A core dump or a data set that a process left was added by mistake; a dump also holds what
+    its process knew.
+    """
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"],  # noqa: S607
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    ).stdout
     kept = [ROOT / name for name in listed.decode().split("\0") if name]
     assert len(kept) > 100
     large = [path for path in kept if path.is_file() and path.stat().st_size > 2**20]
-    assert [path for path in large if not path.match("docs/results/reproduction/trials/*/trials.jsonl.gz")] == []
+    assert [
+        path
+        for path in large
+        if not path.match("docs/results/reproduction/trials/*/trials.jsonl.gz")
+    ] == []
     assert sum(path.stat().st_size for path in large) < 2**25

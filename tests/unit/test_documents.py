@@ -1,4 +1,6 @@
-"""Settings become text and come back the same; what was changed, cut off or never such a file is refused in one sentence."""
+"""Settings become text and come back the same; what was changed, cut off or never such a file is
+refused in one sentence.
+"""
 
 import hashlib
 import json
@@ -39,15 +41,23 @@ OUTERS = st.builds(
     title=st.text(st.characters(exclude_categories=["Cs"])),
     size=st.integers(0, 2**80),
     ratio=st.floats(allow_nan=False),
-    parts=st.lists(st.builds(Inner, share=st.fractions(), limit=st.none() | st.integers(-(2**70), 2**70)), max_size=3).map(
+    parts=st.lists(
+        st.builds(Inner, share=st.fractions(), limit=st.none() | st.integers(-(2**70), 2**70)),
+        max_size=3,
+    ).map(tuple),
+    words=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), max_size=3).map(
         tuple
     ),
-    words=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), max_size=3).map(tuple),
 )
 
 
 def example() -> Outer:
-    return Outer(title="t", size=3, ratio=0.1, parts=(Inner(share=Fraction(13, 4)), Inner(share=Fraction(2), limit=7)))
+    return Outer(
+        title="t",
+        size=3,
+        ratio=0.1,
+        parts=(Inner(share=Fraction(13, 4)), Inner(share=Fraction(2), limit=7)),
+    )
 
 
 @settings(max_examples=200)
@@ -64,7 +74,9 @@ def test_a_document_is_read_back_as_it_was_written(document: Outer) -> None:
 
 @given(OUTERS, OUTERS)
 def test_documents_differ_exactly_when_their_digests_do(one: Outer, other: Outer) -> None:
-    assert (canonical(one) == canonical(other)) == (one == other and str(one.ratio) == str(other.ratio))
+    assert (canonical(one) == canonical(other)) == (
+        one == other and str(one.ratio) == str(other.ratio)
+    )
     assert (digest(one) == digest(other)) == (canonical(one) == canonical(other))
 
 
@@ -78,21 +90,37 @@ def test_the_canonical_form_is_sorted_json_of_the_content_and_the_digest_its_sha
     }
     assert to_builtins(example()) == content
     expected = b'{"parts":[{"share":"13/4"},{"limit":7,"share":"2"}],"ratio":0.1,"size":3,"title":"t","words":[]}'
-    assert canonical(example()) == expected == json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    assert (
+        canonical(example())
+        == expected
+        == json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    )
     assert digest(example()) == hashlib.sha256(expected).digest()
-    assert digest(example()).hex() == "8012eea07ea657214196713aca838b3dc7d57550f0e260f61eaeaf374b2abb27"
+    assert (
+        digest(example()).hex()
+        == "8012eea07ea657214196713aca838b3dc7d57550f0e260f61eaeaf374b2abb27"
+    )
 
 
 def test_spelling_is_free_but_content_is_not() -> None:
     text = to_toml(example(), "heading")
     respelled = (
-        re.sub(r"(?m)^#.*\n", "", text).replace("size = 3", "size   =   0x3  # three").replace("ratio = 0.1", "ratio = 1e-1")
+        re.sub(r"(?m)^#.*\n", "", text)
+        .replace("size = 3", "size   =   0x3  # three")
+        .replace("ratio = 0.1", "ratio = 1e-1")
     )
     assert respelled != text
     assert from_toml(respelled, Outer, "file") == example()
-    for changed in (text.replace("size = 3", "size = 4"), text.replace('"13/4"', '"13/5"'), text.replace('"t"', '"T"')):
+    for changed in (
+        text.replace("size = 3", "size = 4"),
+        text.replace('"13/4"', '"13/5"'),
+        text.replace('"t"', '"T"'),
+    ):
         assert changed != text
-        with pytest.raises(PlanError, match=r"^file was changed after it was made: .* get the original, or make a new one$"):
+        with pytest.raises(
+            PlanError,
+            match=r"^file was changed after it was made: .* get the original, or make a new one$",
+        ):
             from_toml(changed, Outer, "file")
 
 
@@ -106,7 +134,11 @@ def test_spelling_is_free_but_content_is_not() -> None:
         ("size = 3\n", "", r"missing required field `size`"),
         ("size = 3", "size = 3\nsize = 3", r"not valid TOML"),
         ("size = 3", "size = ", r"not valid TOML"),
-        ('"13/4"', '"13/0"', r'expected a fraction such as "13/4", got \'13/0\' - at `\$\.parts\[0\]\.share`'),
+        (
+            '"13/4"',
+            '"13/0"',
+            r'expected a fraction such as "13/4", got \'13/0\' - at `\$\.parts\[0\]\.share`',
+        ),
         ('"13/4"', '"nan"', r'expected a fraction such as "13/4"'),
         ('"13/4"', '" 13/4"', r'expected a fraction such as "13/4"'),
         ('"13/4"', '"13/4\\n"', r'expected a fraction such as "13/4"'),
@@ -123,9 +155,14 @@ def test_a_wrong_field_is_named_with_what_was_expected(old: str, new: str, messa
         from_toml(text.replace(old, new), Outer, "file")
 
 
-@pytest.mark.parametrize("text", ["", "# only comments\n", "size = 3\n", "seal = 1\n", "[seal]\n", "[seal]\ndigest = 1\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "# only comments\n", "size = 3\n", "seal = 1\n", "[seal]\n", "[seal]\ndigest = 1\n"],
+)
 def test_a_file_without_its_last_line_is_said_to_be_cut_off(text: str) -> None:
-    with pytest.raises(PlanError, match=r"^file has no digest as its last line; it was cut off or written by hand"):
+    with pytest.raises(
+        PlanError, match=r"^file has no digest as its last line; it was cut off or written by hand"
+    ):
         from_toml(text, Outer, "file")
 
 
@@ -159,7 +196,9 @@ def test_a_hostile_file_gets_a_sentence_and_no_crash(hostile: str) -> None:
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize("fraction", ["1e999999999", "1e-999999999", "9" * 500, "1/" + "9" * 500, "1." + "1" * 9000])
+@pytest.mark.parametrize(
+    "fraction", ["1e999999999", "1e-999999999", "9" * 500, "1/" + "9" * 500, "1." + "1" * 9000]
+)
 def test_a_fraction_that_takes_for_ever_to_compute_is_refused_at_once(fraction: str) -> None:
     text = to_toml(example(), "heading").replace('"13/4"', f'"{fraction}"')
     with pytest.raises(PlanError, match=r'expected a fraction such as "13/4"') as caught:
@@ -182,14 +221,18 @@ def test_any_text_at_all_raises_nothing_but_plan_errors(text: str) -> None:
 def test_what_no_plan_can_be_is_called_changed_only_if_its_digest_line_says_so() -> None:
     text = make_plan().to_toml()
     changed = text.replace("max_dropouts = ", "max_dropouts = 9")
-    with pytest.raises(PlanError, match="was changed after it was made, or damaged; get the original"):
+    with pytest.raises(
+        PlanError, match="was changed after it was made, or damaged; get the original"
+    ):
         Plan.from_toml(changed)
     endless = changed.replace("[seal]", f"[x]\ny = 0x{'9' * 9000}\n[seal]")
     with pytest.raises(PlanError, match="was changed after it was made"):
         Plan.from_toml(endless)
     content = tomllib.loads(changed)
     del content["seal"]
-    sealed = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    sealed = hashlib.sha256(
+        json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
     with pytest.raises(PlanError) as refused:
         Plan.from_toml(changed.replace(make_plan().digest.hex(), sealed))
     assert "was changed" not in str(refused.value)

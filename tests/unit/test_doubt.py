@@ -1,4 +1,6 @@
-"""Honest runs are never doubted, whatever the records; a lie is, from a stated size on; how probable a false warning is."""
+"""Honest runs are never doubted, whatever the records; a lie is, from a stated size on; how
+probable a false warning is.
+"""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -63,7 +65,9 @@ def plan_of(algorithm: AnyAlgorithm, trust: TrustMode, n_features: int, epsilon:
 
 
 def extreme(plan: Plan, kind: int, generator: np.random.Generator) -> IntArray:
-    """A client's records: none, all at one corner, at the corners, at the middle, near a start, or anywhere."""
+    """A client's records: none, all at one corner, at the corners, at the middle, near a start, or
+    anywhere.
+    """
     m = plan.mechanism
     B, d = m.domain.half_widths, m.n_features
     match kind:
@@ -79,7 +83,10 @@ def extreme(plan: Plan, kind: int, generator: np.random.Generator) -> IntArray:
             if not isinstance(m, LloydMechanism):
                 return np.tile(-B, (CAP, 1))
             radius = math.isqrt(m.rounds[0].squared_radius or 0)
-            moved = m.start().centroids[generator.integers(3)] + radius * np.eye(d, dtype=np.int64)[generator.integers(d)]
+            moved = (
+                m.start().centroids[generator.integers(3)]
+                + radius * np.eye(d, dtype=np.int64)[generator.integers(d)]
+            )
             return np.tile(np.clip(moved, -B, B), (CAP, 1))
         case _:
             return generator.integers(-B, B + 1, (CAP, d))
@@ -113,19 +120,36 @@ def sessions(plan: Plan, X: list[IntArray], seed: int) -> Iterator[ClientSession
         )
 
 
-@pytest.mark.parametrize(("algorithm", "trust"), BOTH, ids=lambda value: getattr(value, "name", None))
+@pytest.mark.parametrize(
+    ("algorithm", "trust"), BOTH, ids=lambda value: getattr(value, "name", None)
+)
 def test_whole_honest_runs_are_never_doubted(algorithm: AnyAlgorithm, trust: TrustMode) -> None:
-    """Records at extremes, empty clusters, clients that miss a round; every client says the same."""
+    """Records at extremes, empty clusters, clients that miss a round; every client says the
+    same.
+    """
 
     @settings(max_examples=12)
-    @given(st.integers(0, 2**32), st.sampled_from([1, 2, 12]), st.sampled_from([0.3, 1.0, 30.0]), st.booleans())
+    @given(
+        st.integers(0, 2**32),
+        st.sampled_from([1, 2, 12]),
+        st.sampled_from([0.3, 1.0, 30.0]),
+        st.booleans(),
+    )
     def check(seed: int, n_features: int, epsilon: float, misses: bool) -> None:
-        plan, generator = plan_of(algorithm, trust, n_features, epsilon), np.random.default_rng(seed)
+        plan, generator = (
+            plan_of(algorithm, trust, n_features, epsilon),
+            np.random.default_rng(seed),
+        )
         same = int(generator.integers(6))
-        X = [extreme(plan, same if generator.integers(2) else int(generator.integers(6)), generator) for _ in plan.names]
+        X = [
+            extreme(plan, same if generator.integers(2) else int(generator.integers(6)), generator)
+            for _ in plan.names
+        ]
         server = ServerSession(plan, SeededNoise(seed + 7))
         drops = Drops({("c1", 2), ("c0", plan.mechanism.n_rounds)} if misses else set())
-        found = results(run_in_process(server, list(sessions(plan, X, seed)), link=drops).clients.values())
+        found = results(
+            run_in_process(server, list(sessions(plan, X, seed)), link=drops).clients.values()
+        )
         assert len(found) == 4
         assert all(result.doubtful == () for result in found)
 
@@ -134,10 +158,16 @@ def test_whole_honest_runs_are_never_doubted(algorithm: AnyAlgorithm, trust: Tru
 
 @pytest.mark.parametrize("lie", [0.0, 0.5, 1.0, 2.0, 3.0, 100.0])
 def test_a_client_that_adds_to_a_sum_is_warned_about_and_the_result_is_there(lie: float) -> None:
-    """In units of what its cap of honest records could add: at this epsilon from 2 on, and far beyond the run ends."""
+    """In units of what its cap of honest records could add: at this epsilon from 2 on, and far
+    beyond the run ends.
+    """
     plan = make_plan(4, n_clusters=3, epsilon=30.0, n_iterations=3)
     m, federation = plan.mechanism, make_federation(plan)
-    offsets = [np.zeros(3 * part.n_columns, dtype=np.int64) for round in m.all_rounds for part in m.parts(round)]
+    offsets = [
+        np.zeros(3 * part.n_columns, dtype=np.int64)
+        for round in m.all_rounds
+        for part in m.parts(round)
+    ]
     offsets[2][0] = int(lie * CAP * m.parts(m.rounds[1])[0].bound)  # the first sum of round 2
     clients = list(sessions(plan, [federation.X[name] for name in plan.names], 5))
     liar: Any = Lying(SeededNoise(1), offsets)
@@ -152,20 +182,38 @@ def test_a_client_that_adds_to_a_sum_is_warned_about_and_the_result_is_there(lie
     outcome = run_in_process(ServerSession(plan, SeededNoise(2)), clients)
     found = results(outcome.clients.values())
     assert len(found) == (0 if lie == 100 else 4)  # then it is above all clients' caps
-    assert {result.doubtful for result in found} == ({()} if lie <= 1 else set() if lie == 100 else {(2,)})
+    assert {result.doubtful for result in found} == (
+        {()} if lie <= 1 else set() if lie == 100 else {(2,)}
+    )
 
 
 # At the level of one answer
 
 
-def mechanism(algorithm: AnyAlgorithm, *, n_records: int = 10_000, k: int = 5, d: int = 2, epsilon: float = 1.0) -> Mechanism:
+def mechanism(
+    algorithm: AnyAlgorithm,
+    *,
+    n_records: int = 10_000,
+    k: int = 5,
+    d: int = 2,
+    epsilon: float = 1.0,
+) -> Mechanism:
     domain = Domain(features=tuple(map(str, range(d))), lower=(-1.0,) * d, upper=(1.0,) * d)
-    settings = {"n_clusters": k, "n_records": n_records, "epsilon": epsilon, "public_seed": PublicSeed.from_int(2)}
+    settings = {
+        "n_clusters": k,
+        "n_records": n_records,
+        "epsilon": epsilon,
+        "public_seed": PublicSeed.from_int(2),
+    }
     return design_mechanism(algorithm, domain, estimate_loss=True, **settings)
 
 
-def asked(m: Mechanism, noise: SeededNoise, X: IntArray) -> Iterator[tuple[int, IntArray, AnswerNoise]]:
-    """Every round of a run in the central model: number, exact answer, what is known of the noise."""
+def asked(
+    m: Mechanism, noise: SeededNoise, X: IntArray
+) -> Iterator[tuple[int, IntArray, AnswerNoise]]:
+    """Every round of a run in the central model: number, exact answer, what is known of the
+    noise.
+    """
     state = m.start()
     for number, round in enumerate(m.all_rounds):
         exact, known = m.query(number, state).evaluate(X), m.answer_noise(number)
@@ -173,16 +221,26 @@ def asked(m: Mechanism, noise: SeededNoise, X: IntArray) -> Iterator[tuple[int, 
         state = m.advance(number, state, exact + m.draw_noise(round, noise), known)
 
 
-@pytest.mark.parametrize("algorithm", [FASTLLOYD, SULLOYD, MOMENTLLOYD], ids=lambda algorithm: algorithm.name)
-def test_what_is_doubted_without_noise_is_doubted_with_it_at_twice_the_size(algorithm: AnyAlgorithm) -> None:
-    """In every part of every round, up and down: noise takes no more than the reach that the smallest such lie exceeds."""
+@pytest.mark.parametrize(
+    "algorithm", [FASTLLOYD, SULLOYD, MOMENTLLOYD], ids=lambda algorithm: algorithm.name
+)
+def test_what_is_doubted_without_noise_is_doubted_with_it_at_twice_the_size(
+    algorithm: AnyAlgorithm,
+) -> None:
+    """In every part of every round, up and down: noise takes no more than the reach that the
+    smallest such lie exceeds.
+    """
     m = mechanism(algorithm, epsilon=5.0)
     X = m.domain.to_grid(np.random.default_rng(3).uniform(-0.5, 0.5, (8000, 2)))
     source = SeededNoise(4)
     for number, exact, noise in asked(m, source, X):
         answer = exact + m.draw_noise(m.all_rounds[number], source)
         assert not is_doubtful(m, m.all_rounds[number], answer, len(X), noise, 1)
-        for place in {(0, 0), (exact.shape[0] - 1, exact.shape[1] // 2), (exact.shape[0] // 2, exact.shape[1] - 1)}:
+        for place in {
+            (0, 0),
+            (exact.shape[0] - 1, exact.shape[1] // 2),
+            (exact.shape[0] // 2, exact.shape[1] - 1),
+        }:
             for sign in (1, -1):
                 least = least_doubted(m, number, exact, place, sign, len(X), noise)
                 lie = np.zeros_like(exact)
@@ -218,10 +276,17 @@ def least_doubted(
 
 
 def test_sums_of_clusters_are_held_to_less_than_what_ends_a_run() -> None:
-    """By a factor of 4 and more for every sum of each round, as docs/proofs/doubt.md says of 5 clusters in the plane."""
+    """By a factor of 4 and more for every sum of each round, as docs/proofs/doubt.md says of 5
+    clusters in the plane.
+    """
     domain = mechanism(FASTLLOYD).domain
     clients = tuple(Client(name=f"c{i}", max_records=2000) for i in range(5))
-    settings = {"n_clusters": 5, "epsilon": 1.0, "public_seed": PublicSeed.from_int(2), "run_id": bytes(16)}
+    settings = {
+        "n_clusters": 5,
+        "epsilon": 1.0,
+        "public_seed": PublicSeed.from_int(2),
+        "run_id": bytes(16),
+    }
     plan = design_plan(FASTLLOYD, domain, clients=clients, **settings)
     X = domain.to_grid(np.random.default_rng(1).uniform(-1, 1, (10_000, 2)))
     limits = Plausible.of(plan)
@@ -230,13 +295,24 @@ def test_sums_of_clusters_are_held_to_less_than_what_ends_a_run() -> None:
         factors = []
         for row in range(5):
             ends = len(X) * limits.bounds[number][0] + limits.reaches[number][0] - exact[row, 0]
-            factors.append(ends / least_doubted(plan.clustering, number, exact, (row, 0), 1, len(X), noise, n_draws=5))
+            factors.append(
+                ends
+                / least_doubted(
+                    plan.clustering, number, exact, (row, 0), 1, len(X), noise, n_draws=5
+                )
+            )
         assert np.median(factors) > 4
 
 
-@pytest.mark.parametrize("algorithm", [FASTLLOYD, SULLOYD, MOMENTLLOYD], ids=lambda algorithm: algorithm.name)
-def test_a_false_warning_is_as_rare_as_reckoned(algorithm: AnyAlgorithm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By counting, with 2**-1 in the place of 2**-41: answers of no records at all, where most inequalities are equalities."""
+@pytest.mark.parametrize(
+    "algorithm", [FASTLLOYD, SULLOYD, MOMENTLLOYD], ids=lambda algorithm: algorithm.name
+)
+def test_a_false_warning_is_as_rare_as_reckoned(
+    algorithm: AnyAlgorithm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By counting, with 2**-1 in the place of 2**-41: answers of no records at all, where most
+    inequalities are equalities.
+    """
     monkeypatch.setattr(doubt, "FALSE_ALARM_BITS", 0)
     m, source = mechanism(algorithm, k=3), SeededNoise(8)
     empty = [np.zeros(m.shape(round), dtype=np.int64) for round in m.all_rounds]

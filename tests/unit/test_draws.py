@@ -1,4 +1,6 @@
-"""Draws follow from a seed and a label alone. All seeds here are fixed, so that every run sees the same numbers."""
+"""Draws follow from a seed and a label alone. All seeds here are fixed, so that every run sees the
+same numbers.
+"""
 
 import numpy as np
 
@@ -23,14 +25,18 @@ def test_the_same_seed_and_label_give_the_same_numbers_and_others_others() -> No
 
 def test_numbers_are_made_of_the_words_of_the_public_stream() -> None:
     words = PublicStream(PublicSeed.from_text("a"), LABEL).words(5)
-    assert _draws("a").uniform(0.0, 1.0, (5,)).tolist() == [(2 * (int(word) >> 12) + 1) / 2**53 for word in words]
+    assert _draws("a").uniform(0.0, 1.0, (5,)).tolist() == [
+        (2 * (int(word) >> 12) + 1) / 2**53 for word in words
+    ]
 
 
 def test_uniform_numbers_fill_their_range_evenly() -> None:
     numbers = _draws("uniform").uniform(-3.0, 5.0, (N,))
     counts, _ = np.histogram(numbers, bins=20, range=(-3.0, 5.0))
     assert counts.sum() == N  # none outside
-    assert (((counts - N / 20) ** 2) / (N / 20)).sum() < 80  # chi-square of 19 degrees: larger with probability 1e-9
+    assert (
+        ((counts - N / 20) ** 2) / (N / 20)
+    ).sum() < 80  # chi-square of 19 degrees: larger with probability 1e-9
 
 
 def test_uniform_numbers_of_a_box_stay_between_its_corners_axis_by_axis() -> None:
@@ -43,7 +49,8 @@ def test_uniform_numbers_of_a_box_stay_between_its_corners_axis_by_axis() -> Non
 
 def test_normal_numbers_have_the_moments_of_the_normal_law() -> None:
     numbers = _draws("normal").normal((N,))
-    # mean, variance, third and fourth moment within six standard errors; a deviation of 4 % would be seen
+    # mean, variance, third and fourth moment within six standard errors; a deviation of 4 % would
+    # be seen
     for power, expected, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
         assert abs((numbers**power).mean() - expected) < 6 * np.sqrt(variance / N)
 
@@ -67,4 +74,6 @@ def test_where_an_axis_of_a_rotation_points_is_uniform_on_the_circle() -> None:
     draws = _draws("angles")
     angles = [np.arctan2(*draws.rotation(2)[:, 1]) for _ in range(4000)]
     counts, _ = np.histogram(angles, bins=8, range=(-np.pi, np.pi))
-    assert (((counts - 500) ** 2) / 500).sum() < 55  # chi-square of 7 degrees: larger with probability 1e-9
+    assert (
+        ((counts - 500) ** 2) / 500
+    ).sum() < 55  # chi-square of 7 degrees: larger with probability 1e-9

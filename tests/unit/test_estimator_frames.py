@@ -1,4 +1,6 @@
-"""Data frames in and out of the estimators: names of columns, bounds by name, names of outputs, and arrays of any kind."""
+"""Data frames in and out of the estimators: names of columns, bounds by name, names of outputs, and
+arrays of any kind.
+"""
 
 import datetime as dt
 import itertools
@@ -43,13 +45,19 @@ def test_a_frame_is_clustered_like_its_array_and_its_names_are_kept(library: str
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("method", ["predict", "transform", "score"])
-def test_columns_that_are_missing_renamed_or_in_another_order_are_refused_by_scikit_learn(library: str, method: str) -> None:
+def test_columns_that_are_missing_renamed_or_in_another_order_are_refused_by_scikit_learn(
+    library: str, method: str
+) -> None:
     frame = FRAMES[library]
     use = getattr(FastLloyd(3, **PUBLIC).fit(frame), method)
     with pytest.raises(ValueError, match="must be in the same order"):
         use(frame[NAMES[::-1]])
     with pytest.raises(ValueError, match="unseen at fit time:\n- age"):
-        use(frame.rename(columns={"sepal width": "age"}) if library == "pandas" else frame.rename({"sepal width": "age"}))
+        use(
+            frame.rename(columns={"sepal width": "age"})
+            if library == "pandas"
+            else frame.rename({"sepal width": "age"})
+        )
     with pytest.raises(ValueError, match="seen at fit time, yet now missing:\n- petal width"):
         use(frame[NAMES[:3]])
 
@@ -81,8 +89,16 @@ def test_bounds_by_name_are_those_of_their_columns_in_any_order(library: str) ->
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"sepal lenght": (0, 1)}, DataError, "'sepal lenght' is unknown (did you mean 'sepal length'?)"),
-        ({"petal width": None}, PlanError, "bounds of 'petal width' are not a pair (lower, upper) of numbers"),
+        (
+            {"sepal lenght": (0, 1)},
+            DataError,
+            "'sepal lenght' is unknown (did you mean 'sepal length'?)",
+        ),
+        (
+            {"petal width": None},
+            PlanError,
+            "bounds of 'petal width' are not a pair (lower, upper) of numbers",
+        ),
         ({"petal width": (1, 2, 3)}, PlanError, "bounds of 'petal width' are not a pair"),
         ({"petal width": ([0, 0], [1, 1])}, PlanError, "bounds of 'petal width' are not a pair"),
         ({"petal width": ("low", "high")}, PlanError, "bounds of 'petal width' are not a pair"),
@@ -90,7 +106,9 @@ def test_bounds_by_name_are_those_of_their_columns_in_any_order(library: str) ->
         ({3: (0, 1)}, DataError, "'3' is unknown"),
     ],
 )
-def test_bounds_by_name_that_do_not_fit_are_refused_with_the_name(change: Any, error: type[Exception], words: str) -> None:
+def test_bounds_by_name_that_do_not_fit_are_refused_with_the_name(
+    change: Any, error: type[Exception], words: str
+) -> None:
     with pytest.raises(error) as refused:
         FastLloyd(3, **PUBLIC | {"bounds": BY_NAME | change}).fit(FRAMES["pandas"])
     assert words in str(refused.value)
@@ -98,10 +116,14 @@ def test_bounds_by_name_that_do_not_fit_are_refused_with_the_name(change: Any, e
 
 def test_bounds_by_name_need_every_column_and_a_frame() -> None:
     some = {name: BY_NAME[name] for name in NAMES[1:]}
-    with pytest.raises(DataError, match="bounds are missing for 'sepal length'; every column needs them"):
+    with pytest.raises(
+        DataError, match="bounds are missing for 'sepal length'; every column needs them"
+    ):
         FastLloyd(3, **PUBLIC | {"bounds": some}).fit(FRAMES["polars"])
     for unnamed in (X, pd.DataFrame(X)):
-        with pytest.raises(DataError, match="X has no column names; pass a data frame whose column names are text"):
+        with pytest.raises(
+            DataError, match="X has no column names; pass a data frame whose column names are text"
+        ):
             FastLloyd(3, **PUBLIC | {"bounds": BY_NAME}).fit(unnamed)
 
 
@@ -110,12 +132,16 @@ def test_two_columns_of_one_name_are_refused(bounds: Any) -> None:
     frame = FRAMES["pandas"].set_axis([NAMES[0], *NAMES[:3]], axis=1)
     pa = pytest.importorskip("pyarrow")
     for twice in (frame, pa.table([frame.iloc[:, j] for j in range(4)], names=list(frame.columns))):
-        with pytest.raises(DataError, match="X: 'sepal length' occurs 2 times; every column needs its own name"):
+        with pytest.raises(
+            DataError, match="X: 'sepal length' occurs 2 times; every column needs its own name"
+        ):
             FastLloyd(3, **PUBLIC | {"bounds": bounds}).fit(twice)
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-@pytest.mark.parametrize(("library", "frame_type"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])
+@pytest.mark.parametrize(
+    ("library", "frame_type"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)]
+)
 def test_outputs_are_named_after_the_estimator_and_come_as_the_frames_asked_for(
     kind: type[FastLloyd], library: str, frame_type: type
 ) -> None:
@@ -124,7 +150,8 @@ def test_outputs_are_named_after_the_estimator_and_come_as_the_frames_asked_for(
     assert list(model.get_feature_names_out()) == names
     distances = model.transform(FRAMES[library])
     assert isinstance(distances, frame_type)
-    assert list(distances.columns) == names  # type: ignore[attr-defined]  # both kinds of frames have columns
+    # both kinds of frames have columns
+    assert list(distances.columns) == names  # type: ignore[attr-defined]
     assert np.array_equal(np.asarray(distances).argmin(axis=1), model.predict(FRAMES[library]))
     assert isinstance(model.fit_transform(FRAMES[library]), frame_type)
 
@@ -135,15 +162,29 @@ def test_the_index_of_a_pandas_frame_is_kept() -> None:
     assert list(distances.index) == list(frame.index)
 
 
-DTYPES = ["float16", "float32", "float64", "longdouble", "int8", "int64", "uint8", "object", "frame"]
+DTYPES = [
+    "float16",
+    "float32",
+    "float64",
+    "longdouble",
+    "int8",
+    "int64",
+    "uint8",
+    "object",
+    "frame",
+]
 LAYOUTS = ["C", "F", "strided", "read-only", "memmap"]
 
 
 @pytest.mark.parametrize(
     ("cast", "order"),
-    [both for both in itertools.product(DTYPES, LAYOUTS) if both != ("object", "memmap")],  # objects cannot be mapped
+    [
+        both for both in itertools.product(DTYPES, LAYOUTS) if both != ("object", "memmap")
+    ],  # objects cannot be mapped
 )
-def test_equal_values_of_any_dtype_and_layout_are_the_same_grid_points(cast: str, order: str, tmp_path: Path) -> None:
+def test_equal_values_of_any_dtype_and_layout_are_the_same_grid_points(
+    cast: str, order: str, tmp_path: Path
+) -> None:
     whole = np.round(X)
     typed: Any = whole.astype("float64" if cast == "frame" else cast)
     if order == "memmap":
@@ -168,7 +209,8 @@ def test_truth_values_are_zeros_and_ones() -> None:
     yes = X.mean(axis=0) < X
     model = Lloyd(2, bounds=(0, 1), n_records=200, random_state=0).fit(yes)
     assert np.array_equal(
-        model.cluster_centers_, Lloyd(2, bounds=(0, 1), n_records=200, random_state=0).fit(yes * 1.0).cluster_centers_
+        model.cluster_centers_,
+        Lloyd(2, bounds=(0, 1), n_records=200, random_state=0).fit(yes * 1.0).cluster_centers_,
     )
 
 
@@ -180,10 +222,17 @@ def test_records_in_a_numeric_array_are_checked_in_place(dtype: type, order: Any
 
 
 @pytest.mark.parametrize(("dtype", "n_constant"), [(np.float32, 7.25), (np.int64, 7)])
-@pytest.mark.filterwarnings("ignore:bounds were taken from the data:fastlloyd.errors.PrivacyLeakWarning")
-def test_bounds_of_the_data_are_the_same_numbers_for_any_dtype(dtype: type, n_constant: float) -> None:
+@pytest.mark.filterwarnings(
+    "ignore:bounds were taken from the data:fastlloyd.errors.PrivacyLeakWarning"
+)
+def test_bounds_of_the_data_are_the_same_numbers_for_any_dtype(
+    dtype: type, n_constant: float
+) -> None:
     records = np.column_stack([np.round(X), np.full(len(X), n_constant)])
-    domains = [FastLloyd(3, n_records=200).fit(records.astype(kind)).mechanism_.domain for kind in (dtype, np.float64)]
+    domains = [
+        FastLloyd(3, n_records=200).fit(records.astype(kind)).mechanism_.domain
+        for kind in (dtype, np.float64)
+    ]
     assert domains[0] == domains[1]
 
 
@@ -215,33 +264,46 @@ NOT_NUMBERS: dict[str, Any] = {
 def test_what_is_not_a_number_is_refused_and_not_quoted(what: str, bounds: Any) -> None:
     with pytest.raises(DataError, match="select numeric columns") as refused:
         FastLloyd(1, bounds=bounds, n_records=10).fit(NOT_NUMBERS[what])
-    assert not any(cell in "".join(traceback.format_exception(refused.value)) for cell in ("Maria'", "2020-02", "18321"))
+    assert not any(
+        cell in "".join(traceback.format_exception(refused.value))
+        for cell in ("Maria'", "2020-02", "18321")
+    )
     assert refused.value.__context__ is None
-    assert str(refused.value).startswith("column 'a' of X holds" if hasattr(NOT_NUMBERS[what], "columns") else "X holds")
+    assert str(refused.value).startswith(
+        "column 'a' of X holds" if hasattr(NOT_NUMBERS[what], "columns") else "X holds"
+    )
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_column_of_text_is_refused_by_its_name_wherever_it_stands(library: str) -> None:
     text = ["Maria"] * 150
-    frame = FRAMES[library].assign(ward=text) if library == "pandas" else FRAMES[library].with_columns(ward=pl.Series(text))
+    frame = (
+        FRAMES[library].assign(ward=text)
+        if library == "pandas"
+        else FRAMES[library].with_columns(ward=pl.Series(text))
+    )
     with pytest.raises(DataError, match="column 'ward' of X holds text, dates or something else"):
         FastLloyd(3, bounds=(0, 8), n_records=200).fit(frame)
 
 
 @pytest.mark.parametrize(
-    "odd", [pd.NA, dt.date(1918, 3, 21), {"Maria": 1}, [1.0, 2.0], 10**400, object()], ids=lambda odd: type(odd).__name__
+    "odd",
+    [pd.NA, dt.date(1918, 3, 21), {"Maria": 1}, [1.0, 2.0], 10**400, object()],
+    ids=lambda odd: type(odd).__name__,
 )
 def test_odd_things_in_a_cell_are_refused_by_the_column_and_not_quoted(odd: object) -> None:
     frame = pd.DataFrame({"age": [1.0, 2.0], "ward": pd.Series([1.0, odd], dtype=object)})
     with pytest.raises(
-        DataError, match=r"^column 'ward' of X holds text, dates or something else that is not a number"
+        DataError,
+        match=r"^column 'ward' of X holds text, dates or something else that is not a number",
     ) as refused:
         FastLloyd(1, bounds=(0, 1), n_records=10).fit(frame)
     assert refused.value.__context__ is None
     array = np.empty((2, 1), dtype=object)
     array[:, 0] = [1.0, odd]
     with pytest.raises(
-        (DataError, TypeError), match=r"^X holds text, dates|must be a string or a real number, not "
+        (DataError, TypeError),
+        match=r"^X holds text, dates|must be a string or a real number, not ",
     ) as of_array:
         FastLloyd(1, bounds=(0, 1), n_records=10).fit(array)
     assert not any(cell in str(of_array.value) for cell in ("Maria", "1918", "000"))
@@ -258,7 +320,9 @@ def test_dates_and_durations_are_refused_by_the_column_and_not_taken_for_numbers
         pd.DataFrame({"born": pd.to_datetime(days)}),
         pd.DataFrame({"born": pd.to_timedelta([1, 2], unit="D")}),
     ):
-        with pytest.raises(DataError, match=r"^column 'born' of X holds dates or durations") as refused:
+        with pytest.raises(
+            DataError, match=r"^column 'born' of X holds dates or durations"
+        ) as refused:
             FastLloyd(1, bounds=(0, 1), n_records=10).fit(frame)
         assert "1918" not in str(refused.value)
 
@@ -266,14 +330,19 @@ def test_dates_and_durations_are_refused_by_the_column_and_not_taken_for_numbers
 def test_a_column_of_text_in_a_table_of_arrow_is_refused_by_its_name() -> None:
     pa = pytest.importorskip("pyarrow")
     with pytest.raises(DataError, match="column 'ward' of X holds text"):
-        FastLloyd(1, bounds=(0, 1), n_records=10).fit(pa.table({"age": [1.0, 2.0], "ward": ["Maria", "Maria"]}))
+        FastLloyd(1, bounds=(0, 1), n_records=10).fit(
+            pa.table({"age": [1.0, 2.0], "ward": ["Maria", "Maria"]})
+        )
 
 
 def test_masked_and_missing_entries_and_ragged_rows_are_refused() -> None:
     masked = np.ma.masked_less(X, 0.2)
     with pytest.raises(DataError, match="X has masked entries"):
         FastLloyd(3, **PUBLIC).fit(masked)
-    for missing in (pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}), pl.DataFrame({"a": [1.0, None]})):
+    for missing in (
+        pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}),
+        pl.DataFrame({"a": [1.0, None]}),
+    ):
         with pytest.raises(ValueError, match="contains NaN"):
             FastLloyd(1, bounds=(0, 1), n_records=10).fit(missing)
     with pytest.raises(DataError, match="the rows of X have different lengths"):

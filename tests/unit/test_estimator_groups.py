@@ -1,4 +1,6 @@
-"""`fit(X, groups=ids)`: which ids there may be, what a person is, what is refused, and what is counted."""
+"""`fit(X, groups=ids)`: which ids there may be, what a person is, what is refused, and what is
+counted.
+"""
 
 import pickle
 from typing import Any
@@ -117,20 +119,29 @@ def test_unit_and_groups_must_agree() -> None:
         MomentLloyd(2, **PUBLIC, unit="person").fit(X)
     with pytest.raises(PlanError, match="unit is 'record', and fit was given groups"):
         MomentLloyd(2, **PUBLIC, unit="record").fit(X, groups=IDS)
-    with pytest.raises(PlanError, match="name of the unit is 'two words'; expected a word such as patient"):
+    with pytest.raises(
+        PlanError, match="name of the unit is 'two words'; expected a word such as patient"
+    ):
         MomentLloyd(2, **PUBLIC, unit="two words").fit(X, groups=IDS)
     with pytest.raises(PlanError, match="name of the unit is ''; expected a word such as patient"):
         MomentLloyd(2, **PUBLIC, unit="").fit(X, groups=IDS)
-    with pytest.raises(PlanError, match="name of the unit is 'patients'; expected what one of them is called"):
+    with pytest.raises(
+        PlanError, match="name of the unit is 'patients'; expected what one of them is called"
+    ):
         MomentLloyd(2, **PUBLIC, unit="patients").fit(X, groups=IDS)
     with pytest.raises(PlanError, match="unit is 7; expected 'record', or what a person is called"):
         MomentLloyd(2, **(PUBLIC | {"unit": 7})).fit(X, groups=IDS)
-    assert MomentLloyd(2, **PUBLIC, unit="patient").fit(X, groups=IDS).mechanism_.unit.many == "patients"
+    assert (
+        MomentLloyd(2, **PUBLIC, unit="patient").fit(X, groups=IDS).mechanism_.unit.many
+        == "patients"
+    )
     with pytest.raises(TypeError, match="unexpected keyword argument 'group'"):
         MomentLloyd(2, **PUBLIC).fit(X, group=IDS)
 
 
-def test_a_grid_search_that_keeps_the_groups_to_itself_fits_no_model_that_is_to_protect_persons() -> None:
+def test_a_grid_search_that_keeps_the_groups_to_itself_fits_no_model_that_is_to_protect_persons() -> (
+    None
+):
     """It splits by them, and passes them on only where scikit-learn's metadata routing is on."""
     records = PUBLIC | {"n_records": len(X)}
     search = {"param_grid": {"n_clusters": [2]}, "cv": GroupKFold(2), "error_score": "raise"}
@@ -155,14 +166,17 @@ def test_groups_are_passed_by_name(method: str) -> None:
 
 @pytest.mark.parametrize("unit", [None, "person"])
 @pytest.mark.parametrize("kind", [MomentLloyd, FastLloyd])
-def test_groups_make_persons_the_unit_and_counts_those_of_persons(kind: Any, unit: str | None) -> None:
+def test_groups_make_persons_the_unit_and_counts_those_of_persons(
+    kind: Any, unit: str | None
+) -> None:
     model = kind(2, **PUBLIC, unit=unit).fit(X, groups=IDS)
     assert model.mechanism_.persons == Persons()
     assert model.labels_.shape == (len(X),)
     assert np.abs(model.noisy_counts_ - 60).max() < 8 * model.noisy_counts_std_
     said = model.privacy_spent_
-    assert said["unit_of_protection"] == (
-        "One person: all rows under one id; each person counts once, whatever the number of rows"
+    assert (
+        said["unit_of_protection"]
+        == "One person: all rows under one id; each person counts once, whatever the number of rows"
     )
     assert said["private"] is True
     assert said["delta"] == 1 / (100 * 200)
@@ -176,7 +190,9 @@ def test_without_noise_persons_weigh_alike() -> None:
 
 
 @pytest.mark.usefixtures("seeded")
-def test_the_order_of_rows_changes_nothing_and_rows_of_one_id_more_or_less_change_no_other_persons_shares() -> None:
+def test_the_order_of_rows_changes_nothing_and_rows_of_one_id_more_or_less_change_no_other_persons_shares() -> (
+    None
+):
     order = RNG.permutation(len(X))
     first = FastLloyd(2, **PUBLIC).fit(X, groups=IDS)
     second = FastLloyd(2, **PUBLIC).fit(X[order], groups=IDS[order].astype(str))
@@ -189,13 +205,18 @@ def test_a_person_with_every_row_twice_is_the_same_person() -> None:
     """A power of two of rows, so that shares divide evenly."""
     ids, rows = np.repeat(np.arange(60), 4), X[:240]
     once, twice = (
-        FastLloyd(2, **PUBLIC).fit(np.repeat(rows, n, axis=0), groups=np.repeat(ids, n)).cluster_centers_ for n in (1, 2)
+        FastLloyd(2, **PUBLIC)
+        .fit(np.repeat(rows, n, axis=0), groups=np.repeat(ids, n))
+        .cluster_centers_
+        for n in (1, 2)
     )
     assert np.array_equal(once, twice)
 
 
 @pytest.mark.parametrize("relation", ["add_or_remove_one", "replace_one"])
-def test_the_number_of_persons_taken_from_the_data_leaks_under_both_relations(relation: str) -> None:
+def test_the_number_of_persons_taken_from_the_data_leaks_under_both_relations(
+    relation: str,
+) -> None:
     """Who is replaced may have no usable row any more."""
     model = MomentLloyd(2, bounds=(-1, 1), random_state=0, neighboring_relation=relation)
     with pytest.warns(PrivacyLeakWarning, match="the number of persons leaks"):

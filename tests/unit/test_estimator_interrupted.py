@@ -1,4 +1,6 @@
-"""A fit that fails, or is interrupted, leaves the model as it was: no mixture of an old fit and a new one."""
+"""A fit that fails, or is interrupted, leaves the model as it was: no mixture of an old fit and a
+new one.
+"""
 
 import sys
 import warnings
@@ -11,7 +13,13 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
-from fastlloyd import ClippedRecordsWarning, FastLloyd, MomentLloyd, NoisyResultWarning, PrivacyLeakWarning
+from fastlloyd import (
+    ClippedRecordsWarning,
+    FastLloyd,
+    MomentLloyd,
+    NoisyResultWarning,
+    PrivacyLeakWarning,
+)
 from fastlloyd.clustering import kernels
 from fastlloyd.estimators import base
 from fastlloyd.mechanisms import central, uncertainty
@@ -20,13 +28,19 @@ BEFORE = pd.DataFrame(np.random.default_rng(0).random((50, 2)), columns=["age", 
 X = np.random.default_rng(1).random((2000, 3))
 NEW: dict[str, Any] = {"n_clusters": 3, "n_records": 2000, "bounds": (0.0, 1.0)}
 
-pytestmark = pytest.mark.filterwarnings(f"ignore::{NoisyResultWarning.__module__}.{NoisyResultWarning.__name__}")
+pytestmark = pytest.mark.filterwarnings(
+    f"ignore::{NoisyResultWarning.__module__}.{NoisyResultWarning.__name__}"
+)
 
 
 def fitted(kind: type[Any], **new: Any) -> Any:
-    """A model that was fitted, with a loss, to records of two features with names; now it has other settings."""
+    """A model that was fitted, with a loss, to records of two features with names; now it has other
+    settings.
+    """
     model = kind(2, bounds=(0.0, 1.0), n_records=50, estimate_loss=True, epsilon=5.0).fit(BEFORE)
-    assert model.suggested_n_clusters_ is None or kind is MomentLloyd  # it is worked out now, and kept
+    assert (
+        model.suggested_n_clusters_ is None or kind is MomentLloyd
+    )  # it is worked out now, and kept
     return model.set_params(**NEW | {"estimate_loss": False} | new)
 
 
@@ -40,12 +54,19 @@ def is_new(model: Any) -> bool:
     return (
         model.n_features_in_ == model.mechanism_.n_features == model.cluster_centers_.shape[1] == 3
         and model.cluster_centers_.shape == model.cluster_centers_std_.shape
-        and len(model.cluster_status_) == len(model.noisy_counts_) == len(model.cluster_centers_) == model._n_features_out == 3
-        and np.array_equal(model.mechanism_.domain.from_grid(model._centroids), model.cluster_centers_)
+        and len(model.cluster_status_)
+        == len(model.noisy_counts_)
+        == len(model.cluster_centers_)
+        == model._n_features_out
+        == 3
+        and np.array_equal(
+            model.mechanism_.domain.from_grid(model._centroids), model.cluster_centers_
+        )
         and len(model.labels_) == len(X)
         and model.n_iter_ == model.mechanism_.n_iterations
         and model.privacy_spent_["mechanism_digest"] == model.mechanism_.digest.hex()
-        and not {"feature_names_in_", "noisy_loss_", "noisy_loss_std_", "suggested_n_clusters_"} & state.keys()
+        and not {"feature_names_in_", "noisy_loss_", "noisy_loss_std_", "suggested_n_clusters_"}
+        & state.keys()
     )
 
 
@@ -83,11 +104,15 @@ def interrupted_at(line: int, action: Callable[[], object]) -> bool:
     ],
     ids=["stated bounds", "private bounds"],
 )
-def test_whenever_a_fit_is_interrupted_the_model_is_as_it_was_or_all_new(kind: type[Any], given: dict[str, Any]) -> None:
+def test_whenever_a_fit_is_interrupted_the_model_is_as_it_was_or_all_new(
+    kind: type[Any], given: dict[str, Any]
+) -> None:
     model = fitted(kind, **given)
     before, states = dict(vars(model)), list[str]()
     while interrupted_at(len(states), lambda: model.fit(X)):
-        states.append("old" if is_as(vars(model), before) else "new" if is_new(model) else "a mixture")
+        states.append(
+            "old" if is_as(vars(model), before) else "new" if is_new(model) else "a mixture"
+        )
         model.__dict__ = dict(before)
     assert [state for state, _ in groupby(states)] == ["old", "new"]
     assert states.count("old") > 50

@@ -20,7 +20,18 @@ from fastlloyd.reports import pictures
 pd: Any = pytest.importorskip("pandas")
 
 ESTIMATORS = [MomentLloyd, FastLloyd, GLloyd, SuLloyd, Lloyd]
-PUBLIC = ("--bounds", "age=0:100,dose=0:5", "--n-records", "500", "-k", "3", "--n-expected", "400", "--public-seed", "8")
+PUBLIC = (
+    "--bounds",
+    "age=0:100,dose=0:5",
+    "--n-records",
+    "500",
+    "-k",
+    "3",
+    "--n-expected",
+    "400",
+    "--public-seed",
+    "8",
+)
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -38,7 +49,9 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """300 records in three clusters, in data.csv of an empty working folder."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(2)
-    X = np.array([[20, 1], [50, 4], [80, 2]])[rng.integers(0, 3, 300)] + rng.normal(0, [3, 0.2], (300, 2))
+    X = np.array([[20, 1], [50, 4], [80, 2]])[rng.integers(0, 3, 300)] + rng.normal(
+        0, [3, 0.2], (300, 2)
+    )
     frame = pd.DataFrame(X, columns=["age", "dose"])
     frame.to_csv("data.csv", index=False)
     monkeypatch.setattr(pictures, "draw", _not_drawn)
@@ -51,9 +64,13 @@ def _left_by(*options: str, command: str = "fit") -> str:
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_a_result_is_a_fitted_estimator_that_predicts_as_assign_does(records: Any, kind: type[Any]) -> None:
+def test_a_result_is_a_fitted_estimator_that_predicts_as_assign_does(
+    records: Any, kind: type[Any]
+) -> None:
     folder = (
-        _left_by("--algorithm", kind.__name__, "--epsilon", "10") if kind is not Lloyd else _left_by("--algorithm", "lloyd")
+        _left_by("--algorithm", kind.__name__, "--epsilon", "10")
+        if kind is not Lloyd
+        else _left_by("--algorithm", "lloyd")
     )
     model = kind.from_result(folder)
     found = FittedClustering.read(Path(folder)).label(records.to_numpy())
@@ -69,7 +86,11 @@ def test_a_result_is_a_fitted_estimator_that_predicts_as_assign_does(records: An
 
 
 @pytest.mark.parametrize(
-    ("kind", "loss"), [*((kind, ()) for kind in ESTIMATORS), *((kind, ("--loss",)) for kind in (MomentLloyd, SuLloyd, Lloyd))]
+    ("kind", "loss"),
+    [
+        *((kind, ()) for kind in ESTIMATORS),
+        *((kind, ("--loss",)) for kind in (MomentLloyd, SuLloyd, Lloyd)),
+    ],
 )
 def test_it_has_all_that_a_fit_with_its_parameters_has_but_the_labels(
     records: Any, kind: type[Any], loss: tuple[str, ...]
@@ -77,8 +98,14 @@ def test_it_has_all_that_a_fit_with_its_parameters_has_but_the_labels(
     epsilon = ("--epsilon", "10") if kind is not Lloyd else ()
     model = kind.from_result(_left_by("--algorithm", kind.__name__, *epsilon, *loss))
     fitted = clone(model).fit(records)
-    assert fitted.privacy_spent_.keys() - {"taken_from_the_data", "data_set"} <= model.privacy_spent_.keys()
-    assert set(vars(fitted)) - set(vars(model)) == {"labels_", "_spent"}  # the latter is what a statement is worked out from
+    assert (
+        fitted.privacy_spent_.keys() - {"taken_from_the_data", "data_set"}
+        <= model.privacy_spent_.keys()
+    )
+    assert set(vars(fitted)) - set(vars(model)) == {
+        "labels_",
+        "_spent",
+    }  # the latter is what a statement is worked out from
     assert set(vars(model)) <= set(vars(fitted))
     for name, value in vars(fitted).items():
         if isinstance(value, np.ndarray | float | int) and name != "labels_":
@@ -88,13 +115,27 @@ def test_it_has_all_that_a_fit_with_its_parameters_has_but_the_labels(
 
 
 def test_settings_of_the_ablation_come_back_too(records: Any) -> None:
-    options = "--radius constant --alpha 0.5 --postprocessing truncate --no-clipping --noise laplace --min-count 2.5"
-    more = "--initialization halving --iterations 4 --scaling common --neighboring-relation replace-one"
-    model = FastLloyd.from_result(_left_by("--algorithm", "fastlloyd", *options.split(), *more.split()))
-    shown = {name: value for name, value in model.get_params().items() if name in ("radius", "alpha", "noise", "min_count")}
+    options = (
+        "--radius constant --alpha 0.5 --postprocessing truncate --no-clipping --noise laplace"
+        " --min-count 2.5"
+    )
+    more = (
+        "--initialization halving --iterations 4 --scaling common --neighboring-relation"
+        " replace-one"
+    )
+    model = FastLloyd.from_result(
+        _left_by("--algorithm", "fastlloyd", *options.split(), *more.split())
+    )
+    shown = {
+        name: value
+        for name, value in model.get_params().items()
+        if name in ("radius", "alpha", "noise", "min_count")
+    }
     assert shown == {"radius": "constant", "alpha": 0.5, "noise": "laplace", "min_count": 2.5}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoisyResultWarning)  # four iterations with Laplace noise may drown
+        warnings.simplefilter(
+            "ignore", NoisyResultWarning
+        )  # four iterations with Laplace noise may drown
         assert clone(model).fit(records).mechanism_ == model.mechanism_
 
 
@@ -104,11 +145,15 @@ def test_a_federated_result_is_one_as_well(records: Any) -> None:
     assert model.predict(records).shape == (300,)
 
 
-def test_a_statement_of_before_what_was_taken_from_the_data_counted_is_read_as_not_private(records: Any) -> None:
+def test_a_statement_of_before_what_was_taken_from_the_data_counted_is_read_as_not_private(
+    records: Any,
+) -> None:
     folder = _left_by()
     said = json.loads(Path(folder, "privacy.json").read_text())
     assert said["private"] is True
-    Path(folder, "privacy.json").write_text(json.dumps(said | {"taken_from_the_data": ["bounds were taken"]}))
+    Path(folder, "privacy.json").write_text(
+        json.dumps(said | {"taken_from_the_data": ["bounds were taken"]})
+    )
     model = MomentLloyd.from_result(folder)
     assert model.privacy_spent_["private"] is False
     assert any("NOT PRIVATE" in text.get_text() for text in model.plot().axes[0].texts)
@@ -116,7 +161,18 @@ def test_a_statement_of_before_what_was_taken_from_the_data_counted_is_read_as_n
 
 def test_columns_without_names_stay_without_names(records: Any) -> None:
     np.save("data.npy", records.to_numpy())
-    shared = ("--bounds", "0:100", "--n-records", "500", "-k", "2", "--epsilon", "10", "--out", "result")
+    shared = (
+        "--bounds",
+        "0:100",
+        "--n-records",
+        "500",
+        "-k",
+        "2",
+        "--epsilon",
+        "10",
+        "--out",
+        "result",
+    )
     assert run(("fit", "data.npy", *shared)) == 0
     model = MomentLloyd.from_result("result")
     assert not hasattr(model, "feature_names_in_")
@@ -131,7 +187,11 @@ def test_a_result_of_another_algorithm_or_no_whole_one_is_refused(records: Any) 
         GLloyd.from_result(folder)
     with pytest.raises(DataError, match="is no result"):
         MomentLloyd.from_result("nowhere")
-    for name, error in (("privacy.json", DataError), ("mechanism.toml", DataError), ("centroids.json", DataError)):
+    for name, error in (
+        ("privacy.json", DataError),
+        ("mechanism.toml", DataError),
+        ("centroids.json", DataError),
+    ):
         shutil.copytree(folder, "torn")
         Path("torn", name).unlink()
         with pytest.raises(error, match=name.replace(".", r"\.")):
@@ -174,8 +234,12 @@ def test_a_picture_of_a_model_with_bounds_of_the_data_says_so(records: Any) -> N
     assert any("NOT PRIVATE" in text.get_text() for text in model.plot().axes[0].texts)
 
 
-def test_without_matplotlib_a_sentence_says_what_to_install(records: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_a_sentence_says_what_to_install(
+    records: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = MomentLloyd.from_result(_left_by())
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(OutputError, match="the picture was left out because matplotlib is not installed"):
+    with pytest.raises(
+        OutputError, match="the picture was left out because matplotlib is not installed"
+    ):
         model.plot()

@@ -1,4 +1,6 @@
-"""What leaves with a fitted estimator when it is saved, copied or shown: public settings and noisy results, nothing exact."""
+"""What leaves with a fitted estimator when it is saved, copied or shown: public settings and noisy
+results, nothing exact.
+"""
 
 import copy
 import io
@@ -65,12 +67,16 @@ KEPT = {
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_saved_or_copied_holds_the_settings_and_the_noisy_results_only(kind: type[FastLloyd], way: str) -> None:
+def test_what_is_saved_or_copied_holds_the_settings_and_the_noisy_results_only(
+    kind: type[FastLloyd], way: str
+) -> None:
     model = kind(3, **PUBLIC).fit(X)
     again = WAYS[way](model)
     assert hasattr(model, "labels_")
     assert not hasattr(again, "labels_")
-    assert vars(again).keys() - again.get_params().keys() == KEPT  # whoever adds an attribute decides here whether it is exact
+    assert (
+        vars(again).keys() - again.get_params().keys() == KEPT
+    )  # whoever adds an attribute decides here whether it is exact
     assert repr(again) == repr(model)
     assert again.mechanism_ == model.mechanism_
     assert again.privacy_spent_ == model.privacy_spent_
@@ -83,12 +89,18 @@ def test_what_is_saved_or_copied_holds_the_settings_and_the_noisy_results_only(k
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_a_pickle_names_no_class_of_ours_but_the_estimator(kind: type[FastLloyd]) -> None:
     """So that it still loads when modules move."""
-    words = [word for _, word, _ in pickletools.genops(pickle.dumps(kind(3, **PUBLIC).fit(X))) if isinstance(word, str)]
+    words = [
+        word
+        for _, word, _ in pickletools.genops(pickle.dumps(kind(3, **PUBLIC).fit(X)))
+        if isinstance(word, str)
+    ]
     assert {word for word in words if word.startswith("fastlloyd.")} == {kind.__module__}
 
 
 def holds_an_array_of(length: int, state: object) -> bool:
-    """Whether something with one entry per record is anywhere in a state of dicts, sequences and arrays."""
+    """Whether something with one entry per record is anywhere in a state of dicts, sequences and
+    arrays.
+    """
     if isinstance(state, dict):
         return any(holds_an_array_of(length, value) for value in state.values())
     if isinstance(state, (list, tuple)):
@@ -97,7 +109,9 @@ def holds_an_array_of(length: int, state: object) -> bool:
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_nothing_saved_has_an_entry_per_record_or_knows_how_many_there_are(kind: type[FastLloyd]) -> None:
+def test_nothing_saved_has_an_entry_per_record_or_knows_how_many_there_are(
+    kind: type[FastLloyd],
+) -> None:
     n = 149  # a prime, and not a number of anything else
     model = kind(3, **PUBLIC).fit(X[:n])
     assert holds_an_array_of(n, vars(model))
@@ -112,7 +126,9 @@ def test_labels_are_there_for_who_asks_and_in_no_list_of_attributes(kind: type[F
     model = kind(3, **PUBLIC).fit(X)
     assert len(model.labels_) == 150
     assert "labels_" not in dir(model)
-    assert {"cluster_centers_", "noisy_counts_", "privacy_spent_", "fit", "predict"} <= set(dir(model))
+    assert {"cluster_centers_", "noisy_counts_", "privacy_spent_", "fit", "predict"} <= set(
+        dir(model)
+    )
     assert not hasattr(model, "inertia_")
     assert not hasattr(clone(model), "labels_")
 
@@ -145,7 +161,9 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_the_statement_is_worked_out_once_and_only_for_who_asks(kind: type[FastLloyd], statements: list[Any]) -> None:
+def test_the_statement_is_worked_out_once_and_only_for_who_asks(
+    kind: type[FastLloyd], statements: list[Any]
+) -> None:
     model = kind(3, **PUBLIC)
     assert not hasattr(model, "privacy_spent_")
     model.fit(X).predict(X)
@@ -164,12 +182,21 @@ def test_the_statement_is_that_of_the_last_fit_and_of_the_version_that_fitted(
     monkeypatch.setattr("fastlloyd.reports.statement.__version__", "0.0.1")
     again = WAYS[way](model)
     monkeypatch.undo()
-    assert (again.privacy_spent_["epsilon"], again.privacy_spent_["fastlloyd_version"]) == (0.5, "0.0.1")
-    assert again.privacy_spent_["mechanism_digest"] == model.mechanism_.digest.hex() == statements[1].digest.hex()
+    assert (again.privacy_spent_["epsilon"], again.privacy_spent_["fastlloyd_version"]) == (
+        0.5,
+        "0.0.1",
+    )
+    assert (
+        again.privacy_spent_["mechanism_digest"]
+        == model.mechanism_.digest.hex()
+        == statements[1].digest.hex()
+    )
     assert again.fit(X).privacy_spent_["fastlloyd_version"] != "0.0.1"
 
 
-def test_a_statement_that_is_interrupted_can_be_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_statement_that_is_interrupted_can_be_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model = FastLloyd(3, **PUBLIC).fit(X)
     before = dict(vars(model))
 

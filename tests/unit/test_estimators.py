@@ -19,8 +19,23 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fastlloyd import FastLloyd, FastLloydError, GLloyd, Lloyd, MomentLloyd, NoisyResultWarning, PrivacyLeakWarning, SuLloyd
-from fastlloyd.errors import BudgetError, ClippedRecordsWarning, DataError, PlanError, WeakGuaranteeWarning
+from fastlloyd import (
+    FastLloyd,
+    FastLloydError,
+    GLloyd,
+    Lloyd,
+    MomentLloyd,
+    NoisyResultWarning,
+    PrivacyLeakWarning,
+    SuLloyd,
+)
+from fastlloyd.errors import (
+    BudgetError,
+    ClippedRecordsWarning,
+    DataError,
+    PlanError,
+    WeakGuaranteeWarning,
+)
 from fastlloyd.evaluation.metrics import wcss
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import cluster
@@ -59,7 +74,9 @@ def test_with_public_settings_nothing_leaks_and_nothing_warns(kind: type[FastLlo
     ],
 )
 @pytest.mark.filterwarnings(f"ignore::{PrivacyLeakWarning.__module__}.PrivacyLeakWarning")
-def test_the_bounds_that_a_fit_used_are_an_attribute(bounds: Any, used: list[list[float]], scaling: str) -> None:
+def test_the_bounds_that_a_fit_used_are_an_attribute(
+    bounds: Any, used: list[list[float]], scaling: str
+) -> None:
     model = FastLloyd(3, **PUBLIC | {"bounds": bounds, "scaling": scaling})
     assert not hasattr(model, "bounds_")
     model.fit(X).bounds_[:] = 0  # a copy
@@ -77,17 +94,23 @@ def test_the_bounds_that_a_fit_used_are_an_attribute(bounds: Any, used: list[lis
         ({"n_records": 200}, ["bounds"]),
     ],
 )
-def test_what_is_taken_from_the_data_is_named_in_a_warning(given: dict[str, Any], leaks: list[str]) -> None:
+def test_what_is_taken_from_the_data_is_named_in_a_warning(
+    given: dict[str, Any], leaks: list[str]
+) -> None:
     with pytest.warns(PrivacyLeakWarning) as caught:
         model = FastLloyd(3, **given).fit(X)
-    [message] = [str(warning.message) for warning in caught if warning.category is PrivacyLeakWarning]
+    [message] = [
+        str(warning.message) for warning in caught if warning.category is PrivacyLeakWarning
+    ]
     assert all(leak in message for leak in leaks)
     assert all(leak in message or leak not in ("bounds", "n_records", "delta") for leak in leaks)
     assert ("delta" in message) is ("delta" in leaks)
     assert " ".join(model.privacy_spent_["taken_from_the_data"]) in message.replace("; ", " ")
     assert model.privacy_spent_["private"] is False
     assert model.privacy_spent_["protected"] == []
-    assert model.privacy_spent_["cautions"][0].startswith("NOT PRIVATE: settings were taken from the data")
+    assert model.privacy_spent_["cautions"][0].startswith(
+        "NOT PRIVATE: settings were taken from the data"
+    )
     assert "private=False" in repr(model.privacy_spent_)
     assert {warning.category for warning in caught} <= {PrivacyLeakWarning, NoisyResultWarning}
 
@@ -109,7 +132,9 @@ def test_a_fit_whose_noise_dominates_says_so_at_the_callers_line(kind: type[Fast
 @pytest.mark.filterwarnings("ignore:epsilon is 1(000|e.09):fastlloyd.errors.WeakGuaranteeWarning")
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("kind", [MomentLloyd, FastLloyd, GLloyd, SuLloyd])
-def test_a_fit_with_little_noise_does_not_say_so_however_many_clusters_are_empty(kind: type[FastLloyd]) -> None:
+def test_a_fit_with_little_noise_does_not_say_so_however_many_clusters_are_empty(
+    kind: type[FastLloyd],
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", NoisyResultWarning)
         kind(3, epsilon=1e3, delta=1e-6, **PUBLIC).fit(X)
@@ -132,13 +157,18 @@ def test_a_warning_made_an_error_leaves_the_results_that_were_paid_for() -> None
 @pytest.mark.parametrize("kind", [FastLloyd, GLloyd, SuLloyd])
 def test_random_state_seeds_the_start_and_never_the_noise(kind: type[FastLloyd]) -> None:
     first, second = (kind(3, epsilon=0.01, **PUBLIC).fit(X) for _ in range(2))
-    assert np.array_equal(first.mechanism_.initial_centroids(), second.mechanism_.initial_centroids())
-    # Given all else, the difference of the two noises on one count takes no value with probability above 1 / (2 b) (two-sided
-    # geometric) or 1 / (3 b) (Gaussian), b its scale, and the noises on three counts are independent.
+    assert np.array_equal(
+        first.mechanism_.initial_centroids(), second.mechanism_.initial_centroids()
+    )
+    # Given all else, the difference of the two noises on one count takes no value with probability
+    # above 1 / (2 b) (two-sided geometric) or 1 / (3 b) (Gaussian), b its scale, and the noises on
+    # three counts are independent.
     assert (1 / (2 * first.mechanism_.rounds[-1].count_scale)) ** 3 < 1e-9
     assert not np.array_equal(first.noisy_counts_, second.noisy_counts_)
     other = kind(3, **PUBLIC | {"random_state": 1}).fit(X)
-    assert not np.array_equal(first.mechanism_.initial_centroids(), other.mechanism_.initial_centroids())
+    assert not np.array_equal(
+        first.mechanism_.initial_centroids(), other.mechanism_.initial_centroids()
+    )
 
 
 def test_a_random_state_instance_moves_on_from_fit_to_fit_and_can_be_repeated() -> None:
@@ -155,7 +185,10 @@ def test_a_random_state_instance_moves_on_from_fit_to_fit_and_can_be_repeated() 
 
 
 def test_without_random_state_every_fit_starts_elsewhere() -> None:
-    seeds = {FastLloyd(3, **PUBLIC | {"random_state": None}).fit(X).mechanism_.public_seed for _ in range(3)}
+    seeds = {
+        FastLloyd(3, **PUBLIC | {"random_state": None}).fit(X).mechanism_.public_seed
+        for _ in range(3)
+    }
     assert len(seeds) == 3
 
 
@@ -170,7 +203,9 @@ def test_predict_transform_and_score_agree() -> None:
     assert model.score(X) == pytest.approx(-(distances.min(axis=1) ** 2).sum(), rel=1e-12)
     domain = model.mechanism_.domain
     scaled = domain.to_grid(X) / 2**domain.fraction_bits
-    centres = domain.to_grid(model.cluster_centers_) / 2**domain.fraction_bits  # folded: none lies outside the bounds
+    centres = (
+        domain.to_grid(model.cluster_centers_) / 2**domain.fraction_bits
+    )  # folded: none lies outside the bounds
     assert -model.score(X) == pytest.approx(wcss(scaled, centres), rel=1e-12)
 
 
@@ -187,24 +222,35 @@ def test_lloyd_is_the_same_loop_without_noise() -> None:
 
     grid = model.mechanism_.domain.to_grid(X)
     again = cluster(model.mechanism_, LocalRecords(model.mechanism_.domain, grid), Silence())
-    assert np.array_equal(model.mechanism_.domain.from_grid(again.centroids), model.cluster_centers_)
+    assert np.array_equal(
+        model.mechanism_.domain.from_grid(again.centroids), model.cluster_centers_
+    )
     assert model.noisy_counts_.sum() == len(X)
 
 
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_standard_errors_are_in_the_units_of_each_feature_and_shrink_with_epsilon(kind: type[FastLloyd]) -> None:
+def test_standard_errors_are_in_the_units_of_each_feature_and_shrink_with_epsilon(
+    kind: type[FastLloyd],
+) -> None:
     many = np.repeat(X, 100, axis=0)
     public: dict[str, Any] = {"n_records": 20_000, "random_state": 0}
     if kind is Lloyd:
         assert not Lloyd(3, bounds=BOUNDS, **public).fit(many).cluster_centers_std_.any()
         return
-    rough, fine = (kind(3, epsilon=epsilon, bounds=BOUNDS, **public).fit(many) for epsilon in (0.2, 5.0))
+    rough, fine = (
+        kind(3, epsilon=epsilon, bounds=BOUNDS, **public).fit(many) for epsilon in (0.2, 5.0)
+    )
     assert rough.cluster_centers_std_.shape == (3, 4)
-    # With 25 times the epsilon sigma is a fifteenth or less; counts and radii differ by less than 3. Not all of MomentLloyd's
-    # errors is noise: what lies beyond its radius does not shrink with sigma.
+    # With 25 times the epsilon sigma is a fifteenth or less; counts and radii differ by less than
+    # 3. Not all of MomentLloyd's errors is noise: what lies beyond its radius does not shrink with
+    # sigma.
     times = 1.5 if kind is MomentLloyd else 3
-    assert 0 < times * np.nanmedian(fine.cluster_centers_std_) < np.nanmedian(rough.cluster_centers_std_)
+    assert (
+        0
+        < times * np.nanmedian(fine.cluster_centers_std_)
+        < np.nanmedian(rough.cluster_centers_std_)
+    )
     low, high = (np.array(end) / 2.54 for end in BOUNDS)
     inches = kind(3, epsilon=5.0, bounds=(low, high), **public).fit(many / 2.54)
     ratio = np.nanmedian(fine.cluster_centers_std_) / np.nanmedian(inches.cluster_centers_std_)
@@ -221,7 +267,9 @@ def test_standard_errors_are_in_the_units_of_each_feature_and_shrink_with_epsilo
         (partial(FastLloyd, fraction_bits=15), 15),
     ],
 )
-def test_the_grid_is_the_papers_but_that_of_glloyd(estimator: Callable[..., FastLloyd], bits: int) -> None:
+def test_the_grid_is_the_papers_but_that_of_glloyd(
+    estimator: Callable[..., FastLloyd], bits: int
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakGuaranteeWarning)  # the paper's delta
         assert estimator(3, **PUBLIC).fit(X).mechanism_.domain.fraction_bits == bits
@@ -229,9 +277,13 @@ def test_the_grid_is_the_papers_but_that_of_glloyd(estimator: Callable[..., Fast
 
 def test_where_all_noise_rounds_to_zero_glloyd_is_lloyd() -> None:
     with pytest.warns(WeakGuaranteeWarning, match="protects hardly anything"):
-        private = GLloyd(3, epsilon=1e15, delta=1e-6, fraction_bits=16, **PUBLIC).fit(X)  # on the grid of Lloyd
+        private = GLloyd(3, epsilon=1e15, delta=1e-6, fraction_bits=16, **PUBLIC).fit(
+            X
+        )  # on the grid of Lloyd
     # one of 7 * 3 * 5 values is not 0 with probability 105 * 2 Phi(-25) < 1e-130
-    assert all(max(round.sum_scale, round.count_scale) < 0.02 for round in private.mechanism_.rounds)
+    assert all(
+        max(round.sum_scale, round.count_scale) < 0.02 for round in private.mechanism_.rounds
+    )
     plain = Lloyd(3, **PUBLIC).fit(X)
     assert np.array_equal(private.cluster_centers_, plain.cluster_centers_)
     assert np.array_equal(private.noisy_counts_, plain.noisy_counts_)
@@ -252,14 +304,22 @@ def test_where_all_noise_rounds_to_zero_glloyd_is_lloyd() -> None:
         ({"delta": 0}, BudgetError, "delta is 0"),
         ({"bounds": ([8, 5, 7, 3], [4, 2, 1, 0])}, PlanError, "reversed"),
         ({"bounds": ([0, 0], [1, 1])}, PlanError, "bounds are not a pair"),
-        ({"bounds": ([0, 0, 0, 0], [8])}, PlanError, "bounds are not a pair (lower, upper) of numbers or arrays of length 4"),
+        (
+            {"bounds": ([0, 0, 0, 0], [8])},
+            PlanError,
+            "bounds are not a pair (lower, upper) of numbers or arrays of length 4",
+        ),
         ({"bounds": ("0", "8")}, PlanError, "bounds are not a pair"),
         ({"bounds": "08"}, PlanError, "bounds are not a pair"),
         ({"bounds": (["0", "0", "0", "0"], 8)}, PlanError, "bounds are not a pair"),
         ({"bounds": (0, 0)}, PlanError, "are equal"),
         ({"bounds": 3}, PlanError, "bounds are not a pair"),
         ({"n_records": 149}, DataError, "more records than the cap of 149"),
-        ({"n_records": 0}, PlanError, "n_records is 0, the cap on the number of records; expected at least 1"),
+        (
+            {"n_records": 0},
+            PlanError,
+            "n_records is 0, the cap on the number of records; expected at least 1",
+        ),
         ({"n_expected": 201}, PlanError, "n_expected is 201, above n_records"),
         ({"preset": "papr"}, PlanError, "did you mean 'paper'"),
         ({"scaling": "comon"}, PlanError, "did you mean 'common'"),
@@ -273,7 +333,9 @@ def test_where_all_noise_rounds_to_zero_glloyd_is_lloyd() -> None:
         ({"random_state": -1}, PlanError, "seed"),
     ],
 )
-def test_nonsense_is_refused_with_the_name_of_the_parameter(given: dict[str, Any], error: type[Exception], words: str) -> None:
+def test_nonsense_is_refused_with_the_name_of_the_parameter(
+    given: dict[str, Any], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=re.escape(words)) as caught:
         FastLloyd(**{"n_clusters": 3} | PUBLIC | given).fit(X)
     assert isinstance(caught.value, ValueError)
@@ -285,22 +347,36 @@ def test_nonsense_is_refused_with_the_name_of_the_parameter(given: dict[str, Any
 def test_nan_and_infinity_are_refused(poison: float, kind: type) -> None:
     records = X.astype(kind)
     records[17, 2] = poison
-    words = "X contains NaN, which stands for" if np.isnan(poison) else "X contains infinity, or a value too large for float64;"
+    words = (
+        "X contains NaN, which stands for"
+        if np.isnan(poison)
+        else "X contains infinity, or a value too large for float64;"
+    )
     model = FastLloyd(3, **PUBLIC).fit(X)
     from_data = FastLloyd(3, n_records=200)
-    for use in (FastLloyd(3, **PUBLIC).fit, from_data.fit, model.predict, model.transform, model.score, model.plot):
+    for use in (
+        FastLloyd(3, **PUBLIC).fit,
+        from_data.fit,
+        model.predict,
+        model.transform,
+        model.score,
+        model.plot,
+    ):
         with pytest.raises(DataError, match=words) as refused:
             use(records)
         assert len(str(refused.value)) < 160
 
 
 @pytest.mark.parametrize("column", [8675309.0 + np.arange(150) * 1e-9, np.full(150, 1e303)])
-def test_bounds_that_cannot_be_taken_from_the_data_are_not_shown(column: npt.NDArray[np.float64]) -> None:
+def test_bounds_that_cannot_be_taken_from_the_data_are_not_shown(
+    column: npt.NDArray[np.float64],
+) -> None:
     with np.errstate(over="ignore"), pytest.raises(DataError) as caught:
         FastLloyd(3, n_records=200).fit(np.c_[X, column])
-    assert str(caught.value) == (
-        "the values of column 'x4' lie too far apart or too close together to take bounds from them; "
-        "state bounds, or rescale the column"
+    assert (
+        str(caught.value)
+        == "the values of column 'x4' lie too far apart or too close together to take bounds from"
+        " them; state bounds, or rescale the column"
     )
     assert caught.value.__context__ is None or caught.value.__suppress_context__
 
@@ -327,10 +403,19 @@ def test_every_axis_of_the_ablation_is_a_parameter() -> None:
             for clipping in (False, True):
                 for noise in ("gaussian", "laplace"):
                     model = FastLloyd(
-                        3, radius=radius, postprocessing=postprocessing, clipping=clipping, noise=noise, alpha=0.5, **PUBLIC
+                        3,
+                        radius=radius,
+                        postprocessing=postprocessing,
+                        clipping=clipping,
+                        noise=noise,
+                        alpha=0.5,
+                        **PUBLIC,
                     ).fit(X)
                     fields = model.mechanism_.algorithm
-                    assert (fields.radius.value, fields.postprocessing.value) == (radius, postprocessing)
+                    assert (fields.radius.value, fields.postprocessing.value) == (
+                        radius,
+                        postprocessing,
+                    )
                     assert (fields.clipping, fields.noise.value) == (clipping, noise)
                     assert float(fields.alpha) == 0.5
 
@@ -352,7 +437,9 @@ def test_a_clone_has_the_settings_and_nothing_of_the_fit() -> None:
     assert copy.set_params(n_clusters=2, scaling="common").fit(X).cluster_centers_.shape == (2, 4)
 
 
-def test_a_grid_search_fits_once_per_candidate_and_fold_and_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grid_search_fits_once_per_candidate_and_fold_and_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     spent: list[float] = []
 
     def counted(mechanism: LloydMechanism, *rest: Any) -> Clustering:
@@ -381,16 +468,26 @@ def test_common_scaling_keeps_the_distances_of_the_original_units() -> None:
 def test_weights_of_records_are_refused(method: str) -> None:
     model = FastLloyd(3, **PUBLIC).fit(X)
     name = "FastLloyd.score" if method == "score" else "FastLloyd.fit"
-    with pytest.raises(TypeError, match=name.replace(".", r"\.") + r"\(\) got an unexpected keyword argument 'sample_weight'"):
+    with pytest.raises(
+        TypeError,
+        match=name.replace(".", r"\.") + r"\(\) got an unexpected keyword argument 'sample_weight'",
+    ):
         getattr(model, method)(X, sample_weight=np.ones(len(X)))
-    with pytest.raises(TypeError, match=r"SuLloyd\.fit\(\) got an unexpected keyword argument 'weights'"):
+    with pytest.raises(
+        TypeError, match=r"SuLloyd\.fit\(\) got an unexpected keyword argument 'weights'"
+    ):
         SuLloyd(3, **PUBLIC).fit(X, weights=1)
 
 
-def test_what_is_computed_in_blocks_is_what_is_computed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_computed_in_blocks_is_what_is_computed_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model = FastLloyd(3, **PUBLIC).fit(X)
     distances, loss = model.transform(X), model.score(X)
-    monkeypatch.setattr("fastlloyd.estimators.base.kernels.blocks", lambda n, *_: [(i, min(i + 7, n)) for i in range(0, n, 7)])
+    monkeypatch.setattr(
+        "fastlloyd.estimators.base.kernels.blocks",
+        lambda n, *_: [(i, min(i + 7, n)) for i in range(0, n, 7)],
+    )
     assert np.array_equal(model.transform(X), distances)
     assert model.score(X) == pytest.approx(loss, rel=1e-12)
 
@@ -398,7 +495,10 @@ def test_what_is_computed_in_blocks_is_what_is_computed_at_once(monkeypatch: pyt
 def test_parameters_are_the_same_for_all_four_of_the_paper_and_some_of_them_for_our_own() -> None:
     signatures = {str(inspect.signature(kind)) for kind in ESTIMATORS if kind is not MomentLloyd}
     assert len(signatures) == 1
-    ours, papers = inspect.signature(MomentLloyd).parameters, inspect.signature(FastLloyd).parameters
+    ours, papers = (
+        inspect.signature(MomentLloyd).parameters,
+        inspect.signature(FastLloyd).parameters,
+    )
     assert [str(papers[name]) for name in ours] == [str(parameter) for parameter in ours.values()]
     assert papers.keys() - ours.keys() == {
         "preset", "n_iter", "initialization", "min_count", "radius", "alpha", "postprocessing", "clipping", "noise"
@@ -425,7 +525,8 @@ def test_no_warning_but_of_leaks_and_of_noise_comes_out_of_a_fit() -> None:
 @pytest.mark.parametrize("integer", [np.int64, np.int32, np.uint8])
 def test_integers_of_numpy_are_integers(integer: type) -> None:
     model = FastLloyd(
-        integer(3), **PUBLIC | {"n_records": integer(200), "fraction_bits": integer(16), "n_iter": integer(2)}
+        integer(3),
+        **PUBLIC | {"n_records": integer(200), "fraction_bits": integer(16), "n_iter": integer(2)},
     ).fit(X)
     assert model.mechanism_ == type(model.mechanism_).from_toml(model.mechanism_.to_toml())
 
@@ -435,7 +536,14 @@ def test_a_cell_of_text_is_refused_without_being_quoted() -> None:
     records[3, 1] = "Maria S., positive"
     model = FastLloyd(3, **PUBLIC).fit(X)
     from_data = FastLloyd(3, n_records=200)
-    for use in (FastLloyd(3, **PUBLIC).fit, from_data.fit, model.predict, model.transform, model.score, model.plot):
+    for use in (
+        FastLloyd(3, **PUBLIC).fit,
+        from_data.fit,
+        model.predict,
+        model.transform,
+        model.score,
+        model.plot,
+    ):
         with pytest.raises(DataError, match="select numeric columns") as refused:
             use(records)
         assert "Maria" not in "".join(traceback.format_exception(refused.value))
@@ -458,17 +566,25 @@ def test_records_of_the_wrong_shape_are_refused_without_being_printed(shape: str
 
 
 @pytest.mark.parametrize("kind", [FastLloyd, GLloyd, SuLloyd])
-def test_the_estimate_of_the_loss_is_the_clipped_loss_and_noise_from_its_part_of_the_budget(kind: type[FastLloyd]) -> None:
+def test_the_estimate_of_the_loss_is_the_clipped_loss_and_noise_from_its_part_of_the_budget(
+    kind: type[FastLloyd],
+) -> None:
     with pytest.warns(WeakGuaranteeWarning):
         model = kind(3, epsilon=1e4, estimate_loss=True, loss_share=0.25, **PUBLIC).fit(X)
     said = model.privacy_spent_["loss_estimate"]
-    assert (said["share_of_budget"], model.privacy_spent_["epsilon"]) == (pytest.approx(0.25, rel=0.01), 1e4)
-    # Each record is rounded by at most half a unit; noise of 40 of its scales has a probability below 1e-17.
+    assert (said["share_of_budget"], model.privacy_spent_["epsilon"]) == (
+        pytest.approx(0.25, rel=0.01),
+        1e4,
+    )
+    # Each record is rounded by at most half a unit; noise of 40 of its scales has a probability
+    # below 1e-17.
     squared = (model.transform(X) ** 2).min(axis=1)
     unit = said["cap"] / said["sensitivity"]
     exact = np.minimum(squared, said["cap"]).sum()
     assert abs(model.noisy_loss_ - exact) <= (len(X) / 2 + 1 + 40 * said["noise_scale"]) * unit
-    assert exact > 20 * (len(X) / 2 + 1 + 40 * said["noise_scale"]) * unit  # so that the comparison says something
+    assert (
+        exact > 20 * (len(X) / 2 + 1 + 40 * said["noise_scale"]) * unit
+    )  # so that the comparison says something
 
 
 def test_without_being_asked_no_loss_is_estimated_and_nothing_is_spent_on_it() -> None:
@@ -497,16 +613,28 @@ def test_a_fit_without_the_loss_keeps_none_of_an_earlier_fit() -> None:
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_the_loss_has_a_standard_deviation_by_its_law_and_the_statement_says_it_too(kind: type[FastLloyd]) -> None:
+def test_the_loss_has_a_standard_deviation_by_its_law_and_the_statement_says_it_too(
+    kind: type[FastLloyd],
+) -> None:
     model = kind(3, estimate_loss=True, **PUBLIC).fit(X)
     said = model.privacy_spent_["loss_estimate"]
-    deviations = {MomentLloyd: 1.0, FastLloyd: 1.0, GLloyd: 1.0, SuLloyd: 2**0.5, Lloyd: 0.0}  # of noise of scale 1
-    assert model.noisy_loss_std_ == pytest.approx(deviations[kind] * said["noise_scale"] * said["sensitivity_and_noise_unit"])
+    deviations = {
+        MomentLloyd: 1.0,
+        FastLloyd: 1.0,
+        GLloyd: 1.0,
+        SuLloyd: 2**0.5,
+        Lloyd: 0.0,
+    }  # of noise of scale 1
+    assert model.noisy_loss_std_ == pytest.approx(
+        deviations[kind] * said["noise_scale"] * said["sensitivity_and_noise_unit"]
+    )
     assert said["standard_error"] == model.noisy_loss_std_
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_the_statement_of_a_fit_is_shown_in_one_line_and_complete_for_programs(kind: type[FastLloyd]) -> None:
+def test_the_statement_of_a_fit_is_shown_in_one_line_and_complete_for_programs(
+    kind: type[FastLloyd],
+) -> None:
     spent = kind(3, **PUBLIC).fit(X).privacy_spent_
     shown = repr(spent)
     assert len(shown) < 200
@@ -526,7 +654,8 @@ def test_whether_the_loss_is_estimated_is_a_truth_value(answer: Any) -> None:
 def test_bounds_in_other_units_than_the_records_are_noticed_before_anything_is_spent() -> None:
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
     with pytest.raises(
-        ClippedRecordsWarning, match="more than a tenth of the records have values outside the bounds"
+        ClippedRecordsWarning,
+        match="more than a tenth of the records have values outside the bounds",
     ) as caught:
         FastLloyd(3, **PUBLIC).fit(scaled)
     assert not any(character.isdigit() for character in str(caught.value))

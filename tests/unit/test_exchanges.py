@@ -1,4 +1,6 @@
-"""The estimate of the loss: what it costs, how it is planned, what is refused; and nothing changes where nobody asks for it."""
+"""The estimate of the loss: what it costs, how it is planned, what is refused; and nothing changes
+where nobody asks for it.
+"""
 
 import functools
 import hashlib
@@ -59,14 +61,26 @@ def square(q: int = 16) -> Domain:
 
 @functools.cache
 def design(algorithm: Algorithm = FASTLLOYD, *, q: int = 16, **settings: Any) -> LloydMechanism:
-    chosen: dict[str, Any] = {"n_clusters": 3, "n_records": 1000, "epsilon": 1.0, "public_seed": PublicSeed.from_int(0)}
+    chosen: dict[str, Any] = {
+        "n_clusters": 3,
+        "n_records": 1000,
+        "epsilon": 1.0,
+        "public_seed": PublicSeed.from_int(0),
+    }
     return design_mechanism(algorithm, square(q), **(chosen | settings))
 
 
 @functools.cache
 def plan(trust: TrustMode = TrustMode.CLIENT_NOISE, **settings: Any) -> Plan:
-    chosen: dict[str, Any] = {"n_clusters": 3, "epsilon": 1.0, "public_seed": PublicSeed.from_int(0), "estimate_loss": True}
-    return design_plan(FASTLLOYD, square(), clients=CLIENTS, run_id=bytes(16), trust=trust, **(chosen | settings))
+    chosen: dict[str, Any] = {
+        "n_clusters": 3,
+        "epsilon": 1.0,
+        "public_seed": PublicSeed.from_int(0),
+        "estimate_loss": True,
+    }
+    return design_plan(
+        FASTLLOYD, square(), clients=CLIENTS, run_id=bytes(16), trust=trust, **(chosen | settings)
+    )
 
 
 def loss_of(m: Mechanism) -> LossRound:
@@ -75,7 +89,9 @@ def loss_of(m: Mechanism) -> LossRound:
 
 
 def cost_of_loss(m: LloydMechanism) -> Fraction:
-    """By the formulas of the proofs: mu^2, or epsilon with geometric noise; the same for both neighbouring relations."""
+    """By the formulas of the proofs: mu^2, or epsilon with geometric noise; the same for both
+    neighbouring relations.
+    """
     loss = loss_of(m)
     return loss.cap / loss.scale if m.noise is Noise.LAPLACE else (loss.cap / loss.scale) ** 2
 
@@ -98,7 +114,8 @@ def test_where_nobody_asks_for_the_loss_every_file_and_scale_is_as_if_there_were
         assert m.loss_share == 0
         assert "loss" not in m.to_toml()
     content = to_builtins(plan(estimate_loss=False))
-    # what plans say about a network, and about masks, came later, with the second and fourth version of the protocol
+    # what plans say about a network, and about masks, came later, with the second and fourth
+    # version of the protocol
     del content["server"], content["timeouts"]
     for client in content["clients"]:
         del client["certificate"]
@@ -111,7 +128,9 @@ def test_where_nobody_asks_for_the_loss_every_file_and_scale_is_as_if_there_were
 def _digest_before_there_were_two_kinds(content: dict[str, Any]) -> str:
     """Of a mechanism that did not yet say that it is not MomentLloyd's."""
     assert content.pop("kind") == "lloyd"
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
 
 
 # The cost
@@ -123,13 +142,23 @@ def _digest_before_there_were_two_kinds(content: dict[str, Any]) -> str:
 def test_rounds_and_loss_together_spend_the_budget_and_never_more(
     algorithm: Algorithm, relation: NeighboringRelation, share: float | Fraction | None
 ) -> None:
-    m = design(algorithm, neighboring_relation=relation, estimate_loss=True, loss_share=share, n_iterations=3)
+    m = design(
+        algorithm,
+        neighboring_relation=relation,
+        estimate_loss=True,
+        loss_share=share,
+        n_iterations=3,
+    )
     accountant, loss = m.accountant(), cost_of_loss(m)
     laplace = algorithm.noise is Noise.LAPLACE
     spent = accountant.pure_epsilon if laplace else accountant.mu_squared
     whole = Fraction(m.epsilon) if laplace else Fraction(gdp_mu(m.epsilon, m.delta)) ** 2
     assert 0.9999 * whole < spent <= whole
-    wanted = planned_share(algorithm.noise, 1000, epsilon=1.0, mu=gdp_mu(1.0, 1e-5)) if share is None else Fraction(share)
+    wanted = (
+        planned_share(algorithm.noise, 1000, epsilon=1.0, mu=gdp_mu(1.0, 1e-5))
+        if share is None
+        else Fraction(share)
+    )
     assert loss <= wanted * whole
     assert float(loss / whole) == pytest.approx(float(wanted), rel=1e-4)
     assert m.loss_share == loss / spent
@@ -167,7 +196,9 @@ def _loss_for_free(content: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("change", [_larger_cap, _less_noise, _loss_for_free])
-def test_a_file_whose_loss_costs_more_than_is_left_of_the_budget_is_refused(change: Callable[[dict[str, Any]], None]) -> None:
+def test_a_file_whose_loss_costs_more_than_is_left_of_the_budget_is_refused(
+    change: Callable[[dict[str, Any]], None],
+) -> None:
     m = design(estimate_loss=change is not _loss_for_free)
     assert LloydMechanism.from_toml(m.to_toml()) == m
     with pytest.raises(PlanError, match="do not give epsilon"):
@@ -189,7 +220,9 @@ def test_a_file_whose_loss_costs_more_than_is_left_of_the_budget_is_refused(chan
 def test_a_loss_out_of_range_is_refused_by_name(changes: dict[str, int], match: str) -> None:
     m = design(estimate_loss=True)
     with pytest.raises(PlanError, match=match):
-        LloydMechanism.from_toml(reseal(m.to_toml(), lambda content: content["loss"].update(changes)))
+        LloydMechanism.from_toml(
+            reseal(m.to_toml(), lambda content: content["loss"].update(changes))
+        )
 
 
 def test_the_largest_loss_of_the_most_records_is_far_from_the_end_of_int64() -> None:
@@ -214,7 +247,11 @@ def test_the_share_is_the_least_that_keeps_the_noise_below_two_percent_of_a_typi
 
     def noise(share: float) -> float:
         """Standard deviation in caps."""
-        return math.sqrt(2) / (share * epsilon) if algorithm is SULLOYD else 1 / (mu * math.sqrt(share))
+        return (
+            math.sqrt(2) / (share * epsilon)
+            if algorithm is SULLOYD
+            else 1 / (mu * math.sqrt(share))
+        )
 
     tolerated = 0.02 * n_expected / 4 * (1 + 1e-9)
     assert noise(share) <= tolerated or share == 0.2
@@ -223,7 +260,9 @@ def test_the_share_is_the_least_that_keeps_the_noise_below_two_percent_of_a_typi
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, math.nan, math.inf, Fraction(1), Fraction(0)])
 def test_a_share_that_is_none_is_refused(share: float | Fraction) -> None:
-    with pytest.raises(BudgetError, match=r"loss_share is .*; expected a share of the budget, above 0 and below 1"):
+    with pytest.raises(
+        BudgetError, match=r"loss_share is .*; expected a share of the budget, above 0 and below 1"
+    ):
         design_mechanism(
             FASTLLOYD, square(), n_clusters=3, n_records=100, epsilon=1.0, public_seed=PublicSeed.from_int(0),
             estimate_loss=True, loss_share=share,
@@ -242,19 +281,26 @@ def test_a_share_that_leaves_too_little_is_refused() -> None:
 
 
 def test_a_thousand_rounds_leave_no_number_for_the_loss() -> None:
-    with pytest.raises(PlanError, match="1000 rounds and one for the loss; expected at most 1000 together"):
+    with pytest.raises(
+        PlanError, match="1000 rounds and one for the loss; expected at most 1000 together"
+    ):
         design(estimate_loss=True, n_iterations=1000, epsilon=5.0)
 
 
 def test_the_iterations_are_planned_with_what_the_loss_leaves() -> None:
-    T = [len(design(estimate_loss=share > 0, loss_share=share or None, n_expected=700).rounds) for share in (0, 0.5, 0.9)]
+    T = [
+        len(design(estimate_loss=share > 0, loss_share=share or None, n_expected=700).rounds)
+        for share in (0, 0.5, 0.9)
+    ]
     assert sorted(T, reverse=True) == T
     assert T[0] > T[-1]
 
 
 @PRIVATE
 @pytest.mark.parametrize("q", [1, 4, 16, 24])
-def test_the_cap_is_the_squared_radius_in_units_that_fit_a_ring_that_holds_the_sums(algorithm: Algorithm, q: int) -> None:
+def test_the_cap_is_the_squared_radius_in_units_that_fit_a_ring_that_holds_the_sums(
+    algorithm: Algorithm, q: int
+) -> None:
     m = design(algorithm, q=q, estimate_loss=True, n_clusters=2)
     loss, H2 = loss_of(m), squared_radius(m.domain, 2, m.algorithm.alpha)
     assert loss.squared_cap <= H2 < loss.squared_cap + 2**loss.shift
@@ -281,11 +327,16 @@ def test_the_loss_is_one_more_released_number_with_its_own_share_of_noise() -> N
     assert share**2 * with_loss.n_shares >= loss_of(m).scale ** 2
     assert share >= MIN_SHARE_DEVIATION
     assert with_loss.n_words(loss_of(m)) == 2
-    assert with_loss.n_words(with_loss.mechanism.rounds[0]) == without.n_words(without.mechanism.rounds[0]) == 3 * 3 + 1
+    assert (
+        with_loss.n_words(with_loss.mechanism.rounds[0])
+        == without.n_words(without.mechanism.rounds[0])
+        == 3 * 3 + 1
+    )
 
 
 def test_a_share_of_the_loss_on_a_coarse_grid_is_raised_to_four_units() -> None:
-    # a cap of 1 or 2 units and a large epsilon: the guarantee needs less noise than shares can carry
+    # a cap of 1 or 2 units and a large epsilon: the guarantee needs less noise than shares can
+    # carry
     of = design_plan(
         FASTLLOYD, square(1), clients=CLIENTS, run_id=bytes(16), n_clusters=2, epsilon=8.0,
         public_seed=PublicSeed.from_int(0), estimate_loss=True, loss_share=0.5,
@@ -302,7 +353,9 @@ def test_a_ring_holds_the_loss_or_is_refused(trust: TrustMode) -> None:
     assert load.loss.bound == loss.cap
     assert load.loss.scale == plan(trust).total_scales(loss)[0]
     # the worst sum of the loss, in units of the ring, is below half of it with room for the noise
-    assert (900 * loss.cap + load.noise_reach(load.loss.scale)).bit_length() < load.required_bits <= 64
+    assert (
+        (900 * loss.cap + load.noise_reach(load.loss.scale)).bit_length() < load.required_bits <= 64
+    )
     # hardly any budget for the loss: its noise alone does not fit 32 bits, and the plan says so
     with pytest.raises(OverflowRisk, match="ring_bits = 32"):
         plan(trust, ring_bits=32, loss_share=1e-8)
@@ -313,7 +366,9 @@ def test_a_ring_holds_the_loss_or_is_refused(trust: TrustMode) -> None:
 @pytest.mark.parametrize("share", [0.001, 0.05, 0.5])
 @pytest.mark.parametrize("cap", [20_000, 300_000, 5_000_000])
 @pytest.mark.parametrize("q", [16, 22])
-def test_fewer_fractional_bits_that_a_refusal_advises_do_work(q: int, cap: int, share: float) -> None:
+def test_fewer_fractional_bits_that_a_refusal_advises_do_work(
+    q: int, cap: int, share: float
+) -> None:
     def narrow(q: int) -> Plan:
         return design_plan(
             GLLOYD, square(q), clients=tuple(Client(name=name, max_records=cap) for name in "abc"), run_id=bytes(16),
@@ -374,7 +429,11 @@ def test_clients_and_server_draw_the_noise_of_the_loss_once(trust: TrustMode) ->
     of = plan(trust)
     loss = loss_of(of.clustering)
     client, server = Recorder(), Recorder()
-    assert of.draw_client_noise(loss, client, of.n_clients).shape == of.draw_server_noise(loss, server).shape == (1, 1)
+    assert (
+        of.draw_client_noise(loss, client, of.n_clients).shape
+        == of.draw_server_noise(loss, server).shape
+        == (1, 1)
+    )
     asked = (client.asked, server.asked)
     if trust is TrustMode.SERVER_NOISE:
         assert asked == ([], [("gaussian", loss.scale, 1)])
@@ -387,7 +446,9 @@ def test_clients_and_server_draw_the_noise_of_the_loss_once(trust: TrustMode) ->
 
 @pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD, LLOYD], ids=lambda a: a.name)
 def test_the_estimate_is_unbiased_and_its_standard_error_is_true(algorithm: Algorithm) -> None:
-    """600 runs with seeded noise, so the same every time: the mean to 4.5 errors, the spread to 13 %."""
+    """600 runs with seeded noise, so the same every time: the mean to 4.5 errors, the spread to 13
+    %.
+    """
     m = design(algorithm, estimate_loss=True, n_iterations=2, loss_share=0.3)
     X = m.domain.to_grid(np.random.default_rng(0).random((200, 2)))
     loss, unit = loss_of(m), 4.0**-16
@@ -397,8 +458,17 @@ def test_the_estimate_is_unbiased_and_its_standard_error_is_true(algorithm: Algo
         estimate = loss_estimate(m, clustering)
         assert estimate is not None
         stated.add(estimate.standard_error)
-        exact = reference.clipped_loss(X, clustering.centroids, loss.squared_cap, loss.shift) * 2**loss.shift * unit
-        plain = np.minimum(((X[:, None] - clustering.centroids) ** 2).sum(axis=2).min(axis=1), loss.squared_cap).sum() * unit
+        exact = (
+            reference.clipped_loss(X, clustering.centroids, loss.squared_cap, loss.shift)
+            * 2**loss.shift
+            * unit
+        )
+        plain = (
+            np.minimum(
+                ((X[:, None] - clustering.centroids) ** 2).sum(axis=2).min(axis=1), loss.squared_cap
+            ).sum()
+            * unit
+        )
         assert abs(exact - plain) <= len(X) * 2.0 ** (loss.shift - 1) * unit
         errors.append(estimate.value - exact)
     (standard_error,) = stated
@@ -412,20 +482,39 @@ def test_the_estimate_is_unbiased_and_its_standard_error_is_true(algorithm: Algo
 
 @pytest.mark.parametrize("masks", Masks)
 @pytest.mark.parametrize("n_included", [2, 3])
-def test_the_standard_error_of_a_run_is_that_of_the_shares_in_it(n_included: int, masks: Masks) -> None:
+def test_the_standard_error_of_a_run_is_that_of_the_shares_in_it(
+    n_included: int, masks: Masks
+) -> None:
     of = plan(max_dropouts=1, masks=masks)
     loss = loss_of(of.clustering)
     m = of.clustering
-    clustering = central.cluster(m, LocalRecords(m.domain, m.domain.to_grid([[0.5, 0.5]])), SeededNoise(1))
+    clustering = central.cluster(
+        m, LocalRecords(m.domain, m.domain.to_grid([[0.5, 0.5]])), SeededNoise(1)
+    )
     estimate = loss_estimate_of_run(of, clustering, n_included)
     assert estimate is not None
     noise = SeededNoise(2)
-    drawn = [sum(int(of.draw_client_noise(loss, noise, n_included)[0, 0]) for _ in range(n_included)) for _ in range(2000)]
-    assert np.std(drawn) * 2.0**loss.shift / 4**16 == pytest.approx(estimate.standard_error, rel=0.08)  # 5 errors, seeded
+    drawn = [
+        sum(int(of.draw_client_noise(loss, noise, n_included)[0, 0]) for _ in range(n_included))
+        for _ in range(2000)
+    ]
+    assert np.std(drawn) * 2.0**loss.shift / 4**16 == pytest.approx(
+        estimate.standard_error, rel=0.08
+    )  # 5 errors, seeded
     served = plan(TrustMode.SERVER_NOISE)
-    assert loss_estimate_of_run(served, clustering, n_included) == loss_estimate(served.clustering, clustering)
+    assert loss_estimate_of_run(served, clustering, n_included) == loss_estimate(
+        served.clustering, clustering
+    )
 
 
 def test_without_the_loss_there_is_no_estimate() -> None:
     m = design()
-    assert loss_estimate(m, central.cluster(m, LocalRecords(m.domain, m.domain.to_grid([[0.5, 0.5]])), SeededNoise(1))) is None
+    assert (
+        loss_estimate(
+            m,
+            central.cluster(
+                m, LocalRecords(m.domain, m.domain.to_grid([[0.5, 0.5]])), SeededNoise(1)
+            ),
+        )
+        is None
+    )

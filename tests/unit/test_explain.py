@@ -1,4 +1,6 @@
-"""What people are told: the epsilon of every coalition, every public choice, every limit, and nothing that depends on data."""
+"""What people are told: the epsilon of every coalition, every public choice, every limit, and
+nothing that depends on data.
+"""
 
 import inspect
 import json
@@ -60,7 +62,10 @@ def plan(M: int = 3, algorithm: AnyAlgorithm = FASTLLOYD, **changes: Any) -> Pla
 def test_a_guarantee_is_told_no_smaller_than_it_is() -> None:
     text = explain(plan(epsilon=1.2345644, delta=1.2345644e-6))
     assert len(re.findall(r"delta = 1\.23457e-06\b", text)) == 3
-    assert "hardly depends on one record being in the data: epsilon = 1.23457 and delta = 1.23457e-06," in text
+    assert (
+        "hardly depends on one record being in the data: epsilon = 1.23457 and delta = 1.23457e-06,"
+        in text
+    )
     assert "a probability of at most 1.23457e-06. " in text
 
 
@@ -70,13 +75,19 @@ def test_the_bytes_of_rounds_that_differ_are_those_that_messages_have() -> None:
     sizes = limits.payload_bytes
     assert len(set(sizes)) > 1
     assert (
-        f"Bytes per round: {min(sizes)} to {max(sizes)} from each client and as many back, {sum(sizes)} in all {len(sizes)} "
-        f"rounds; between rounds the sealed parameters of the next, up to {max(limits.box_bytes.values())}. A message"
-    ) in explain(of)
+        f"Bytes per round: {min(sizes)} to {max(sizes)} from each client and as many back,"
+        f" {sum(sizes)} in all {len(sizes)} rounds; between rounds the sealed parameters of the"
+        f" next, up to {max(limits.box_bytes.values())}. A message" in explain(of)
+    )
 
 
 def mechanism(algorithm: Algorithm = FASTLLOYD, **changes: Any) -> LloydMechanism:
-    arguments: dict[str, Any] = {"n_clusters": 3, "n_records": 1000, "epsilon": 1.0, "public_seed": PublicSeed.from_int(1)}
+    arguments: dict[str, Any] = {
+        "n_clusters": 3,
+        "n_records": 1000,
+        "epsilon": 1.0,
+        "public_seed": PublicSeed.from_int(1),
+    }
     return design_mechanism(algorithm, BOX, **(arguments | changes))
 
 
@@ -97,11 +108,15 @@ def test_larger_coalitions_than_planned_for_have_the_published_epsilons() -> Non
 
 
 @pytest.mark.parametrize(("M", "t", "D"), [(2, 1, 0), (5, 2, 1), (10, 3, 1), (12, 1, 4)])
-def test_the_coalitions_planned_for_keep_the_stated_epsilon_and_each_larger_one_has_a_larger(M: int, t: int, D: int) -> None:
+def test_the_coalitions_planned_for_keep_the_stated_epsilon_and_each_larger_one_has_a_larger(
+    M: int, t: int, D: int
+) -> None:
     of = plan(M, max_colluding=t, max_dropouts=D)
     rows = table(of)
     planned = [rows["the server alone, results published"]]
-    planned += [rows[f"{s} client{'s' if s > 1 else ''}, without the server"] for s in range(1, t + 1)]
+    planned += [
+        rows[f"{s} client{'s' if s > 1 else ''}, without the server"] for s in range(1, t + 1)
+    ]
     assert all(epsilon is not None and epsilon <= of.mechanism.epsilon for epsilon in planned)
     assert planned[-1] == pytest.approx(of.mechanism.epsilon, rel=1e-3)
     protected = [row["epsilon"] for row in coalitions(of)[:-1] if row["epsilon"] is not None]
@@ -114,7 +129,9 @@ def test_the_coalitions_planned_for_keep_the_stated_epsilon_and_each_larger_one_
 
 @pytest.mark.parametrize("epsilon", [0.5, 8.0, 25.0])
 def test_every_stated_epsilon_holds_with_the_slack_of_that_epsilon(epsilon: float) -> None:
-    """Second route: the curve of the shares that are left, plus what adding them up costs at this epsilon, is within delta."""
+    """Second route: the curve of the shares that are left, plus what adding them up costs at this
+    epsilon, is within delta.
+    """
     of = plan(10, epsilon=epsilon, n_iterations=2)
     m, h = of.mechanism, of.n_shares
     mu_squared = m.accountant().mu_squared
@@ -123,7 +140,9 @@ def test_every_stated_epsilon_holds_with_the_slack_of_that_epsilon(epsilon: floa
 
         def delta(n: int, stated: float = stated) -> float:
             mu = math.sqrt(mu_squared * h / n) * (1 - 1e-15)
-            return gdp_delta(mu, stated) + (aliasing_slack(stated, m.n_released, n) if n > 1 else 0.0)
+            return gdp_delta(mu, stated) + (
+                aliasing_slack(stated, m.n_released, n) if n > 1 else 0.0
+            )
 
         assert min(delta(n) for n in {1, left}) <= m.delta * (1 + 1e-9)
     last = coalitions(of)[-1]["epsilon"]
@@ -140,7 +159,11 @@ def test_server_noise_holds_against_clients_and_not_against_a_server_that_sees_a
         "3 clients, without the server",
         "the server, once it sees a result or meets any client",
     ]
-    assert [row["epsilon"] for row in coalitions(plan(2, SULLOYD, trust=SERVER_NOISE))] == [1.0, 1.0, None]
+    assert [row["epsilon"] for row in coalitions(plan(2, SULLOYD, trust=SERVER_NOISE))] == [
+        1.0,
+        1.0,
+        None,
+    ]
 
 
 # Statements
@@ -148,7 +171,9 @@ def test_server_noise_holds_against_clients_and_not_against_a_server_that_sees_a
 
 @pytest.mark.parametrize("relation", list(NeighboringRelation))
 @pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda a: a.name)
-def test_the_statement_is_the_mechanism_in_words_and_numbers(algorithm: Algorithm, relation: NeighboringRelation) -> None:
+def test_the_statement_is_the_mechanism_in_words_and_numbers(
+    algorithm: Algorithm, relation: NeighboringRelation
+) -> None:
     m = mechanism(algorithm, neighboring_relation=relation, count_bits=2)
     statement = mechanism_statement(m)
     assert set(statement) == {
@@ -182,17 +207,28 @@ def test_the_statement_is_the_mechanism_in_words_and_numbers(algorithm: Algorith
         assert row["squared_radius"] == r.squared_radius
         assert (row["sum_sensitivity_l1"], row["count_sensitivity"]) == (s.l1, s.count) == (s.l1, 4)
         assert row["sum_sensitivity_l2"] == pytest.approx(math.sqrt(s.squared_l2))
-        assert (Fraction(row["sum_noise_scale_exact"]), Fraction(row["count_noise_scale_exact"])) == (
+        assert (
+            Fraction(row["sum_noise_scale_exact"]),
+            Fraction(row["count_noise_scale_exact"]),
+        ) == (
             r.sum_scale,
             r.count_scale,
         )
-        assert ("replacement" in row["sensitivities_are_for"]) == (relation is NeighboringRelation.REPLACE_ONE)
+        assert ("replacement" in row["sensitivities_are_for"]) == (
+            relation is NeighboringRelation.REPLACE_ONE
+        )
 
 
 def test_a_run_without_noise_is_stated_not_private_and_claims_nothing() -> None:
     statement = mechanism_statement(mechanism(LLOYD))
     assert statement["private"] is False
-    assert statement["epsilon"] is statement["delta"] is statement["mu"] is statement["pure_epsilon"] is None
+    assert (
+        statement["epsilon"]
+        is statement["delta"]
+        is statement["mu"]
+        is statement["pure_epsilon"]
+        is None
+    )
     assert statement["delta_accounted"] is None
     assert statement["protected"] == []
     assert statement["not_protected"] == ["everything: this run added no noise. NOT PRIVATE"]
@@ -204,7 +240,9 @@ def test_the_statement_of_a_federated_run_adds_who_is_trusted_with_what(trust: T
     of = plan(5, trust=trust, max_dropouts=1)
     statement = plan_statement(of)
     assert statement["not_protected"] == NOT_PROTECTED + NOT_PROTECTED_FEDERATED
-    assert NOT_PROTECTED_FEDERATED[0] not in NOT_PROTECTED  # the module's own lists are not added to
+    assert (
+        NOT_PROTECTED_FEDERATED[0] not in NOT_PROTECTED
+    )  # the module's own lists are not added to
     federated = statement["federated"]
     assert set(federated) == {
         "trust", "masks", "host", "holds_against", "n_clients", "n_included", "max_dropouts", "max_colluding", "shares_needed",
@@ -214,7 +252,9 @@ def test_the_statement_of_a_federated_run_adds_who_is_trusted_with_what(trust: T
     assert federated["plan_digest"] == of.digest.hex()
     assert federated["coalitions"] == coalitions(of)
     if trust is CLIENT_NOISE:
-        expected = [[str(scale) for scale in of.share_scales(r, of.n_clients)] for r in of.mechanism.rounds]
+        expected = [
+            [str(scale) for scale in of.share_scales(r, of.n_clients)] for r in of.mechanism.rounds
+        ]
         assert (federated["share_scales"], federated["shares_needed"]) == (expected, 3)
     else:
         assert (federated["share_scales"], federated["shares_needed"]) == (None, 1)
@@ -237,7 +277,9 @@ def test_the_statement_of_a_federated_run_adds_who_is_trusted_with_what(trust: T
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_the_explanation_names_every_guarantee_and_every_limit(algorithm: Algorithm, trust: TrustMode, masks: Masks) -> None:
+def test_the_explanation_names_every_guarantee_and_every_limit(
+    algorithm: Algorithm, trust: TrustMode, masks: Masks
+) -> None:
     of = plan(4, algorithm, trust=trust, masks=masks)
     m, text = lloyd_of(of), explain(of)
     parts = [
@@ -254,8 +296,14 @@ def test_the_explanation_names_every_guarantee_and_every_limit(algorithm: Algori
         "'age' from ",
         f"At most {m.n_records} records in all.",
         "every record of the others is protected with this epsilon",
-        f"- who was 50 % certain before is at most {math.ceil(certainty(m, 0.5) * 1000) / 10:g} % certain afterwards\n",
-        "A person with several records, at one organisation or at several, is protected as a whole with a larger epsilon",
+        (
+            f"- who was 50 % certain before is at most {math.ceil(certainty(m, 0.5) * 1000) / 10:g}"
+            " % certain afterwards\n"
+        ),
+        (
+            "A person with several records, at one organisation or at several, is protected as a"
+            " whole with a larger epsilon"
+        ),
         f"{rounded_up(person_epsilon(of, 5))} with 5 records",
         f"But {totals(of)}.",
         f"Bytes per round: {of.n_words(of.mechanism.rounds[0]) * 8} from each client",
@@ -273,15 +321,29 @@ def test_the_explanation_names_every_guarantee_and_every_limit(algorithm: Algori
     assert ("not meant to hold against the server together with a client" in text) == of_group
     assert ("NEVER SEES A RESULT" in text) == (trust is SERVER_NOISE)
     assert ("Radius: none" in text) == (algorithm is not FASTLLOYD)
-    assert ("This holds but for a probability of at most 1e-06. " in text) == (algorithm is not SULLOYD)
-    for word in ("ring", "dealer", " mu "):  # nobody who decides whether to take part can do anything with them
+    assert ("This holds but for a probability of at most 1e-06. " in text) == (
+        algorithm is not SULLOYD
+    )
+    for word in (
+        "ring",
+        "dealer",
+        " mu ",
+    ):  # nobody who decides whether to take part can do anything with them
         assert not re.search(rf"\b{word}\b", text, re.IGNORECASE), word
 
 
 def test_what_a_study_is_for_is_said_first_and_nothing_is_said_of_one_that_has_no_words() -> None:
-    told = Study(name="Falls", purpose="groups of patients", controller="Clinic A", contact="dpo@clinic-a.example")
+    told = Study(
+        name="Falls",
+        purpose="groups of patients",
+        controller="Clinic A",
+        contact="dpo@clinic-a.example",
+    )
     text = explain(msgspec.structs.replace(plan(), study=told))
-    lines = "Study: Falls\nPurpose: groups of patients\nController: Clinic A\nContact: dpo@clinic-a.example"
+    lines = (
+        "Study: Falls\nPurpose: groups of patients\nController: Clinic A\nContact:"
+        " dpo@clinic-a.example"
+    )
     assert f"\n\n{lines}\n\nPublic bounds" in text
     assert "Study:" not in explain(plan())
     assert "\n\n\n" not in explain(plan())
@@ -312,15 +374,23 @@ def test_w24_a_delta_above_a_hundredth_record_is_warned_about() -> None:
         assert "WARNING" not in explain(fine)
     papers = plan(delta=1 / (n * math.log(n)))
     [caution] = cautions(papers.mechanism)
-    assert re.search(r"delta is 1.09e-05, above 1 / \(100 n_records\): .* 0.11 records be exposed", caution)
+    assert re.search(
+        r"delta is 1.09e-05, above 1 / \(100 n_records\): .* 0.11 records be exposed", caution
+    )
     assert plan_statement(papers)["cautions"] == [caution]
     assert f"WARNING: {caution}." in explain(papers)
     assert " 100 records be exposed" in cautions(plan(delta=0.01).mechanism)[0]
 
 
-@pytest.mark.parametrize(("M", "D"), [(4, 2), (5, 3), (10, 5), (10, 8), (3, 1), (5, 2), (10, 4), (4, 0)])
-def test_w13_a_plan_of_which_half_the_clients_are_enough_is_read_with_a_warning_and_its_figure(M: int, D: int) -> None:
-    """The figure is mu sqrt(h), all answers of a client behind one share: the last row of the table, too."""
+@pytest.mark.parametrize(
+    ("M", "D"), [(4, 2), (5, 3), (10, 5), (10, 8), (3, 1), (5, 2), (10, 4), (4, 0)]
+)
+def test_w13_a_plan_of_which_half_the_clients_are_enough_is_read_with_a_warning_and_its_figure(
+    M: int, D: int
+) -> None:
+    """The figure is mu sqrt(h), all answers of a client behind one share: the last row of the
+    table, too.
+    """
     of = plan(M, max_dropouts=D)
     assert Plan.from_toml(of.to_toml()) == of
     assert of.is_divisible == (2 * D >= M)
@@ -328,29 +398,45 @@ def test_w13_a_plan_of_which_half_the_clients_are_enough_is_read_with_a_warning_
         of.check_undivided()
         assert not any("two groups" in caution for caution in plan_cautions(of))
         return
-    one_share = gdp_epsilon(mu_from_squared(of.mechanism.accountant().mu_squared * of.n_shares), of.mechanism.delta)
+    one_share = gdp_epsilon(
+        mu_from_squared(of.mechanism.accountant().mu_squared * of.n_shares), of.mechanism.delta
+    )
     assert one_share_epsilon(of) == coalitions(of)[-1]["epsilon"] == one_share
-    assert (one_share > 1.2) == (of.n_shares > 1)  # one share that is enough by itself hides as much as the plan says
+    assert (one_share > 1.2) == (
+        of.n_shares > 1
+    )  # one share that is enough by itself hides as much as the plan says
     [caution] = [caution for caution in plan_cautions(of) if "two groups" in caution]
     assert f"at most epsilon {one_share:.4g}, w" in caution
     assert ("which is what the plan says" in caution) == (of.n_shares == 1)
     assert f". Make a new plan, with at most {(M - 1) // 2} dropout" in caution
     assert caution in plan_statement(of)["cautions"]
     assert f"WARNING: {caution}." in explain(of)
-    with pytest.raises(PlanError, match=rf"max_dropouts is {D} of {M} clients; expected at most {(M - 1) // 2}"):
+    with pytest.raises(
+        PlanError, match=rf"max_dropouts is {D} of {M} clients; expected at most {(M - 1) // 2}"
+    ):
         of.check_undivided()
 
 
-def test_in_server_noise_nothing_is_said_of_groups_for_a_server_that_lies_about_its_noise_is_worse() -> None:
+def test_in_server_noise_nothing_is_said_of_groups_for_a_server_that_lies_about_its_noise_is_worse() -> (
+    None
+):
     of = plan(4, trust=SERVER_NOISE, max_dropouts=3)
     assert not of.is_divisible
     assert plan_cautions(of) == []
 
 
 @pytest.mark.parametrize("trust", TrustMode)
-@pytest.mark.parametrize(("M", "D", "is_said"), [(3, 1, True), (4, 1, False), (2, 0, False), (3, 0, False), (5, 3, True)])
-def test_who_reads_a_plan_is_told_that_absence_can_leave_a_sum_of_two(trust: TrustMode, M: int, D: int, is_said: bool) -> None:
-    said = [caution for caution in plan_cautions(plan(M, trust=trust, max_dropouts=D)) if "the sum of two" in caution]
+@pytest.mark.parametrize(
+    ("M", "D", "is_said"), [(3, 1, True), (4, 1, False), (2, 0, False), (3, 0, False), (5, 3, True)]
+)
+def test_who_reads_a_plan_is_told_that_absence_can_leave_a_sum_of_two(
+    trust: TrustMode, M: int, D: int, is_said: bool
+) -> None:
+    said = [
+        caution
+        for caution in plan_cautions(plan(M, trust=trust, max_dropouts=D))
+        if "the sum of two" in caution
+    ]
     assert len(said) == is_said
     assert all(f"with {D} of {M} clients absent" in caution for caution in said)
 
@@ -361,7 +447,13 @@ def test_many_features_are_cut_short_and_counted() -> None:
     clients = tuple(Client(name=f"h{i}", max_records=500) for i in range(3))
     text = explain(
         design_plan(
-            FASTLLOYD, wide, clients=clients, run_id=bytes(16), n_clusters=2, epsilon=1.0, public_seed=PublicSeed.from_int(0)
+            FASTLLOYD,
+            wide,
+            clients=clients,
+            run_id=bytes(16),
+            n_clusters=2,
+            epsilon=1.0,
+            public_seed=PublicSeed.from_int(0),
         )
     )
     assert text.count("\n    'f") == 20
@@ -371,8 +463,12 @@ def test_many_features_are_cut_short_and_counted() -> None:
 # What to expect of the result
 
 
-@pytest.mark.parametrize(("M", "t", "D", "factor"), [(2, 1, 0, 1.414), (10, 3, 1, 1.291), (5, 2, 1, 1.581)])
-def test_the_price_of_shared_noise_is_the_published_factor(M: int, t: int, D: int, factor: float) -> None:
+@pytest.mark.parametrize(
+    ("M", "t", "D", "factor"), [(2, 1, 0, 1.414), (10, 3, 1, 1.291), (5, 2, 1, 1.581)]
+)
+def test_the_price_of_shared_noise_is_the_published_factor(
+    M: int, t: int, D: int, factor: float
+) -> None:
     of = plan(M, max_colluding=t, max_dropouts=D)
     assert noise_factor(of) == pytest.approx(factor, abs=6e-4)
     assert f"the noise is {noise_factor(of):.3f} times as large" in explain(of)
@@ -381,16 +477,32 @@ def test_the_price_of_shared_noise_is_the_published_factor(M: int, t: int, D: in
 
 @pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda a: a.name)
 @pytest.mark.parametrize("scaling", list(Scaling))
-def test_the_expected_error_is_that_of_a_simulated_division(algorithm: Algorithm, scaling: Scaling) -> None:
-    """Simulated with 40,000 seeded draws: the standard error of a deviation is below 1 %, also for Laplace; 5 % allowed."""
+def test_the_expected_error_is_that_of_a_simulated_division(
+    algorithm: Algorithm, scaling: Scaling
+) -> None:
+    """Simulated with 40,000 seeded draws: the standard error of a deviation is below 1 %, also for
+    Laplace; 5 % allowed.
+    """
     box = Domain(features=("age", "size"), lower=(0.0, 0.0), upper=(100.0, 30.0), scaling=scaling)
-    m = design_mechanism(algorithm, box, n_clusters=3, n_records=60_000, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    m = design_mechanism(
+        algorithm,
+        box,
+        n_clusters=3,
+        n_records=60_000,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
+    )
     last, size = m.rounds[-1], 20_000
     generator = np.random.default_rng(3)
     draw = generator.laplace if algorithm is SULLOYD else generator.normal
-    sums, counts = draw(0, float(last.sum_scale), (40_000, 2)), draw(0, float(last.count_scale), (40_000, 1))
+    sums, counts = (
+        draw(0, float(last.sum_scale), (40_000, 2)),
+        draw(0, float(last.count_scale), (40_000, 1)),
+    )
     half = 0.225 * m.domain.half_widths
-    offset = half if last.squared_radius is None else np.full(2, math.sqrt(last.squared_radius / 2) / 2)
+    offset = (
+        half if last.squared_radius is None else np.full(2, math.sqrt(last.squared_radius / 2) / 2)
+    )
     simulated = (((size * offset + sums) / (size + counts) - offset) * box.units).std(axis=0)
     assert m.expected_standard_errors() == pytest.approx(simulated, rel=0.05)
     assert m.expected_standard_errors(1.5) == pytest.approx(1.5 * m.expected_standard_errors())
@@ -422,9 +534,14 @@ def test_the_loss_is_explained_and_its_shares_are_stated(trust: TrustMode) -> No
     assert f"over all {len(m.rounds)} rounds and the estimate of the loss." in text
     assert "with 0.125 of the budget" in text
     deviation = float(loss.scale) * noise_factor(of) * 2.0**loss.shift / 4**16
-    assert f"Noise: {deviation:.4g} squared half widths, {deviation / 4000:.4g} per expected record." in text
+    assert (
+        f"Noise: {deviation:.4g} squared half widths, {deviation / 4000:.4g} per expected record."
+        in text
+    )
     assert "The loss takes less." in text
     shares = plan_statement(of)["federated"]["share_scales"]
-    assert shares is None or shares[-1] == [str(scale) for scale in of.share_scales(loss, of.n_clients)]
+    assert shares is None or shares[-1] == [
+        str(scale) for scale in of.share_scales(loss, of.n_clients)
+    ]
     for row in coalitions(of):  # the loss is in every one of them
         assert row["epsilon"] is None or row["epsilon"] > 0

@@ -16,7 +16,14 @@ from matplotlib.transforms import Bbox
 
 from fastlloyd.errors import OutputError
 from fastlloyd.reports import pictures
-from fastlloyd.reports.pictures import MAX_PANELS, Picture, clusters_in_order, draw, features_shown, figure_of
+from fastlloyd.reports.pictures import (
+    MAX_PANELS,
+    Picture,
+    clusters_in_order,
+    draw,
+    features_shown,
+    figure_of,
+)
 
 
 def _picture(d: int, k: int, *, seed: int = 0, **changes: object) -> Picture:
@@ -54,12 +61,24 @@ def test_the_picture_is_twice_as_wide_as_a_page_of_800_pixels() -> None:
         _picture(5, 70, noisy_counts=np.full(70, -3.0)),
         _picture(2, 2, errors=np.zeros((2, 2)), private=False),
         _picture(4, 3, errors=np.full((3, 4), 1e9)),
-        _picture(2, 1, features=("cost in $", "\u5e74\u9f84 $^$ _x"), records=np.array([[1.0, 2.0]])),
+        _picture(
+            2, 1, features=("cost in $", "\u5e74\u9f84 $^$ _x"), records=np.array([[1.0, 2.0]])
+        ),
         _picture(1, 2, records=np.array([[1.0], [99.0]])),
         _picture(4, 2, centroids=np.full((2, 4), 50.0)),
         _picture(3, 2, records=np.array([[1.0, 2.0, 3.0], [99.0, 50.0, 1.0]])),
     ],
-    ids=["point", "stayed", "no counts", "no noise", "huge noise", "odd names", "line", "coincident", "records"],
+    ids=[
+        "point",
+        "stayed",
+        "no counts",
+        "no noise",
+        "huge noise",
+        "odd names",
+        "line",
+        "coincident",
+        "records",
+    ],
 )
 def test_extreme_results_are_drawn_without_a_warning(picture: Picture) -> None:
     _size(draw(picture))
@@ -85,7 +104,9 @@ def _texts(monkeypatch: pytest.MonkeyPatch, picture: Picture) -> str:
     return "\n".join(seen)
 
 
-def test_a_picture_with_records_or_without_noise_says_that_it_is_not_private(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_with_records_or_without_noise_says_that_it_is_not_private(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Both in the picture and in the metadata of the file."""
     records = np.array([[10.0, 10.0]])
     assert _texts(monkeypatch, _picture(2, 3, records=records)).count("NOT PRIVATE") == 2
@@ -98,26 +119,40 @@ def test_a_picture_with_records_or_without_noise_says_that_it_is_not_private(mon
 def _written(text: Text) -> Bbox:
     """Where a text stands, without the empty lines above it."""
     box, lines = text.get_window_extent(), text.get_text().split("\n")
-    return Bbox.from_extents(box.x0, box.y0, box.x1, box.y1 - box.height * lines.count("") / len(lines))
+    return Bbox.from_extents(
+        box.x0, box.y0, box.x1, box.y1 - box.height * lines.count("") / len(lines)
+    )
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-@pytest.mark.parametrize("changes", [{"records": True}, {"private": False}, {"covered": False}], ids=repr)
-def test_that_a_picture_is_not_private_is_written_beside_nothing_else(d: int, changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "changes", [{"records": True}, {"private": False}, {"covered": False}], ids=repr
+)
+def test_that_a_picture_is_not_private_is_written_beside_nothing_else(
+    d: int, changes: dict[str, Any]
+) -> None:
     """Where the title is long and the numbers on the axes leave little room."""
     if "records" in changes:
         changes = {"records": np.full((1, d), 4e5)}
-    wide: dict[str, Any] = {"centre": np.full(d, 5e5), "half_widths": np.full(d, 5e5), "centroids": np.full((3, d), 4e5)}
+    wide: dict[str, Any] = {
+        "centre": np.full(d, 5e5),
+        "half_widths": np.full(d, 5e5),
+        "centroids": np.full((3, d), 4e5),
+    }
     title = "momentlloyd, 100 clusters, \u03b5 = 0.4767, \u03b4 = 1.7e-06"
     figure = figure_of(_picture(d, 3, title=title, **wide, **changes))
     figure.draw_without_rendering()
-    texts = [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
+    texts = [
+        text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()
+    ]
     warning = next(text for text in texts if "NOT PRIVATE" in text.get_text())
     box = warning.get_window_extent()
     assert figure.bbox.containsx(box.x0)
     assert figure.bbox.containsx(box.x1)
     assert figure.bbox.containsy(box.y1)
-    assert not [text.get_text() for text in texts if text is not warning and box.overlaps(_written(text))]
+    assert not [
+        text.get_text() for text in texts if text is not warning and box.overlaps(_written(text))
+    ]
 
 
 @pytest.mark.parametrize("d", [3, 8])
@@ -146,7 +181,9 @@ def test_the_numbers_of_clusters_of_one_feature_do_not_touch(k: int) -> None:
     assert all(boxes[f"{i}"].y0 > boxes[f"{i + 1}"].y1 for i in range(k - 1))
 
 
-def test_every_cluster_is_numbered_and_the_axes_name_the_features(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_cluster_is_numbered_and_the_axes_name_the_features(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     written = _texts(monkeypatch, _picture(2, 3)).splitlines()
     assert {"0", "1", "2", "feature 0", "feature 1"} <= set(written)
     assert "hollow" in _texts(monkeypatch, _picture(2, 1, errors=np.full((1, 2), np.nan)))
@@ -167,13 +204,19 @@ def test_the_ellipse_of_a_centroid_holds_its_mean_in_95_percent_of_cases() -> No
     from matplotlib.patches import Ellipse
 
     picture = _picture(2, 1)
-    ellipse = next(patch for patch in figure_of(picture).axes[0].patches if isinstance(patch, Ellipse))
+    ellipse = next(
+        patch for patch in figure_of(picture).axes[0].patches if isinstance(patch, Ellipse)
+    )
     drawn = np.random.default_rng(1).normal(picture.centroids[0], picture.errors[0], (20_000, 2))
-    inside = (((drawn - ellipse.center) / [ellipse.width / 2, ellipse.height / 2]) ** 2).sum(axis=1) <= 1
+    inside = (((drawn - ellipse.center) / [ellipse.width / 2, ellipse.height / 2]) ** 2).sum(
+        axis=1
+    ) <= 1
     assert inside.mean() == pytest.approx(0.95, abs=0.006)
 
 
-def test_without_matplotlib_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_a_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(OutputError, match=r"pip install .?matplotlib"):
         draw(_picture(2, 2))
@@ -181,45 +224,64 @@ def test_without_matplotlib_a_sentence_says_what_to_install(monkeypatch: pytest.
 
 def test_importing_the_module_does_not_import_matplotlib() -> None:
     script = "import sys, fastlloyd.reports.pictures; sys.exit('matplotlib' in sys.modules)"
-    subprocess.run([sys.executable, "-c", script], check=True)  # noqa: S603 - our own interpreter
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_of_many_features_those_are_shown_in_which_clusters_differ_beyond_their_errors() -> None:
-    """By hand, of ten features: one differs only in a cluster without records, another by noise alone."""
+    """By hand, of ten features: one differs only in a cluster without records, another by noise
+    alone.
+    """
     centroids = np.tile([[48.0], [52.0], [50.0]], 10)
     centroids[:, 2] = [30, 50, 70]
     centroids[:, 7] = [50, 50, 90]
     errors = np.full((3, 10), 0.5)
     errors[:, 2] = 40
-    shown = features_shown(_picture(10, 3, centroids=centroids, errors=errors, noisy_counts=np.array([90.0, 100.0, -4.0])))
+    shown = features_shown(
+        _picture(
+            10, 3, centroids=centroids, errors=errors, noisy_counts=np.array([90.0, 100.0, -4.0])
+        )
+    )
     assert list(shown) == [0, 1, 3, 4, 5, 6, 8, 9]
 
 
 @given(seed=st.integers(0, 2**32 - 1), d=st.integers(3, 40), k=st.integers(1, 30))
-def test_every_panel_is_a_feature_once_and_every_cluster_has_its_row(seed: int, d: int, k: int) -> None:
+def test_every_panel_is_a_feature_once_and_every_cluster_has_its_row(
+    seed: int, d: int, k: int
+) -> None:
     picture = _picture(d, k, seed=seed)
     shown, order = features_shown(picture), clusters_in_order(picture)
     assert len(set(shown)) == len(shown) == min(d, MAX_PANELS)
     assert sorted(order) == list(range(k))
     assert (np.diff(picture.noisy_counts[order]) <= 0).all()
-    with_records = _picture(d, k, seed=seed, records=np.random.default_rng(seed).uniform(0, 100, (9, d)))
+    with_records = _picture(
+        d, k, seed=seed, records=np.random.default_rng(seed).uniform(0, 100, (9, d))
+    )
     assert list(features_shown(with_records)) == list(shown)
 
 
-def test_profiles_name_features_and_clusters_and_count_what_they_leave_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profiles_name_features_and_clusters_and_count_what_they_leave_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     written = _texts(monkeypatch, _picture(4, 3)).splitlines()
     assert {"0", "1", "2", *(f"feature {i}" for i in range(4))} <= set(written)
-    many = _texts(monkeypatch, _picture(64, 2, errors=np.full((2, 64), np.nan), records=np.full((1, 64), 50.0)))
+    many = _texts(
+        monkeypatch,
+        _picture(64, 2, errors=np.full((2, 64), np.nan), records=np.full((1, 64), 50.0)),
+    )
     assert "the 8 features in which clusters differ most, of 64;" in many.lower()
     assert "hollow" in many
     assert many.count("NOT PRIVATE") == 2
     assert figure_of(_picture(64, 60)).bbox.width == 2600
 
 
-def test_a_dashed_line_of_a_profile_is_explained_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dashed_line_of_a_profile_is_explained_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     inside = np.array([[40.0] * 3, [60.0] * 3])
     assert "dashed" not in _texts(monkeypatch, _picture(3, 2, centroids=inside))
-    assert "; dashed: bounds." in _texts(monkeypatch, _picture(3, 2, centroids=inside - [[0, 0, 40], [0, 0, 0]]))
+    assert "; dashed: bounds." in _texts(
+        monkeypatch, _picture(3, 2, centroids=inside - [[0, 0, 40], [0, 0, 0]])
+    )
 
 
 def test_the_words_below_three_panels_fit_the_picture() -> None:

@@ -1,4 +1,6 @@
-"""Fingerprints: the same for the same records however they come, another for a bit, a copy or a name more."""
+"""Fingerprints: the same for the same records however they come, another for a bit, a copy or a
+name more.
+"""
 
 import hmac
 from collections.abc import Callable
@@ -16,7 +18,12 @@ from fastlloyd.base.randomness import keystream, length_prefixed
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.admission import check_records
-from fastlloyd.federation.fingerprint import Fingerprint, PersonsHash, RecordsHash, sorted_fingerprint
+from fastlloyd.federation.fingerprint import (
+    Fingerprint,
+    PersonsHash,
+    RecordsHash,
+    sorted_fingerprint,
+)
 from fastlloyd.federation.store import History, Role
 from fastlloyd.federation.store.costs import PersonRunCost
 from fastlloyd.federation.store.events import PersonRunReserved, SortedRunReserved
@@ -50,7 +57,9 @@ def names(values: RealArray) -> list[str]:
 
 @KINDS
 @given(values=tables(), data=st.data())
-def test_neither_the_order_of_records_nor_that_of_columns_matters(of: Kind, values: FloatArray, data: st.DataObject) -> None:
+def test_neither_the_order_of_records_nor_that_of_columns_matters(
+    of: Kind, values: FloatArray, data: st.DataObject
+) -> None:
     rows = data.draw(st.permutations(range(len(values))))
     order = data.draw(st.permutations(range(values.shape[1])))
     columns = names(values)
@@ -60,7 +69,9 @@ def test_neither_the_order_of_records_nor_that_of_columns_matters(of: Kind, valu
 
 
 @given(values=tables(), cuts=st.lists(st.integers(0, 12), max_size=4), by_columns=st.booleans())
-def test_the_split_into_blocks_does_not_matter(values: FloatArray, cuts: list[int], by_columns: bool) -> None:
+def test_the_split_into_blocks_does_not_matter(
+    values: FloatArray, cuts: list[int], by_columns: bool
+) -> None:
     known = RecordsHash(KEY, names(values))
     for part in np.split(values, sorted(min(cut, len(values)) for cut in cuts)):
         known.add(ColumnBlock(list(np.ascontiguousarray(part.T))) if by_columns else part)
@@ -77,14 +88,23 @@ def test_neither_the_spans_of_the_work_nor_single_precision_matter() -> None:
 
 @KINDS
 @given(values=tables(), data=st.data())
-def test_a_bit_of_a_cell_a_copy_of_a_record_or_a_name_makes_another(of: Kind, values: FloatArray, data: st.DataObject) -> None:
+def test_a_bit_of_a_cell_a_copy_of_a_record_or_a_name_makes_another(
+    of: Kind, values: FloatArray, data: st.DataObject
+) -> None:
     columns = names(values)
     known = of(KEY, columns, values)
-    record, column = data.draw(st.integers(0, len(values) - 1)), data.draw(st.integers(0, len(columns) - 1))
+    record, column = (
+        data.draw(st.integers(0, len(values) - 1)),
+        data.draw(st.integers(0, len(columns) - 1)),
+    )
     changed = values.copy()
-    changed.view(np.uint64)[record, column] ^= np.uint64(1) << np.uint64(data.draw(st.integers(0, 63)))
+    changed.view(np.uint64)[record, column] ^= np.uint64(1) << np.uint64(
+        data.draw(st.integers(0, 63))
+    )
     assume(np.isfinite(changed).all())
-    if changed[record, column] != values[record, column]:  # they differ in more than the sign of a zero
+    if (
+        changed[record, column] != values[record, column]
+    ):  # they differ in more than the sign of a zero
         assert of(KEY, columns, changed) != known
     assert of(KEY, columns, np.vstack([values, values[record : record + 1]])) != known
     assert of(KEY, columns, np.delete(values, record, axis=0)) != known
@@ -94,7 +114,9 @@ def test_a_bit_of_a_cell_a_copy_of_a_record_or_a_name_makes_another(of: Kind, va
 
 @KINDS
 @given(values=tables(), data=st.data())
-def test_records_that_swap_a_cell_are_others(of: Kind, values: FloatArray, data: st.DataObject) -> None:
+def test_records_that_swap_a_cell_are_others(
+    of: Kind, values: FloatArray, data: st.DataObject
+) -> None:
     assume(values.shape[1] > 1)
     one, other = (data.draw(st.integers(0, len(values) - 1)) for _ in range(2))
     swapped = values.copy()
@@ -131,7 +153,13 @@ def test_the_fingerprint_is_the_one_that_stores_hold() -> None:
         total = 0
         for record in values[:, [1, 2, 0]]:
             bits = [int.from_bytes(np.float64(cell).tobytes(), "little") for cell in record]
-            lane = sum((bit % 2**32 + a) * (bit // 2**32 + b) for bit, a, b in zip(bits, lows, highs, strict=True)) % 2**64
+            lane = (
+                sum(
+                    (bit % 2**32 + a) * (bit // 2**32 + b)
+                    for bit, a, b in zip(bits, lows, highs, strict=True)
+                )
+                % 2**64
+            )
             for odd in words[2 * d :]:
                 lane = (lane ^ lane >> 32) * (odd | 1) % 2**64
             total += lane ^ lane >> 32
@@ -146,7 +174,10 @@ def of_the_sorted_kind(dataset: str, fingerprint: bytes) -> SortedRunReserved:
 
 
 def test_entries_of_earlier_versions_are_compared_by_their_own_kind() -> None:
-    events = of_the_sorted_kind("patients", b"s" * 32), reserved(run_id(4), "others", fingerprint=b"n" * 32)
+    events = (
+        of_the_sorted_kind("patients", b"s" * 32),
+        reserved(run_id(4), "others", fingerprint=b"n" * 32),
+    )
     history = History(Role.CLIENT).followed_by(events)
     known = Fingerprint(b"n" * 32, lambda: b"x" * 32)
     with pytest.raises(BudgetError, match="'others'"):
@@ -176,25 +207,36 @@ def test_the_order_of_rows_and_columns_does_not_matter_where_persons_are_told_ap
     order = data.draw(st.permutations(range(values.shape[1])))
     columns = names(values)
     known = of_persons(KEY, columns, values, ids)
-    assert of_persons(KEY, [columns[i] for i in order], values[rows][:, order], [ids[i] for i in rows]) == known
+    assert (
+        of_persons(KEY, [columns[i] for i in order], values[rows][:, order], [ids[i] for i in rows])
+        == known
+    )
     assert of_persons(b"l" * 32, columns, values, ids) != known
     assert in_one_block(KEY, columns, values) != known
 
 
 @given(values=tables(), data=st.data())
-def test_another_id_of_a_row_makes_another_fingerprint_of_persons_alone(values: FloatArray, data: st.DataObject) -> None:
+def test_another_id_of_a_row_makes_another_fingerprint_of_persons_alone(
+    values: FloatArray, data: st.DataObject
+) -> None:
     ids = [b"%d" % data.draw(st.integers(0, 2)) for _ in values]
     changed, row = list(ids), data.draw(st.integers(0, len(values) - 1))
     changed[row] = data.draw(st.sampled_from([ids[row] + b"0", b"0" + ids[row], b"x"]))
-    assert of_persons(KEY, names(values), values, changed) != of_persons(KEY, names(values), values, ids)
+    assert of_persons(KEY, names(values), values, changed) != of_persons(
+        KEY, names(values), values, ids
+    )
 
 
 def test_two_persons_who_swap_rows_make_another_fingerprint() -> None:
     values = np.array([[1.0], [2.0], [3.0]])
-    assert of_persons(KEY, ["x"], values, [b"a", b"b", b"b"]) != of_persons(KEY, ["x"], values, [b"b", b"a", b"b"])
+    assert of_persons(KEY, ["x"], values, [b"a", b"b", b"b"]) != of_persons(
+        KEY, ["x"], values, [b"b", b"a", b"b"]
+    )
 
 
-def test_a_run_goes_on_with_the_same_persons_only_and_data_sets_are_told_apart_without_them() -> None:
+def test_a_run_goes_on_with_the_same_persons_only_and_data_sets_are_told_apart_without_them() -> (
+    None
+):
     person = PersonRunCost(
         neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE,
         costs=reserved(run_id(1)).cost.costs,
@@ -205,7 +247,10 @@ def test_a_run_goes_on_with_the_same_persons_only_and_data_sets_are_told_apart_w
         max_clients=1,
         one_row_each=False,
     )
-    mine, others = Fingerprint(bytes(32), of_persons=b"a" * 32), Fingerprint(bytes(32), of_persons=b"b" * 32)
+    mine, others = (
+        Fingerprint(bytes(32), of_persons=b"a" * 32),
+        Fingerprint(bytes(32), of_persons=b"b" * 32),
+    )
     made = reserved_as(person, run_id(1))
     assert isinstance(made, PersonRunReserved)
     begun = replace(made, persons=b"a" * 32)

@@ -1,4 +1,6 @@
-"""What the fuzzer begins with is accepted, its changes of meaning are well formed, and its engine is not needed to say so."""
+"""What the fuzzer begins with is accepted, its changes of meaning are well formed, and its engine
+is not needed to say so.
+"""
 
 import base64
 import random
@@ -20,7 +22,9 @@ def chance(seed: int) -> Chance:
 
     def flip(data: bytes, max_size: int) -> bytes:
         at = rng.randrange(len(data) + 1)
-        return (data[:at] + bytes([(data + b"\0")[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :])[:max_size]
+        return (data[:at] + bytes([(data + b"\0")[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :])[
+            :max_size
+        ]
 
     return Chance.of(seed, flip, 4096)
 

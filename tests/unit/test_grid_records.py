@@ -31,7 +31,9 @@ DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
 
 
 class Source:
-    """Blocks of a table that count how often they are read; whether it says how many there are is chosen."""
+    """Blocks of a table that count how often they are read; whether it says how many there are is
+    chosen.
+    """
 
     def __init__(self, *blocks: FloatArray) -> None:
         self.parts, self.passes = blocks, 0
@@ -62,7 +64,9 @@ def on_grid(source: Any, kept_cells: int, outside: Outside = Outside.CLIP) -> Gr
 
 
 @pytest.mark.parametrize("n_rows", [1 << 40, None])
-def test_compiled_code_is_loaded_while_the_first_blocks_are_read(monkeypatch: pytest.MonkeyPatch, n_rows: int | None) -> None:
+def test_compiled_code_is_loaded_while_the_first_blocks_are_read(
+    monkeypatch: pytest.MonkeyPatch, n_rows: int | None
+) -> None:
     reading = threading.Event()
     done: list[object] = []
 
@@ -86,10 +90,16 @@ def test_compiled_code_is_loaded_while_the_first_blocks_are_read(monkeypatch: py
     monkeypatch.setattr("fastlloyd.clustering.grid_records.is_compiled", loading)
     monkeypatch.setattr(Domain, "to_grid_and_outside", noted)
     assert len(list(on_grid(source, kept_cells=0))) == 2
-    assert done == [2 * (n_rows or 0), "block", "block"]  # for all records, before anything is done with the first
+    assert done == [
+        2 * (n_rows or 0),
+        "block",
+        "block",
+    ]  # for all records, before anything is done with the first
 
 
-def test_what_interrupts_the_loading_does_not_wait_for_blocks_that_nobody_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_interrupts_the_loading_does_not_wait_for_blocks_that_nobody_wants(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     leaving, read, threads = threading.Event(), [], n_threads()
 
     class Slow(Source):
@@ -138,8 +148,17 @@ def test_every_pass_gives_the_grid_points_of_all_records_and_few_records_are_rea
 
 def test_the_result_is_that_of_all_records_in_one_array_bit_for_bit() -> None:
     source = records(300, 5, 700)
-    m = design_mechanism(FASTLLOYD, DOMAIN, n_clusters=4, n_records=2000, epsilon=1.0, public_seed=PublicSeed.from_int(1))
-    expected = central.cluster(m, LocalRecords(m.domain, DOMAIN.to_grid(np.concatenate(source.parts))), SeededNoise(7))
+    m = design_mechanism(
+        FASTLLOYD,
+        DOMAIN,
+        n_clusters=4,
+        n_records=2000,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
+    )
+    expected = central.cluster(
+        m, LocalRecords(m.domain, DOMAIN.to_grid(np.concatenate(source.parts))), SeededNoise(7)
+    )
     for kept in (0, 10**6):
         found = central.cluster(m, LocalRecords(m.domain, on_grid(source, kept)), SeededNoise(7))
         assert np.array_equal(found.centroids, expected.centroids)
@@ -169,7 +188,9 @@ def test_a_fault_in_a_later_block_is_said_where_it_is_reached() -> None:
     with pytest.raises(DataError, match="record 3 is missing"):
         list(on_grid(Broken(np.ones((2, 2))), 100))
     beyond = Source(np.ones((3, 2)), np.array([[1.0, 1.0], [500.0, 1.0]]))
-    with pytest.raises(DataError, match="memory, row 5, column 'age': the value lies outside the bounds") as caught:
+    with pytest.raises(
+        DataError, match="memory, row 5, column 'age': the value lies outside the bounds"
+    ) as caught:
         list(on_grid(beyond, 100, Outside.REFUSE))
     assert "500" not in str(caught.value)
 
@@ -181,7 +202,14 @@ def test_records_that_become_more_or_fewer_between_two_passes_are_refused() -> N
             yield 1, self.parts[0][self.passes :]
 
     changing = Changing(np.ones((50, 2)))
-    m = design_mechanism(FASTLLOYD, DOMAIN, n_clusters=2, n_records=100, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    m = design_mechanism(
+        FASTLLOYD,
+        DOMAIN,
+        n_clusters=2,
+        n_records=100,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
+    )
     with pytest.raises(DataError, match="changed between two passes"):
         central.cluster(m, LocalRecords(m.domain, on_grid(changing, 0)), SeededNoise(1))
 
@@ -192,7 +220,9 @@ def test_neither_records_nor_their_number_are_shown() -> None:
     assert repr(X) == "GridRecords(source='memory')"
 
 
-def test_a_thread_that_reads_ahead_is_left_a_core_until_the_pass_ends_or_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_reads_ahead_is_left_a_core_until_the_pass_ends_or_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     assert [n_threads() for _ in on_grid(records(5, 5, 5), 0)] == [3, 3, 3]
     assert n_threads() == 4
@@ -209,7 +239,9 @@ def test_a_thread_that_reads_ahead_is_left_a_core_until_the_pass_ends_or_is_give
 
 
 def test_records_that_are_known_to_be_many_are_not_kept_for_a_while_either() -> None:
-    """Each block may be forgotten before the next is asked for: memory that is touched once costs more than the pass."""
+    """Each block may be forgotten before the next is asked for: memory that is touched once costs
+    more than the pass.
+    """
     source = records(20, 20, 20)
     source.n_rows = 60
     seen: list[weakref.ref[Any]] = []
@@ -251,6 +283,13 @@ def test_points_that_were_kept_are_looked_at_again() -> None:
 
 def test_points_of_another_domain_are_looked_at() -> None:
     narrow = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0), fraction_bits=8)
-    m = design_mechanism(FASTLLOYD, narrow, n_clusters=2, n_records=100, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    m = design_mechanism(
+        FASTLLOYD,
+        narrow,
+        n_clusters=2,
+        n_records=100,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
+    )
     with pytest.raises(DataError, match="outside the bounds of the domain"):
         central.cluster(m, LocalRecords(m.domain, on_grid(records(50), 0)), SeededNoise(1))

@@ -1,8 +1,10 @@
-"""How the work grows with the number of clients: every call of every function of ours is counted, and no clock is looked at.
+"""How the work grows with the number of clients: every call of every function of ours is counted,
+and no clock is looked at.
 
-The protocol itself is quadratic in this, and in nothing else: each client checks the Hello of each client it shares keys with,
-and makes a key with each if masks are pairwise; in every round it removes the mask of each client in the sum, or adds that of
-each of its pairs; and in the end it checks each client's word.
+The protocol itself is quadratic in this, and in nothing else: each client checks the Hello of each
+client it shares keys with, and makes a key with each if masks are pairwise; in every round it
+removes the mask of each client in the sum, or adds that of each of its pairs; and in the end it
+checks each client's word.
 """
 
 import re
@@ -25,7 +27,12 @@ from fastlloyd.federation.identity.certificates import parse_certificate
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
 from fastlloyd.federation.plan.design import renew
 from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
-from fastlloyd.federation.transport.in_process import Drops, Link, everything_arrives, run_in_process
+from fastlloyd.federation.transport.in_process import (
+    Drops,
+    Link,
+    everything_arrives,
+    run_in_process,
+)
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm
@@ -41,7 +48,10 @@ MASKS = {
     "federation/secagg/masks.py upload_field",
     "federation/secagg/masks.py check_length",
 }
-NAMES = {"federation/protocol/masked_round.py start_transcript", "base/randomness.py length_prefixed"}
+NAMES = {
+    "federation/protocol/masked_round.py start_transcript",
+    "base/randomness.py length_prefixed",
+}
 CONFIRMATIONS = {
     "federation/secagg/keys.py Ending.confirmation",
     "federation/secagg/keys.py Ending.differing",
@@ -51,7 +61,10 @@ CONFIRMATIONS = {
     "federation/protocol/roster.py KeySet._statement",
     "federation/secagg/masks.py encode_name",
 }
-HELLOS = {"federation/protocol/roster.py KeySet.__init__", "federation/protocol/roster.py Roster.checked"}
+HELLOS = {
+    "federation/protocol/roster.py KeySet.__init__",
+    "federation/protocol/roster.py Roster.checked",
+}
 PAIRS = {
     "federation/protocol/roster.py KeySet.pair",
     "federation/protocol/roster.py KeySet.key_boxes",
@@ -63,7 +76,10 @@ PAIRS = {
     "base/randomness.py Keystreams.__init__",
     "base/randomness.py _check_key",
 }
-MODULES_OF_PAIRS = ("federation/secagg/pairs.py ", "federation/protocol/joining.py ")  # one key after another
+MODULES_OF_PAIRS = (
+    "federation/secagg/pairs.py ",
+    "federation/protocol/joining.py ",
+)  # one key after another
 
 
 def calls(action: Callable[[], object]) -> Counter[str]:
@@ -75,7 +91,12 @@ def calls(action: Callable[[], object]) -> Counter[str]:
         if code.co_filename.startswith(SOURCES) and event in ("call", "c_call"):
             called = f" -> {argument.__name__}" if event == "c_call" else ""
             # in Python 3.12 a comprehension is no function of its own
-            counted[code.co_filename[len(SOURCES) + 1 :] + " " + COMPREHENSION.sub("", code.co_qualname) + called] += 1
+            counted[
+                code.co_filename[len(SOURCES) + 1 :]
+                + " "
+                + COMPREHENSION.sub("", code.co_qualname)
+                + called
+            ] += 1
 
     before = sys.getprofile()
     sys.setprofile(count)
@@ -87,9 +108,12 @@ def calls(action: Callable[[], object]) -> Counter[str]:
 
 
 def grow_faster(make: Callable[[int], Callable[[], object]]) -> set[str]:
-    """Our functions that are called, or call others, more than in proportion to the number of clients."""
+    """Our functions that are called, or call others, more than in proportion to the number of
+    clients.
+    """
     few, more, most = (calls(make(n)) for n in SIZES)
-    # in proportion the second step is twice the first, with the square of the number it is four times
+    # in proportion the second step is twice the first, with the square of the number it is four
+    # times
     found = {name for name in most if most[name] - more[name] > 2.5 * (more[name] - few[name]) + 18}
     return {name.split(" -> ")[0] for name in found}
 
@@ -101,8 +125,12 @@ def a_run(n_clients: int, **settings: Any) -> Callable[[], object]:
     return lambda: run_in_process(server, clients, link=link)
 
 
-@pytest.mark.parametrize("algorithm", [FASTLLOYD, MOMENTLLOYD], ids=lambda algorithm: algorithm.name)
-@pytest.mark.parametrize("settings", [{}, {"max_dropouts": 1}, {"trust": TrustMode.SERVER_NOISE}], ids=str)
+@pytest.mark.parametrize(
+    "algorithm", [FASTLLOYD, MOMENTLLOYD], ids=lambda algorithm: algorithm.name
+)
+@pytest.mark.parametrize(
+    "settings", [{}, {"max_dropouts": 1}, {"trust": TrustMode.SERVER_NOISE}], ids=str
+)
 def test_in_a_run_only_masks_and_confirmations_grow_with_the_square_of_the_clients(
     algorithm: AnyAlgorithm, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,7 +141,9 @@ def test_in_a_run_only_masks_and_confirmations_grow_with_the_square_of_the_clien
     assert found >= MASKS | HELLOS  # the count sees what it is to see
 
 
-def test_with_pairwise_masks_the_keys_of_pairs_grow_with_the_square_as_well_and_nothing_else() -> None:
+def test_with_pairwise_masks_the_keys_of_pairs_grow_with_the_square_as_well_and_nothing_else() -> (
+    None
+):
     a_run(3, masks=Masks.PAIRWISE)()
     found = grow_faster(lambda n: a_run(n, masks=Masks.PAIRWISE))
     others = found - MASKS - NAMES - HELLOS - CONFIRMATIONS - PAIRS
@@ -144,13 +174,18 @@ def plan_of(texts: list[str]) -> Plan:
     )
 
 
-def test_making_reading_checking_and_renewing_a_plan_grow_in_proportion(members: list[PublicIdentity]) -> None:
+def test_making_reading_checking_and_renewing_a_plan_grow_in_proportion(
+    members: list[PublicIdentity],
+) -> None:
     def work(n_clients: int) -> Callable[[], object]:
         texts = [public.to_toml() for public in (*members[:n_clients], members[-1])]
 
         def steps() -> None:
             parse_certificate.cache_clear()
-            for kept in (gdp_mu, gdp_epsilon):  # another test may have asked for some of these sizes
+            for kept in (
+                gdp_mu,
+                gdp_epsilon,
+            ):  # another test may have asked for some of these sizes
                 kept.cache_clear()
             plan = plan_of(texts)
             again = Plan.from_toml(plan.to_toml())
@@ -164,7 +199,9 @@ def test_making_reading_checking_and_renewing_a_plan_grow_in_proportion(members:
     assert grow_faster(work) == set()
 
 
-def test_a_certificate_is_parsed_once_however_often_its_plan_is_checked(members: list[PublicIdentity]) -> None:
+def test_a_certificate_is_parsed_once_however_often_its_plan_is_checked(
+    members: list[PublicIdentity],
+) -> None:
     parse_certificate.cache_clear()
     plan = plan_of([public.to_toml() for public in members])
     for _ in range(3):

@@ -1,4 +1,6 @@
-"""What one process draws noise for is in the ledger before, whatever then becomes of the process, the disk or the file."""
+"""What one process draws noise for is in the ledger before, whatever then becomes of the process,
+the disk or the file.
+"""
 
 import os
 import signal
@@ -37,7 +39,9 @@ SHORT = ("--algorithm", "fastlloyd", "--iterations", "3")
 FITTED = (*FIT, "--no-out", "--dataset", "patients", *SHORT)
 N = 3  # exchanges of these
 
-pytestmark = pytest.mark.filterwarnings(f"ignore::{NoisyResultWarning.__module__}.{NoisyResultWarning.__name__}")
+pytestmark = pytest.mark.filterwarnings(
+    f"ignore::{NoisyResultWarning.__module__}.{NoisyResultWarning.__name__}"
+)
 
 
 @pytest.fixture
@@ -46,7 +50,13 @@ def ledger(ledger_of_its_own: Path) -> HoldersLedger:
 
 
 def model(**changes: Any) -> FastLloyd:
-    given: dict[str, Any] = {"n_iter": N, "bounds": (0.0, 1.0), "n_records": 100, "dataset": "patients", "random_state": 1}
+    given: dict[str, Any] = {
+        "n_iter": N,
+        "bounds": (0.0, 1.0),
+        "n_records": 100,
+        "dataset": "patients",
+        "random_state": 1,
+    }
     return FastLloyd(3, **(given | changes))
 
 
@@ -108,7 +118,9 @@ def test_a_simulation_is_charged_as_its_plan_is(ledger: HoldersLedger, fastlloyd
     assert spent.epsilon <= mine.reserved.cost.epsilon
 
 
-def test_what_an_estimator_spends_is_what_it_states_and_clones_spend_it_again(ledger: HoldersLedger) -> None:
+def test_what_an_estimator_spends_is_what_it_states_and_clones_spend_it_again(
+    ledger: HoldersLedger,
+) -> None:
     from sklearn.base import clone
 
     first = model(epsilon=0.5).fit(X)
@@ -146,14 +158,18 @@ def test_a_ledger_names_a_users_own_estimator_or_the_nearest_class_that_it_can_n
     ledger: HoldersLedger, kind: type[FastLloyd], name: str
 ) -> None:
     kind(3, n_iter=1, bounds=(0.0, 1.0), n_records=100, dataset="patients").fit(X)
-    assert [run.reserved.client for run in ledger.history().runs.values() if run.reserved is not None] == [name]
+    assert [
+        run.reserved.client for run in ledger.history().runs.values() if run.reserved is not None
+    ] == [name]
 
 
 def test_persons_are_counted_as_persons(ledger: HoldersLedger) -> None:
     mine = MomentLloyd(2, bounds=(0.0, 1.0), n_records=100, dataset="patients", random_state=1)
     mine.fit(X, groups=np.arange(60) // 3)
     sums = account(ledger.history(), "patients")
-    assert sums.spent.mu_squared == mine.mechanism_.accountant().mu_squared  # of one record, by lemma 2
+    assert (
+        sums.spent.mu_squared == mine.mechanism_.accountant().mu_squared
+    )  # of one record, by lemma 2
     (run,) = sums.runs
     assert run.reserved is not None
     assert getattr(run.reserved.cost, "unit", None) == "person"
@@ -186,7 +202,9 @@ def killed(ledger: HoldersLedger, action: Callable[[], object]) -> int:
 def die_at_draw(number: int, fit: Callable[[], None]) -> Callable[[], None]:
     def action() -> None:
         with pytest.MonkeyPatch.context() as patched:
-            at_every_draw(patched, lambda n: os.kill(os.getpid(), signal.SIGKILL) if n == number else None)
+            at_every_draw(
+                patched, lambda n: os.kill(os.getpid(), signal.SIGKILL) if n == number else None
+            )
             fit()
 
     return action
@@ -233,15 +251,23 @@ def test_a_process_killed_at_any_commit_or_any_draw_has_counted_all_that_it_drew
             (0, die_at_commit(0, "after", fit)),
             *((number, die_at_draw(number, fit)) for number in range(N)),
             (N, fit),
-            *((number, die_at_commit(1, "before", failing_in_round(number, fit))) for number in range(N)),
+            *(
+                (number, die_at_commit(1, "before", failing_in_round(number, fit)))
+                for number in range(N)
+            ),
         ],
         1,
     ):
         assert killed(ledger, action) == n_drawn
         assert charged(ledger) == [everything] * n_runs
     before = charged(ledger)
-    for number in range(N):  # what was certainly not drawn is handed back, if the process lives to do it
-        for action in (die_at_commit(1, "after", failing_in_round(number, fit)), failing_in_round(number, fit)):
+    for number in range(
+        N
+    ):  # what was certainly not drawn is handed back, if the process lives to do it
+        for action in (
+            die_at_commit(1, "after", failing_in_round(number, fit)),
+            failing_in_round(number, fit),
+        ):
             assert killed(ledger, action) == number
             before.append(everything[:number])
             assert charged(ledger) == before
@@ -258,12 +284,24 @@ def test_a_round_counts_whose_noise_was_being_drawn_when_the_run_was_interrupted
             raise KeyboardInterrupt
 
     at_every_draw(monkeypatch, interrupt)
-    with pytest.raises((KeyboardInterrupt, AssertionError)):  # a command ends with a code of its own
+    with pytest.raises(
+        (KeyboardInterrupt, AssertionError)
+    ):  # a command ends with a code of its own
         fit()
     assert charged(ledger) == [tuple(range(1, number + 2))]
 
 
-RANGE = ("data.csv", "--range", "-1000:1000", "--n-records", "4000", "--epsilon", "3", "--dataset", "patients")
+RANGE = (
+    "data.csv",
+    "--range",
+    "-1000:1000",
+    "--n-records",
+    "4000",
+    "--epsilon",
+    "3",
+    "--dataset",
+    "patients",
+)
 
 
 @pytest.mark.usefixtures("here")
@@ -272,7 +310,9 @@ RANGE = ("data.csv", "--range", "-1000:1000", "--n-records", "4000", "--epsilon"
     [
         lambda: run(("fit", *RANGE, "-k", "3", "--no-out")),
         lambda: run(("bounds", "estimate", *RANGE, "--out", "bounds.toml")),
-        lambda: model(bounds="private", value_range=(-10.0, 10.0), n_records=4000, epsilon=3.0).fit(X),
+        lambda: model(bounds="private", value_range=(-10.0, 10.0), n_records=4000, epsilon=3.0).fit(
+            X
+        ),
     ],
     ids=["fit", "bounds estimate", "estimator"],
 )
@@ -295,7 +335,9 @@ def test_what_was_told_of_a_round_is_not_taken_back_by_an_earlier_one() -> None:
     assert charge.n_drawn == 3
 
 
-def test_where_nothing_can_be_handed_back_the_fault_is_said_that_ended_the_run(ledger: HoldersLedger) -> None:
+def test_where_nothing_can_be_handed_back_the_fault_is_said_that_ended_the_run(
+    ledger: HoldersLedger,
+) -> None:
     def fail() -> None:
         ledger.path.rename(ledger.path.with_name("elsewhere"))
         raise DataError("the file is gone")
@@ -323,8 +365,11 @@ FastLloyd(3, n_iter=3, bounds=(0.0, 1.0), n_records=100, dataset="patients").fit
 """
 
 
-def test_a_notebooks_kernel_that_is_killed_between_two_draws_has_counted_all(ledger: HoldersLedger) -> None:
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", NOTEBOOK], check=False)  # noqa: S603 - our own program
+def test_a_notebooks_kernel_that_is_killed_between_two_draws_has_counted_all(
+    ledger: HoldersLedger,
+) -> None:
+    # our own program
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", NOTEBOOK], check=False)
     assert done.returncode == -signal.SIGKILL
     assert charged(ledger) == [(1, 2, 3)]
 
@@ -332,7 +377,9 @@ def test_a_notebooks_kernel_that_is_killed_between_two_draws_has_counted_all(led
 # Several processes
 
 
-def test_processes_at_once_are_all_counted_and_together_keep_to_the_limit(ledger: HoldersLedger) -> None:
+def test_processes_at_once_are_all_counted_and_together_keep_to_the_limit(
+    ledger: HoldersLedger,
+) -> None:
     """Each of four processes asks for eight runs, and 20 fit; they also race to make the ledger."""
     limit, each = LimitSet(dataset="patients", epsilon=20.0, delta=0.0), pure_cost(Fraction(1))
 
@@ -399,7 +446,8 @@ def test_where_the_disk_fails_nothing_is_drawn_and_nothing_is_spent(
 
     def append(store: Store, events: Sequence[Any], **more: Any) -> None:
         connection = store._connection
-        store._connection = FailingDisk(connection, fault)  # type: ignore[assignment]  # stands for one
+        # stands for one
+        store._connection = FailingDisk(connection, fault)  # type: ignore[assignment]
         try:
             genuine(store, events, **more)
         finally:
@@ -414,10 +462,16 @@ def test_where_the_disk_fails_nothing_is_drawn_and_nothing_is_spent(
 
 
 @pytest.mark.usefixtures("here")
-def test_a_ledger_that_cannot_be_made_is_refused_in_a_sentence(fastlloyd: Command, here: Path) -> None:
+def test_a_ledger_that_cannot_be_made_is_refused_in_a_sentence(
+    fastlloyd: Command, here: Path
+) -> None:
     (here / "file").touch()
     outcome = fastlloyd(*FITTED, "--ledger", "file/ledger.store")
-    refused(outcome, "the ledger file/ledger.store cannot be used", "name another place with --ledger or FASTLLOYD_LEDGER")
+    refused(
+        outcome,
+        "the ledger file/ledger.store cannot be used",
+        "name another place with --ledger or FASTLLOYD_LEDGER",
+    )
 
 
 @BY
@@ -451,7 +505,9 @@ def test_a_ledger_is_for_its_holder_only(ledger: HoldersLedger) -> None:
         model().fit(X)
 
 
-def test_the_store_of_a_client_is_no_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_of_a_client_is_no_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = new_store(tmp_path)
     path.close()
     monkeypatch.setenv(holder.VARIABLE, str(path.path))
@@ -494,15 +550,46 @@ def test_the_state_folder_is_the_systems(
 # What is refused
 
 
-def test_what_is_taken_from_the_data_is_in_no_ledger(ledger: HoldersLedger, fastlloyd: Command) -> None:
-    with pytest.warns(), pytest.raises(BudgetError, match="pass public values, or name no data set"):
+def test_what_is_taken_from_the_data_is_in_no_ledger(
+    ledger: HoldersLedger, fastlloyd: Command
+) -> None:
+    with (
+        pytest.warns(),
+        pytest.raises(BudgetError, match="pass public values, or name no data set"),
+    ):
         model(n_records=None).fit(X)
     outcome = fastlloyd(
-        "fit", "data.csv", "-k", "3", "--bounds", "0:100", "--n-records", "from-data", "--dataset", "a", "--no-out"
+        "fit",
+        "data.csv",
+        "-k",
+        "3",
+        "--bounds",
+        "0:100",
+        "--n-records",
+        "from-data",
+        "--dataset",
+        "a",
+        "--no-out",
     )
     refused(outcome, "the ledger of data set 'a' cannot count that; pass public values")
-    taken = ("fit", "data.csv", "-k", "3", "--bounds", "from-data", "--n-records", "500", "--dataset", "a", "--no-out")
-    refused(fastlloyd(*taken), "bounds were taken from the data", "the ledger of data set 'a' cannot count that")
+    taken = (
+        "fit",
+        "data.csv",
+        "-k",
+        "3",
+        "--bounds",
+        "from-data",
+        "--n-records",
+        "500",
+        "--dataset",
+        "a",
+        "--no-out",
+    )
+    refused(
+        fastlloyd(*taken),
+        "bounds were taken from the data",
+        "the ledger of data set 'a' cannot count that",
+    )
     assert charged(ledger) == []
 
 
@@ -517,11 +604,15 @@ def test_an_unlike_name_is_a_slip(ledger: HoldersLedger) -> None:
     model().fit(X)
     with pytest.raises(BudgetError, match="did you mean 'patients'"):
         model(dataset="patient").fit(X)
-    with ledger.charged(DataSet(name="patient", is_new=True), cost(Fraction(1, 9)), by="fit", digest=bytes(32)):
+    with ledger.charged(
+        DataSet(name="patient", is_new=True), cost(Fraction(1, 9)), by="fit", digest=bytes(32)
+    ):
         pass
 
 
-def test_a_history_that_is_read_is_that_of_a_ledger_that_is_not_there_yet(ledger: HoldersLedger) -> None:
+def test_a_history_that_is_read_is_that_of_a_ledger_that_is_not_there_yet(
+    ledger: HoldersLedger,
+) -> None:
     assert ledger.history().runs == History(Role.HOLDER).runs
     assert not ledger.path.parent.exists()
     model().fit(X)

@@ -1,4 +1,6 @@
-"""An identity comes back from its file whole or not at all, shows its keys to nobody, and its public file is its own word."""
+"""An identity comes back from its file whole or not at all, shows its keys to nobody, and its
+public file is its own word.
+"""
 
 import copy
 import hashlib
@@ -26,7 +28,12 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from fastlloyd.errors import IdentityError, OutputError
 from fastlloyd.federation.identity.certificates import parse_certificate
-from fastlloyd.federation.identity.identity import MAX_DAYS, PrivateIdentity, PublicIdentity, check_passphrase
+from fastlloyd.federation.identity.identity import (
+    MAX_DAYS,
+    PrivateIdentity,
+    PublicIdentity,
+    check_passphrase,
+)
 from fastlloyd.federation.plan.plan import Client, Server
 from fastlloyd.federation.secagg.keys import verify
 
@@ -34,14 +41,20 @@ TODAY = datetime.now(UTC).date()
 LATER = datetime.now(UTC) + timedelta(days=400)
 PASSPHRASE = "correct horse battery staple"  # noqa: S105 - of no identity but these
 
-A, B = (PrivateIdentity.make(name, TODAY + timedelta(days=365)) for name in ("clinic-a", "clinic-b"))
+A, B = (
+    PrivateIdentity.make(name, TODAY + timedelta(days=365)) for name in ("clinic-a", "clinic-b")
+)
 
 
 def secrets_of(identity: PrivateIdentity) -> list[str]:
     key = load_pem_private_key(identity.tls_key_pem(), None)
     assert isinstance(key, EllipticCurvePrivateKey)
     scalar = key.private_numbers().private_value.to_bytes(32, "big")
-    return [identity.signing.private_bytes().hex(), scalar.hex(), str(identity.signing.private_bytes())]
+    return [
+        identity.signing.private_bytes().hex(),
+        scalar.hex(),
+        str(identity.signing.private_bytes()),
+    ]
 
 
 def same(a: PrivateIdentity, b: PrivateIdentity) -> bool:
@@ -55,7 +68,9 @@ def saved(folder: Path, **options: Any) -> Path:
 
 
 def protected(folder: Path) -> Path:
-    """The same under the passphrase, which takes as long to stretch as it should: once for all tests."""
+    """The same under the passphrase, which takes as long to stretch as it should: once for all
+    tests.
+    """
     path = folder / "clinic-a.identity.toml"
     path.touch(0o600)
     path.write_text(_protected_text())
@@ -73,7 +88,9 @@ def reseal(text: str, change: Callable[[dict[str, Any]], None]) -> str:
     content = tomllib.loads(text)
     del content["seal"]
     change(content)
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    digest = hashlib.sha256(
+        json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
     return text.partition("\n")[0] + "\n" + tomli_w.dumps(content | {"seal": {"digest": digest}})
 
 
@@ -81,10 +98,14 @@ def reseal(text: str, change: Callable[[dict[str, Any]], None]) -> str:
 
 
 @pytest.mark.parametrize("passphrase", [None, PASSPHRASE])
-def test_an_identity_comes_back_as_it_was_saved_from_a_file_of_mode_0600(tmp_path: Path, passphrase: str | None) -> None:
+def test_an_identity_comes_back_as_it_was_saved_from_a_file_of_mode_0600(
+    tmp_path: Path, passphrase: str | None
+) -> None:
     path = saved(tmp_path, passphrase=passphrase)
     assert os.name != "posix" or stat.S_IMODE(path.stat().st_mode) == 0o600
-    again = PrivateIdentity.load(path, ask_passphrase=None if passphrase is None else lambda: PASSPHRASE)
+    again = PrivateIdentity.load(
+        path, ask_passphrase=None if passphrase is None else lambda: PASSPHRASE
+    )
     assert same(again, A)
     verify(bytes.fromhex(again.public.signing_key), again.signing.sign(b"x"), b"x")
 
@@ -98,7 +119,9 @@ def test_the_key_of_the_channel_is_the_one_in_the_certificate() -> None:
     assert certified == b"\x04" + numbers.x.to_bytes(32, "big") + numbers.y.to_bytes(32, "big")
 
 
-def test_under_a_passphrase_the_file_holds_no_secret_and_two_of_them_nothing_alike(tmp_path: Path) -> None:
+def test_under_a_passphrase_the_file_holds_no_secret_and_two_of_them_nothing_alike(
+    tmp_path: Path,
+) -> None:
     text = protected(tmp_path).read_text()
     A.save(tmp_path / "again.toml", passphrase=PASSPHRASE)
     again = (tmp_path / "again.toml").read_text()
@@ -110,7 +133,9 @@ def test_under_a_passphrase_the_file_holds_no_secret_and_two_of_them_nothing_ali
 
 
 def test_the_passphrase_is_stretched_by_scrypt_as_is_written(tmp_path: Path) -> None:
-    """A second implementation opens the file: scrypt with 128 MiB, then ChaCha20-Poly1305, then the two keys."""
+    """A second implementation opens the file: scrypt with 128 MiB, then ChaCha20-Poly1305, then the
+    two keys.
+    """
     stored = tomllib.loads(protected(tmp_path).read_text())
     key = Scrypt(bytes.fromhex(stored["salt"]), 32, n=2**17, r=8, p=1).derive(PASSPHRASE.encode())
     opened = ChaCha20Poly1305(key).decrypt(
@@ -127,9 +152,13 @@ def test_a_passphrase_is_the_same_however_the_keyboard_composes_it(tmp_path: Pat
     assert same(PrivateIdentity.load(path, ask_passphrase=lambda: decomposed), A)
 
 
-def test_a_wrong_or_missing_passphrase_is_a_sentence_that_does_not_repeat_it(tmp_path: Path) -> None:
+def test_a_wrong_or_missing_passphrase_is_a_sentence_that_does_not_repeat_it(
+    tmp_path: Path,
+) -> None:
     path = protected(tmp_path)
-    with pytest.raises(IdentityError, match=r"the passphrase of .*clinic-a.identity.toml is wrong; try again") as caught:
+    with pytest.raises(
+        IdentityError, match=r"the passphrase of .*clinic-a.identity.toml is wrong; try again"
+    ) as caught:
         PrivateIdentity.load(path, ask_passphrase=lambda: "my other passphrase")
     assert "my other" not in str(caught.value)
     with pytest.raises(IdentityError, match="is under a passphrase; pass --passphrase-file"):
@@ -137,8 +166,12 @@ def test_a_wrong_or_missing_passphrase_is_a_sentence_that_does_not_repeat_it(tmp
 
 
 @pytest.mark.parametrize("passphrase", ["", "seven.7", "x" * 1001])
-def test_a_passphrase_that_keeps_nobody_out_is_refused_unquoted_and_nothing_is_written(tmp_path: Path, passphrase: str) -> None:
-    with pytest.raises(IdentityError, match=f"the passphrase has {len(passphrase)} characters") as caught:
+def test_a_passphrase_that_keeps_nobody_out_is_refused_unquoted_and_nothing_is_written(
+    tmp_path: Path, passphrase: str
+) -> None:
+    with pytest.raises(
+        IdentityError, match=f"the passphrase has {len(passphrase)} characters"
+    ) as caught:
         saved(tmp_path, passphrase=passphrase)
     assert not passphrase or passphrase not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -169,7 +202,9 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
         PrivateIdentity.load(path)
 
 
-def test_a_public_file_in_the_place_of_the_private_one_is_called_what_it_is_whoever_can_read_it(tmp_path: Path) -> None:
+def test_a_public_file_in_the_place_of_the_private_one_is_called_what_it_is_whoever_can_read_it(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "clinic-a.public.toml"
     path.write_text(A.public.to_toml())
     for mode in (0o600, 0o644):
@@ -180,11 +215,15 @@ def test_a_public_file_in_the_place_of_the_private_one_is_called_what_it_is_whoe
 
 def test_an_expired_identity_is_refused_before_the_passphrase_is_asked_for(tmp_path: Path) -> None:
     for path in (saved(tmp_path), protected(tmp_path)):
-        with pytest.raises(IdentityError, match=f"the certificate of 'clinic-a' expired on {A.public.expires}"):
+        with pytest.raises(
+            IdentityError, match=f"the certificate of 'clinic-a' expired on {A.public.expires}"
+        ):
             PrivateIdentity.load(path, now=LATER)
 
 
-def test_any_changed_character_of_the_content_is_refused_without_a_word_of_it(tmp_path: Path) -> None:
+def test_any_changed_character_of_the_content_is_refused_without_a_word_of_it(
+    tmp_path: Path,
+) -> None:
     path = saved(tmp_path)
     text = path.read_text()
     secrets = secrets_of(A)
@@ -192,11 +231,17 @@ def test_any_changed_character_of_the_content_is_refused_without_a_word_of_it(tm
     for position in range(start, len(text), 7):
         if text[position] in " \n":
             continue
-        path.write_text(text[:position] + ("1" if text[position] == "0" else "0") + text[position + 1 :])
+        path.write_text(
+            text[:position] + ("1" if text[position] == "0" else "0") + text[position + 1 :]
+        )
         with pytest.raises(IdentityError) as caught:
             PrivateIdentity.load(path)
         assert "identity.toml" in str(caught.value)
-        assert not any(secret[i : i + 8] in str(caught.value) for secret in secrets[:2] for i in range(0, 56, 8))
+        assert not any(
+            secret[i : i + 8] in str(caught.value)
+            for secret in secrets[:2]
+            for i in range(0, 56, 8)
+        )
 
 
 DAMAGED: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -204,8 +249,12 @@ DAMAGED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "half a key": lambda c: c.update(private_keys=c["private_keys"][:64]),
     "keys in capitals": lambda c: c.update(private_keys=c["private_keys"].upper()),
     "keys of someone else": lambda c: c.update(private_keys="".join(secrets_of(B)[:2])),
-    "a signing key of someone else": lambda c: c.update(private_keys=secrets_of(B)[0] + secrets_of(A)[1]),
-    "a channel's key of someone else": lambda c: c.update(private_keys=secrets_of(A)[0] + secrets_of(B)[1]),
+    "a signing key of someone else": lambda c: c.update(
+        private_keys=secrets_of(B)[0] + secrets_of(A)[1]
+    ),
+    "a channel's key of someone else": lambda c: c.update(
+        private_keys=secrets_of(A)[0] + secrets_of(B)[1]
+    ),
     "a channel's key of zero": lambda c: c.update(private_keys=secrets_of(A)[0] + "0" * 64),
     "a channel's key too large": lambda c: c.update(private_keys=secrets_of(A)[0] + "f" * 64),
     "keys as a number": lambda c: c.update(private_keys=5),
@@ -217,10 +266,14 @@ DAMAGED: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 @pytest.mark.parametrize("case", DAMAGED)
-def test_a_private_file_that_does_not_fit_together_is_refused_however_it_is_sealed(tmp_path: Path, case: str) -> None:
+def test_a_private_file_that_does_not_fit_together_is_refused_however_it_is_sealed(
+    tmp_path: Path, case: str
+) -> None:
     path = saved(tmp_path)
     path.write_text(reseal(path.read_text(), DAMAGED[case]))
-    with pytest.raises(IdentityError, match=r"identity\.toml is damaged or was changed; bring back your copy") as caught:
+    with pytest.raises(
+        IdentityError, match=r"identity\.toml is damaged or was changed; bring back your copy"
+    ) as caught:
         PrivateIdentity.load(path)
     assert not any(secret in str(caught.value) for secret in secrets_of(A))
 
@@ -228,7 +281,8 @@ def test_a_private_file_that_does_not_fit_together_is_refused_however_it_is_seal
 def test_a_box_that_is_none_opens_to_nothing(tmp_path: Path) -> None:
     path = protected(tmp_path)
     for box in ("ab", "0" * 160, "not hex"):
-        path.write_text(reseal(path.read_text(), lambda c, box=box: c.update(under_passphrase=box)))  # type: ignore[misc]  # default
+        # default
+        path.write_text(reseal(path.read_text(), lambda c, box=box: c.update(under_passphrase=box)))  # type: ignore[misc]
         with pytest.raises(IdentityError, match=r"the passphrase of .* is wrong"):
             PrivateIdentity.load(path, ask_passphrase=lambda: PASSPHRASE)
 
@@ -237,13 +291,18 @@ def test_a_box_that_is_none_opens_to_nothing(tmp_path: Path) -> None:
 def test_another_file_is_no_private_identity(tmp_path: Path, content: str) -> None:
     path = saved(tmp_path)
     path.write_text(content)
-    with pytest.raises(IdentityError, match="is not a private identity; name one that `fastlloyd keygen` made"):
+    with pytest.raises(
+        IdentityError, match="is not a private identity; name one that `fastlloyd keygen` made"
+    ):
         PrivateIdentity.load(path)
 
 
 def test_private_and_public_files_are_not_taken_for_each_other(tmp_path: Path) -> None:
     path = saved(tmp_path)
-    with pytest.raises(IdentityError, match="is a private identity, which must not leave its owner; give the public file"):
+    with pytest.raises(
+        IdentityError,
+        match="is a private identity, which must not leave its owner; give the public file",
+    ):
         PublicIdentity.load(path)
     path.write_text(A.public.to_toml())
     with pytest.raises(IdentityError, match="is a public file, which has no keys"):
@@ -267,13 +326,19 @@ def test_two_identities_have_nothing_in_common() -> None:
     assert again.public.fingerprint != A.public.fingerprint
 
 
-@pytest.mark.parametrize("name", ["", "a b", "../x", "a..b", "a.", "x" * 65, "x" * 64, "-a", "\u00e4"])
+@pytest.mark.parametrize(
+    "name", ["", "a b", "../x", "a..b", "a.", "x" * 65, "x" * 64, "-a", "\u00e4"]
+)
 def test_a_name_that_cannot_be_is_refused(name: str) -> None:
-    with pytest.raises(IdentityError, match=r"name '.*' (is not usable|cannot be part of a host name)"):
+    with pytest.raises(
+        IdentityError, match=r"name '.*' (is not usable|cannot be part of a host name)"
+    ):
         PrivateIdentity.make(name, TODAY + timedelta(days=2))  # TODAY may be yesterday by now
 
 
-@pytest.mark.parametrize("expires", [TODAY - timedelta(days=2), TODAY + timedelta(days=MAX_DAYS + 2), date(9999, 12, 31)])
+@pytest.mark.parametrize(
+    "expires", [TODAY - timedelta(days=2), TODAY + timedelta(days=MAX_DAYS + 2), date(9999, 12, 31)]
+)
 def test_a_last_day_that_cannot_be_is_refused(expires: date) -> None:
     with pytest.raises(IdentityError, match="expected a day from today on"):
         PrivateIdentity.make("a", expires)
@@ -285,9 +350,14 @@ def test_a_last_day_that_cannot_be_is_refused(expires: date) -> None:
 def test_a_public_file_is_read_back_and_goes_into_a_plan_as_it_is() -> None:
     public = PublicIdentity.from_toml(A.public.to_toml(), "clinic-a.public.toml")
     assert public == A.public
-    expected: dict[str, Any] = {"signing_key": A.signing.public.hex(), "certificate": public.certificate}
+    expected: dict[str, Any] = {
+        "signing_key": A.signing.public.hex(),
+        "certificate": public.certificate,
+    }
     assert public.client(500) == Client(name="clinic-a", max_records=500, **expected)
-    assert public.server("h:1") == Server(name="clinic-a", address="h:1", certificate=public.certificate)
+    assert public.server("h:1") == Server(
+        name="clinic-a", address="h:1", certificate=public.certificate
+    )
     assert public.fingerprint == public.client(1).fingerprint == public.server("h:1").fingerprint
 
 
@@ -300,17 +370,34 @@ def with_public(**changes: Any) -> Callable[[dict[str, Any]], Any]:
 
 
 def swapped_with_a_new_signature(content: dict[str, Any]) -> None:
-    """What a thief of the mail can do: its own certificate and signature, under the owner's signing key."""
+    """What a thief of the mail can do: its own certificate and signature, under the owner's signing
+    key.
+    """
     other = PrivateIdentity.make("clinic-a", A.public.expires).public
     content.update(certificate=other.certificate, signature=other.signature)
 
 
 TAMPERED = {
-    "another's certificate": (with_public(certificate=B.public.certificate), "is made out to 'clinic-b'"),
-    "another certificate of that name": (swapped_with_a_new_signature, "are not those of the certificate"),
-    "another signing key": (with_public(signing_key=B.public.signing_key), "are not those of the certificate"),
-    "another last day": (with_public(expires=str(A.public.expires + timedelta(days=1))), "are not those of the certificate"),
-    "another's signature": (with_public(signature=B.public.signature), "'clinic-a' did not sign this"),
+    "another's certificate": (
+        with_public(certificate=B.public.certificate),
+        "is made out to 'clinic-b'",
+    ),
+    "another certificate of that name": (
+        swapped_with_a_new_signature,
+        "are not those of the certificate",
+    ),
+    "another signing key": (
+        with_public(signing_key=B.public.signing_key),
+        "are not those of the certificate",
+    ),
+    "another last day": (
+        with_public(expires=str(A.public.expires + timedelta(days=1))),
+        "are not those of the certificate",
+    ),
+    "another's signature": (
+        with_public(signature=B.public.signature),
+        "'clinic-a' did not sign this",
+    ),
     "no signature": (with_public(signature=""), "did not sign this"),
     "a signature that is none": (with_public(signature="z" * 128), "did not sign this"),
     "another name": (with_public(name="clinic-b"), "is made out to 'clinic-a'"),
@@ -328,15 +415,23 @@ def test_a_tampered_public_file_is_refused_however_it_is_sealed(case: str) -> No
 
 
 def test_a_certificate_made_under_anothers_signing_key_is_noticed() -> None:
-    """A thief can certify the owner's public signing key for a channel of the thief's own, but cannot sign for it."""
+    """A thief can certify the owner's public signing key for a channel of the thief's own, but
+    cannot sign for it.
+    """
     from fastlloyd.federation.identity.certificates import make_certificate
 
     thief = load_pem_private_key(B.tls_key_pem(), None)
     assert isinstance(thief, EllipticCurvePrivateKey)
-    certificate = make_certificate("clinic-a", bytes.fromhex(A.public.signing_key), thief, A.public.expires)
+    certificate = make_certificate(
+        "clinic-a", bytes.fromhex(A.public.signing_key), thief, A.public.expires
+    )
     for signature in (A.public.signature, Ed25519PrivateKey.generate().sign(b"anything").hex()):
-        changed = reseal(A.public.to_toml(), with_public(certificate=certificate, signature=signature))
-        with pytest.raises(IdentityError, match="'clinic-a' did not sign this: the signature is another's"):
+        changed = reseal(
+            A.public.to_toml(), with_public(certificate=certificate, signature=signature)
+        )
+        with pytest.raises(
+            IdentityError, match="'clinic-a' did not sign this: the signature is another's"
+        ):
             PublicIdentity.from_toml(changed, "a")
 
 

@@ -1,4 +1,6 @@
-"""Labels of records: those of the estimators, from the files a run left, whatever else is in the file of records."""
+"""Labels of records: those of the estimators, from the files a run left, whatever else is in the
+file of records.
+"""
 
 import csv
 import json
@@ -53,12 +55,21 @@ def result(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("scaling", list(Scaling))
-def test_labels_and_distances_are_bit_for_bit_those_of_the_estimator(tmp_path: Path, scaling: Scaling) -> None:
-    """The estimator keeps its grid points; here they come back from the decimal digits of centroids.json."""
+def test_labels_and_distances_are_bit_for_bit_those_of_the_estimator(
+    tmp_path: Path, scaling: Scaling
+) -> None:
+    """The estimator keeps its grid points; here they come back from the decimal digits of
+    centroids.json.
+    """
     rng = np.random.default_rng(0)
     X = rng.uniform([-2, -1.1], [102, 3.1], (5000, 2))  # some outside the bounds
     model = FastLloyd(
-        n_clusters=5, bounds=([0, -1], [100, 3]), n_records=5000, epsilon=2.0, scaling=scaling.value, random_state=1
+        n_clusters=5,
+        bounds=([0, -1], [100, 3]),
+        n_records=5000,
+        epsilon=2.0,
+        scaling=scaling.value,
+        random_state=1,
     ).fit(X)
     made = Result(
         mechanism=model.mechanism_,
@@ -81,7 +92,11 @@ def test_labels_and_distances_are_bit_for_bit_those_of_the_estimator(tmp_path: P
 )  # fmt: skip
 @settings(max_examples=60)
 def test_every_grid_point_comes_back_from_its_decimal_digits(
-    tmp_path_factory: pytest.TempPathFactory, shift: float, half_width: float, fraction_bits: int, points: list[int]
+    tmp_path_factory: pytest.TempPathFactory,
+    shift: float,
+    half_width: float,
+    fraction_bits: int,
+    points: list[int],
 ) -> None:
     folder = tmp_path_factory.mktemp("result")
     low, high = half_width * (shift - 1), half_width * (shift + 1)
@@ -114,7 +129,10 @@ def test_blocks_of_records_are_the_records(tmp_path: Path, monkeypatch: pytest.M
 def _as_before(result: Path) -> None:
     """Make the folder one of the time when centroids.csv had every digit, and was alone."""
     content = json.loads((result / "centroids.json").read_text())
-    rows = [[*c["centroid"], c["noisy_count"], *(c["standard_errors"] or ["", ""])] for c in content["clusters"]]
+    rows = [
+        [*c["centroid"], c["noisy_count"], *(c["standard_errors"] or ["", ""])]
+        for c in content["clusters"]
+    ]
     with (result / "centroids.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["age", "dose", "noisy_count", "se_age", "se_dose"], *rows])
     (result / "centroids.json").unlink()
@@ -126,7 +144,11 @@ def test_a_folder_of_before_there_were_exact_centroids_apart_is_read_as_ever(res
     before = StoredResult.read(result)
     assert np.array_equal(now.centroids, before.centroids)
     assert (
-        tuple(msgspec.structs.replace(c, noisy_count_standard_error=None, status=None) for c in now.clusters) == before.clusters
+        tuple(
+            msgspec.structs.replace(c, noisy_count_standard_error=None, status=None)
+            for c in now.clusters
+        )
+        == before.clusters
     )
 
 
@@ -146,7 +168,10 @@ def _cells(change: Callable[[float], object]) -> Callable[[str], str]:
                 cluster["centroid"][0] = change(cluster["centroid"][0])
             return json.dumps(content)
         header, *rows = (line.split(",") for line in text.splitlines())
-        return "\n".join(",".join(row) for row in [header, *([str(change(float(row[0]))), *row[1:]] for row in rows)])
+        return "\n".join(
+            ",".join(row)
+            for row in [header, *([str(change(float(row[0]))), *row[1:]] for row in rows)]
+        )
 
     return changed
 
@@ -178,19 +203,37 @@ TABLE_CHANGES: dict[str, tuple[Callable[[str], str], str]] = CENTROID_CHANGES | 
 }
 EXACT_CHANGES: dict[str, tuple[Callable[[str], str], str]] = CENTROID_CHANGES | {
     "not finite": (_cells(lambda _: math.nan), "not the centroids.json"),
-    "too large": (_content(lambda c: c["clusters"][0].update(centroid=[1e308, 1e308])), "rounded, changed"),
+    "too large": (
+        _content(lambda c: c["clusters"][0].update(centroid=[1e308, 1e308])),
+        "rounded, changed",
+    ),
     "a cluster less": (_content(lambda c: c["clusters"].pop()), "each of their 4 clusters"),
     "no clusters": (_content(lambda c: c["clusters"].clear()), "each of their 4 clusters"),
-    "a coordinate less": (_content(lambda c: c["clusters"][1]["centroid"].pop()), "each of their 4 clusters"),
-    "another order of features": (_content(lambda c: c["features"].reverse()), "features are not theirs"),
-    "another order of clusters": (_content(lambda c: c["clusters"].reverse()), "not numbered 0, 1, 2"),
+    "a coordinate less": (
+        _content(lambda c: c["clusters"][1]["centroid"].pop()),
+        "each of their 4 clusters",
+    ),
+    "another order of features": (
+        _content(lambda c: c["features"].reverse()),
+        "features are not theirs",
+    ),
+    "another order of clusters": (
+        _content(lambda c: c["clusters"].reverse()),
+        "not numbered 0, 1, 2",
+    ),
     "a list": (lambda _: "[]", "not the centroids.json"),
     "endless brackets": (lambda _: "[" * 100_000, "not the centroids.json"),
     "cut off": (lambda text: text[: len(text) // 2], "not the centroids.json"),
 }
 MECHANISM_CHANGES: dict[str, tuple[Callable[[str], str], str]] = {
-    "changed": (lambda text: text.replace("n_expected = 200", "n_expected = 201"), "changed after it was made"),
-    "promising more": (lambda text: text.replace("epsilon = 5.0", "epsilon = 0.1"), "do not give epsilon 0.1"),
+    "changed": (
+        lambda text: text.replace("n_expected = 200", "n_expected = 201"),
+        "changed after it was made",
+    ),
+    "promising more": (
+        lambda text: text.replace("epsilon = 5.0", "epsilon = 0.1"),
+        "do not give epsilon 0.1",
+    ),
     "empty": (lambda _: "", "digest"),
     "cut off": (lambda text: text[: len(text) // 2], "mechanism.toml"),
 }

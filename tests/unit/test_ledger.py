@@ -35,16 +35,26 @@ from stores import ADD, ADDED, REPLACE, cost, earlier, pure_cost, reserved, rese
 DELTA = 1e-6
 KEY = b"k" * 32
 RELATIONS = pytest.mark.parametrize("relation", [ADD, REPLACE], ids=lambda relation: relation.value)
-PRIVATE = pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda algorithm: algorithm.name)
+PRIVATE = pytest.mark.parametrize(
+    "algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda algorithm: algorithm.name
+)
 
 
 @functools.cache
-def mechanism(algorithm: Algorithm = FASTLLOYD, relation: NeighboringRelation = ADD, **changes: Any) -> LloydMechanism:
+def mechanism(
+    algorithm: Algorithm = FASTLLOYD, relation: NeighboringRelation = ADD, **changes: Any
+) -> LloydMechanism:
     domain = Domain(features=("a", "b"), lower=(0.0, 0.0), upper=(1.0, 1.0), fraction_bits=16)
     arguments: dict[str, Any] = {"n_clusters": 3, "n_records": 1000, "epsilon": 1.0} | changes
     if algorithm is not SULLOYD and algorithm is not LLOYD:
         arguments.setdefault("delta", DELTA)
-    return design_mechanism(algorithm, domain, public_seed=PublicSeed.from_int(1), neighboring_relation=relation, **arguments)
+    return design_mechanism(
+        algorithm,
+        domain,
+        public_seed=PublicSeed.from_int(1),
+        neighboring_relation=relation,
+        **arguments,
+    )
 
 
 def history(*events: Event) -> History:
@@ -53,13 +63,17 @@ def history(*events: Event) -> History:
 
 def of_costs(*costs: PlannedCost, limit: tuple[float, float] | None = None) -> History:
     """A client whose runs, one per cost, have reserved everything."""
-    limits = [] if limit is None else [LimitSet(dataset="patients", epsilon=limit[0], delta=limit[1])]
+    limits = (
+        [] if limit is None else [LimitSet(dataset="patients", epsilon=limit[0], delta=limit[1])]
+    )
     runs = [reserved_as(each, run_id(n)) for n, each in enumerate(costs)]
     return history(*limits, *runs)
 
 
 def whole(cost: PlannedCost, relation: NeighboringRelation | None = None) -> Spending:
-    return Spending.of([(cost, range(1, len(cost.costs) + 1))], Neighbours(relation or cost.neighboring_relation))
+    return Spending.of(
+        [(cost, range(1, len(cost.costs) + 1))], Neighbours(relation or cost.neighboring_relation)
+    )
 
 
 # The cost of a mechanism
@@ -70,9 +84,15 @@ def whole(cost: PlannedCost, relation: NeighboringRelation | None = None) -> Spe
 @settings(max_examples=15)
 @given(epsilon=st.floats(0.01, 20), n_iterations=st.integers(1, 9), loss=st.booleans())
 def test_the_costs_of_all_exchanges_add_up_to_the_mechanisms_exactly(
-    algorithm: Algorithm, relation: NeighboringRelation, epsilon: float, n_iterations: int, loss: bool
+    algorithm: Algorithm,
+    relation: NeighboringRelation,
+    epsilon: float,
+    n_iterations: int,
+    loss: bool,
 ) -> None:
-    m = mechanism(algorithm, relation, epsilon=epsilon, n_iterations=n_iterations, estimate_loss=loss)
+    m = mechanism(
+        algorithm, relation, epsilon=epsilon, n_iterations=n_iterations, estimate_loss=loss
+    )
     spent = whole(run_cost(m))
     accountant = Accountant(relation).compose(m.releases())
     assert len(run_cost(m).costs) == n_iterations + loss
@@ -83,21 +103,28 @@ def test_the_costs_of_all_exchanges_add_up_to_the_mechanisms_exactly(
 
 @PRIVATE
 @pytest.mark.parametrize("loss", [False, True])
-def test_what_a_run_costs_is_known_for_neighbours_by_either_relation(algorithm: Algorithm, loss: bool) -> None:
+def test_what_a_run_costs_is_known_for_neighbours_by_either_relation(
+    algorithm: Algorithm, loss: bool
+) -> None:
     """The second route: the same scales in a mechanism that was made for the other relation."""
     for relation, other in ((REPLACE, ADD), (ADD, REPLACE)):
         m = mechanism(algorithm, relation, estimate_loss=loss, n_iterations=3)
         for one in (relation, other):
             found = whole(run_cost(m), one)
             accountant = _under(m, one).accountant()
-            assert (found.mu_squared, found.pure_epsilon) == (accountant.mu_squared, accountant.pure_epsilon)
+            assert (found.mu_squared, found.pure_epsilon) == (
+                accountant.mu_squared,
+                accountant.pure_epsilon,
+            )
         added, replaced = whole(run_cost(m), ADD), whole(run_cost(m), REPLACE)
         assert added.mu_squared <= replaced.mu_squared <= 4 * added.mu_squared
         assert added.pure_epsilon <= replaced.pure_epsilon <= 2 * added.pure_epsilon
 
 
 def _under(m: LloydMechanism, relation: NeighboringRelation) -> LloydMechanism:
-    """The same noise under another relation; epsilon is large enough for the check of the stated guarantee."""
+    """The same noise under another relation; epsilon is large enough for the check of the stated
+    guarantee.
+    """
     return msgspec.structs.replace(m, neighboring_relation=relation, epsilon=100.0)
 
 
@@ -121,10 +148,17 @@ def test_spent_is_the_accountants_by_its_other_route_and_never_less(
     gaussian: list[Fraction], pure: list[Fraction], delta: float
 ) -> None:
     releases = [GaussianRelease(square, Fraction(1)) for square in gaussian]
-    accountant = Accountant(ADD).compose([*releases, *(GeometricRelease(e, Fraction(1)) for e in pure if e)])
-    spent = account(of_costs(cost(*gaussian), pure_cost(*(pure or [Fraction(0)]))), "patients").spent
+    accountant = Accountant(ADD).compose(
+        [*releases, *(GeometricRelease(e, Fraction(1)) for e in pure if e)]
+    )
+    spent = account(
+        of_costs(cost(*gaussian), pure_cost(*(pure or [Fraction(0)]))), "patients"
+    ).spent
     epsilon = spent.epsilon(delta)
-    assert (spent.mu_squared, spent.pure_epsilon) == (accountant.mu_squared, accountant.pure_epsilon)
+    assert (spent.mu_squared, spent.pure_epsilon) == (
+        accountant.mu_squared,
+        accountant.pure_epsilon,
+    )
     if 0 < epsilon < math.inf:
         as_gaussian = Accountant(ADD).compose([GaussianRelease(spent.whole, Fraction(1))])
         assert as_gaussian.get_delta(epsilon) <= delta * (1 + 1e-9)
@@ -133,18 +167,34 @@ def test_spent_is_the_accountants_by_its_other_route_and_never_less(
 @pytest.mark.parametrize("delta", [1e-9, 1e-3])
 def test_spent_is_the_epsilon_that_the_accountant_searches_for(delta: float) -> None:
     squares = [Fraction(1, 7), Fraction(2, 9), Fraction(1, 7)]
-    accountant = Accountant(ADD).compose([GaussianRelease(square, Fraction(1)) for square in squares])
-    assert math.isclose(whole(cost(*squares)).epsilon(delta), accountant.get_epsilon(delta), rel_tol=1e-9)
+    accountant = Accountant(ADD).compose(
+        [GaussianRelease(square, Fraction(1)) for square in squares]
+    )
+    assert math.isclose(
+        whole(cost(*squares)).epsilon(delta), accountant.get_epsilon(delta), rel_tol=1e-9
+    )
 
 
 @settings(max_examples=20)
-@given(st.lists(st.tuples(st.integers(1, 5), st.sets(st.integers(1, 5)), st.booleans()), min_size=1, max_size=5))
-def test_spent_never_falls_but_by_what_the_end_of_a_run_releases(runs: list[tuple[int, set[int], bool]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 5), st.sets(st.integers(1, 5)), st.booleans()),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_spent_never_falls_but_by_what_the_end_of_a_run_releases(
+    runs: list[tuple[int, set[int], bool]],
+) -> None:
     now = history()
     for n, (n_exchanges, charged, ends) in enumerate(runs):
         run = run_id(n)
         steps: list[Event] = [reserved(run, n_exchanges=n_exchanges)]
-        steps += [ExchangeCharged(run_id=run, number=number) for number in sorted(charged) if number <= n_exchanges]
+        steps += [
+            ExchangeCharged(run_id=run, number=number)
+            for number in sorted(charged)
+            if number <= n_exchanges
+        ]
         for step in steps:
             before, now = account(now, "patients").spent, now.followed_by([step])
             after = account(now, "patients").spent
@@ -153,8 +203,12 @@ def test_spent_never_falls_but_by_what_the_end_of_a_run_releases(runs: list[tupl
         if ends:
             before, open_run = account(now, "patients").spent, now.runs[run]
             now = now.followed_by([open_run.end(Outcome.ABORTED)])
-            released = Spending.of([(reserved(run, n_exchanges=n_exchanges).cost, open_run.uncharged)], ADDED)
-            assert account(now, "patients").spent.mu_squared == before.mu_squared - released.mu_squared
+            released = Spending.of(
+                [(reserved(run, n_exchanges=n_exchanges).cost, open_run.uncharged)], ADDED
+            )
+            assert (
+                account(now, "patients").spent.mu_squared == before.mu_squared - released.mu_squared
+            )
     charges = sum((Fraction(len(run.charged), 100) for run in now.runs.values()), Fraction(0))
     assert account(now, "patients").spent.mu_squared >= charges
 
@@ -168,7 +222,9 @@ def test_a_run_that_ended_before_its_first_upload_costs_nothing() -> None:
 
 def test_four_runs_of_half_the_mu_cost_what_one_run_of_all_of_it_does() -> None:
     one, quarter = Fraction(9, 25), Fraction(9, 100)
-    assert account(of_costs(*[cost(quarter)] * 4), "patients").spent.epsilon(DELTA) == whole(cost(one)).epsilon(DELTA)
+    assert account(of_costs(*[cost(quarter)] * 4), "patients").spent.epsilon(DELTA) == whole(
+        cost(one)
+    ).epsilon(DELTA)
 
 
 def test_data_sets_are_added_up_apart() -> None:
@@ -195,14 +251,29 @@ def replacing(square: Fraction) -> RunCost:
 def test_runs_are_counted_for_replaced_records_as_long_as_all_are_made_for_that() -> None:
     quarter = Fraction(1, 4)
     one = account(of_costs(replacing(quarter), replacing(quarter)), "patients")
-    assert (one.asked.relation, one.spent.mu_squared, one.otherwise.mu_squared) == (REPLACE, 8 * quarter, 2 * quarter)
+    assert (one.asked.relation, one.spent.mu_squared, one.otherwise.mu_squared) == (
+        REPLACE,
+        8 * quarter,
+        2 * quarter,
+    )
     one = account(of_costs(replacing(quarter), cost(quarter)), "patients")
-    assert (one.asked.relation, one.spent.mu_squared, one.otherwise.mu_squared) == (ADD, 2 * quarter, 8 * quarter)
-    assert account(history(LimitSet(dataset="patients", epsilon=1.0, delta=DELTA)), "patients").asked == ADDED
+    assert (one.asked.relation, one.spent.mu_squared, one.otherwise.mu_squared) == (
+        ADD,
+        2 * quarter,
+        8 * quarter,
+    )
+    assert (
+        account(history(LimitSet(dataset="patients", epsilon=1.0, delta=DELTA)), "patients").asked
+        == ADDED
+    )
 
 
-def test_a_run_for_added_records_that_ended_before_its_first_upload_still_says_what_the_limit_speaks_of() -> None:
-    """Else the limit would come to speak of replaced records, of which it never promised anything."""
+def test_a_run_for_added_records_that_ended_before_its_first_upload_still_says_what_the_limit_speaks_of() -> (
+    None
+):
+    """Else the limit would come to speak of replaced records, of which it never promised
+    anything.
+    """
     now = of_costs(cost(Fraction(1, 4)), replacing(Fraction(1, 4)))
     now = now.followed_by([now.runs[run_id(0)].end(Outcome.ABORTED)])
     one = account(now, "patients")
@@ -212,8 +283,12 @@ def test_a_run_for_added_records_that_ended_before_its_first_upload_still_says_w
 # What the first run decides
 
 
-def test_what_a_first_run_for_replaced_records_leaves_of_delta_stays_so_when_the_limit_comes_to_speak_of_added_ones() -> None:
-    """Both constants follow from that run alone: else who sees answers could choose the larger of two of each."""
+def test_what_a_first_run_for_replaced_records_leaves_of_delta_stays_so_when_the_limit_comes_to_speak_of_added_ones() -> (
+    None
+):
+    """Both constants follow from that run alone: else who sees answers could choose the larger of
+    two of each.
+    """
     all_of_it = Fraction(gdp_mu(1.0, DELTA)) ** 2 * Fraction(1 - 2**-40)
     costs = ExchangeCost(Cost(all_of_it / 2, Fraction(0)), Cost(all_of_it, Fraction(0)))
     first = msgspec.structs.replace(replacing(Fraction(1)), costs=(costs,))
@@ -221,11 +296,17 @@ def test_what_a_first_run_for_replaced_records_leaves_of_delta_stays_so_when_the
     now = of_costs(first, limit=(1.0, DELTA))
     shares = cost(Fraction(1, 100), distance=Fraction(set_aside(DELTA)) / 5)
     with pytest.raises(BudgetError, match="has the limit epsilon 1"):
-        check(now, "patients", shares)  # its distance would fit, had the first run not used up what is set aside
-    check(now, "patients", cost(all_of_it / 2))  # and what it needed takes the place of the bound, under either relation
+        check(
+            now, "patients", shares
+        )  # its distance would fit, had the first run not used up what is set aside
+    check(
+        now, "patients", cost(all_of_it / 2)
+    )  # and what it needed takes the place of the bound, under either relation
 
 
-def test_what_is_left_after_a_first_run_that_released_everything_is_what_one_more_run_may_cost() -> None:
+def test_what_is_left_after_a_first_run_that_released_everything_is_what_one_more_run_may_cost() -> (
+    None
+):
     """All of the limit, to the last bit, was for the first run alone."""
     now = of_costs(cost(Fraction(1, 100)), limit=(1.0, DELTA))
     now = now.followed_by([now.runs[run_id(0)].end(Outcome.ABORTED)])
@@ -240,13 +321,19 @@ def test_what_is_left_after_a_first_run_that_released_everything_is_what_one_mor
 def test_under_a_limit_at_delta_0_a_refusal_says_whose_gaussian_noise_has_no_bound() -> None:
     now = history(LimitSet(dataset="patients", epsilon=1.0, delta=0.0))
     why = "has Gaussian noise, which has no bound at delta 0; plan all runs with Laplace noise"
-    with pytest.raises(BudgetError, match=f"has the limit epsilon 1 at delta 0, and this run {why}"):
+    with pytest.raises(
+        BudgetError, match=f"has the limit epsilon 1 at delta 0, and this run {why}"
+    ):
         check(now, "patients", cost(Fraction(1, 100)))
     now = now.followed_by([reserved_as(cost(Fraction(1, 100)), run_id(1))])
     with pytest.raises(BudgetError, match=f"and a run before {why.replace('has', 'had', 1)}"):
         check(now, "patients", pure_cost(Fraction(1, 2)))
     with pytest.raises(BudgetError, match=r"of which 0 is spent or reserved; this run needs 1\.5"):
-        check(history(LimitSet(dataset="patients", epsilon=1.0, delta=0.0)), "patients", pure_cost(Fraction(3, 2)))
+        check(
+            history(LimitSet(dataset="patients", epsilon=1.0, delta=0.0)),
+            "patients",
+            pure_cost(Fraction(3, 2)),
+        )
 
 
 # Runs that earlier versions joined
@@ -257,7 +344,9 @@ def test_an_earlier_run_for_replaced_records_lets_no_run_for_added_ones_through_
     now = history(LimitSet(dataset="patients", epsilon=9.0, delta=DELTA), unknown)
     assert account(now, "patients").epsilon < 1
     check(now, "patients", replacing(Fraction(1, 10**6)))
-    with pytest.raises(BudgetError, match="where a record is added is not in the store; plan runs for replace_one"):
+    with pytest.raises(
+        BudgetError, match="where a record is added is not in the store; plan runs for replace_one"
+    ):
         check(now, "patients", cost(Fraction(1, 10**6)))
     assert math.isinf(account(now, "patients").otherwise.epsilon(DELTA))
     check_sums(now)
@@ -273,7 +362,9 @@ def test_an_earlier_run_of_laplace_noise_counts_alike_both_ways() -> None:
 
 def test_the_plan_of_an_earlier_run_says_what_the_store_does_not() -> None:
     known = replacing(Fraction(1, 100))
-    event = earlier(run_id(1), Cost(Fraction(4, 100), Fraction(0)), relation=REPLACE, plan_digest=b"p" * 32)
+    event = earlier(
+        run_id(1), Cost(Fraction(4, 100), Fraction(0)), relation=REPLACE, plan_digest=b"p" * 32
+    )
     assert account(history(event), "patients").otherwise.n_unknown == 1
     one = account(history(event), "patients", {b"p" * 32: known})
     assert (one.otherwise.n_unknown, one.otherwise.mu_squared) == (0, Fraction(1, 100))
@@ -324,7 +415,11 @@ def run_of(epsilon: float, distance: Fraction = Fraction(0)) -> RunCost:
         ((LIMIT,), 1.8, LIMIT),
         ((LIMIT, LOWER), 0.5, LOWER),
         ((LIMIT, LOWER, LIMIT), 1.8, LIMIT),
-        ((LIMIT, HIGHER), 2.8, HIGHER),  # the first one holds no more, as the sentence on the sum then says
+        (
+            (LIMIT, HIGHER),
+            2.8,
+            HIGHER,
+        ),  # the first one holds no more, as the sentence on the sum then says
         ((LIMIT, HIGHER, LOWER), 0.5, LOWER),
     ],
     ids=["one", "lowered", "lowered and back", "raised", "raised and lowered"],
@@ -339,20 +434,29 @@ def test_the_limit_that_stands_holds_a_run_whatever_was_set_before(
 
 
 def test_the_first_limit_holds_a_run_that_only_the_one_set_later_has_room_for() -> None:
-    """A lower limit weighs shares of noise less; that all runs keep to the first one is what its holder is told."""
+    """A lower limit weighs shares of noise less; that all runs keep to the first one is what its
+    holder is told.
+    """
     high = msgspec.structs.replace(LIMIT, epsilon=10.0)
     shares = run_of(0.1, Fraction(set_aside(DELTA)) / 1000)
     check(history(LOWER, SMALL), "patients", shares)
-    check(history(LOWER, SMALL, high), "patients", run_of(5.0))  # raised: nothing is said of the first any more
+    check(
+        history(LOWER, SMALL, high), "patients", run_of(5.0)
+    )  # raised: nothing is said of the first any more
     now = history(high, SMALL, LOWER)
     assert account(now, "patients").first_limit == high
-    with pytest.raises(BudgetError, match=r"has the limit epsilon 10 at .* a millionth of a limit's delta is set aside"):
+    with pytest.raises(
+        BudgetError,
+        match=r"has the limit epsilon 10 at .* a millionth of a limit's delta is set aside",
+    ):
         check(now, "patients", shares)
     check(now, "patients", run_of(0.1))
 
 
 def test_a_past_that_exceeds_its_limit_is_shown_and_lets_nothing_more_through() -> None:
-    """Under the rule of earlier versions this fitted: 1.98 at most of Gaussian noise, and 1 of Laplace noise."""
+    """Under the rule of earlier versions this fitted: 1.98 at most of Gaussian noise, and 1 of
+    Laplace noise.
+    """
     now = of_costs(cost(Fraction(1, 5)), pure_cost(Fraction(1)), limit=(3.0, 1e-4))
     one = account(now, "patients")
     assert one.spent.epsilon(1e-4) > 3
@@ -363,8 +467,12 @@ def test_a_past_that_exceeds_its_limit_is_shown_and_lets_nothing_more_through() 
 
 
 @pytest.mark.parametrize("mu", [0.0335, 0.2, 0.6])
-def test_who_has_seen_gaussian_answers_cannot_take_the_rest_of_the_limit_as_pure_epsilon(mu: float) -> None:
-    """The sum of two epsilons let this through, and who took it where an answer came out well won 1.9 times delta."""
+def test_who_has_seen_gaussian_answers_cannot_take_the_rest_of_the_limit_as_pure_epsilon(
+    mu: float,
+) -> None:
+    """The sum of two epsilons let this through, and who took it where an answer came out well won
+    1.9 times delta.
+    """
     limit = (3.0, 1e-4)
     rest = Fraction(limit[0]) - Fraction(gdp_epsilon(mu, limit[1]))
     now = of_costs(cost(Fraction(mu) ** 2), limit=limit)
@@ -410,15 +518,21 @@ def test_one_federated_run_costs_no_more_than_its_plan_states() -> None:
 
 
 @pytest.mark.parametrize("trust", list(TrustMode))
-@pytest.mark.parametrize("algorithm", [FASTLLOYD, SULLOYD, MOMENTLLOYD], ids=lambda algorithm: algorithm.name)
+@pytest.mark.parametrize(
+    "algorithm", [FASTLLOYD, SULLOYD, MOMENTLLOYD], ids=lambda algorithm: algorithm.name
+)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 7.0])
-def test_a_plan_fits_a_limit_of_its_own_epsilon_and_delta(trust: TrustMode, algorithm: AnyAlgorithm, epsilon: float) -> None:
+def test_a_plan_fits_a_limit_of_its_own_epsilon_and_delta(
+    trust: TrustMode, algorithm: AnyAlgorithm, epsilon: float
+) -> None:
     if algorithm is SULLOYD and trust is TrustMode.CLIENT_NOISE:
         return
     plan = make_plan(trust=trust, algorithm=algorithm, epsilon=epsilon)
     m = plan.mechanism
     now = history(LimitSet(dataset="patients", epsilon=m.epsilon, delta=m.delta))
-    now = now.followed_by([reserve(now, plan, client="c0", dataset="patients", fingerprint=Fingerprint(bytes(32)))])
+    now = now.followed_by(
+        [reserve(now, plan, client="c0", dataset="patients", fingerprint=Fingerprint(bytes(32)))]
+    )
     assert account(now, "patients").epsilon <= m.epsilon
     assert account(now, "patients").proviso is None
 
@@ -427,7 +541,9 @@ def test_a_plan_fits_a_limit_of_its_own_epsilon_and_delta(trust: TrustMode, algo
 
 
 @PRIVATE
-def test_w30_runs_on_one_data_set_add_up_until_the_limit_refuses_the_next(algorithm: Algorithm) -> None:
+def test_w30_runs_on_one_data_set_add_up_until_the_limit_refuses_the_next(
+    algorithm: Algorithm,
+) -> None:
     m = mechanism(algorithm)
     now = history(LimitSet(dataset="patients", epsilon=m.epsilon, delta=m.delta))
     check(now, "patients", run_cost(m))
@@ -441,9 +557,20 @@ def test_the_refusal_names_limit_spent_and_need() -> None:
     now = of_costs(run_cost(mechanism(epsilon=1.0)), limit=(1.4, DELTA))
     with pytest.raises(BudgetError) as refusal:
         check(now, "patients", run_cost(mechanism(epsilon=1.0)))
-    for part in ("'patients'", "epsilon 1.4 at delta 1e-06", "is spent", "needs 1 at", "makes 1.455", "ledger limit"):
+    for part in (
+        "'patients'",
+        "epsilon 1.4 at delta 1e-06",
+        "is spent",
+        "needs 1 at",
+        "makes 1.455",
+        "ledger limit",
+    ):
         assert part in str(refusal.value), part
-    check(of_costs(run_cost(mechanism(epsilon=1.0)), limit=(1.5, DELTA)), "patients", run_cost(mechanism(epsilon=1.0)))
+    check(
+        of_costs(run_cost(mechanism(epsilon=1.0)), limit=(1.5, DELTA)),
+        "patients",
+        run_cost(mechanism(epsilon=1.0)),
+    )
 
 
 def test_w30_what_was_sent_stays_charged_however_the_run_ends() -> None:
@@ -461,12 +588,20 @@ def test_w30_what_was_sent_stays_charged_however_the_run_ends() -> None:
 
 def test_without_a_limit_or_with_one_lifted_every_run_fits() -> None:
     check(of_costs(*[run_cost(mechanism())] * 5), "patients", run_cost(mechanism()))
-    check(of_costs(*[run_cost(mechanism())] * 5, limit=(math.inf, 0.0)), "patients", run_cost(mechanism()))
+    check(
+        of_costs(*[run_cost(mechanism())] * 5, limit=(math.inf, 0.0)),
+        "patients",
+        run_cost(mechanism()),
+    )
 
 
 @settings(max_examples=15)
-@given(limit=st.floats(0.1, 8), spent=st.lists(st.floats(0.02, 2), max_size=3), laplace=st.booleans())
-def test_a_run_of_what_is_left_fits_and_one_of_a_little_more_does_not(limit: float, spent: list[float], laplace: bool) -> None:
+@given(
+    limit=st.floats(0.1, 8), spent=st.lists(st.floats(0.02, 2), max_size=3), laplace=st.booleans()
+)
+def test_a_run_of_what_is_left_fits_and_one_of_a_little_more_does_not(
+    limit: float, spent: list[float], laplace: bool
+) -> None:
     costs = [run_cost(mechanism(epsilon=epsilon, n_iterations=1)) for epsilon in spent]
     if laplace:
         costs.append(run_cost(mechanism(SULLOYD, epsilon=0.05, n_iterations=1)))
@@ -488,14 +623,20 @@ def test_of_a_limit_on_pure_epsilon_the_rest_is_left() -> None:
 
 
 def test_the_delta_that_is_shown_is_the_limits_or_the_smallest_of_the_runs() -> None:
-    runs = (run_cost(mechanism(delta=1e-5)), run_cost(mechanism(delta=1e-7)), run_cost(mechanism(SULLOYD)))
+    runs = (
+        run_cost(mechanism(delta=1e-5)),
+        run_cost(mechanism(delta=1e-7)),
+        run_cost(mechanism(SULLOYD)),
+    )
     assert account(of_costs(*runs), "patients").delta == 1e-7
     assert account(of_costs(*runs, limit=(9.0, 1e-4)), "patients").delta == 1e-4
     assert account(of_costs(runs[2]), "patients").delta == 0.0
     assert account(of_costs(runs[2]), "patients").epsilon <= 1
 
 
-def test_sums_that_are_too_small_are_found_by_the_second_route(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_that_are_too_small_are_found_by_the_second_route(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = of_costs(run_cost(mechanism()), run_cost(mechanism(SULLOYD)), limit=(4.0, DELTA))
     check_sums(now)
     epsilon = account(now, "patients").epsilon
@@ -507,7 +648,9 @@ def test_sums_that_are_too_small_are_found_by_the_second_route(monkeypatch: pyte
 def test_runs_of_many_different_plans_are_added_up_exactly() -> None:
     costs = [run_cost(mechanism(epsilon=0.01 + n / 10_000)) for n in range(30)]
     spent = account(of_costs(*costs), "patients").spent
-    assert spent.mu_squared == sum((c.added.mu_squared for each in costs for c in each.costs), Fraction(0))
+    assert spent.mu_squared == sum(
+        (c.added.mu_squared for each in costs for c in each.costs), Fraction(0)
+    )
 
 
 # Reserving, and knowing records again
@@ -515,7 +658,9 @@ def test_runs_of_many_different_plans_are_added_up_exactly() -> None:
 
 def test_a_reservation_is_of_the_plan_and_refused_beyond_the_limit() -> None:
     plan = make_plan()
-    event = reserve(history(), plan, client="c0", dataset="patients", fingerprint=Fingerprint(bytes(32)))
+    event = reserve(
+        history(), plan, client="c0", dataset="patients", fingerprint=Fingerprint(bytes(32))
+    )
     assert (event.run_id.hex(), event.plan_digest, event.client) == (plan.run_id, plan.digest, "c0")
     assert whole(event.cost).mu_squared == plan.mechanism.accountant().mu_squared
     now = history(LimitSet(dataset="patients", epsilon=0.5, delta=DELTA))
@@ -528,5 +673,8 @@ def test_known_records_are_refused_under_a_new_name_only() -> None:
     check_records(now, "patients", Fingerprint(b"f" * 32))
     check_records(now, "patients", Fingerprint(b"g" * 32))
     check_records(now, "others", Fingerprint(b"g" * 32))
-    with pytest.raises(BudgetError, match="used under the data set name 'patients' before; use that name instead of 'others'"):
+    with pytest.raises(
+        BudgetError,
+        match="used under the data set name 'patients' before; use that name instead of 'others'",
+    ):
         reserve(now, make_plan(), client="c0", dataset="others", fingerprint=Fingerprint(b"f" * 32))

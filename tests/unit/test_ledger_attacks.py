@@ -1,4 +1,6 @@
-"""What hostile and forgetful people tried on a holder's ledger: it counts no less than was answered."""
+"""What hostile and forgetful people tried on a holder's ledger: it counts no less than was
+answered.
+"""
 
 import os
 import threading
@@ -30,7 +32,9 @@ ON = ("--no-out", "--dataset", "patients", "--algorithm", "fastlloyd", "--iterat
 RUN = run_id(1)
 ALL = (1, 2, 3)
 
-pytestmark = pytest.mark.filterwarnings(f"ignore::{NoisyResultWarning.__module__}.{NoisyResultWarning.__name__}")
+pytestmark = pytest.mark.filterwarnings(
+    f"ignore::{NoisyResultWarning.__module__}.{NoisyResultWarning.__name__}"
+)
 
 
 @pytest.fixture
@@ -39,7 +43,12 @@ def ledger(ledger_of_its_own: Path) -> HoldersLedger:
 
 
 def model(kind: type[Any] = FastLloyd, **changes: Any) -> Any:
-    given: dict[str, Any] = {"bounds": (0.0, 1.0), "n_records": 100, "dataset": "patients", "delta": 1e-5}
+    given: dict[str, Any] = {
+        "bounds": (0.0, 1.0),
+        "n_records": 100,
+        "dataset": "patients",
+        "delta": 1e-5,
+    }
     return kind(3, **(given | changes))
 
 
@@ -65,7 +74,9 @@ def room_for_one(ledger: HoldersLedger, each: RunCost) -> None:
 def test_a_number_of_records_that_was_taken_from_them_is_refused_whatever_the_relation(
     ledger: HoldersLedger, fastlloyd: Command, here: Path, relation: str
 ) -> None:
-    """Replacing a record leaves their number, adding one does not, and a limit may be for records that are added."""
+    """Replacing a record leaves their number, adding one does not, and a limit may be for records
+    that are added.
+    """
     stated = ("--n-records", "from-data", "--neighboring-relation", relation)
     given = [word for word in FIT if word not in ("--n-records", "500")]
     assert len(given) == len(FIT) - 2
@@ -78,7 +89,9 @@ def test_a_number_of_records_that_was_taken_from_them_is_refused_whatever_the_re
 # Runs, and copies, that the ledger hears of late
 
 
-def test_a_run_from_before_the_ledger_is_no_run_that_its_limit_was_set_before(ledger: HoldersLedger, tmp_path: Path) -> None:
+def test_a_run_from_before_the_ledger_is_no_run_that_its_limit_was_set_before(
+    ledger: HoldersLedger, tmp_path: Path
+) -> None:
     with new_store(tmp_path) as store:
         store.append([reserved(RUN)])
         limited(ledger)
@@ -92,7 +105,9 @@ def test_a_run_from_before_the_ledger_is_no_run_that_its_limit_was_set_before(le
 
 @pytest.fixture
 def copies(ledger: HoldersLedger, tmp_path: Path) -> dict[str, Path]:
-    """A store from before a run, one in which it has begun, which the ledger saw, and the newest, which has answered all."""
+    """A store from before a run, one in which it has begun, which the ledger saw, and the newest,
+    which has answered all.
+    """
     where = {name: tmp_path / name for name in ("before", "begun", "newest")}
     (tmp_path / "store").mkdir()
     with new_store(tmp_path / "store") as store:
@@ -112,7 +127,9 @@ def test_a_store_from_before_the_run_gives_nothing_up(
     ledger: HoldersLedger, copies: dict[str, Path], fastlloyd: Command
 ) -> None:
     outcome = fastlloyd("ledger", "release", str(copies["before"]), "--run", RUN.hex())
-    refused(outcome, "is an old copy, or was made anew: the ledger saw 1 events of it, and it holds 0")
+    refused(
+        outcome, "is an old copy, or was made anew: the ledger saw 1 events of it, and it holds 0"
+    )
     assert counted(ledger) == [ALL]
 
 
@@ -131,8 +148,12 @@ def test_a_store_that_was_wiped_or_is_old_is_not_known_again_when_it_has_become_
     ledger: HoldersLedger, copies: dict[str, Path], tmp_path: Path, copy: str
 ) -> None:
     (tmp_path / "anew").mkdir()
-    with Store.open(copies["before"]) if copy == "before" else new_store(tmp_path / "anew") as store:
-        store.append([LimitSet(dataset="patients", epsilon=float(n), delta=1e-5) for n in range(1, 9)])
+    with (
+        Store.open(copies["before"]) if copy == "before" else new_store(tmp_path / "anew")
+    ) as store:
+        store.append(
+            [LimitSet(dataset="patients", epsilon=float(n), delta=1e-5) for n in range(1, 9)]
+        )
         steps: tuple[Callable[[], object], ...] = (
             lambda: ledger.release_unbegun(store, RUN),
             lambda: ledger.enter(PATIENTS, store, reserved(RUN), RUN),
@@ -145,21 +166,29 @@ def test_a_store_that_was_wiped_or_is_old_is_not_known_again_when_it_has_become_
     assert counted(ledger) == [ALL]
 
 
-def test_a_store_that_is_gone_is_missed_before_a_long_pass(ledger: HoldersLedger, copies: dict[str, Path]) -> None:
+def test_a_store_that_is_gone_is_missed_before_a_long_pass(
+    ledger: HoldersLedger, copies: dict[str, Path]
+) -> None:
     with Store.open(copies["newest"]) as store:
         identity = store.identity
-    with pytest.raises(StateError, match=r"there is no store x\.store, and the ledger saw 1 events of the one"):
+    with pytest.raises(
+        StateError, match=r"there is no store x\.store, and the ledger saw 1 events of the one"
+    ):
         ledger.rehearse(PATIENTS, Path("x.store"), identity, reserved(RUN).cost, run_id(2))
     ledger.rehearse(PATIENTS, Path("x.store"), bytes(32), reserved(RUN).cost, run_id(2))
 
 
-def test_a_store_that_is_gone_and_held_nothing_is_not_missed(ledger: HoldersLedger, tmp_path: Path) -> None:
+def test_a_store_that_is_gone_and_held_nothing_is_not_missed(
+    ledger: HoldersLedger, tmp_path: Path
+) -> None:
     with new_store(tmp_path) as store:
         ledger.follow(store)
         ledger.rehearse(PATIENTS, Path("x.store"), store.identity, reserved(RUN).cost, RUN)
 
 
-def test_what_an_old_copy_gave_up_stays_counted(ledger: HoldersLedger, copies: dict[str, Path]) -> None:
+def test_what_an_old_copy_gave_up_stays_counted(
+    ledger: HoldersLedger, copies: dict[str, Path]
+) -> None:
     with Store.open(copies["newest"]) as store:
         ledger.follow(store)
     with Store.open(copies["begun"]) as store:
@@ -214,7 +243,9 @@ def test_a_ledger_that_another_process_made_first_is_opened_and_nobody_is_told(
     assert said == []
 
 
-def test_limits_count_what_only_the_store_of_the_client_knows(ledger: HoldersLedger, tmp_path: Path) -> None:
+def test_limits_count_what_only_the_store_of_the_client_knows(
+    ledger: HoldersLedger, tmp_path: Path
+) -> None:
     mine = reserved(RUN).cost
     room_for_one(ledger, mine)
     with new_store(tmp_path) as store:
@@ -252,11 +283,16 @@ def test_a_simulation_that_fails_in_the_midst_hands_nothing_back(
 # A ledger that is gone, and where none can be
 
 
-def test_a_ledger_that_is_gone_is_not_taken_for_one_that_never_was(ledger: HoldersLedger, fastlloyd: Command) -> None:
+def test_a_ledger_that_is_gone_is_not_taken_for_one_that_never_was(
+    ledger: HoldersLedger, fastlloyd: Command
+) -> None:
     limited(ledger)
     ledger.path.rename(ledger.path.with_name("elsewhere"))
     gone = f"there is no store {ledger.path}, and"
-    for command in (("ledger", "show"), ("ledger", "limit", "--dataset", "p", "--new", "--epsilon", "1", "--delta", "0")):
+    for command in (
+        ("ledger", "show"),
+        ("ledger", "limit", "--dataset", "p", "--new", "--epsilon", "1", "--delta", "0"),
+    ):
         refused(fastlloyd(*command), gone)
     with pytest.raises(StateError, match="says that it held 1 event"):
         ledger.history()
@@ -273,7 +309,9 @@ def test_a_ledger_that_is_gone_is_not_taken_for_one_that_never_was(ledger: Holde
         ("/tmp", "a folder; name a file in it"),  # noqa: S108
     ],
 )
-def test_a_variable_that_names_no_file_is_refused(monkeypatch: pytest.MonkeyPatch, said: str, why: str) -> None:
+def test_a_variable_that_names_no_file_is_refused(
+    monkeypatch: pytest.MonkeyPatch, said: str, why: str
+) -> None:
     monkeypatch.setenv(holder.VARIABLE, said)
     with pytest.raises(StateError, match=why):
         model().fit(X)
@@ -291,28 +329,41 @@ def test_a_ledger_that_is_a_link_to_nothing_is_not_made_behind_it(
     assert not (tmp_path / "gone.store").exists()
 
 
-def test_where_there_is_no_ledger_to_verify_the_sentence_says_how_one_is_made(fastlloyd: Command) -> None:
-    refused(fastlloyd("ledger", "verify"), "a ledger is made by the first run that names a data set")
+def test_where_there_is_no_ledger_to_verify_the_sentence_says_how_one_is_made(
+    fastlloyd: Command,
+) -> None:
+    refused(
+        fastlloyd("ledger", "verify"), "a ledger is made by the first run that names a data set"
+    )
 
 
 @pytest.mark.usefixtures("here")
 def test_a_ledger_is_a_file_on_this_machine(fastlloyd: Command, here: Path) -> None:
-    refused(fastlloyd(*FIT, *ON, "--ledger", "s3://bucket/ledger.store"), "expected a file on this machine")
+    refused(
+        fastlloyd(*FIT, *ON, "--ledger", "s3://bucket/ledger.store"),
+        "expected a file on this machine",
+    )
     refused(fastlloyd(*FIT, *ON, "--ledger", str(here)), "a folder; name a file in it")
 
 
-def test_a_run_is_given_up_in_the_ledger_that_it_was_entered_in(tmp_path: Path, fastlloyd: Command) -> None:
+def test_a_run_is_given_up_in_the_ledger_that_it_was_entered_in(
+    tmp_path: Path, fastlloyd: Command
+) -> None:
     other = HoldersLedger(tmp_path / "other.store")
     with new_store(tmp_path) as store:
         other.enter(PATIENTS, store, reserved(RUN), RUN)
         path = store.path
-    given_up = fastlloyd("ledger", "release", str(path), "--run", RUN.hex(), "--ledger", str(other.path))
+    given_up = fastlloyd(
+        "ledger", "release", str(path), "--run", RUN.hex(), "--ledger", str(other.path)
+    )
     assert given_up.code == 0
     assert counted(other) == [()]
 
 
 def test_a_new_ledger_outlives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The head file is written and synced before the ledger has its name, and so is the name of every folder that is made."""
+    """The head file is written and synced before the ledger has its name, and so is the name of
+    every folder that is made.
+    """
     done: list[tuple[str, str]] = []
     sync, rename = os.fsync, Path.rename
 
@@ -354,13 +405,18 @@ def test_all_fits_inside_are_charged_to_a_data_set(ledger: HoldersLedger, tmp_pa
     with package.dataset("patients"):
         first = model(dataset=None).fit(X)
         model().fit(X)  # which names the same
-        with pytest.raises(BudgetError, match=r"dataset is 'others', and the fit is inside dataset\('patients'\)"):
+        with pytest.raises(
+            BudgetError, match=r"dataset is 'others', and the fit is inside dataset\('patients'\)"
+        ):
             model(dataset="others").fit(X)
         elsewhere = threading.Thread(target=model(dataset=None).fit, args=[X])
         elsewhere.start()
         elsewhere.join()
     outside = model(dataset=None).fit(X)
-    assert (first.privacy_spent_["data_set"], outside.privacy_spent_["data_set"]) == ("patients", None)
+    assert (first.privacy_spent_["data_set"], outside.privacy_spent_["data_set"]) == (
+        "patients",
+        None,
+    )
     assert len(ledger.history().runs) == 2
     with package.dataset("patients", ledger=tmp_path / "other.store"):
         model(dataset=None).fit(X)
@@ -390,7 +446,9 @@ def test_blocks_that_generators_hold_open_end_in_any_order() -> None:
     third.close()
 
 
-def test_a_file_is_the_same_wherever_fits_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_the_same_wherever_fits_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path)
     with package.dataset("patients", ledger="mine.store"):
@@ -403,7 +461,19 @@ def test_a_file_is_the_same_wherever_fits_are_made(tmp_path: Path, monkeypatch: 
 def test_a_limit_for_patients_holds_fits_that_protect_them_or_have_one_row_of_each(
     ledger: HoldersLedger, fastlloyd: Command
 ) -> None:
-    limit = ("ledger", "limit", "--dataset", "patients", "--new", "--unit", "patient", "--epsilon", "3", "--delta", "1e-5")
+    limit = (
+        "ledger",
+        "limit",
+        "--dataset",
+        "patients",
+        "--new",
+        "--unit",
+        "patient",
+        "--epsilon",
+        "3",
+        "--delta",
+        "1e-5",
+    )
     assert fastlloyd(*limit).code == 0
     ids = np.arange(len(X)) // 2
     model(MomentLloyd, unit="patient").fit(X, groups=ids)

@@ -1,4 +1,6 @@
-"""A mechanism gives the guarantee it states, whoever made it, and its file is that mechanism and no other."""
+"""A mechanism gives the guarantee it states, whoever made it, and its file is that mechanism and no
+other.
+"""
 
 import functools
 import hashlib
@@ -28,7 +30,14 @@ from fastlloyd.dp.noise import MAX_SCALE, Noise
 from fastlloyd.errors import BudgetError, DataError, OverflowRisk, PlanError
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.answering import LocalRecords
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm, RadiusSchedule
+from fastlloyd.mechanisms.lloyd.algorithm import (
+    FASTLLOYD,
+    GLLOYD,
+    LLOYD,
+    SULLOYD,
+    Algorithm,
+    RadiusSchedule,
+)
 from fastlloyd.mechanisms.lloyd.design import count_share
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.mechanism import MAX_CLUSTERS
@@ -46,20 +55,36 @@ CONSTANT = msgspec.structs.replace(FASTLLOYD, name="constant", radius=RadiusSche
 
 @functools.cache
 def cube(d: int, q: int = 16) -> Domain:
-    return Domain(features=tuple(f"f{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=q)
+    return Domain(
+        features=tuple(f"f{i}" for i in range(d)),
+        lower=(-1.0,) * d,
+        upper=(1.0,) * d,
+        fraction_bits=q,
+    )
 
 
-def design(algorithm: Algorithm = FASTLLOYD, d: int = 2, q: int = 16, **changes: Any) -> LloydMechanism:
-    arguments: dict[str, Any] = {"n_clusters": 3, "n_records": 1000, "epsilon": 1.0, "public_seed": PublicSeed.from_int(1)}
+def design(
+    algorithm: Algorithm = FASTLLOYD, d: int = 2, q: int = 16, **changes: Any
+) -> LloydMechanism:
+    arguments: dict[str, Any] = {
+        "n_clusters": 3,
+        "n_records": 1000,
+        "epsilon": 1.0,
+        "public_seed": PublicSeed.from_int(1),
+    }
     return design_mechanism(algorithm, cube(d, q), **(arguments | changes))
 
 
 def reseal(text: str, change: Callable[[dict[str, Any]], None]) -> str:
-    """Change the content of a file and seal it again, as anyone can: by a second implementation of the digest."""
+    """Change the content of a file and seal it again, as anyone can: by a second implementation of
+    the digest.
+    """
     content = tomllib.loads(text)
     del content["seal"]
     change(content)
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    digest = hashlib.sha256(
+        json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
     return tomli_w.dumps(content | {"seal": {"digest": digest}})
 
 
@@ -67,7 +92,9 @@ def reseal(text: str, change: Callable[[dict[str, Any]], None]) -> str:
 
 
 def exact_cost(m: LloydMechanism) -> Fraction:
-    """What the run costs by the formulas of the proofs: mu^2 with Gaussian noise, epsilon with geometric noise."""
+    """What the run costs by the formulas of the proofs: mu^2 with Gaussian noise, epsilon with
+    geometric noise.
+    """
     total, replace = Fraction(0), m.neighboring_relation is REPLACE
     d, B = m.n_features, 2**m.domain.fraction_bits
     for r in m.rounds:
@@ -83,12 +110,26 @@ def exact_cost(m: LloydMechanism) -> Fraction:
 
 @PRIVATE
 @pytest.mark.parametrize("relation", [ADD, REPLACE], ids=lambda r: r.value)
-@pytest.mark.parametrize(("d", "epsilon", "delta"), [(1, 0.1, 1e-9), (2, 1.0, 1e-5), (13, 3.0, 1e-7), (64, 0.5, 1e-6)])
+@pytest.mark.parametrize(
+    ("d", "epsilon", "delta"), [(1, 0.1, 1e-9), (2, 1.0, 1e-5), (13, 3.0, 1e-7), (64, 0.5, 1e-6)]
+)
 @pytest.mark.parametrize("count_bits", [0, 6])
 def test_the_rounds_spend_the_budget_and_never_more(
-    algorithm: Algorithm, relation: NeighboringRelation, d: int, epsilon: float, delta: float, count_bits: int
+    algorithm: Algorithm,
+    relation: NeighboringRelation,
+    d: int,
+    epsilon: float,
+    delta: float,
+    count_bits: int,
 ) -> None:
-    m = design(algorithm, d=d, epsilon=epsilon, delta=delta, neighboring_relation=relation, count_bits=count_bits)
+    m = design(
+        algorithm,
+        d=d,
+        epsilon=epsilon,
+        delta=delta,
+        neighboring_relation=relation,
+        count_bits=count_bits,
+    )
     cost = exact_cost(m)
     accountant = m.accountant()
     if algorithm.noise is Noise.LAPLACE:
@@ -133,7 +174,13 @@ def test_an_accountant_that_knows_only_the_releases_finds_the_stated_epsilon(
     count_bits=st.integers(0, 12),
 )
 def test_every_design_that_is_not_refused_gives_its_guarantee_exactly(
-    algorithm: Algorithm, d: int, epsilon: float, delta: float, relation: NeighboringRelation, T: int | None, count_bits: int
+    algorithm: Algorithm,
+    d: int,
+    epsilon: float,
+    delta: float,
+    relation: NeighboringRelation,
+    T: int | None,
+    count_bits: int,
 ) -> None:
     try:
         m = design(
@@ -156,10 +203,15 @@ def test_every_design_that_is_not_refused_gives_its_guarantee_exactly(
         assert m.delta == delta
     assert len(m.rounds) == T or (T is None and 2 <= len(m.rounds) <= 7)
     for r in m.rounds:
-        assert all(scale > 0 and SCALE_UNITS % scale.denominator == 0 for scale in (r.sum_scale, r.count_scale))
+        assert all(
+            scale > 0 and SCALE_UNITS % scale.denominator == 0
+            for scale in (r.sum_scale, r.count_scale)
+        )
 
 
-@pytest.mark.parametrize("epsilon", [1e-9, 1.7e-9, 1e-10, 1.9666666666666669e-10, 1e-12, 1e-15, 1e-300])
+@pytest.mark.parametrize(
+    "epsilon", [1e-9, 1.7e-9, 1e-10, 1.9666666666666669e-10, 1e-12, 1e-15, 1e-300]
+)
 @PRIVATE
 def test_a_budget_too_small_for_the_sampler_is_refused_at_the_design_and_never_by_an_accident_of_rounding(
     algorithm: Algorithm, epsilon: float
@@ -167,14 +219,16 @@ def test_a_budget_too_small_for_the_sampler_is_refused_at_the_design_and_never_b
     try:
         m = design(algorithm, d=1, q=25, epsilon=epsilon, delta=1e-15, n_records=10)
     except OverflowRisk as refusal:
-        assert re.search(r"above 2\^44; use fewer fraction_bits or a larger epsilon", str(refusal))  # noqa: PT017 - either way
+        # either way
+        assert re.search(r"above 2\^44; use fewer fraction_bits or a larger epsilon", str(refusal))  # noqa: PT017
     else:
         assert max(r.sum_scale for r in m.rounds) <= MAX_SCALE
         m.draw_noise(m.rounds[0], SeededNoise(0))
 
 
 def test_golden_noise_scales() -> None:
-    # sigma = 4.2247 at (1, 1e-6); with T = 2 and d = 2: sigma_R eta sqrt T in grid units, sigma_C sqrt T in records
+    # sigma = 4.2247 at (1, 1e-6); with T = 2 and d = 2: sigma_R eta sqrt T in grid units, sigma_C
+    # sqrt T in records
     m = design(epsilon=1.0, delta=1e-6, n_iterations=2)
     sigma, root = 4.2247, 1 + math.sqrt(8)
     first, last = m.rounds
@@ -182,9 +236,13 @@ def test_golden_noise_scales() -> None:
         sigma * math.sqrt(root) / 8**0.25 * math.sqrt(2) * 2**16 * math.sqrt(2), rel=1e-5
     )
     eta = 0.8 * math.sqrt(2) / math.sqrt(3)
-    assert float(last.sum_scale) == pytest.approx(sigma * math.sqrt(root) / 8**0.25 * eta * 2**16 * math.sqrt(2), rel=1e-5)
+    assert float(last.sum_scale) == pytest.approx(
+        sigma * math.sqrt(root) / 8**0.25 * eta * 2**16 * math.sqrt(2), rel=1e-5
+    )
     assert (
-        float(first.count_scale) == float(last.count_scale) == pytest.approx(sigma * math.sqrt(root) * math.sqrt(2), rel=1e-5)
+        float(first.count_scale)
+        == float(last.count_scale)
+        == pytest.approx(sigma * math.sqrt(root) * math.sqrt(2), rel=1e-5)
     )
     assert [str(scale) for r in m.rounds for scale in (r.sum_scale, r.count_scale)] == [
         "42220294373/65536",
@@ -196,8 +254,12 @@ def test_golden_noise_scales() -> None:
 
     g = design(GLLOYD, epsilon=1.0, delta=1e-6, n_iterations=2).rounds[0]
     total = math.sqrt(0.45 + math.sqrt(2))
-    assert float(g.sum_scale) == pytest.approx(sigma * total / 2**0.25 * math.sqrt(2) * 2**16 * math.sqrt(2), rel=1e-5)
-    assert float(g.count_scale) == pytest.approx(sigma * total / math.sqrt(0.45) * math.sqrt(2), rel=1e-5)
+    assert float(g.sum_scale) == pytest.approx(
+        sigma * total / 2**0.25 * math.sqrt(2) * 2**16 * math.sqrt(2), rel=1e-5
+    )
+    assert float(g.count_scale) == pytest.approx(
+        sigma * total / math.sqrt(0.45) * math.sqrt(2), rel=1e-5
+    )
 
     s = design(SULLOYD, epsilon=1.0, n_iterations=2).rounds[0]
     counts = (8 * 0.225**2) ** (1 / 3)
@@ -205,9 +267,16 @@ def test_golden_noise_scales() -> None:
     assert float(s.count_scale) == pytest.approx(1 / (0.5 * counts / (2 + counts)), rel=1e-4)
 
 
-@pytest.mark.parametrize(("d", "algorithm"), [(1, FASTLLOYD), (2, FASTLLOYD), (2, GLLOYD), (40, GLLOYD), (2, SULLOYD)])
-def test_replacing_a_record_takes_more_noise_than_removing_one_by_the_right_factor(d: int, algorithm: Algorithm) -> None:
-    one, two = (design(algorithm, d=d, n_iterations=3, delta=1e-6, neighboring_relation=r) for r in (ADD, REPLACE))
+@pytest.mark.parametrize(
+    ("d", "algorithm"), [(1, FASTLLOYD), (2, FASTLLOYD), (2, GLLOYD), (40, GLLOYD), (2, SULLOYD)]
+)
+def test_replacing_a_record_takes_more_noise_than_removing_one_by_the_right_factor(
+    d: int, algorithm: Algorithm
+) -> None:
+    one, two = (
+        design(algorithm, d=d, n_iterations=3, delta=1e-6, neighboring_relation=r)
+        for r in (ADD, REPLACE)
+    )
     with fifty_decimals() as digits:
         share = float(1 - count_share(digits, algorithm, d))
     factor = 2 if algorithm.noise is Noise.LAPLACE else math.sqrt(max(4 * share, 2))
@@ -227,14 +296,18 @@ def test_the_cost_of_any_pair_of_scales_is_the_proven_one_in_both_branches(
 ) -> None:
     m = design(n_iterations=1, epsilon=1e9, delta=1e-9, neighboring_relation=relation)
     tampered = msgspec.structs.replace(
-        m, rounds=(LloydRound(sum_scale=a * 2**16, count_scale=b, squared_radius=2 * 4**16),), epsilon=1e9
+        m,
+        rounds=(LloydRound(sum_scale=a * 2**16, count_scale=b, squared_radius=2 * 4**16),),
+        epsilon=1e9,
     )
     assert tampered.accountant().mu_squared == exact_cost(tampered)
 
 
 def test_pure_epsilon_adds_up_exactly() -> None:
     m = design(SULLOYD, epsilon=0.7, n_iterations=5)
-    assert m.accountant().pure_epsilon == sum(Fraction(2 * 2**16) / r.sum_scale + 1 / Fraction(r.count_scale) for r in m.rounds)
+    assert m.accountant().pure_epsilon == sum(
+        Fraction(2 * 2**16) / r.sum_scale + 1 / Fraction(r.count_scale) for r in m.rounds
+    )
     assert m.accountant().mu_squared == 0
     assert m.delta == m.delta_slack == 0
 
@@ -242,9 +315,16 @@ def test_pure_epsilon_adds_up_exactly() -> None:
 # Files
 
 
-@pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD, LLOYD, ABLATED, CONSTANT], ids=lambda a: a.name)
+@pytest.mark.parametrize(
+    "algorithm", [FASTLLOYD, GLLOYD, SULLOYD, LLOYD, ABLATED, CONSTANT], ids=lambda a: a.name
+)
 def test_a_file_is_read_back_as_the_same_mechanism(algorithm: Algorithm) -> None:
-    m = design(algorithm, neighboring_relation=REPLACE, initialization=RadiusSearch.HALVING, min_count=Fraction(7, 3))
+    m = design(
+        algorithm,
+        neighboring_relation=REPLACE,
+        initialization=RadiusSearch.HALVING,
+        min_count=Fraction(7, 3),
+    )
     text = m.to_toml()
     again = LloydMechanism.from_toml(text)
     assert again == m
@@ -344,7 +424,9 @@ WEAKER = {
 
 
 @pytest.mark.parametrize("change", WEAKER.values(), ids=WEAKER)
-def test_a_tampered_file_with_a_valid_seal_is_refused(change: Callable[[dict[str, Any]], None]) -> None:
+def test_a_tampered_file_with_a_valid_seal_is_refused(
+    change: Callable[[dict[str, Any]], None],
+) -> None:
     text = design(n_iterations=3, delta=1e-5).to_toml()
     with pytest.raises(PlanError, match=r"^mechanism\.toml"):
         LloydMechanism.from_toml(reseal(text, change))
@@ -363,7 +445,9 @@ def test_a_tampered_file_with_a_valid_seal_is_refused(change: Callable[[dict[str
     ],
     ids=["sums", "counts", "one unit", "epsilon", "relation", "count grid", "rounds"],
 )
-def test_a_tampered_file_with_geometric_noise_is_refused(change: Callable[[dict[str, Any]], None]) -> None:
+def test_a_tampered_file_with_geometric_noise_is_refused(
+    change: Callable[[dict[str, Any]], None],
+) -> None:
     text = design(SULLOYD, n_iterations=3, n_records=10**6).to_toml()
     with pytest.raises(PlanError, match="the noise scales do not give epsilon"):
         LloydMechanism.from_toml(reseal(text, change))
@@ -371,7 +455,13 @@ def test_a_tampered_file_with_geometric_noise_is_refused(change: Callable[[dict[
 
 @pytest.mark.parametrize(
     "changes",
-    [{"delta_slack": -0.1}, {"neighboring_relation": REPLACE}, {"count_bits": 1}, {"rounds": ()}, {"epsilon": 0.999}],
+    [
+        {"delta_slack": -0.1},
+        {"neighboring_relation": REPLACE},
+        {"count_bits": 1},
+        {"rounds": ()},
+        {"epsilon": 0.999},
+    ],
     ids=lambda changes: next(iter(changes)),
 )
 def test_tampering_in_memory_is_refused_as_in_a_file(changes: dict[str, Any]) -> None:
@@ -381,7 +471,8 @@ def test_tampering_in_memory_is_refused_as_in_a_file(changes: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize(
-    "change", [setting("delta", value=-5.0), setting("delta", value=math.nan), setting("delta", value=0.5)]
+    "change",
+    [setting("delta", value=-5.0), setting("delta", value=math.nan), setting("delta", value=0.5)],
 )
 @pytest.mark.parametrize("algorithm", [SULLOYD, LLOYD], ids=lambda a: a.name)
 def test_without_gaussian_noise_a_delta_means_nothing_and_is_refused(
@@ -410,9 +501,18 @@ def test_without_noise_no_epsilon_may_be_claimed(epsilon: float) -> None:
         lambda content: content["rounds"].pop(),
         setting("min_count", value="0"),
     ],
-    ids=["larger epsilon", "larger delta", "smaller radius", "more noise", "fewer rounds", "no floor"],
+    ids=[
+        "larger epsilon",
+        "larger delta",
+        "smaller radius",
+        "more noise",
+        "fewer rounds",
+        "no floor",
+    ],
 )
-def test_a_file_changed_to_a_weaker_claim_or_more_noise_still_tells_the_truth(change: Callable[[dict[str, Any]], None]) -> None:
+def test_a_file_changed_to_a_weaker_claim_or_more_noise_still_tells_the_truth(
+    change: Callable[[dict[str, Any]], None],
+) -> None:
     m = LloydMechanism.from_toml(reseal(design(n_iterations=3, delta=1e-5).to_toml(), change))
     assert exact_cost(m) <= Fraction(gdp_mu(m.epsilon, m.delta)) ** 2
 
@@ -431,7 +531,11 @@ def test_a_file_changed_to_a_weaker_claim_or_more_noise_still_tells_the_truth(ch
         ({"delta": 1.0}, BudgetError, "delta is 1.0"),
         ({"delta": math.nan}, BudgetError, "delta is nan"),
         ({"delta": 1e-5, "delta_slack": 9e-6}, BudgetError, "epsilon is so large"),
-        ({"delta": 1e-5, "delta_slack": -1e-6}, BudgetError, "delta_slack is -1e-06; expected a part of delta, 0 or more"),
+        (
+            {"delta": 1e-5, "delta_slack": -1e-6},
+            BudgetError,
+            "delta_slack is -1e-06; expected a part of delta, 0 or more",
+        ),
         ({"delta": 1e-5, "delta_slack": math.inf}, BudgetError, "epsilon is so large"),
         ({"delta": 1e-5, "delta_slack": math.nan}, BudgetError, "delta_slack is nan"),
         ({"n_clusters": 0}, PlanError, "n_clusters is 0; expected 1 to 1000"),
@@ -448,7 +552,9 @@ def test_a_file_changed_to_a_weaker_claim_or_more_noise_still_tells_the_truth(ch
     ],
     ids=str,
 )
-def test_a_setting_out_of_range_is_refused_by_name(changes: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_a_setting_out_of_range_is_refused_by_name(
+    changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
     for algorithm in (FASTLLOYD, GLLOYD):
         with pytest.raises(error, match=re.escape(message)):
             design(algorithm, **changes)
@@ -470,7 +576,9 @@ def test_w24_the_default_delta_is_a_hundredth_record(n_records: int) -> None:
 
 
 @given(st.floats(1e-300, 0.999), st.floats(0, 0.6))
-def test_delta_less_slack_is_rounded_down_and_at_least_half_is_left(delta: float, share: float) -> None:
+def test_delta_less_slack_is_rounded_down_and_at_least_half_is_left(
+    delta: float, share: float
+) -> None:
     slack = delta * share
     try:
         left = usable_delta(delta, slack)
@@ -494,11 +602,15 @@ def test_w27_the_default_floor_is_the_deviation_of_the_count_noise() -> None:
 
 @pytest.mark.parametrize("d", [1, 1024])
 @PRIVATE
-def test_the_extremes_of_dimension_and_a_single_cluster_are_planned_and_run(algorithm: Algorithm, d: int) -> None:
+def test_the_extremes_of_dimension_and_a_single_cluster_are_planned_and_run(
+    algorithm: Algorithm, d: int
+) -> None:
     m = design(algorithm, d=d, n_clusters=1)
     assert m.initial_centroids().tolist() == [[0] * d]
     assert m.n_released == len(m.rounds) * (d + 1)
-    result = central.cluster(m, LocalRecords(m.domain, np.zeros((7, d), dtype=np.int64)), SeededNoise(0))
+    result = central.cluster(
+        m, LocalRecords(m.domain, np.zeros((7, d), dtype=np.int64)), SeededNoise(0)
+    )
     assert result.centroids.shape == (1, d)
 
 
@@ -506,7 +618,9 @@ def test_the_extremes_of_dimension_and_a_single_cluster_are_planned_and_run(algo
 
 
 @PRIVATE
-def test_w23_every_number_of_records_under_the_cap_takes_the_same_rounds_and_the_same_draws(algorithm: Algorithm) -> None:
+def test_w23_every_number_of_records_under_the_cap_takes_the_same_rounds_and_the_same_draws(
+    algorithm: Algorithm,
+) -> None:
     m = design(algorithm, n_records=50, n_iterations=4)
     k, d = m.n_clusters, m.n_features
     for n in (0, 1, 49, 50):
@@ -518,7 +632,9 @@ def test_w23_every_number_of_records_under_the_cap_takes_the_same_rounds_and_the
 def test_more_records_than_the_cap_are_refused_without_saying_how_many() -> None:
     m = design(n_records=50)
     with pytest.raises(DataError, match="more records than the cap of 50") as caught:
-        central.cluster(m, LocalRecords(m.domain, np.zeros((7351, 2), dtype=np.int64)), SeededNoise(0))
+        central.cluster(
+            m, LocalRecords(m.domain, np.zeros((7351, 2), dtype=np.int64)), SeededNoise(0)
+        )
     assert "7351" not in str(caught.value)
 
 

@@ -1,4 +1,6 @@
-"""Metrics against hand-worked cases, a brute-force oracle in exact integers, and their own symmetries."""
+"""Metrics against hand-worked cases, a brute-force oracle in exact integers, and their own
+symmetries.
+"""
 
 import inspect
 import itertools
@@ -30,7 +32,9 @@ SQUARE = [[0, 0], [0, 2], [2, 0], [2, 2]]
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[Matrix, Matrix]:
-    """Records and centroids with small integer coordinates: ties are common and float64 arithmetic is exact."""
+    """Records and centroids with small integer coordinates: ties are common and float64 arithmetic
+    is exact.
+    """
     n, k, d = draw(st.integers(1, 30)), draw(st.integers(1, 6)), draw(st.integers(1, 4))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     X, centroids = (rng.integers(-4, 5, (rows, d)).astype(np.float64) for rows in (n, k))
@@ -38,9 +42,15 @@ def problems(draw: st.DrawFn) -> tuple[Matrix, Matrix]:
 
 
 def brute_force(X: Matrix, centroids: Matrix) -> list[tuple[int, int]]:
-    """(smallest squared distance, lowest index that reaches it) of every record, in Python integers."""
+    """(smallest squared distance, lowest index that reaches it) of every record, in Python
+    integers.
+    """
     return [
-        min((sum((int(a) - int(b)) ** 2 for a, b in zip(x, c, strict=True)), j) for j, c in enumerate(centroids)) for x in X
+        min(
+            (sum((int(a) - int(b)) ** 2 for a, b in zip(x, c, strict=True)), j)
+            for j, c in enumerate(centroids)
+        )
+        for x in X
     ]
 
 
@@ -78,7 +88,9 @@ def test_labels_wcss_and_empty_clusters_equal_brute_force(problem: tuple[Matrix,
     assert metrics.assign(X, centroids).tolist() == [label for _, label in oracle]
     assert metrics.wcss(X, centroids) == sum(squared for squared, _ in oracle)
     assert metrics.nicv(X, centroids) == sum(squared for squared, _ in oracle) / len(X)
-    assert metrics.n_empty_clusters(X, centroids) == len(centroids) - len({label for _, label in oracle})
+    assert metrics.n_empty_clusters(X, centroids) == len(centroids) - len(
+        {label for _, label in oracle}
+    )
 
 
 @given(problems(), st.integers(1, 20))
@@ -110,12 +122,14 @@ def test_matched_error_equals_the_best_of_all_permutations(k: int, d: int, seed:
 
 
 def test_small_distances_far_from_the_origin_are_not_lost() -> None:
-    # By |x|^2 - 2xc + |c|^2 the terms are about 1e16, whose float64 spacing is 2: the answer would be 0 or worse.
+    # By |x|^2 - 2xc + |c|^2 the terms are about 1e16, whose float64 spacing is 2: the answer would
+    # be 0 or worse.
     assert metrics.wcss([[1e8 + 0.5]], [[1e8]]) == 0.25
 
 
 def test_memory_does_not_grow_with_records_times_clusters() -> None:
-    # All distances at once would take 200_000 * 64 * 8 bytes = 102 MB, and all differences 8 times as much [W32].
+    # All distances at once would take 200_000 * 64 * 8 bytes = 102 MB, and all differences 8 times
+    # as much [W32].
     rng = np.random.default_rng(0)
     X, centroids = rng.normal(size=(200_000, 8)), rng.normal(size=(64, 8))
     tracemalloc.start()
@@ -178,7 +192,9 @@ def test_w31_a_metric_refuses_what_it_is_not_defined_for_instead_of_returning_na
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.__name__)
-def test_w31_every_metric_says_that_it_is_exact_and_never_private(metric: Callable[..., object]) -> None:
+def test_w31_every_metric_says_that_it_is_exact_and_never_private(
+    metric: Callable[..., object],
+) -> None:
     documentation = " ".join((metric.__doc__ or "").split())
     assert "Exact on raw data, NEVER private" in documentation
 
@@ -195,8 +211,11 @@ def test_there_are_metrics_to_check() -> None:
 
 def test_importing_metrics_records_and_datasets_loads_no_heavy_library() -> None:
     program = (
-        "import sys, fastlloyd.evaluation.metrics, fastlloyd.records, fastlloyd.evaluation.datasets\n"
-        "print({'sklearn', 'scipy', 'matplotlib'} & set(sys.modules))"
+        "import sys, fastlloyd.evaluation.metrics, fastlloyd.records,"
+        " fastlloyd.evaluation.datasets\nprint({'sklearn', 'scipy', 'matplotlib'} &"
+        " set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - our own interpreter and text
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "set()"

@@ -1,4 +1,6 @@
-"""Indices of partitions against hand-worked cases, their definitions in plain Python, and their own symmetries."""
+"""Indices of partitions against hand-worked cases, their definitions in plain Python, and their own
+symmetries.
+"""
 
 import sys
 import tracemalloc
@@ -31,7 +33,9 @@ AT_ONE_CLUSTER = {
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[Matrix, Matrix]:
-    """Records and centroids with small integer coordinates: empty clusters, repeated records and ties are common."""
+    """Records and centroids with small integer coordinates: empty clusters, repeated records and
+    ties are common.
+    """
     n, k, d = draw(st.integers(1, 12)), draw(st.integers(1, 5)), draw(st.integers(1, 3))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     X, centroids = (rng.integers(-4, 5, (rows, d)).astype(np.float64) for rows in (n, k))
@@ -56,7 +60,11 @@ def silhouette_by_definition(X: Matrix, centroids: Matrix) -> float:
     for i, own in enumerate(clusters):
         for x in own:
             a = sum(distance(x, y) for y in own) / max(len(own) - 1, 1)
-            b = min(sum(distance(x, y) for y in other) / len(other) for j, other in enumerate(clusters) if j != i)
+            b = min(
+                sum(distance(x, y) for y in other) / len(other)
+                for j, other in enumerate(clusters)
+                if j != i
+            )
             values.append((b - a) / max(a, b) if len(own) > 1 else 0.0)
     return float(np.mean(values))
 
@@ -66,9 +74,16 @@ def davies_bouldin_by_definition(X: Matrix, centroids: Matrix) -> float:
     if len(clusters) == 1:
         return np.inf
     means = [np.mean(cluster, axis=0) for cluster in clusters]
-    spreads = [np.mean([distance(x, mean) for x in cluster]) for cluster, mean in zip(clusters, means, strict=True)]
+    spreads = [
+        np.mean([distance(x, mean) for x in cluster])
+        for cluster, mean in zip(clusters, means, strict=True)
+    ]
     worst = [
-        max((s + t) / distance(m, other) for j, (t, other) in enumerate(zip(spreads, means, strict=True)) if j != i)
+        max(
+            (s + t) / distance(m, other)
+            for j, (t, other) in enumerate(zip(spreads, means, strict=True))
+            if j != i
+        )
         for i, (s, m) in enumerate(zip(spreads, means, strict=True))
     ]
     return float(np.mean(worst))
@@ -79,17 +94,33 @@ def calinski_harabasz_by_definition(X: Matrix, centroids: Matrix) -> float:
     if len(clusters) == 1:
         return 0.0
     within = sum(
-        distance(x, np.mean(cluster, axis=0)) ** 2 for cluster in clusters if np.ptp(cluster, axis=0).any() for x in cluster
+        distance(x, np.mean(cluster, axis=0)) ** 2
+        for cluster in clusters
+        if np.ptp(cluster, axis=0).any()
+        for x in cluster
     )
-    between = sum(len(cluster) * distance(np.mean(cluster, axis=0), X.mean(axis=0)) ** 2 for cluster in clusters)
-    return float((between / (len(clusters) - 1)) / (within / (len(X) - len(clusters)))) if within else np.inf
+    between = sum(
+        len(cluster) * distance(np.mean(cluster, axis=0), X.mean(axis=0)) ** 2
+        for cluster in clusters
+    )
+    return (
+        float((between / (len(clusters) - 1)) / (within / (len(X) - len(clusters))))
+        if within
+        else np.inf
+    )
 
 
 def dunn_by_definition(X: Matrix, centroids: Matrix) -> float:
     clusters = clusters_of(X, centroids)
     if len(clusters) == 1:
         return 0.0
-    apart = min(distance(x, y) for i, one in enumerate(clusters) for other in clusters[:i] for x in one for y in other)
+    apart = min(
+        distance(x, y)
+        for i, one in enumerate(clusters)
+        for other in clusters[:i]
+        for x in one
+        for y in other
+    )
     wide = max(distance(x, y) for cluster in clusters for x in cluster for y in cluster)
     return apart / wide if wide else np.inf
 
@@ -103,8 +134,8 @@ BY_DEFINITION: list[tuple[Callable[..., float], Callable[[Matrix, Matrix], float
 
 
 def test_two_pairs_on_a_line_worked_by_hand() -> None:
-    # Records 0, 2 and 10, 12. Record 0: a = 2, b = (10 + 12) / 2 = 11, so 9/11; record 2: a = 2, b = (8 + 10) / 2 = 9, so
-    # 7/9; the other pair mirrors them. Mean: (9/11 + 7/9) / 2 = 79/99.
+    # Records 0, 2 and 10, 12. Record 0: a = 2, b = (10 + 12) / 2 = 11, so 9/11; record 2: a = 2, b
+    # = (8 + 10) / 2 = 9, so 7/9; the other pair mirrors them. Mean: (9/11 + 7/9) / 2 = 79/99.
     assert metrics.silhouette(PAIRS, MIDDLES) == pytest.approx(79 / 99, rel=1e-14)
     # Means 1 and 11, mean distances to them 1 and 1: (1 + 1) / 10.
     assert metrics.davies_bouldin(PAIRS, MIDDLES) == pytest.approx(0.2, rel=1e-14)
@@ -120,18 +151,26 @@ def test_bcss_is_about_the_centroids_as_they_are_and_counts_no_empty_one() -> No
 
 
 @given(problems())
-def test_wcss_and_bcss_add_up_to_the_total_where_lloyds_algorithm_stands_still(problem: tuple[Matrix, Matrix]) -> None:
+def test_wcss_and_bcss_add_up_to_the_total_where_lloyds_algorithm_stands_still(
+    problem: tuple[Matrix, Matrix],
+) -> None:
     X, centroids = problem
     for _ in range(30):  # every step but the last lowers WCSS
         centroids = np.array([np.mean(cluster, axis=0) for cluster in clusters_of(X, centroids)])
     total = ((X - X.mean(axis=0)) ** 2).sum()
-    assert metrics.wcss(X, centroids) + metrics.bcss(X, centroids) == pytest.approx(total, rel=1e-12, abs=1e-12)
+    assert metrics.wcss(X, centroids) + metrics.bcss(X, centroids) == pytest.approx(
+        total, rel=1e-12, abs=1e-12
+    )
 
 
-@pytest.mark.parametrize(("index", "definition"), BY_DEFINITION, ids=lambda function: function.__name__)
+@pytest.mark.parametrize(
+    ("index", "definition"), BY_DEFINITION, ids=lambda function: function.__name__
+)
 @given(problem=problems())
 def test_an_index_equals_its_definition(
-    index: Callable[..., float], definition: Callable[[Matrix, Matrix], float], problem: tuple[Matrix, Matrix]
+    index: Callable[..., float],
+    definition: Callable[[Matrix, Matrix], float],
+    problem: tuple[Matrix, Matrix],
 ) -> None:
     assert index(*problem) == pytest.approx(definition(*problem), rel=1e-9, abs=1e-9)
 
@@ -143,7 +182,10 @@ def test_an_index_depends_on_the_order_of_neither_records_nor_centroids(
 ) -> None:
     X, centroids = problem
     records, rows = list(X), list(np.unique(centroids, axis=0))
-    ties = any(np.unique(((x - centroids) ** 2).sum(axis=1)).size < len(np.unique(centroids, axis=0)) for x in X)
+    ties = any(
+        np.unique(((x - centroids) ** 2).sum(axis=1)).size < len(np.unique(centroids, axis=0))
+        for x in X
+    )
     shuffler.shuffle(records)
     assert index(records, centroids) == pytest.approx(index(X, centroids), rel=1e-9, abs=1e-9)
     if not ties:  # a tie goes to the lowest index
@@ -158,12 +200,16 @@ def test_an_index_depends_on_neither_place_nor_scale(
 ) -> None:
     X, centroids = problem
     expected = pytest.approx(index(X, centroids), rel=1e-9, abs=1e-9)
-    assert index(X + shift, centroids + shift) == expected  # exact in float64, as is scaling: all ties stay
+    assert (
+        index(X + shift, centroids + shift) == expected
+    )  # exact in float64, as is scaling: all ties stay
     assert index(X * 2.0**exponent, centroids * 2.0**exponent) == expected
 
 
 @pytest.mark.parametrize("index", INDICES, ids=lambda index: index.__name__)
-def test_one_cluster_has_the_value_of_its_docstring_however_many_centroids_there_are(index: Callable[..., float]) -> None:
+def test_one_cluster_has_the_value_of_its_docstring_however_many_centroids_there_are(
+    index: Callable[..., float],
+) -> None:
     for X in (PAIRS, [[3.0]], [[3.0], [3.0]]):
         for centroids in ([[1.0]], [[1.0], [1e6]], [[1.0], [1.0]]):
             assert index(X, centroids) == AT_ONE_CLUSTER[index]
@@ -176,7 +222,9 @@ def test_single_points_are_perfect_clusters_except_to_the_silhouette() -> None:
         assert metrics.calinski_harabasz(X, centroids) == np.inf
         assert metrics.dunn(X, centroids) == np.inf
     assert metrics.silhouette([[0.0], [1.0], [5.0]], [[0.0], [1.0], [5.0]]) == 0.0
-    assert metrics.silhouette([[0.0], [0.0], [1.0], [5.0]], [[0.0], [1.0], [5.0]]) == 0.5  # 1, 1 and twice 0
+    assert (
+        metrics.silhouette([[0.0], [0.0], [1.0], [5.0]], [[0.0], [1.0], [5.0]]) == 0.5
+    )  # 1, 1 and twice 0
 
 
 @given(problems())
@@ -202,14 +250,18 @@ def test_the_silhouette_of_a_sample_is_that_of_its_records_alone(
 
 
 def test_a_sample_of_other_records_or_of_none_is_refused() -> None:
-    with pytest.raises(DataError, match="the sample has record 4, and X only 2; make it of the same records"):
+    with pytest.raises(
+        DataError, match="the sample has record 4, and X only 2; make it of the same records"
+    ):
         metrics.silhouette(PAIRS[:2], MIDDLES, SilhouetteSample.of(PAIRS))
     with pytest.raises(DataError, match="at least one record, got n_records = 0"):
         SilhouetteSample.of(PAIRS, n_records=0)
 
 
 @given(problems(), st.integers(1, 20))
-def test_the_size_of_blocks_changes_no_dunn_index(problem: tuple[Matrix, Matrix], cells: int) -> None:
+def test_the_size_of_blocks_changes_no_dunn_index(
+    problem: tuple[Matrix, Matrix], cells: int
+) -> None:
     whole = metrics.dunn(*problem)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(metrics, "_BLOCK_CELLS", cells)

@@ -1,4 +1,6 @@
-"""The ablation of MomentLloyd: each part that is left out matters somewhere, and is back afterwards."""
+"""The ablation of MomentLloyd: each part that is left out matters somewhere, and is back
+afterwards.
+"""
 
 import math
 
@@ -27,12 +29,16 @@ def whole() -> list[float]:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_without_a_part_some_result_is_another_one_and_then_all_are_as_before(part: str, whole: list[float]) -> None:
+def test_without_a_part_some_result_is_another_one_and_then_all_are_as_before(
+    part: str, whole: list[float]
+) -> None:
     assert [trial((part, *each, 0))[2] for each in SEEN] != whole
     assert trial(("", *SEEN[0], 0))[2] == whole[0]
 
 
-def test_offsets_that_only_the_bounds_clip_are_clipped_at_half_the_diagonal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offsets_that_only_the_bounds_clip_are_clipped_at_half_the_diagonal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked: list[tuple[int, int]] = []
     query = StepRound.query
 
@@ -51,8 +57,12 @@ def test_offsets_that_only_the_bounds_clip_are_clipped_at_half_the_diagonal(monk
 
 def test_counts_and_votes_that_are_not_shrunk_keep_all_else() -> None:
     counts = np.array([[70.0], [20.0], [-6.0]])
-    np.testing.assert_allclose(_as_counted(Noisy(counts, 8.0), 90.0), [72.0, 22.0, 4.0])  # the floor: half a deviation
-    np.testing.assert_allclose(sizes(Noisy(counts, 1e-9), 90.0), _as_counted(Noisy(counts, 1e-9), 90.0))
+    np.testing.assert_allclose(
+        _as_counted(Noisy(counts, 8.0), 90.0), [72.0, 22.0, 4.0]
+    )  # the floor: half a deviation
+    np.testing.assert_allclose(
+        sizes(Noisy(counts, 1e-9), 90.0), _as_counted(Noisy(counts, 1e-9), 90.0)
+    )
     votes, expected = Noisy(np.array([[30.0], [5.0], [1.0]]), 4.0), np.full(3, 12.0)
     h, factor = _as_voted(votes, expected)
     np.testing.assert_array_equal(h, [30.0, 5.0, 1.0])

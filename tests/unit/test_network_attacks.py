@@ -1,4 +1,6 @@
-"""What was tried against runs over a network and must not work again: lying parties, disks that fail, terminals."""
+"""What was tried against runs over a network and must not work again: lying parties, disks that
+fail, terminals.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -48,7 +50,9 @@ def made(tmp_path: Path) -> Iterator[Made]:
     with ExitStack() as opened:
 
         def make(name: str, role: Role, public: bytes) -> Store:
-            return opened.enter_context(Store.create(tmp_path / f"{name}.store", role=role, identity=public))
+            return opened.enter_context(
+                Store.create(tmp_path / f"{name}.store", role=role, identity=public)
+            )
 
         yield make
 
@@ -69,10 +73,14 @@ def durable_c0(federation: Federation, store: Store) -> DurableClient:
 
 
 class Floor:
-    """A durable server, and clients that talk to it in this process; every client's log grows by one event per message."""
+    """A durable server, and clients that talk to it in this process; every client's log grows by
+    one event per message.
+    """
 
     def __init__(self, federation: Federation, made: Made) -> None:
-        self.clients: dict[str, Any] = {name: federation.client(name) for name in federation.plan.names}
+        self.clients: dict[str, Any] = {
+            name: federation.client(name) for name in federation.plan.names
+        }
         self.store = made("server", Role.SERVER, bytes(32))
         self.server = DurableServer.open(federation.plan, store=self.store, noise=InjectedNoise([]))
         self.lengths = dict.fromkeys(self.clients, 0)
@@ -82,12 +90,23 @@ class Floor:
 
     def say(self, name: str, message: Message) -> list[Send]:
         self.lengths[name] += 1
-        return [a for a in self.server.receive(name, self.position(name), message) if isinstance(a, Send)]
+        return [
+            a
+            for a in self.server.receive(name, self.position(name), message)
+            if isinstance(a, Send)
+        ]
 
     def join(self) -> dict[str, Message]:
-        """Everyone says Hello and comes to share keys: the uploads of round 1, which nobody has sent yet."""
+        """Everyone says Hello and comes to share keys: the uploads of round 1, which nobody has
+        sent yet.
+        """
         uploads: dict[str, Message] = {}
-        waiting = [(name, a.message) for name, c in self.clients.items() for a in c.start() if isinstance(a, Send)]
+        waiting = [
+            (name, a.message)
+            for name, c in self.clients.items()
+            for a in c.start()
+            if isinstance(a, Send)
+        ]
         while waiting:
             name, message = waiting.pop(0)
             if isinstance(message, Upload):
@@ -99,7 +118,9 @@ class Floor:
         return uploads
 
 
-def test_a_client_that_lies_about_its_log_is_refused_and_the_run_goes_on(federation: Federation, made: Made) -> None:
+def test_a_client_that_lies_about_its_log_is_refused_and_the_run_goes_on(
+    federation: Federation, made: Made
+) -> None:
     floor = Floor(federation, made)
     uploads = floor.join()
     for lie in (signed("c0", 0, NOWHERE), signed("c0", floor.lengths["c0"], NOWHERE)):
@@ -126,7 +147,9 @@ def test_what_could_not_be_made_durable_is_told_to_nobody_who_asks_later(
             floor.say(name, upload)
     with pytest.raises(StateError, match="start again"):
         floor.server.deadline()
-    assert not [event for event in floor.store.events() if getattr(event, "kind", "") == "Broadcast"]
+    assert not [
+        event for event in floor.store.events() if getattr(event, "kind", "") == "Broadcast"
+    ]
 
 
 def test_an_upload_that_could_not_be_made_durable_is_not_sent_when_the_connection_is_made_anew(
@@ -141,7 +164,9 @@ def test_an_upload_that_could_not_be_made_durable_is_not_sent_when_the_connectio
         with monkeypatch.context() as patched:
             patched.setattr(Store, "append", fail)
             with pytest.raises(StateError, match="disk is full"):
-                client.receive(message)  # noise is drawn and added, and the upload is nowhere but in memory
+                client.receive(
+                    message
+                )  # noise is drawn and added, and the upload is nowhere but in memory
         return []
 
     floor = Floor(federation, made)
@@ -154,7 +179,9 @@ def test_an_upload_that_could_not_be_made_durable_is_not_sent_when_the_connectio
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
-def test_an_identity_that_is_reached_by_a_link_has_the_one_ledger_beside_its_file(tmp_path: Path) -> None:
+def test_an_identity_that_is_reached_by_a_link_has_the_one_ledger_beside_its_file(
+    tmp_path: Path,
+) -> None:
     known = PrivateIdentity.make("c0", datetime.now(UTC).date() + timedelta(days=2))
     file, link = tmp_path / "keys" / "c0.identity.toml", tmp_path / "here.toml"
     file.parent.mkdir()
@@ -167,15 +194,21 @@ def test_an_identity_that_is_reached_by_a_link_has_the_one_ledger_beside_its_fil
         assert ("records", None) in store.history.limits
 
 
-def test_a_server_that_forgot_a_sum_that_a_client_has_opened_is_refused(federation: Federation, made: Made) -> None:
-    """An old copy of the server's store would have it close the same round again, with other noise."""
+def test_a_server_that_forgot_a_sum_that_a_client_has_opened_is_refused(
+    federation: Federation, made: Made
+) -> None:
+    """An old copy of the server's store would have it close the same round again, with other
+    noise.
+    """
     store = made("c0", Role.CLIENT, identity("c0").public)
     floor = Floor(federation, made)
     floor.clients["c0"] = client = durable_c0(federation, store)
     client.start = client.begin  # type: ignore[attr-defined] # the floor starts sessions
     uploads = floor.join()
     answered = store.position
-    client.attached(LogPosition(0, NOWHERE))  # nothing was opened yet: a server may have forgotten what it never closed
+    client.attached(
+        LogPosition(0, NOWHERE)
+    )  # nothing was opened yet: a server may have forgotten what it never closed
     (broadcast,) = {a.message for name, upload in uploads.items() for a in floor.say(name, upload)}
     client.receive(broadcast)
     before = LogPosition(answered.length - 1, store.head_at(answered.length - 1))
@@ -189,7 +222,9 @@ def test_a_server_that_forgot_a_sum_that_a_client_has_opened_is_refused(federati
 def test_the_time_to_join_begins_with_the_first_client(federation: Federation, made: Made) -> None:
     now = [0.0]
     store = made("server", Role.SERVER, bytes(32))
-    server = DurableServer.open(federation.plan, store=store, noise=InjectedNoise([]), clock=lambda: now[0])
+    server = DurableServer.open(
+        federation.plan, store=store, noise=InjectedNoise([]), clock=lambda: now[0]
+    )
     now[0] = 1e6
     assert server.timeout is None
     (hello,) = [a.message for a in federation.client("c0").start() if isinstance(a, Send)]

@@ -19,8 +19,13 @@ class Terminal(io.StringIO):
 
 
 def a_log(level: int | None) -> tuple[logging.Logger, io.StringIO]:
-    """A log that takes what is at least of that level, and what is written to it; None: nobody configured any."""
-    log, written = logging.Logger("a log of nobody's"), io.StringIO()  # noqa: LOG001 - pytest configures all others
+    """A log that takes what is at least of that level, and what is written to it; None: nobody
+    configured any.
+    """
+    log, written = (
+        logging.Logger("a log of nobody's"),  # noqa: LOG001
+        io.StringIO(),
+    )
     if level is not None:
         log.setLevel(level)
         log.addHandler(logging.StreamHandler(written))
@@ -39,7 +44,11 @@ def a_log(level: int | None) -> tuple[logging.Logger, io.StringIO]:
     ],
 )
 def test_a_note_goes_to_the_log_or_to_a_terminal_or_nowhere(
-    level: int | None, stderr: io.StringIO | None, in_log: str, on_terminal: str, monkeypatch: pytest.MonkeyPatch
+    level: int | None,
+    stderr: io.StringIO | None,
+    in_log: str,
+    on_terminal: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log, written = a_log(level)
     monkeypatch.setattr(sys, "stderr", stderr)
@@ -48,7 +57,9 @@ def test_a_note_goes_to_the_log_or_to_a_terminal_or_nowhere(
     assert stderr is None or stderr.getvalue() == on_terminal
 
 
-@pytest.mark.filterwarnings(f"ignore::{NoisyResultWarning.__module__}.{NoisyResultWarning.__name__}")
+@pytest.mark.filterwarnings(
+    f"ignore::{NoisyResultWarning.__module__}.{NoisyResultWarning.__name__}"
+)
 @pytest.mark.parametrize(
     ("level", "stderr", "n_in_log", "n_on_terminal"),
     [
@@ -70,6 +81,11 @@ def test_an_estimator_tells_once_of_the_ledger_that_it_made(
     monkeypatch.setattr(charging, "_LOG", log)
     monkeypatch.setattr(sys, "stderr", stderr)
     for _ in range(2):
-        FastLloyd(2, bounds=(0.0, 1.0), n_records=100, dataset="patients").fit(np.linspace(0, 1, 60)[:, None])
-    said = f"Note: made {ledger_of_its_own}, a new ledger, in which nothing is spent and nothing is limited.\n"
+        FastLloyd(2, bounds=(0.0, 1.0), n_records=100, dataset="patients").fit(
+            np.linspace(0, 1, 60)[:, None]
+        )
+    said = (
+        f"Note: made {ledger_of_its_own}, a new ledger, in which nothing is spent and nothing is"
+        " limited.\n"
+    )
     assert (written.getvalue(), stderr.getvalue()) == (n_in_log * said, n_on_terminal * said)

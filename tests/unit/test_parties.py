@@ -1,4 +1,6 @@
-"""Who takes part is known by keys of their own; a plan says what a networked run still lacks, and refuses what is wrong."""
+"""Who takes part is known by keys of their own; a plan says what a networked run still lacks, and
+refuses what is wrong.
+"""
 
 import functools
 from collections.abc import Callable
@@ -64,29 +66,43 @@ def test_a_plan_with_everyones_certificate_is_read_back_and_can_run_over_a_netwo
     plan.check_networked()
     assert plan.lacking == ""
     assert [c.name for c in plan.certificates()] == ["sums", *NAMES]
-    assert [c.fingerprint for c in plan.certificates()] == [plan.server.fingerprint, *(c.fingerprint for c in plan.clients)]
+    assert [c.fingerprint for c in plan.certificates()] == [
+        plan.server.fingerprint,
+        *(c.fingerprint for c in plan.clients),
+    ]
     assert len({c.fingerprint for c in plan.certificates()}) == 4
 
 
 LACKING: dict[str, tuple[Callable[[], Plan], str]] = {
     "certificate of the server": (
         lambda: changed(server=with_server(certificate="")),
-        "the plan has no certificate of the server; add one with `fastlloyd plan renew PLAN --server FILE`",
+        (
+            "the plan has no certificate of the server; add one with `fastlloyd plan renew PLAN"
+            " --server FILE`"
+        ),
     ),
-    "address": (lambda: changed(server=with_server(address="")), "the plan has no address of the server; add it"),
+    "address": (
+        lambda: changed(server=with_server(address="")),
+        "the plan has no address of the server; add it",
+    ),
     "signing key": (
         lambda: changed(clients=with_client(1, signing_key="", certificate="")),
         "client 'clinic-b' has no signing_key in the plan",
     ),
     "certificate of a client": (
         lambda: changed(clients=with_client(2, certificate="")),
-        "client 'clinic-c' has no certificate in the plan; add its public file with `fastlloyd plan renew PLAN --member FILE`",
+        (
+            "client 'clinic-c' has no certificate in the plan; add its public file with `fastlloyd"
+            " plan renew PLAN --member FILE`"
+        ),
     ),
 }
 
 
 @pytest.mark.parametrize("case", LACKING)
-def test_a_plan_without_some_of_it_is_valid_for_simulations_and_says_what_a_network_needs(case: str) -> None:
+def test_a_plan_without_some_of_it_is_valid_for_simulations_and_says_what_a_network_needs(
+    case: str,
+) -> None:
     make, sentence = LACKING[case]
     plan = make()
     assert Plan.from_toml(plan.to_toml()) == plan
@@ -99,7 +115,9 @@ def test_a_plan_without_some_of_it_is_valid_for_simulations_and_says_what_a_netw
 def test_a_certificate_that_is_not_valid_now_stops_a_run_and_nothing_else() -> None:
     plan, late = networked(), NOW + timedelta(days=102)
     assert Plan.from_toml(plan.to_toml()) == plan
-    with pytest.raises(PlanError, match=f"of 'sums' expired on {EXPIRES}, and by this machine's clock .*plan renew"):
+    with pytest.raises(
+        PlanError, match=f"of 'sums' expired on {EXPIRES}, and by this machine's clock .*plan renew"
+    ):
         plan.check_networked(late)
     with pytest.raises(PlanError, match=r"is not valid before .* clock it is .*; check the clock$"):
         plan.check_networked(NOW - timedelta(days=3))
@@ -108,14 +126,20 @@ def test_a_certificate_that_is_not_valid_now_stops_a_run_and_nothing_else() -> N
 CHANGES: dict[str, Callable[[], Plan]] = {
     "a client's certificate": lambda: changed(clients=with_client(0, certificate="")),
     "a client's keys": lambda: changed(
-        clients=(PrivateIdentity.make("clinic-a", EXPIRES).public.client(400), *networked().clients[1:])
+        clients=(
+            PrivateIdentity.make("clinic-a", EXPIRES).public.client(400),
+            *networked().clients[1:],
+        )
     ),
-    "the server's certificate": lambda: changed(server=PrivateIdentity.make("sums", EXPIRES).public.server(ADDRESS)),
+    "the server's certificate": lambda: changed(
+        server=PrivateIdentity.make("sums", EXPIRES).public.server(ADDRESS)
+    ),
     "no certificate of the server": lambda: changed(server=with_server(certificate="")),
     "the server's address": lambda: changed(server=with_server(address="sums.example.org:8444")),
     "the server's name": lambda: changed(server=Server(address=ADDRESS)),
     **{
-        f"the timeout of {step}": lambda step=step: changed(timeouts=Timeouts(**{step: 17}))  # type: ignore[misc]  # a default
+        # a default
+        f"the timeout of {step}": lambda step=step: changed(timeouts=Timeouts(**{step: 17}))  # type: ignore[misc]
         for step in Timeouts.__struct_fields__
     },
 }
@@ -158,13 +182,23 @@ WRONG: dict[str, tuple[Callable[[], Plan], str]] = {
         lambda: changed(clients=with_client(0, certificate="AAAA")),
         "the certificate of 'clinic-a' is not one that `fastlloyd keygen` makes",
     ),
-    "no base64": (lambda: changed(server=with_server(certificate="?")), "the certificate of 'sums' is not one that"),
-    "a server without a name": (lambda: changed(server=Server(name="")), "server name '' is not usable"),
+    "no base64": (
+        lambda: changed(server=with_server(certificate="?")),
+        "the certificate of 'sums' is not one that",
+    ),
+    "a server without a name": (
+        lambda: changed(server=Server(name="")),
+        "server name '' is not usable",
+    ),
     "a server of two lines": (lambda: changed(server=Server(name="a\n")), "is not usable"),
-    "a server nowhere": (lambda: changed(server=with_server(address="nowhere")), "server address 'nowhere' is not HOST:PORT"),
+    "a server nowhere": (
+        lambda: changed(server=with_server(address="nowhere")),
+        "server address 'nowhere' is not HOST:PORT",
+    ),
     **{
         f"{seconds} s of {step}": (
-            lambda step=step, seconds=seconds: changed(timeouts=Timeouts(**{step: seconds})),  # type: ignore[misc]  # defaults
+            # defaults
+            lambda step=step, seconds=seconds: changed(timeouts=Timeouts(**{step: seconds})),  # type: ignore[misc]
             f"the timeout of {step} is {seconds} s; expected 1 to 604800",
         )
         for step in Timeouts.__struct_fields__
@@ -182,7 +216,9 @@ def test_what_is_wrong_about_a_party_is_refused_in_a_sentence(case: str) -> None
 
 
 def test_nobody_has_the_keys_of_another_under_a_name_of_their_own() -> None:
-    """Two certificates, two names and two signing keys, but one key of the channel: who holds it is both."""
+    """Two certificates, two names and two signing keys, but one key of the channel: who holds it is
+    both.
+    """
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     from fastlloyd.federation.identity.certificates import make_certificate
@@ -190,9 +226,16 @@ def test_nobody_has_the_keys_of_another_under_a_name_of_their_own() -> None:
     key: Any = load_pem_private_key(identity("clinic-a").tls_key_pem(), None)
     signing = identity("clinic-b").signing.public
     twin = make_certificate("clinic-b", signing, key, EXPIRES)
-    with pytest.raises(PlanError, match="'clinic-a' and 'clinic-b' have the same key or certificate; everyone needs their own"):
+    with pytest.raises(
+        PlanError,
+        match=(
+            "'clinic-a' and 'clinic-b' have the same key or certificate; everyone needs their own"
+        ),
+    ):
         changed(clients=with_client(1, certificate=twin))
-    same_signing = make_certificate("sums", identity("clinic-c").signing.public, _key("sums"), EXPIRES)
+    same_signing = make_certificate(
+        "sums", identity("clinic-c").signing.public, _key("sums"), EXPIRES
+    )
     with pytest.raises(PlanError, match="'sums' and 'clinic-c' have the same key"):
         changed(server=with_server(certificate=same_signing))
 
@@ -204,12 +247,23 @@ def _key(name: str) -> Any:
 
 
 def test_a_simulation_may_call_a_client_server() -> None:
-    plan = changed(server=Server(), clients=with_client(0, name="server", signing_key="", certificate=""))
+    plan = changed(
+        server=Server(), clients=with_client(0, name="server", signing_key="", certificate="")
+    )
     assert plan.names[0] == "server"
 
 
 @pytest.mark.parametrize(
-    "address", ["h:1", "a.b.example:65535", "127.0.0.1:8443", "[::1]:8443", "[2001:db8::1]:1", "my_host:80", "localhost:50051"]
+    "address",
+    [
+        "h:1",
+        "a.b.example:65535",
+        "127.0.0.1:8443",
+        "[::1]:8443",
+        "[2001:db8::1]:1",
+        "my_host:80",
+        "localhost:50051",
+    ],
 )
 def test_an_address_is_a_host_and_a_port(address: str) -> None:
     check_address(address)
@@ -228,11 +282,15 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 
 
 def test_a_plan_of_a_simulation_says_nothing_of_a_network() -> None:
-    plan = changed(server=Server(), clients=tuple(Client(name=name, max_records=400) for name in NAMES))
+    plan = changed(
+        server=Server(), clients=tuple(Client(name=name, max_records=400) for name in NAMES)
+    )
     assert plan.certificates() == []
     assert (plan.server.fingerprint, plan.clients[0].fingerprint) == ("", "")
     assert plan.lacking
-    assert plan.timeouts == Timeouts(joining=3600, dealing=60, round=24 * 3600, confirming=24 * 3600)
+    assert plan.timeouts == Timeouts(
+        joining=3600, dealing=60, round=24 * 3600, confirming=24 * 3600
+    )
 
 
 def test_plans_without_certificates_do_not_load_the_parser() -> None:
@@ -240,5 +298,6 @@ def test_plans_without_certificates_do_not_load_the_parser() -> None:
     import sys
 
     code = "import sys, fastlloyd.federation.plan.plan; print('cryptography.x509' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    # our own
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -1,4 +1,6 @@
-"""Records of persons answer for persons only, as whole persons, and ids of all widths tell them apart."""
+"""Records of persons answer for persons only, as whole persons, and ids of all widths tell them
+apart.
+"""
 
 from pathlib import Path
 
@@ -24,11 +26,21 @@ IDS = [b"a", b"a", b"b"]
 
 def mechanism(persons: Persons | None) -> Mechanism:
     seed = PublicSeed.from_int(1)
-    return design_mechanism(MOMENTLLOYD, BOX, n_clusters=2, n_records=100, epsilon=1.0, public_seed=seed, persons=persons)
+    return design_mechanism(
+        MOMENTLLOYD,
+        BOX,
+        n_clusters=2,
+        n_records=100,
+        epsilon=1.0,
+        public_seed=seed,
+        persons=persons,
+    )
 
 
 def test_records_of_persons_are_not_split_row_by_row() -> None:
-    """Their answers, in shares, would pass for those of single records, whose noise is that of one share."""
+    """Their answers, in shares, would pass for those of single records, whose noise is that of one
+    share.
+    """
     records = SharedRecords.of_persons(mechanism(Persons()), X, IDS)
     with pytest.raises(DataError, match="parted from the others of their person"):
         split(records, 2, PublicSeed.from_int(1))
@@ -41,7 +53,9 @@ def test_no_shares_are_spread_for_a_mechanism_that_protects_single_records() -> 
 
 def written(folder: Path, name: str, ids: list[int], *, signed: bool) -> None:
     kind = pa.int64() if signed else pa.uint64()
-    pq.write_table(pa.table({"id": pa.array(ids, kind), "x": [0.5] * len(ids)}), folder / f"{name}.parquet")
+    pq.write_table(
+        pa.table({"id": pa.array(ids, kind), "x": [0.5] * len(ids)}), folder / f"{name}.parquet"
+    )
 
 
 @pytest.mark.parametrize("first", [2**53, 2**63 - 1])

@@ -1,4 +1,6 @@
-"""Plans and mechanisms of persons: units, costs, what is refused, and a federated run that is the central one bit for bit."""
+"""Plans and mechanisms of persons: units, costs, what is refused, and a federated run that is the
+central one bit for bit.
+"""
 
 from fractions import Fraction
 from typing import Any
@@ -30,9 +32,18 @@ from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.testing import InjectedNoise, SeededNoise
-from federation import entropy, identity, injected_by_part, make_plan, same_clustering, starts_cheaply
+from federation import (
+    entropy,
+    identity,
+    injected_by_part,
+    make_plan,
+    same_clustering,
+    starts_cheaply,
+)
 
-ALGORITHMS = pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD, MOMENTLLOYD], ids=lambda a: a.name)
+ALGORITHMS = pytest.mark.parametrize(
+    "algorithm", [FASTLLOYD, GLLOYD, SULLOYD, MOMENTLLOYD], ids=lambda a: a.name
+)
 RELATIONS = pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda r: r.value)
 
 
@@ -56,7 +67,9 @@ def mechanism(algorithm: AnyAlgorithm = MOMENTLLOYD, d: int = 3, **settings: Any
 def test_in_units_of_a_person_the_noise_is_that_of_records_times_the_number_of_clients(
     algorithm: AnyAlgorithm, relation: NeighboringRelation, c: int
 ) -> None:
-    """The same rounds, c times the noise; what its scales are rounded up to is finer by the shares."""
+    """The same rounds, c times the noise; what its scales are rounded up to is finer by the
+    shares.
+    """
     chosen: dict[str, Any] = {"neighboring_relation": relation}
     if algorithm is not MOMENTLLOYD:
         chosen["n_iterations"] = 3
@@ -67,12 +80,18 @@ def test_in_units_of_a_person_the_noise_is_that_of_records_times_the_number_of_c
         fineness = getattr(one, "units", 1) / getattr(other, "units", 1)
         power = 2 if isinstance(one, SquaresRound | SecondMomentRound) else 1
         for plain, shared in zip(one.scales, other.scales, strict=True):
-            assert float(shared) * fineness**power == pytest.approx(1024 * c * float(plain), rel=2e-4)
+            assert float(shared) * fineness**power == pytest.approx(
+                1024 * c * float(plain), rel=2e-4
+            )
 
 
 @RELATIONS
-def test_a_replaced_person_costs_what_one_added_does_where_that_is_dearer(relation: NeighboringRelation) -> None:
-    """With one cluster two records that change places cost nothing in the count; a person without rows does."""
+def test_a_replaced_person_costs_what_one_added_does_where_that_is_dearer(
+    relation: NeighboringRelation,
+) -> None:
+    """With one cluster two records that change places cost nothing in the count; a person without
+    rows does.
+    """
     m = mechanism(FASTLLOYD, n_clusters=1, neighboring_relation=relation, persons=Persons())
     cost = m.accountant().mu_squared
     added = m.accountant_of(m.rounds[0], NeighboringRelation.ADD_OR_REMOVE_ONE).mu_squared
@@ -93,7 +112,9 @@ def test_persons_at_several_clients_are_planned_for_as_so_many_times_fewer() -> 
 @pytest.mark.parametrize("c", [1, 100])
 def test_squares_fit_and_their_noise_is_drawn_quickly(d: int, n_records: int, c: int) -> None:
     m = mechanism(d=d, n_records=n_records, persons=Persons(max_clients=c))
-    (squares,) = (round for round in m.rounds if isinstance(round, SquaresRound | SecondMomentRound))
+    (squares,) = (
+        round for round in m.rounds if isinstance(round, SquaresRound | SecondMomentRound)
+    )
     assert n_records * squares.units**2 * 1024 <= 2**58
     assert max(squares.scales) <= 2**38
 
@@ -149,13 +170,18 @@ def test_a_person_is_at_no_more_clients_than_there_are() -> None:
 
 
 @pytest.mark.usefixtures("repeatable_noise")
-def test_records_without_shares_are_refused_by_a_mechanism_of_persons_and_the_other_way_round() -> None:
+def test_records_without_shares_are_refused_by_a_mechanism_of_persons_and_the_other_way_round() -> (
+    None
+):
     grid: IntArray = np.zeros((4, 3), dtype=np.int64)
     of_persons, of_records = mechanism(persons=Persons()), mechanism()
     for m, records in (
         (of_persons, LocalRecords(of_persons.domain, grid)),
         (of_records, SharedRecords.of_persons(of_persons, grid, [b"a"] * 4)),
-        (mechanism(persons=Persons(weight_bits=9)), SharedRecords.of_persons(of_persons, grid, [b"a"] * 4)),
+        (
+            mechanism(persons=Persons(weight_bits=9)),
+            SharedRecords.of_persons(of_persons, grid, [b"a"] * 4),
+        ),
     ):
         with pytest.raises(DataError, match="shares of persons"):
             cluster(m, records, SeededNoise(0))
@@ -165,12 +191,22 @@ def test_records_without_shares_are_refused_by_a_mechanism_of_persons_and_the_ot
 def test_the_cap_counts_persons() -> None:
     grid: IntArray = np.zeros((40, 3), dtype=np.int64)
     m = mechanism(FASTLLOYD, n_records=5, persons=Persons(name="patient"))
-    cluster(m, SharedRecords.of_persons(m, grid, [b"%d" % (i % 5) for i in range(40)]), SeededNoise(0))
-    with pytest.raises(DataError, match=r"more patients than the cap of 5; .* leave patients out at random"):
-        cluster(m, SharedRecords.of_persons(m, grid, [b"%d" % (i % 6) for i in range(40)]), SeededNoise(0))
+    cluster(
+        m, SharedRecords.of_persons(m, grid, [b"%d" % (i % 5) for i in range(40)]), SeededNoise(0)
+    )
+    with pytest.raises(
+        DataError, match=r"more patients than the cap of 5; .* leave patients out at random"
+    ):
+        cluster(
+            m,
+            SharedRecords.of_persons(m, grid, [b"%d" % (i % 6) for i in range(40)]),
+            SeededNoise(0),
+        )
 
 
-def test_a_mechanism_of_persons_is_read_as_it_was_written_and_records_have_the_digest_they_had() -> None:
+def test_a_mechanism_of_persons_is_read_as_it_was_written_and_records_have_the_digest_they_had() -> (
+    None
+):
     m = mechanism(persons=Persons(name="patient", max_clients=2, weight_bits=9))
     assert read_mechanism(m.to_toml()) == m
     assert "persons" not in mechanism().to_toml()
@@ -198,7 +234,9 @@ def test_what_several_are_called(name: str, many: str, a: str) -> None:
 @pytest.mark.parametrize("name", ["patients", "families", "employees", "branches", "days"])
 def test_persons_are_named_by_what_one_is_called(name: str) -> None:
     """A plan of an earlier version keeps its name."""
-    with pytest.raises(PlanError, match=f"^the name of the unit is '{name}'; expected what one of them is called"):
+    with pytest.raises(
+        PlanError, match=f"^the name of the unit is '{name}'; expected what one of them is called"
+    ):
         Persons.called(name)
     assert Persons(name=name).name == name
 
@@ -236,7 +274,10 @@ def drawn(plan: Plan, seed: int) -> tuple[dict[str, IntArray], dict[str, list[by
         rows[rng.random(len(rows)) < 0.3] = B
         order = rng.permutation(len(rows))
         X[name] = rows[order]
-        ids[name] = [b"%s of %d" % (name.encode(), person) for person in np.repeat(np.arange(len(sizes)), sizes)[order]]
+        ids[name] = [
+            b"%s of %d" % (name.encode(), person)
+            for person in np.repeat(np.arange(len(sizes)), sizes)[order]
+        ]
     return X, ids
 
 
@@ -246,14 +287,28 @@ def drawn(plan: Plan, seed: int) -> tuple[dict[str, IntArray], dict[str, list[by
 @pytest.mark.parametrize("algorithm", [FASTLLOYD, MOMENTLLOYD], ids=lambda a: a.name)
 @pytest.mark.parametrize("n_clients", [2, 3, 5])
 def test_a_run_of_persons_is_the_central_run_with_the_same_noise_whatever_clients_they_are_at(
-    algorithm: AnyAlgorithm, trust: TrustMode, masks: Masks, n_clients: int, monkeypatch: pytest.MonkeyPatch
+    algorithm: AnyAlgorithm,
+    trust: TrustMode,
+    masks: Masks,
+    n_clients: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     starts_cheaply(monkeypatch)
-    plan = make_plan(n_clients, algorithm=algorithm, trust=trust, masks=masks, persons=Persons(), estimate_loss=True)
+    plan = make_plan(
+        n_clients,
+        algorithm=algorithm,
+        trust=trust,
+        masks=masks,
+        persons=Persons(),
+        estimate_loss=True,
+    )
     m, (X, ids) = plan.mechanism, drawn(plan, n_clients)
     assert isinstance(m, Mechanism)
     source = SeededNoise(n_clients)
-    shares = {name: [plan.draw_client_noise(r, source, n_clients) for r in m.all_rounds] for name in plan.names}
+    shares = {
+        name: [plan.draw_client_noise(r, source, n_clients) for r in m.all_rounds]
+        for name in plan.names
+    }
     of_server = [plan.draw_server_noise(r, source) for r in m.all_rounds]
     sessions = [
         ClientSession(
@@ -261,7 +316,11 @@ def test_a_run_of_persons_is_the_central_run_with_the_same_noise_whatever_client
             name,
             SharedRecords.of_persons(m, X[name], ids[name]),
             identity=identity(name),
-            noise=injected_by_part(m, shares[name]) if trust is TrustMode.CLIENT_NOISE else InjectedNoise([]),
+            noise=(
+                injected_by_part(m, shares[name])
+                if trust is TrustMode.CLIENT_NOISE
+                else InjectedNoise([])
+            ),
             random_bytes=entropy(name),
         )
         for name in plan.names
@@ -271,7 +330,10 @@ def test_a_run_of_persons_is_the_central_run_with_the_same_noise_whatever_client
     assert len(results) == n_clients
 
     rng = np.random.default_rng(1)
-    rows, of_whom = np.concatenate(list(X.values())), [person for each in ids.values() for person in each]
+    rows, of_whom = (
+        np.concatenate(list(X.values())),
+        [person for each in ids.values() for person in each],
+    )
     order = rng.permutation(len(rows))
     pooled = SharedRecords.of_persons(m, rows[order], [of_whom[i] for i in order])
     of_all = [np.sum(each, axis=0) for each in zip(*shares.values(), strict=True)]
@@ -279,7 +341,9 @@ def test_a_run_of_persons_is_the_central_run_with_the_same_noise_whatever_client
 
     def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
         deviations = plan.deviations(m.all_rounds[number], n_clients)
-        return pooled.answer(query)[0] + total[number], AnswerNoise(deviations=deviations, share=1.0)
+        return pooled.answer(query)[0] + total[number], AnswerNoise(
+            deviations=deviations, share=1.0
+        )
 
     expected = run(m, ask)
     assert all(same_clustering(result.clustering, expected) for result in results)
@@ -297,7 +361,9 @@ def test_persons_are_dealt_to_as_many_clients_as_they_may_be_at_and_no_row_is_lo
     dealt = deal_persons(ids, 4, c, PublicSeed.from_int(0))
     assert sorted(np.concatenate(dealt).tolist()) == list(range(len(ids)))
     for person in set(ids):
-        clients = [client for client, rows in enumerate(dealt) if any(ids[row] == person for row in rows)]
+        clients = [
+            client for client, rows in enumerate(dealt) if any(ids[row] == person for row in rows)
+        ]
         assert len(clients) == min(c, sizes[int(person)])
     if c == 1:
         numbers = [len({ids[row] for row in rows}) for rows in dealt]

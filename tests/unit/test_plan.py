@@ -1,4 +1,6 @@
-"""A plan holds what it promises: noise shares, ring, caps, names; and no file, however sealed, promises more than it gives."""
+"""A plan holds what it promises: noise shares, ring, caps, names; and no file, however sealed,
+promises more than it gives.
+"""
 
 import dataclasses
 import functools
@@ -40,14 +42,26 @@ CLIENT_NOISE, SERVER_NOISE = TrustMode.CLIENT_NOISE, TrustMode.SERVER_NOISE
 
 @functools.cache
 def cube(d: int, q: int = 16) -> Domain:
-    return Domain(features=tuple(f"f{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=q)
+    return Domain(
+        features=tuple(f"f{i}" for i in range(d)),
+        lower=(-1.0,) * d,
+        upper=(1.0,) * d,
+        fraction_bits=q,
+    )
 
 
 def hospitals(M: int, max_records: int = 400) -> tuple[Client, ...]:
     return tuple(Client(name=f"hospital-{i}", max_records=max_records) for i in range(M))
 
 
-def design(algorithm: Algorithm = FASTLLOYD, d: int = 2, q: int = 16, M: int = 3, cap: int = 400, **changes: Any) -> Plan:
+def design(
+    algorithm: Algorithm = FASTLLOYD,
+    d: int = 2,
+    q: int = 16,
+    M: int = 3,
+    cap: int = 400,
+    **changes: Any,
+) -> Plan:
     arguments: dict[str, Any] = {
         "clients": hospitals(M, cap),
         "run_id": RUN_ID,
@@ -60,11 +74,15 @@ def design(algorithm: Algorithm = FASTLLOYD, d: int = 2, q: int = 16, M: int = 3
 
 
 def reseal(text: str, change: Callable[[dict[str, Any]], None]) -> str:
-    """Change the content of a file and seal it again, as anyone can: by a second implementation of the digest."""
+    """Change the content of a file and seal it again, as anyone can: by a second implementation of
+    the digest.
+    """
     content = tomllib.loads(text)
     del content["seal"]
     change(content)
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    digest = hashlib.sha256(
+        json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
     return tomli_w.dumps(content | {"seal": {"digest": digest}})
 
 
@@ -101,13 +119,17 @@ def random_settings(generator: np.random.Generator) -> dict[str, Any]:
         "ring_bits": [None, 32, 64][generator.integers(3)],
         "n_iterations": [None, 1, 3][generator.integers(3)],
         "n_expected": int(10 ** generator.uniform(1, 6)),
-        "neighboring_relation": NeighboringRelation(generator.choice(["add_or_remove_one", "replace_one"])),
+        "neighboring_relation": NeighboringRelation(
+            generator.choice(["add_or_remove_one", "replace_one"])
+        ),
         "initialization": RadiusSearch.HALVING,
     }
 
 
 def worst_value(plan: Plan, column: str) -> float:
-    """The ring bound of the proof in floats, from the plan's numbers alone: data, tail of the noise, roundings."""
+    """The ring bound of the proof in floats, from the plan's numbers alone: data, tail of the
+    noise, roundings.
+    """
     m = lloyd_of(plan)
     K = len(m.rounds) * m.n_clusters * (m.n_features + 1)
     L = 40 * math.log(2) + math.log(2 * K)
@@ -151,19 +173,27 @@ def check_accepted(plan: Plan) -> None:
         for share, total in zip(plan.share_scales(r, n), (r.sum_scale, r.count_scale), strict=True):
             assert unknown * share**2 >= total**2
             assert share >= MIN_SHARE_DEVIATION
-            assert share == MIN_SHARE_DEVIATION or unknown * (share - Fraction(1, 2**16)) ** 2 < total**2
+            assert (
+                share == MIN_SHARE_DEVIATION
+                or unknown * (share - Fraction(1, 2**16)) ** 2 < total**2
+            )
     slack = (1 + math.exp(m.epsilon)) * m.n_released * 5 * h * math.exp(-8 * math.pi**2)
     assert m.delta_slack >= slack * (1 - 1e-12)
     assert m.delta_slack <= max(slack * (1 + 1e-12) * 4, 1e-300)
-    # c is the least: on a grid half as fine a share would be short of 4 units, but for what rounding up added
+    # c is the least: on a grid half as fine a share would be short of 4 units, but for what
+    # rounding up added
     if m.count_bits:
         coarser = float(min(r.count_scale for r in m.rounds)) / 2
         assert coarser**2 < 16 * h * 1.0001
-    assert m.accountant().mu_squared <= Fraction(gdp_mu(m.epsilon, m.delta - m.delta_slack)) ** 2 * (1 + Fraction(1, 10**12))
+    assert m.accountant().mu_squared <= Fraction(
+        gdp_mu(m.epsilon, m.delta - m.delta_slack)
+    ) ** 2 * (1 + Fraction(1, 10**12))
 
 
 def test_every_accepted_plan_of_two_thousand_random_ones_holds_its_promises() -> None:
-    """Ring bound, noise shares and slack by independent formulas; refusals are of the three kinds there are, with a remedy."""
+    """Ring bound, noise shares and slack by independent formulas; refusals are of the three kinds
+    there are, with a remedy.
+    """
     generator = np.random.default_rng(2026)
     accepted = {CLIENT_NOISE: 0, SERVER_NOISE: 0}
     refused = {"ring": 0, "slack": 0, "clients": 0, "clusters": 0}
@@ -173,7 +203,8 @@ def test_every_accepted_plan_of_two_thousand_random_ones_holds_its_promises() ->
             plan = design(**public)
         except OverflowRisk as refusal:
             refused["ring"] += 1
-            assert re.search(r"need a ring of \d+ bits.*; (pass|use|cap)", str(refusal))  # noqa: PT017 - one kind of several
+            # one kind of several
+            assert re.search(r"need a ring of \d+ bits.*; (pass|use|cap)", str(refusal))  # noqa: PT017
         except BudgetError as refusal:
             refused["slack"] += 1
             assert "use a smaller epsilon or server-noise" in str(refusal)  # noqa: PT017 - the same
@@ -198,11 +229,19 @@ def test_the_last_record_a_32_bit_ring_holds_is_accepted_and_one_more_is_refused
 ) -> None:
     def plan(n_records: int) -> Plan:
         return design(
-            algorithm, n_records=n_records, cap=1, delta=1e-6, n_expected=1000, n_iterations=3, ring_bits=32, trust=trust
+            algorithm,
+            n_records=n_records,
+            cap=1,
+            delta=1e-6,
+            n_expected=1000,
+            n_iterations=3,
+            ring_bits=32,
+            trust=trust,
         )
 
     with pytest.raises(
-        OverflowRisk, match=r"pass ring_bits=64, or use \d+ fractional bits.*, or cap n_records at \d+"
+        OverflowRisk,
+        match=r"pass ring_bits=64, or use \d+ fractional bits.*, or cap n_records at \d+",
     ) as caught:
         plan(10**6)
     cap = int(re.findall(r"cap n_records at (\d+)", str(caught.value))[0])
@@ -213,7 +252,15 @@ def test_the_last_record_a_32_bit_ring_holds_is_accepted_and_one_more_is_refused
     fewer = int(re.findall(r"use (\d+) fractional bits", str(caught.value))[0])
     check_accepted(
         design(
-            algorithm, q=fewer, n_records=10**6, cap=1, delta=1e-6, n_expected=1000, n_iterations=3, ring_bits=32, trust=trust
+            algorithm,
+            q=fewer,
+            n_records=10**6,
+            cap=1,
+            delta=1e-6,
+            n_expected=1000,
+            n_iterations=3,
+            ring_bits=32,
+            trust=trust,
         )
     )
 
@@ -226,11 +273,30 @@ def test_the_ring_holds_counts_on_their_finer_grid_too() -> None:
     assert load.counts.bound == 32 > load.sums.bound == math.isqrt(2 * 4**2)
     assert load.n_rounding_terms == 10
     with pytest.raises(OverflowRisk, match="cap n_records at") as caught:
-        design(q=2, M=10, epsilon=40.0, delta=1e-6, n_iterations=2, n_records=2**31, ring_bits=32, n_expected=1000)
+        design(
+            q=2,
+            M=10,
+            epsilon=40.0,
+            delta=1e-6,
+            n_iterations=2,
+            n_records=2**31,
+            ring_bits=32,
+            n_expected=1000,
+        )
     cap = int(re.findall(r"cap n_records at (\d+)", str(caught.value))[0])
     assert 32 * cap < 2**31 < 33 * cap
     check_accepted(
-        design(q=2, M=10, cap=1, epsilon=40.0, delta=1e-6, n_iterations=2, n_records=cap, ring_bits=32, n_expected=9)
+        design(
+            q=2,
+            M=10,
+            cap=1,
+            epsilon=40.0,
+            delta=1e-6,
+            n_iterations=2,
+            n_records=cap,
+            ring_bits=32,
+            n_expected=9,
+        )
     )
 
 
@@ -259,10 +325,14 @@ def test_w26_counts_travel_unscaled_so_that_48842_records_fit_a_32_bit_ring() ->
         (10, 5, 0, 1.414), (20, 5, 2, 1.240), (100, 10, 10, 1.118), (100, 33, 10, 1.325), (100, 50, 0, 1.414),
     ],
 )  # fmt: skip
-def test_the_noise_of_all_clients_exceeds_the_needed_one_by_the_published_factor(M: int, t: int, D: int, factor: float) -> None:
+def test_the_noise_of_all_clients_exceeds_the_needed_one_by_the_published_factor(
+    M: int, t: int, D: int, factor: float
+) -> None:
     plan = design(M=M, max_colluding=t, max_dropouts=D, epsilon=0.5, delta=1e-6)
     for r in lloyd_of(plan).rounds:
-        for share, total in zip(plan.share_scales(r, plan.n_clients), (r.sum_scale, r.count_scale), strict=True):
+        for share, total in zip(
+            plan.share_scales(r, plan.n_clients), (r.sum_scale, r.count_scale), strict=True
+        ):
             assert float(share / total) * math.sqrt(M) == pytest.approx(factor, abs=6e-4)
             assert math.sqrt(M / plan.n_shares) == pytest.approx(factor, abs=6e-4)
 
@@ -274,7 +344,9 @@ def test_a_grid_of_counts_fine_enough_before_rounding_is_never_refused_after_it(
     check_accepted(plan)
     generator = np.random.default_rng(0)
     for _ in range(25):
-        check_accepted(design(M=3, delta=1e-6, epsilon=float(generator.uniform(5, 40)), n_iterations=2))
+        check_accepted(
+            design(M=3, delta=1e-6, epsilon=float(generator.uniform(5, 40)), n_iterations=2)
+        )
 
 
 # The slack
@@ -283,7 +355,9 @@ def test_a_grid_of_counts_fine_enough_before_rounding_is_never_refused_after_it(
 def lattice_law(s: float, h: int, reach: int) -> FloatArray:
     """The h-fold convolution of the law of floor(s Z + 1/2), on -reach..reach."""
     n = np.arange(-reach, reach + 1)
-    one = np.where(n < 0, ndtr((n + 0.5) / s) - ndtr((n - 0.5) / s), ndtr((0.5 - n) / s) - ndtr((-0.5 - n) / s))
+    one = np.where(
+        n < 0, ndtr((n + 0.5) / s) - ndtr((n - 0.5) / s), ndtr((0.5 - n) / s) - ndtr((-0.5 - n) / s)
+    )
     law = one
     for _ in range(h - 1):
         law = np.convolve(law, one)[reach:-reach]
@@ -291,7 +365,9 @@ def lattice_law(s: float, h: int, reach: int) -> FloatArray:
 
 
 def ideal_law(s: float, h: int, reach: int) -> FloatArray:
-    """The density of N(0, h s^2) plus h uniforms at the integers, by Fourier: a post-processed rounded Gaussian."""
+    """The density of N(0, h s^2) plus h uniforms at the integers, by Fourier: a post-processed
+    rounded Gaussian.
+    """
     w = np.linspace(-12 / s, 12 / s, 20_001)
     transform = np.exp(-h * s * s * w * w / 2) * np.sinc(w / (2 * np.pi)) ** h
     n = np.arange(-reach, reach + 1)
@@ -299,9 +375,15 @@ def ideal_law(s: float, h: int, reach: int) -> FloatArray:
     return law
 
 
-@pytest.mark.parametrize(("s", "h"), [(0.7, 2), (1.0, 2), (1.0, 3), (1.0, 8), (1.3, 2), (1.3, 5), (2.0, 2)])
-def test_sums_of_rounded_shares_are_as_close_to_a_rounded_gaussian_as_the_slack_says(s: float, h: int) -> None:
-    """At the least deviation of a plan, 4 units, the distance is far below float64; below it the bound can be seen to hold."""
+@pytest.mark.parametrize(
+    ("s", "h"), [(0.7, 2), (1.0, 2), (1.0, 3), (1.0, 8), (1.3, 2), (1.3, 5), (2.0, 2)]
+)
+def test_sums_of_rounded_shares_are_as_close_to_a_rounded_gaussian_as_the_slack_says(
+    s: float, h: int
+) -> None:
+    """At the least deviation of a plan, 4 units, the distance is far below float64; below it the
+    bound can be seen to hold.
+    """
     reach = math.ceil(9 * s * math.sqrt(h)) + h
     real, ideal = lattice_law(s, h, reach), ideal_law(s, h, reach)
     assert real.sum() == pytest.approx(1, abs=1e-12)
@@ -315,11 +397,16 @@ def test_a_single_share_needs_no_slack() -> None:
     assert np.abs(lattice_law(1.0, 1, 12) - ideal_law(1.0, 1, 12)).sum() < 1e-12
 
 
-@pytest.mark.parametrize(("epsilon", "K", "h"), [(0.1, 1, 1), (1.0, 90, 2), (10.0, 10**6, 9), (50.0, 3, 99), (1e-9, 7, 1)])
+@pytest.mark.parametrize(
+    ("epsilon", "K", "h"),
+    [(0.1, 1, 1), (1.0, 90, 2), (10.0, 10**6, 9), (50.0, 3, 99), (1e-9, 7, 1)],
+)
 def test_the_slack_is_its_formula_rounded_up(epsilon: float, K: int, h: int) -> None:
     with mpmath.workdps(80):
         exact = (1 + mpmath.exp(mpmath.mpf(epsilon))) * K * 5 * h * mpmath.exp(-8 * mpmath.pi**2)
-        assert exact <= mpmath.mpf(aliasing_slack(epsilon, K, h)) <= exact * (1 + mpmath.mpf(2) ** -50)
+        assert (
+            exact <= mpmath.mpf(aliasing_slack(epsilon, K, h)) <= exact * (1 + mpmath.mpf(2) ** -50)
+        )
 
 
 def test_a_slack_without_meaning_is_infinite_and_such_a_plan_is_refused() -> None:
@@ -333,7 +420,9 @@ def test_a_slack_without_meaning_is_infinite_and_such_a_plan_is_refused() -> Non
 def test_planning_works_at_its_own_precision_whatever_the_global_one() -> None:
     expected = design().digest
     with mpmath.workprec(20):
-        assert aliasing_slack(1.0, 90, 2) == pytest.approx((1 + math.e) * 900 * math.exp(-8 * math.pi**2), rel=1e-12)
+        assert aliasing_slack(1.0, 90, 2) == pytest.approx(
+            (1 + math.e) * 900 * math.exp(-8 * math.pi**2), rel=1e-12
+        )
         assert design().digest == expected
         assert mpmath.mp.prec == 20
 
@@ -344,19 +433,27 @@ def test_planning_works_at_its_own_precision_whatever_the_global_one() -> None:
 def test_golden_digest_and_bytes_of_a_plan() -> None:
     plan = design()
     of_version_3 = msgspec.structs.replace(plan, protocol_version=3, masks=None)
-    assert of_version_3.digest.hex() == "880c6f614d99c488993dcacda45daf7c8737f66d09788796c3f7b4455135a9f5"
+    assert (
+        of_version_3.digest.hex()
+        == "880c6f614d99c488993dcacda45daf7c8737f66d09788796c3f7b4455135a9f5"
+    )
     assert plan.digest.hex() == "7d1699f7aa8395c32501d33680b80df259203612d58dbda82c0e9d8e38f3efda"
     again = Plan.from_toml(plan.to_toml())
     assert again == plan
     assert again.to_toml() == plan.to_toml()
-    assert reseal(plan.to_toml(), lambda _: None).splitlines()[-1] == f'digest = "{plan.digest.hex()}"'
+    assert (
+        reseal(plan.to_toml(), lambda _: None).splitlines()[-1] == f'digest = "{plan.digest.hex()}"'
+    )
 
 
 @pytest.mark.parametrize("trust", list(TrustMode))
 @pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda a: a.name)
 def test_a_plan_file_is_read_back_as_the_same_plan(algorithm: Algorithm, trust: TrustMode) -> None:
     if algorithm is SULLOYD and trust is CLIENT_NOISE:
-        with pytest.raises(PlanError, match="sulloyd uses Laplace noise, which cannot be added in shares; use server-noise"):
+        with pytest.raises(
+            PlanError,
+            match="sulloyd uses Laplace noise, which cannot be added in shares; use server-noise",
+        ):
             design(algorithm, trust=trust)
         return
     plan = design(algorithm, trust=trust, M=5, max_dropouts=1, min_count=Fraction(0))
@@ -429,13 +526,18 @@ def test_a_repeated_signing_key_is_refused() -> None:
     clients = tuple(msgspec.structs.replace(c, signing_key="ab" * 32) for c in hospitals(2))
     with pytest.raises(PlanError, match="two clients have the signing_key"):
         design(clients=clients)
-    distinct = tuple(msgspec.structs.replace(c, signing_key=f"{i}" * 64) for i, c in enumerate(hospitals(2)))
+    distinct = tuple(
+        msgspec.structs.replace(c, signing_key=f"{i}" * 64) for i, c in enumerate(hospitals(2))
+    )
     assert design(clients=distinct).client("hospital-1").signing_key == "1" * 64
 
 
 def test_a_ring_too_narrow_for_the_caps_is_refused_in_a_file_too() -> None:
     text = design(cap=10**6).to_toml()
-    with pytest.raises(PlanError, match=r"^plan\.toml: the sums of this plan need a ring of \d+ bits and ring_bits = 32"):
+    with pytest.raises(
+        PlanError,
+        match=r"^plan\.toml: the sums of this plan need a ring of \d+ bits and ring_bits = 32",
+    ):
         Plan.from_toml(reseal(text, setting("ring_bits", value=32)))
 
 
@@ -470,8 +572,14 @@ def test_any_changed_digit_of_a_plan_is_refused() -> None:
         ({"clients": ()}, "n_records is 0"),
         ({"clients": (), "n_records": 10}, "names 0 clients; expected 1 to 1000"),
         ({"M": MAX_CLIENTS + 1, "cap": 1}, "names 1001 clients; expected 1 to 1000"),
-        ({"M": 1}, "1 client, of which 0 may be absent (max_dropouts) and 1 may pool what they see"),
-        ({"M": 3, "max_dropouts": 2}, "3 clients, of which 2 may be absent (max_dropouts) and 1 may pool what they see"),
+        (
+            {"M": 1},
+            "1 client, of which 0 may be absent (max_dropouts) and 1 may pool what they see",
+        ),
+        (
+            {"M": 3, "max_dropouts": 2},
+            "3 clients, of which 2 may be absent (max_dropouts) and 1 may pool what they see",
+        ),
         ({"max_dropouts": -1}, "max_dropouts is -1"),
         ({"max_colluding": 0}, "max_colluding is 0; expected at least 1"),
         ({"max_colluding": -5}, "max_colluding is -5"),
@@ -483,7 +591,9 @@ def test_any_changed_digit_of_a_plan_is_refused() -> None:
     ],
     ids=str,
 )
-def test_a_plan_that_cannot_hold_is_refused_by_the_name_of_the_setting(changes: dict[str, Any], message: str) -> None:
+def test_a_plan_that_cannot_hold_is_refused_by_the_name_of_the_setting(
+    changes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(PlanError, match=re.escape(message)):
         design(**changes)
 
@@ -498,7 +608,9 @@ def test_caps_may_leave_room_and_a_client_may_hold_nothing() -> None:
     plan = design(clients=(*hospitals(2), Client(name="empty", max_records=0)), n_records=5000)
     assert plan.mechanism.n_records == 5000
     assert plan.client("empty").max_records == 0
-    with pytest.raises(PlanError, match="no client 'absent' in the plan; it names hospital-0, hospital-1, empty"):
+    with pytest.raises(
+        PlanError, match="no client 'absent' in the plan; it names hospital-0, hospital-1, empty"
+    ):
         plan.client("absent")
 
 
@@ -523,11 +635,17 @@ def test_every_client_draws_its_share_and_the_server_nothing_or_the_other_way_ro
     plan = design(n_clusters=2, d=1)
     r = lloyd_of(plan).rounds[0]
     noise = [np.array([5, 6]), np.array([7, 8])]
-    assert plan.draw_client_noise(r, InjectedNoise(noise), plan.n_clients).tolist() == [[5, 7], [6, 8]]
+    assert plan.draw_client_noise(r, InjectedNoise(noise), plan.n_clients).tolist() == [
+        [5, 7],
+        [6, 8],
+    ]
     assert plan.draw_server_noise(r, InjectedNoise([])).tolist() == [[0, 0], [0, 0]]
     served = design(n_clusters=2, d=1, trust=SERVER_NOISE)
     assert served.draw_server_noise(r, InjectedNoise(noise)).tolist() == [[5, 7], [6, 8]]
-    assert served.draw_client_noise(r, InjectedNoise([]), served.n_clients).tolist() == [[0, 0], [0, 0]]
+    assert served.draw_client_noise(r, InjectedNoise([]), served.n_clients).tolist() == [
+        [0, 0],
+        [0, 0],
+    ]
 
 
 def test_a_plan_of_lists_is_the_plan_of_tuples() -> None:
@@ -535,7 +653,9 @@ def test_a_plan_of_lists_is_the_plan_of_tuples() -> None:
     domain = plan.mechanism.domain
     again = msgspec.structs.replace(domain, features=list(domain.features))
     listed = msgspec.structs.replace(
-        plan, clients=list(plan.clients), mechanism=msgspec.structs.replace(plan.mechanism, domain=again)
+        plan,
+        clients=list(plan.clients),
+        mechanism=msgspec.structs.replace(plan.mechanism, domain=again),
     )
     assert listed == plan
     assert hash(listed) == hash(plan)

@@ -1,4 +1,6 @@
-"""A private file is its owner's alone from its first instant, is there whole or not at all, is never replaced by accident."""
+"""A private file is its owner's alone from its first instant, is there whole or not at all, is
+never replaced by accident.
+"""
 
 import os
 import stat
@@ -30,8 +32,12 @@ def test_the_mode_is_0600_whatever_the_umask(tmp_path: Path, umask: int) -> None
 
 
 @posix
-def test_nobody_else_could_have_read_it_at_any_instant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every file on the way is opened exclusively with mode 0600, under a umask that hides nothing, and seen so at once."""
+def test_nobody_else_could_have_read_it_at_any_instant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every file on the way is opened exclusively with mode 0600, under a umask that hides nothing,
+    and seen so at once.
+    """
     opened: list[tuple[int, int]] = []
     real = os.open
 
@@ -79,27 +85,38 @@ def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 @pytest.mark.parametrize("earlier", [None, "mine"])
 def test_what_fails_on_the_way_leaves_everything_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, failure: BaseException, earlier: str | None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    failure: BaseException,
+    earlier: str | None,
 ) -> None:
     def fails(*_: Any) -> None:
         raise failure
 
     if earlier is not None:
         (tmp_path / "key").write_text(earlier)
-    monkeypatch.setattr(*(("os.fsync",) if step == "fsync" else (Path, "replace")), fails)  # type: ignore[call-overload]  # 2 forms
+    # 2 forms
+    monkeypatch.setattr(*(("os.fsync",) if step == "fsync" else (Path, "replace")), fails)  # type: ignore[call-overload]
     with pytest.raises((OutputError, KeyboardInterrupt)):
         write_private(tmp_path / "key", "secret", replace=earlier is not None)
-    assert [path.read_text() for path in tmp_path.iterdir()] == ([] if earlier is None else [earlier])
+    assert [path.read_text() for path in tmp_path.iterdir()] == (
+        [] if earlier is None else [earlier]
+    )
 
 
 def test_no_folder_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match=r"none/key cannot be written \(No such file or directory\)"):
+    with pytest.raises(
+        OutputError, match=r"none/key cannot be written \(No such file or directory\)"
+    ):
         write_private(tmp_path / "none" / "key", "secret")
 
 
 @posix
 @pytest.mark.parametrize("bits", [0o604, 0o640, 0o620, 0o602, 0o660, 0o644, 0o777])
-def test_a_file_that_others_can_read_or_change_is_refused_with_the_remedy(tmp_path: Path, bits: int) -> None:
+def test_a_file_that_others_can_read_or_change_is_refused_with_the_remedy(
+    tmp_path: Path, bits: int
+) -> None:
     write_private(tmp_path / "key", "secret")
     (tmp_path / "key").chmod(bits)
     with pytest.raises(IdentityError, match=rf"mode 0{bits:o}.*chmod 600 .*key$") as caught:

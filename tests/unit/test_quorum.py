@@ -1,4 +1,6 @@
-"""How many clients must answer, and how large shares of noise are, with a key of the group and with a key of each pair."""
+"""How many clients must answer, and how large shares of noise are, with a key of the group and with
+a key of each pair.
+"""
 
 from itertools import product
 from typing import Any
@@ -11,7 +13,14 @@ from designs import design_plan
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import PlanError
-from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Client, Masks, Plan, TrustMode, ring_load
+from fastlloyd.federation.plan.plan import (
+    PROTOCOL_VERSION,
+    Client,
+    Masks,
+    Plan,
+    TrustMode,
+    ring_load,
+)
 from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.testing import SeededNoise
@@ -51,7 +60,10 @@ def test_two_groups_that_each_confirm_a_result_have_an_honest_client_in_common_a
         # of two key sets, in which the honest are in one each
         if 2 * of.max_dropouts < of.n_clients - of.max_colluding:
             least = min(of.quorum(other).confirmations for other in key_sets(of))
-            assert of.quorum(n).confirmations + least - 2 * of.max_colluding > of.n_clients - of.max_colluding
+            assert (
+                of.quorum(n).confirmations + least - 2 * of.max_colluding
+                > of.n_clients - of.max_colluding
+            )
         assert of.quorum(n).confirmations <= n
         assert of.quorum(n).needed == n
         assert of.quorum(n).max_turns == n - 1
@@ -72,7 +84,9 @@ def test_without_the_shares_of_those_who_pool_enough_noise_is_left_in_the_smalle
 
 @pytest.mark.parametrize("shape", SHAPES)
 @KINDS
-def test_ring_and_plausibility_hold_the_noise_of_every_key_set(shape: tuple[int, int, int], masks: Masks) -> None:
+def test_ring_and_plausibility_hold_the_noise_of_every_key_set(
+    shape: tuple[int, int, int], masks: Masks
+) -> None:
     of = plan(*shape, masks)
     for round, n in product(of.mechanism.all_rounds, key_sets(of)):
         for total, share in zip(of.total_scales(round), of.share_scales(round, n), strict=True):
@@ -80,23 +94,33 @@ def test_ring_and_plausibility_hold_the_noise_of_every_key_set(shape: tuple[int,
     assert ring_load(of).required_bits <= of.ring_bits
 
 
-def test_pairwise_noise_is_never_more_than_that_of_group_masks_and_less_where_clients_may_be_missing() -> None:
+def test_pairwise_noise_is_never_more_than_that_of_group_masks_and_less_where_clients_may_be_missing() -> (
+    None
+):
     for M, D, t in SHAPES:
         pairwise, group = plan(M, D, t), plan(M, D, t, Masks.GROUP)
         for n in key_sets(pairwise):
-            ours, theirs = (of.deviations(of.mechanism.rounds[-1], n)[0] for of in (pairwise, group))
+            ours, theirs = (
+                of.deviations(of.mechanism.rounds[-1], n)[0] for of in (pairwise, group)
+            )
             assert ours <= theirs * (1 + 1e-9)
             assert ours < theirs or D == 0 or n == M - D
 
 
-def test_ten_clients_of_which_three_may_be_missing_have_five_percent_more_noise_than_one_would_add() -> None:
+def test_ten_clients_of_which_three_may_be_missing_have_five_percent_more_noise_than_one_would_add() -> (
+    None
+):
     pairwise, group = plan(10, 3, 1), plan(10, 3, 1, Masks.GROUP)
     for of, factor in ((pairwise, 1.05), (group, 1.29)):
         round = of.mechanism.rounds[-1]
-        assert of.deviations(round, 10)[0] / float(round.scales[0]) == pytest.approx(factor, abs=0.005)
+        assert of.deviations(round, 10)[0] / float(round.scales[0]) == pytest.approx(
+            factor, abs=0.005
+        )
 
 
-def test_a_client_draws_the_share_of_its_key_set_and_refuses_one_that_the_plan_does_not_allow() -> None:
+def test_a_client_draws_the_share_of_its_key_set_and_refuses_one_that_the_plan_does_not_allow() -> (
+    None
+):
     of = plan(10, 3, 1)
     round = of.mechanism.rounds[-1]
     few, many = (np.std(of.draw_client_noise(round, SeededNoise(3), n)[:, 0]) for n in (7, 10))
@@ -108,7 +132,11 @@ def test_a_client_draws_the_share_of_its_key_set_and_refuses_one_that_the_plan_d
 
 def test_who_makes_keys_for_whom() -> None:
     present = ("a", "c", "d")
-    assert [Masks.PAIRWISE.recipients(name, present) for name in present] == [("c", "d"), ("d",), ()]
+    assert [Masks.PAIRWISE.recipients(name, present) for name in present] == [
+        ("c", "d"),
+        ("d",),
+        (),
+    ]
     assert [Masks.GROUP.recipients(name, present) for name in present] == [("c", "d"), (), ()]
     assert list(Masks.PAIRWISE.speakers(present)) == ["a", "c", "d"]
     assert list(Masks.GROUP.speakers(present)) == ["a"]
@@ -118,7 +146,11 @@ def test_a_plan_with_masks_and_host_is_read_as_it_was_written() -> None:
     of = plan(5, 0, 2, host="c2")
     assert Plan.from_toml(of.to_toml()) == of
     assert (of.masks_kind, of.host) == (Masks.PAIRWISE, "c2")
-    assert of.digest not in {plan(5, 0, 2).digest, plan(5, 0, 2, host="c1").digest, plan(5, 0, 2, Masks.GROUP).digest}
+    assert of.digest not in {
+        plan(5, 0, 2).digest,
+        plan(5, 0, 2, host="c1").digest,
+        plan(5, 0, 2, Masks.GROUP).digest,
+    }
 
 
 @pytest.mark.parametrize(

@@ -51,15 +51,23 @@ def test_the_integers_are_the_recorded_ones_on_every_machine() -> None:
     stream = PublicStream(SEED, b"golden")
     assert stream.integers(np.zeros(6, dtype=np.int64), 9).tolist() == GOLDEN_DIGITS
     assert stream.integers([-5, INT64_MIN, 3], [5, INT64_MAX, 3]).tolist() == GOLDEN_MIXED
-    # Half of all words are rejected here, so this also fixes the order in which rejected elements draw again.
+    # Half of all words are rejected here, so this also fixes the order in which rejected elements
+    # draw again.
     assert stream.integers(np.full(5, -1, dtype=np.int64), INT64_MAX).tolist() == GOLDEN_REJECTING
     assert stream.integers(1, 6).tolist() == GOLDEN_DIE
 
 
-@pytest.mark.parametrize("other", [(SEED, b"labem"), (SEED, b""), (PublicSeed.from_int(8), b"label")])
+@pytest.mark.parametrize(
+    "other", [(SEED, b"labem"), (SEED, b""), (PublicSeed.from_int(8), b"label")]
+)
 def test_other_seeds_and_labels_give_unrelated_words(other: tuple[PublicSeed, bytes]) -> None:
     # 8192 bits: 6 s.e. of the share that differs are .033.
-    differing = np.bitwise_count(PublicStream(SEED, b"label").words(128) ^ PublicStream(*other).words(128)).sum() / 8192
+    differing = (
+        np.bitwise_count(
+            PublicStream(SEED, b"label").words(128) ^ PublicStream(*other).words(128)
+        ).sum()
+        / 8192
+    )
     assert abs(differing - 0.5) < 0.033
 
 
@@ -87,7 +95,9 @@ INT64 = st.integers(INT64_MIN, INT64_MAX)
 
 
 @given(st.lists(st.tuples(INT64, INT64).map(sorted), max_size=12), st.integers(0, 2**256 - 1))
-def test_integers_follow_the_stated_rule_and_stay_in_range(ranges: list[list[int]], seed: int) -> None:
+def test_integers_follow_the_stated_rule_and_stay_in_range(
+    ranges: list[list[int]], seed: int
+) -> None:
     lows, highs = [r[0] for r in ranges], [r[1] for r in ranges]
     words = PublicStream(PublicSeed.from_int(seed), b"x").words(40 * len(ranges)).tolist()
     drawn = PublicStream(PublicSeed.from_int(seed), b"x").integers(
@@ -95,11 +105,17 @@ def test_integers_follow_the_stated_rule_and_stay_in_range(ranges: list[list[int
     )
     assert drawn.dtype == np.int64
     assert drawn.tolist() == one_by_one(lows, highs, words)
-    assert all(low <= value <= high for low, value, high in zip(lows, drawn.tolist(), highs, strict=True))
+    assert all(
+        low <= value <= high for low, value, high in zip(lows, drawn.tolist(), highs, strict=True)
+    )
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 10, 2**32, 2**32 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1, 2**64])
-def test_exactly_the_words_of_the_last_incomplete_cycle_are_rejected(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "n", [1, 2, 3, 4, 10, 2**32, 2**32 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1, 2**64]
+)
+def test_exactly_the_words_of_the_last_incomplete_cycle_are_rejected(
+    n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Random words never come near the boundary, so these are made.
     incomplete = 2**64 % n
     edge = [2**64 - incomplete - 1, 2**64 - 1, (2**64 - incomplete) % 2**64, 5, 6, 7]
@@ -123,7 +139,8 @@ def chi_square_p(values: np.ndarray[tuple[int], np.dtype[np.int64]], n_cells: in
 
 @pytest.mark.parametrize("n_cells", [2, 3, 10, 257])
 def test_small_ranges_are_uniform(n_cells: int) -> None:
-    # n = 1e5: a cell off by 10 % in 10 is missed with probability below 1e-3 (noncentrality 111 against 9 degrees).
+    # n = 1e5: a cell off by 10 % in 10 is missed with probability below 1e-3 (noncentrality 111
+    # against 9 degrees).
     drawn = PublicStream(SEED, b"small").integers(np.zeros(100_000, dtype=np.int64), n_cells - 1)
     assert chi_square_p(drawn, n_cells) > ALPHA
 
@@ -131,8 +148,13 @@ def test_small_ranges_are_uniform(n_cells: int) -> None:
 def test_wide_ranges_are_uniform_where_a_plain_remainder_is_not() -> None:
     # n = 3 * 2**62: w mod n alone would give the first third of the range half of all draws.
     n, third = np.uint64(3 * 2**62), np.uint64(2**62)
-    drawn = PublicStream(SEED, b"wide").integers(np.zeros(100_000, dtype=np.int64) + INT64_MIN, INT64_MIN + int(n) - 1)
-    assert chi_square_p(((drawn.view(np.uint64) - np.uint64(2**63)) // third).astype(np.int64), 3) > ALPHA
+    drawn = PublicStream(SEED, b"wide").integers(
+        np.zeros(100_000, dtype=np.int64) + INT64_MIN, INT64_MIN + int(n) - 1
+    )
+    assert (
+        chi_square_p(((drawn.view(np.uint64) - np.uint64(2**63)) // third).astype(np.int64), 3)
+        > ALPHA
+    )
     words = PublicStream(SEED, b"wide").words(100_000)
     assert chi_square_p((words % n // third).astype(np.int64), 3) < ALPHA
 
@@ -148,7 +170,10 @@ def test_bounds_broadcast_and_may_coincide() -> None:
     drawn = PublicStream(SEED, b"shape").integers(low, low + np.array([0, 10]))
     assert drawn.shape == (3, 2)
     assert drawn[:, 0].tolist() == [0, 1, 2]
-    assert PublicStream(SEED, b"shape").integers(np.zeros((0, 2), dtype=np.int64), 1).shape == (0, 2)
+    assert PublicStream(SEED, b"shape").integers(np.zeros((0, 2), dtype=np.int64), 1).shape == (
+        0,
+        2,
+    )
     assert PublicStream(SEED, b"shape").integers(np.int32(4), np.uint8(4)).tolist() == 4
 
 
@@ -161,7 +186,8 @@ def test_an_empty_range_is_refused() -> None:
 @pytest.mark.parametrize("bound", [0.0, 2**63, "0", None, 1j])
 def test_bounds_that_are_no_int64_are_refused(bound: object) -> None:
     with pytest.raises(LocalProtocolError, match="int64 was expected"):
-        PublicStream(SEED, b"").integers(0, bound)  # type: ignore[arg-type]  # a wrong type is the point
+        # a wrong type is the point
+        PublicStream(SEED, b"").integers(0, bound)  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------- seeds, labels, sizes
@@ -190,7 +216,9 @@ def test_a_number_outside_256_bits_is_no_seed(number: int) -> None:
         PublicSeed.from_int(number)
 
 
-@pytest.mark.parametrize("digits", ["", "0" * 63, "0" * 65, "A" * 64, "g" * 64, " " + "0" * 63, "0x" + "0" * 62])
+@pytest.mark.parametrize(
+    "digits", ["", "0" * 63, "0" * 65, "A" * 64, "g" * 64, " " + "0" * 63, "0x" + "0" * 62]
+)
 def test_only_64_lower_case_hexadecimal_digits_are_a_written_seed(digits: str) -> None:
     with pytest.raises(PlanError, match="64 lower-case hexadecimal digits"):
         PublicSeed.from_hex(digits)
@@ -210,15 +238,23 @@ def test_seeds_keys_and_streams_have_exact_sizes() -> None:
             PublicStream(SEED, b"").words(n_words)
 
 
-@given(left=st.lists(st.binary(max_size=6), max_size=4), right=st.lists(st.binary(max_size=6), max_size=4))
+@given(
+    left=st.lists(st.binary(max_size=6), max_size=4),
+    right=st.lists(st.binary(max_size=6), max_size=4),
+)
 def test_length_prefixes_keep_lists_of_fields_apart(left: list[bytes], right: list[bytes]) -> None:
     assert (length_prefixed(*left) == length_prefixed(*right)) == (left == right)
 
 
 @given(
-    key=st.binary(min_size=32, max_size=32), start=st.binary(max_size=200), rest=st.binary(max_size=200), n=st.integers(0, 300)
+    key=st.binary(min_size=32, max_size=32),
+    start=st.binary(max_size=200),
+    rest=st.binary(max_size=200),
+    n=st.integers(0, 300),
 )
-def test_keystreams_that_begin_alike_are_those_of_the_whole_purpose(key: bytes, start: bytes, rest: bytes, n: int) -> None:
+def test_keystreams_that_begin_alike_are_those_of_the_whole_purpose(
+    key: bytes, start: bytes, rest: bytes, n: int
+) -> None:
     streams = Keystreams(key, start)
     assert streams.of(rest, n) == keystream(key, start + rest, n)
     assert streams.of(rest, n) == streams.of(rest, n)  # nothing is left over from one for the next
@@ -234,7 +270,8 @@ def test_keystreams_refuse_what_a_keystream_refuses() -> None:
 
 @pytest.mark.parametrize("high", [[0, 2**20, 5], [INT64_MAX, 2**62, 0]])
 def test_bounds_that_repeat_need_not_be_repeated(high: list[int]) -> None:
-    # 2**62 + 1 of 2**64 values are rejected in the second case now and then, so the order of the rejected counts too
+    # 2**62 + 1 of 2**64 values are rejected in the second case now and then, so the order of the
+    # rejected counts too
     low = [-1, -7, INT64_MIN]
     rows = PublicStream(SEED, b"rows").integers(np.tile(low, (50, 1)), np.tile(high, (50, 1)))
     assert np.array_equal(PublicStream(SEED, b"rows").integers(low, high, shape=(50, 3)), rows)

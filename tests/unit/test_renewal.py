@@ -1,4 +1,6 @@
-"""The next plan is the same mechanism under another run id, with the public files and without the clients that were named."""
+"""The next plan is the same mechanism under another run id, with the public files and without the
+clients that were named.
+"""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +14,15 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.design import renew
-from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Client, Masks, Plan, Server, Timeouts, TrustMode
+from fastlloyd.federation.plan.plan import (
+    PROTOCOL_VERSION,
+    Client,
+    Masks,
+    Plan,
+    Server,
+    Timeouts,
+    TrustMode,
+)
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 
 NEXT = bytes(range(1, 17))
@@ -47,7 +57,13 @@ def test_nothing_changes_but_the_run_id() -> None:
 def test_a_draft_becomes_a_plan_for_a_network_step_by_step_in_the_same_order() -> None:
     draft = renew(OLD, run_id=NEXT, members=[PUBLIC["c"], PUBLIC["a"]], server=PUBLIC["sums"])
     assert "no address" in draft.lacking
-    whole = renew(draft, run_id=bytes(16), members=[PUBLIC["d"], PUBLIC["b"]], address="h:1", timeouts={"round": 5})
+    whole = renew(
+        draft,
+        run_id=bytes(16),
+        members=[PUBLIC["d"], PUBLIC["b"]],
+        address="h:1",
+        timeouts={"round": 5},
+    )
     whole.check_networked()
     assert whole.clients == tuple(PUBLIC[name].client(100 + i) for i, name in enumerate(NAMES))
     assert whole.server == PUBLIC["sums"].server("h:1")
@@ -56,13 +72,21 @@ def test_a_draft_becomes_a_plan_for_a_network_step_by_step_in_the_same_order() -
 
 
 def test_a_new_public_file_takes_the_place_of_the_old_one_with_its_cap() -> None:
-    old = renew(OLD, run_id=NEXT, members=[PUBLIC[name] for name in NAMES], server=PUBLIC["sums"], address="h:1")
+    old = renew(
+        OLD,
+        run_id=NEXT,
+        members=[PUBLIC[name] for name in NAMES],
+        server=PUBLIC["sums"],
+        address="h:1",
+    )
     fresh = {name: PrivateIdentity.make(name, EXPIRES).public for name in ("b", "sums")}
     new = renew(old, run_id=bytes(16), members=[fresh["b"]], server=fresh["sums"])
     assert new.clients == (old.clients[0], fresh["b"].client(101), *old.clients[2:])
     assert new.server == fresh["sums"].server("h:1")
     moved = renew(new, run_id=NEXT, address="[::1]:2", timeouts={"joining": 7})
-    assert moved.server == Server(name="sums", address="[::1]:2", certificate=fresh["sums"].certificate)
+    assert moved.server == Server(
+        name="sums", address="[::1]:2", certificate=fresh["sums"].certificate
+    )
     assert renew(moved, run_id=NEXT).timeouts.joining == 7
 
 
@@ -72,7 +96,9 @@ def test_who_is_left_out_is_gone_and_the_others_shares_of_the_noise_make_up_for_
     assert new.mechanism == OLD.mechanism
     for exchange in OLD.mechanism.all_rounds:
         for share, total in zip(
-            new.share_scales(exchange, new.n_clients), (p.scale for p in OLD.mechanism.parts(exchange)), strict=True
+            new.share_scales(exchange, new.n_clients),
+            (p.scale for p in OLD.mechanism.parts(exchange)),
+            strict=True,
         ):
             assert new.n_shares * share**2 >= total**2
     central = renew(plan(trust=TrustMode.SERVER_NOISE), run_id=NEXT, leave_out=["a", "b", "c"])
@@ -80,16 +106,22 @@ def test_who_is_left_out_is_gone_and_the_others_shares_of_the_noise_make_up_for_
 
 
 def test_what_is_left_must_still_give_the_guarantee() -> None:
-    with pytest.raises(PlanError, match=r"^1 client, of which 0 may be absent .* leave no share of noise"):
+    with pytest.raises(
+        PlanError, match=r"^1 client, of which 0 may be absent .* leave no share of noise"
+    ):
         renew(OLD, run_id=NEXT, leave_out=["a", "b", "c"])
     with pytest.raises(PlanError, match="the plan names 0 clients"):
         renew(OLD, run_id=NEXT, leave_out=NAMES)
-    with pytest.raises(PlanError, match=r"^2 clients, of which 1 may be absent .* and 1 may pool what they see"):
+    with pytest.raises(
+        PlanError, match=r"^2 clients, of which 1 may be absent .* and 1 may pool what they see"
+    ):
         renew(plan(max_dropouts=1, masks=Masks.GROUP), run_id=NEXT, leave_out=["a", "b"])
 
 
 @pytest.mark.parametrize("masks", Masks)
-def test_w13_no_plan_is_renewed_of_which_half_the_clients_would_be_enough_for_a_round(masks: Masks) -> None:
+def test_w13_no_plan_is_renewed_of_which_half_the_clients_would_be_enough_for_a_round(
+    masks: Masks,
+) -> None:
     old = plan(max_dropouts=2, masks=masks)  # as it could be made before
     with pytest.raises(PlanError, match="max_dropouts is 2 of 4 clients; expected at most 1"):
         renew(old, run_id=NEXT)
@@ -102,9 +134,14 @@ def test_w13_no_plan_is_renewed_of_which_half_the_clients_would_be_enough_for_a_
 
 def test_names_that_are_not_in_the_plan_or_there_twice_are_refused() -> None:
     stranger = PrivateIdentity.make("e", EXPIRES).public
-    with pytest.raises(PlanError, match=r"member 'e' is unknown.*a further client changes the mechanism: use `plan new`"):
+    with pytest.raises(
+        PlanError,
+        match=r"member 'e' is unknown.*a further client changes the mechanism: use `plan new`",
+    ):
         renew(OLD, run_id=NEXT, members=[stranger])
-    with pytest.raises(PlanError, match="the client to leave out, 'e' is unknown; there are 'a', 'b', 'c', 'd'"):
+    with pytest.raises(
+        PlanError, match="the client to leave out, 'e' is unknown; there are 'a', 'b', 'c', 'd'"
+    ):
         renew(OLD, run_id=NEXT, leave_out=["e"])
     with pytest.raises(PlanError, match="the client to leave out, 'a' is unknown"):
         renew(OLD, run_id=NEXT, leave_out=["a", "a"])
@@ -133,7 +170,9 @@ def test_with_other_masks_a_plan_waits_as_long_as_these_need_but_for_what_was_se
     new = renew(old, run_id=NEXT, masks=Masks.PAIRWISE)
     assert new.timeouts == Timeouts(joining=5, round=24 * 3600, confirming=7)
     assert renew(new, run_id=NEXT).timeouts == new.timeouts
-    assert renew(new, run_id=NEXT, masks=Masks.GROUP).timeouts == Timeouts(joining=5, round=600, confirming=7)
+    assert renew(new, run_id=NEXT, masks=Masks.GROUP).timeouts == Timeouts(
+        joining=5, round=600, confirming=7
+    )
     assert renew(old, run_id=NEXT, masks=Masks.PAIRWISE, timeouts={"round": 9}).timeouts.round == 9
 
 

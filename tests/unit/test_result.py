@@ -34,7 +34,14 @@ DOMAIN = Domain(features=("age", "dose, mg"), lower=(0.0, -1.0), upper=(100.0, 3
 
 
 def _result(algorithm: Algorithm = FASTLLOYD, *, epsilon: float = 1.0, n: int = 400) -> Result:
-    m = design_mechanism(algorithm, DOMAIN, n_clusters=3, n_records=500, epsilon=epsilon, public_seed=PublicSeed.from_int(5))
+    m = design_mechanism(
+        algorithm,
+        DOMAIN,
+        n_clusters=3,
+        n_records=500,
+        epsilon=epsilon,
+        public_seed=PublicSeed.from_int(5),
+    )
     X = DOMAIN.to_grid(np.random.default_rng(1).uniform([0, -1], [100, 3], (n, 2)))
     clustering = central.cluster(m, LocalRecords(m.domain, X), SeededNoise(5))
     return Result.of(m, clustering, uncertainty.noise_deviation(m))
@@ -71,22 +78,39 @@ def _strict(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-def test_the_table_of_centroids_has_the_digits_that_their_errors_warrant_and_the_other_file_has_all() -> None:
+def test_the_table_of_centroids_has_the_digits_that_their_errors_warrant_and_the_other_file_has_all() -> (
+    None
+):
     result = _result(epsilon=20.0)
     header, *rows = csv.reader(io.StringIO(centroids_csv(result)))
-    assert header == ["cluster", "age", "dose, mg", "noisy_count", "se_age", "se_dose, mg", "se_noisy_count", "status"]
+    assert header == [
+        "cluster",
+        "age",
+        "dose, mg",
+        "noisy_count",
+        "se_age",
+        "se_dose, mg",
+        "se_noisy_count",
+        "status",
+    ]
     assert result.updated.any()
     exact = _strict(centroids_json(result))
     assert exact["features"] == ["age", "dose, mg"]
     for number, (row, cluster) in enumerate(zip(rows, exact["clusters"], strict=True)):
-        centroid, count, errors = result.centroids[number], result.noisy_counts[number], result.errors[number]
+        centroid, count, errors = (
+            result.centroids[number],
+            result.noisy_counts[number],
+            result.errors[number],
+        )
         assert (int(row[0]), cluster["cluster"]) == (number, number)
         assert (cluster["centroid"], cluster["noisy_count"]) == (centroid.tolist(), count)
         assert cluster["noisy_count_standard_error"] == result.count_error
         assert cluster["status"] == row[-1] == result.accuracy.status[number].value
         assert cluster["standard_errors"] == (errors.tolist() if result.updated[number] else None)
         exact_cells = [*centroid, count, *errors, result.count_error]
-        for cell, value, error in zip(row[1:-1], exact_cells, [*errors, result.count_error] * 2, strict=True):
+        for cell, value, error in zip(
+            row[1:-1], exact_cells, [*errors, result.count_error] * 2, strict=True
+        ):
             if cell and np.isfinite(error):
                 assert abs(float(cell) - value) <= 0.05 * error
                 assert len(cell.strip("-0.").replace(".", "")) <= 7
@@ -104,7 +128,9 @@ def test_the_table_of_centroids_has_the_digits_that_their_errors_warrant_and_the
         (1234.5, 5e4, 1000.0),
     ],
 )
-def test_a_number_keeps_the_digits_down_to_the_second_of_its_error(value: float, error: float, expected: float) -> None:
+def test_a_number_keeps_the_digits_down_to_the_second_of_its_error(
+    value: float, error: float, expected: float
+) -> None:
     assert precision.rounded(value, error) == expected
     assert math.copysign(1, precision.rounded(value, error)) == math.copysign(1, expected)
 
@@ -130,10 +156,14 @@ def test_a_number_keeps_the_digits_down_to_the_second_of_its_error(value: float,
         min_size=1,
     )
 )
-def test_no_two_columns_of_the_table_are_called_alike_whatever_the_features_are_called(names: list[str]) -> None:
+def test_no_two_columns_of_the_table_are_called_alike_whatever_the_features_are_called(
+    names: list[str],
+) -> None:
     d = len(names)
     domain = Domain(features=tuple(names), lower=(0.0,) * d, upper=(1.0,) * d)
-    m = design_mechanism(LLOYD, domain, n_clusters=1, n_records=9, epsilon=1.0, public_seed=PublicSeed.from_int(5))
+    m = design_mechanism(
+        LLOYD, domain, n_clusters=1, n_records=9, epsilon=1.0, public_seed=PublicSeed.from_int(5)
+    )
     result = Result(
         mechanism=m,
         centroids=np.full((1, d), 0.5),
@@ -145,7 +175,8 @@ def test_no_two_columns_of_the_table_are_called_alike_whatever_the_features_are_
     assert len(set(header)) == len(header) == 2 * d + 5
     assert (header[0], header[d + 1], header[-1]) == ("cluster", "noisy_count", "privacy")
     assert all(
-        column in (name, f"feature_{name}", f"feature_feature_{name}") for column, name in zip(header[1:], names, strict=False)
+        column in (name, f"feature_{name}", f"feature_feature_{name}")
+        for column, name in zip(header[1:], names, strict=False)
     )
     assert [f"se_{column}" for column in header[1 : d + 1]] == header[d + 2 : -3]
     assert _strict(centroids_json(result))["features"] == names
@@ -168,7 +199,13 @@ def test_the_settings_in_the_folder_are_those_of_the_run() -> None:
     assert LloydMechanism.from_toml(written["mechanism.toml"].decode()) == result.mechanism
     federated = _federated(result)
     written = federated.files()
-    assert set(written) == {"centroids.csv", "centroids.json", "privacy.json", "plan.toml", "rounds.json"}
+    assert set(written) == {
+        "centroids.csv",
+        "centroids.json",
+        "privacy.json",
+        "plan.toml",
+        "rounds.json",
+    }
     assert Plan.from_toml(written["plan.toml"].decode()) == federated.plan
     assert _strict(written["rounds.json"].decode()) == [
         {"round": 1, "included": ["a", "b", "c"]},
@@ -177,7 +214,9 @@ def test_the_settings_in_the_folder_are_those_of_the_run() -> None:
     assert _strict(written["privacy.json"].decode())["federated"]["unconfirmed"] == ["b"]
 
 
-def test_rounds_that_are_doubted_are_named_in_the_statement_and_on_the_screen_and_otherwise_nothing_is_said() -> None:
+def test_rounds_that_are_doubted_are_named_in_the_statement_and_on_the_screen_and_otherwise_nothing_is_said() -> (
+    None
+):
     believed = _federated(_result())
     assert believed.doubts == []
     for rounds in ((2,), (1, 2)):
@@ -185,12 +224,19 @@ def test_rounds_that_are_doubted_are_named_in_the_statement_and_on_the_screen_an
         (sentence,) = doubted.doubts
         assert all(str(number) in sentence for number in rounds)
         written = doubted.files()
-        marked = [round["round"] for round in _strict(written["rounds.json"].decode()) if round.get("doubtful")]
-        assert marked == list(rounds)
-        assert _strict(written["privacy.json"].decode())["cautions"] == [*believed.statement()["cautions"], sentence]
-        assert [line for line in screen.reliability(doubted) if line not in screen.reliability(believed)] == [
-            f"Warning: {sentence}."
+        marked = [
+            round["round"]
+            for round in _strict(written["rounds.json"].decode())
+            if round.get("doubtful")
         ]
+        assert marked == list(rounds)
+        assert _strict(written["privacy.json"].decode())["cautions"] == [
+            *believed.statement()["cautions"],
+            sentence,
+        ]
+        assert [
+            line for line in screen.reliability(doubted) if line not in screen.reliability(believed)
+        ] == [f"Warning: {sentence}."]
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 30.0, 1e4])
@@ -199,17 +245,26 @@ def test_the_summary_is_strict_json_that_reads_back_exactly(epsilon: float) -> N
     read = _strict(to_json(result.summary()))
     assert [cluster["centroid"] for cluster in read["clusters"]] == result.centroids.tolist()
     assert [cluster["noisy_count"] for cluster in read["clusters"]] == result.noisy_counts.tolist()
-    assert {cluster["noisy_count_standard_error"] for cluster in read["clusters"]} == {result.count_error}
+    assert {cluster["noisy_count_standard_error"] for cluster in read["clusters"]} == {
+        result.count_error
+    }
     assert read["privacy"] == _strict(result.files()["privacy.json"].decode())
     assert (read["private"], read["privacy"]["epsilon"]) == (True, epsilon)
 
 
 def test_what_leaked_stands_in_the_statement() -> None:
     result = _result()
-    leaking = Result(**{name: getattr(result, name) for name in result.__struct_fields__} | {"leaks": ("bounds leak",)})
+    leaking = Result(
+        **{name: getattr(result, name) for name in result.__struct_fields__}
+        | {"leaks": ("bounds leak",)}
+    )
     federated = msgspec.structs.replace(_federated(result), leaks=("bounds leak",))
     for said in map(Result.statement, (leaking, federated)):
-        assert (said["private"], said["taken_from_the_data"], said["protected"]) == (False, ["bounds leak"], [])
+        assert (said["private"], said["taken_from_the_data"], said["protected"]) == (
+            False,
+            ["bounds leak"],
+            [],
+        )
         assert said["cautions"][0] == NOT_COVERED
         assert said["not_protected"][0] == "anything, because settings were taken from the data"
     assert result.statement()["taken_from_the_data"] == []
@@ -230,7 +285,8 @@ def test_a_marked_mechanism_still_reads_back() -> None:
 
 
 def test_every_file_of_a_run_with_bounds_from_the_data_says_that_they_are_not_covered() -> None:
-    # three centroids give the widths of the bounds away by their digits alone, so the table needs the mark of its own
+    # three centroids give the widths of the bounds away by their digits alone, so the table needs
+    # the mark of its own
     leaking = msgspec.structs.replace(_result(), leaks=("bounds were taken from the data",))
     texts = {name: content.decode() for name, content in leaking.files().items()}
     assert texts.keys() == {"centroids.csv", "centroids.json", "privacy.json", "mechanism.toml"}
@@ -248,7 +304,9 @@ def test_the_estimate_of_the_loss_stands_in_the_statement_with_all_that_it_means
         FASTLLOYD, DOMAIN, n_clusters=3, n_records=500, epsilon=1.0, public_seed=PublicSeed.from_int(5),
         n_expected=400, estimate_loss=True, loss_share=0.1,
     )  # fmt: skip
-    clustering = central.cluster(m, LocalRecords(m.domain, DOMAIN.to_grid([[50.0, 1.0]] * 300)), SeededNoise(0))
+    clustering = central.cluster(
+        m, LocalRecords(m.domain, DOMAIN.to_grid([[50.0, 1.0]] * 300)), SeededNoise(0)
+    )
     noise = uncertainty.noise_deviation(m)
     result = Result.of(m, clustering, noise, loss=uncertainty.loss_estimate(m, clustering))
     said = result.statement()

@@ -1,4 +1,6 @@
-"""Settings are checked once, before anything is designed, and a preset decides where they say nothing."""
+"""Settings are checked once, before anything is designed, and a preset decides where they say
+nothing.
+"""
 
 import math
 from fractions import Fraction
@@ -23,7 +25,12 @@ SEVEN = Fraction(7)
 
 
 def settings(algorithm: AnyAlgorithm = FASTLLOYD, **others: Any) -> Settings[AnyAlgorithm]:
-    said: dict[str, Any] = {"n_clusters": 3, "n_records": 1000, "epsilon": 1.0, "public_seed": PublicSeed.from_int(1)} | others
+    said: dict[str, Any] = {
+        "n_clusters": 3,
+        "n_records": 1000,
+        "epsilon": 1.0,
+        "public_seed": PublicSeed.from_int(1),
+    } | others
     return Settings(algorithm=algorithm, domain=BOX, **said)
 
 
@@ -33,7 +40,9 @@ def test_a_mechanism_has_the_fields_and_the_budget_of_its_settings(algorithm: An
     m = design(asked)
     assert m.name == algorithm.name
     assert {name: getattr(m, name) for name in asked.fields} == asked.fields
-    spent = m.accountant().pure_epsilon + m.accountant().mu_squared if m.noise is not Noise.NONE else 0
+    spent = (
+        m.accountant().pure_epsilon + m.accountant().mu_squared if m.noise is not Noise.NONE else 0
+    )
     assert spent <= asked.budget
 
 
@@ -48,17 +57,32 @@ def test_a_mechanism_has_the_fields_and_the_budget_of_its_settings(algorithm: An
         ({"estimate_loss": True, "loss_share": 1.0}, BudgetError, "loss_share is 1.0"),
         ({"loss_share": 0.1}, PlanError, "ask for the estimate too"),
         ({"algorithm": FASTLLOYD.varied(alpha=5)}, PlanError, "alpha is 5"),
-        ({"algorithm": MOMENTLLOYD, "n_iterations": 3}, PlanError, "n_iterations has no effect: momentlloyd plans by itself"),
-        ({"algorithm": MOMENTLLOYD, "min_count": Fraction(1)}, PlanError, "min_count has no effect"),
+        (
+            {"algorithm": MOMENTLLOYD, "n_iterations": 3},
+            PlanError,
+            "n_iterations has no effect: momentlloyd plans by itself",
+        ),
+        (
+            {"algorithm": MOMENTLLOYD, "min_count": Fraction(1)},
+            PlanError,
+            "min_count has no effect",
+        ),
     ],
 )
-def test_what_is_out_of_range_or_of_no_use_is_refused_by_its_name(wrong: dict[str, Any], error: type, says: str) -> None:
+def test_what_is_out_of_range_or_of_no_use_is_refused_by_its_name(
+    wrong: dict[str, Any], error: type, says: str
+) -> None:
     with pytest.raises(error, match=says):
         settings(**wrong)
 
 
 def test_integers_of_numpy_become_those_of_python() -> None:
-    asked = settings(n_clusters=np.int8(3), n_records=np.int16(1000), n_expected=np.int32(900), n_iterations=np.uint8(4))
+    asked = settings(
+        n_clusters=np.int8(3),
+        n_records=np.int16(1000),
+        n_expected=np.int32(900),
+        n_iterations=np.uint8(4),
+    )
     numbers = asked.n_clusters, asked.n_records, asked.n_expected, asked.n_iterations
     assert [type(number) for number in numbers] == [int] * 4
 
@@ -77,7 +101,11 @@ def test_the_preset_decides_what_is_left_open_and_nothing_else() -> None:
         Fraction(0),
         1 / (1000 * math.log(1000)),
     )
-    assert (named.initialization, named.min_count, named.delta) == (RadiusSearch.BISECTION, SEVEN, 1e-6)
+    assert (named.initialization, named.min_count, named.delta) == (
+        RadiusSearch.BISECTION,
+        SEVEN,
+        1e-6,
+    )
 
 
 def test_delta_is_of_gaussian_noise_only() -> None:

@@ -1,4 +1,6 @@
-"""What is let through keeps to the limit, whatever the next run is chosen by: also for the worst chooser there is."""
+"""What is let through keeps to the limit, whatever the next run is chosen by: also for the worst
+chooser there is.
+"""
 
 import math
 from collections.abc import Callable
@@ -30,9 +32,10 @@ def spent(*costs: RunCost) -> Spending:
     return Spending.of([(each, range(1, len(each.costs) + 1)) for each in costs], ADDED)
 
 
-# The worst chooser. All that it has seen is summed up in one number, the log likelihood ratio x of two neighbours; what it wins
-# from there on is E[(1 - e^(E - L))+], L the ratio in the end. It looks whenever a certain mu^2 of Gaussian noise is spent, and
-# goes on with Gaussian noise, or takes the worst that is epsilon-DP: two outcomes with ratios epsilon and -epsilon.
+# The worst chooser. All that it has seen is summed up in one number, the log likelihood ratio x of
+# two neighbours; what it wins from there on is E[(1 - e^(E - L))+], L the ratio in the end. It
+# looks whenever a certain mu^2 of Gaussian noise is spent, and goes on with Gaussian noise, or
+# takes the worst that is epsilon-DP: two outcomes with ratios epsilon and -epsilon.
 
 GRID = np.arange(-8.0, 8.0, 1e-3)  # x stays well within: in all, mu is below 1
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
@@ -40,7 +43,9 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 
 def won_by_pure(x: FloatArray, epsilon: float) -> FloatArray:
     p = 1 / (1 + math.exp(-epsilon))
-    return p * np.maximum(0, -np.expm1(E - x - epsilon)) + (1 - p) * np.maximum(0, -np.expm1(E - x + epsilon))
+    return p * np.maximum(0, -np.expm1(E - x - epsilon)) + (1 - p) * np.maximum(
+        0, -np.expm1(E - x + epsilon)
+    )
 
 
 def won_by_gaussian(x: NDArray[np.floating], mu_squared: float) -> FloatArray:
@@ -51,11 +56,19 @@ def won_by_gaussian(x: NDArray[np.floating], mu_squared: float) -> FloatArray:
 
 def after_a_step(won: FloatArray, mu_squared: float) -> FloatArray:
     steps = mu_squared / 2 + math.sqrt(mu_squared) * NODES
-    return sum((w * np.interp(GRID + s, GRID, won) for s, w in zip(steps, WEIGHTS / WEIGHTS.sum(), strict=True)), 0 * GRID)
+    return sum(
+        (
+            w * np.interp(GRID + s, GRID, won)
+            for s, w in zip(steps, WEIGHTS / WEIGHTS.sum(), strict=True)
+        ),
+        0 * GRID,
+    )
 
 
 def won(looks: list[float], whole: float, pure_left: Callable[[float], float]) -> float:
-    """The delta of the best chooser; looks : mu^2 spent, of the whole; pure_left : the epsilon it may take then."""
+    """The delta of the best chooser; looks : mu^2 spent, of the whole; pure_left : the epsilon it
+    may take then.
+    """
     best = won_by_gaussian(GRID, whole - looks[-1])
     for number in range(len(looks) - 1, -1, -1):
         best = np.maximum(best, won_by_pure(GRID, pure_left(looks[number])))
@@ -73,17 +86,23 @@ ROOM = gdp_mu(E, DELTA - set_aside(DELTA)) ** 2
 
 
 def todays_rule(mu_squared: float) -> float:
-    """The largest epsilon of one pure exchange that is let through beside so much Gaussian noise: by bisection on `fits`."""
+    """The largest epsilon of one pure exchange that is let through beside so much Gaussian noise:
+    by bisection on `fits`.
+    """
     low, high = 0.0, E
     for _ in range(50):
         middle = (low + high) / 2
-        lets = spent(cost(Fraction(mu_squared)), pure_cost(Fraction(middle))).fits(E, DELTA, NOTHING)
+        lets = spent(cost(Fraction(mu_squared)), pure_cost(Fraction(middle))).fits(
+            E, DELTA, NOTHING
+        )
         low, high = (middle, high) if lets else (low, middle)
     return low
 
 
 def test_adding_up_epsilons_of_two_kinds_lets_through_twice_its_delta_after_one_look() -> None:
-    """By recursion on a grid, and by one integral over what was seen: 1.9 times what was promised."""
+    """By recursion on a grid, and by one integral over what was seen: 1.9 times what was
+    promised.
+    """
     look = 0.0335**2
     whole = gdp_mu(E, DELTA) ** 2
     z = np.linspace(-9, 9, 40_001)
@@ -92,14 +111,20 @@ def test_adding_up_epsilons_of_two_kinds_lets_through_twice_its_delta_after_one_
     by_integral = float(np.trapezoid(norm.pdf(z) * best, z))
     assert by_integral == pytest.approx(1.93 * DELTA, rel=0.01)
     assert won([look], whole, earlier_rule) == pytest.approx(by_integral, rel=0.02)
-    assert won_by_gaussian(np.zeros(1), whole)[0] == pytest.approx(DELTA, rel=1e-9)  # who cannot choose wins what was promised
+    assert won_by_gaussian(np.zeros(1), whole)[0] == pytest.approx(
+        DELTA, rel=1e-9
+    )  # who cannot choose wins what was promised
 
 
 @pytest.mark.parametrize(("n_looks", "times"), [(1, 1.9), (8, 5.5), (15, 7.2)])
-def test_the_earlier_rule_is_exceeded_the_more_often_one_looks_and_todays_never(n_looks: int, times: float) -> None:
+def test_the_earlier_rule_is_exceeded_the_more_often_one_looks_and_todays_never(
+    n_looks: int, times: float
+) -> None:
     looks = [float(mu**2) for mu in np.geomspace(0.0335, 0.9 * math.sqrt(ROOM), n_looks)]
     assert won(looks, gdp_mu(E, DELTA) ** 2, earlier_rule) > times * DELTA
-    assert won(looks, ROOM, todays_rule) <= DELTA * (1 + 5e-3)  # the grid's own error; what is promised is attained
+    assert won(looks, ROOM, todays_rule) <= DELTA * (
+        1 + 5e-3
+    )  # the grid's own error; what is promised is attained
     assert won(looks, ROOM, todays_rule) > 0.99 * DELTA
     for look in looks:  # and each choice of the chooser above is refused
         chosen = pure_cost(Fraction(earlier_rule(look)))
@@ -107,12 +132,18 @@ def test_the_earlier_rule_is_exceeded_the_more_often_one_looks_and_todays_never(
 
 
 @pytest.mark.parametrize("n_exchanges", [3, 21, 30])
-def test_who_begins_with_pure_exchanges_and_may_change_to_gaussian_noise_wins_no_more(n_exchanges: int) -> None:
-    """Up to E all may be pure; after each exchange the chooser may take all the Gaussian noise that is left instead."""
+def test_who_begins_with_pure_exchanges_and_may_change_to_gaussian_noise_wins_no_more(
+    n_exchanges: int,
+) -> None:
+    """Up to E all may be pure; after each exchange the chooser may take all the Gaussian noise that
+    is left instead.
+    """
     epsilon = Fraction(E) / n_exchanges
     each, p = float(epsilon), 1 / (1 + math.exp(-float(epsilon)))
     n = np.arange(n_exchanges + 1)
-    best = np.maximum(0, -np.expm1(E - each * (2 * n - n_exchanges)))  # n outcomes of all said "yes"
+    best = np.maximum(
+        0, -np.expm1(E - each * (2 * n - n_exchanges))
+    )  # n outcomes of all said "yes"
     for done in range(n_exchanges - 1, -1, -1):
         n = np.arange(done + 1)
         best = p * best[1:] + (1 - p) * best[:-1]
@@ -128,23 +159,31 @@ def test_who_begins_with_pure_exchanges_and_may_change_to_gaussian_noise_wins_no
 
 
 def test_the_first_run_may_use_up_a_limit_alone_and_nothing_fits_beside_it() -> None:
-    """What it needs is known before there is any answer, so it may stand in for the bound; later runs cannot move it."""
+    """What it needs is known before there is any answer, so it may stand in for the bound; later
+    runs cannot move it.
+    """
     mu = gdp_mu(E, DELTA)
     tau = Fraction(1, 10**26)  # the plan leaves a few units in the last place of delta for it
     first = spent(cost(Fraction(mu) ** 2 * Fraction(1 - 2**-40), distance=tau))
     assert first.whole > Fraction(ROOM)
     assert first.fits(E, DELTA, first)
     assert not first.fits(E, DELTA, NOTHING)
-    assert spent(cost(first.whole / 2), cost(first.whole / 2)).fits(E, DELTA, first)  # a part of it, and others
+    assert spent(cost(first.whole / 2), cost(first.whole / 2)).fits(
+        E, DELTA, first
+    )  # a part of it, and others
     more = spent(cost(first.whole), cost(Fraction(1, 10**15)))
     assert not more.fits(E, DELTA, first)
     shared = spent(cost(Fraction(1, 100), distance=Fraction(set_aside(DELTA)) / 50))
     assert shared.fits(E, DELTA, NOTHING)
     assert not shared.fits(E, DELTA, first)  # it left less than that of delta
-    assert not first.fits(E, DELTA, msgspec.structs.replace(first, n_unknown=1))  # nobody knows what that left
+    assert not first.fits(
+        E, DELTA, msgspec.structs.replace(first, n_unknown=1)
+    )  # nobody knows what that left
     too_large = spent(cost(Fraction(mu) ** 2 * Fraction(1 + 2**-40)))
     assert not too_large.fits(E, DELTA, too_large)
-    assert spent(cost(Fraction(ROOM * (1 - 1e-12)))).fits(E, DELTA, too_large)  # a first run that never fitted changes nothing
+    assert spent(cost(Fraction(ROOM * (1 - 1e-12)))).fits(
+        E, DELTA, too_large
+    )  # a first run that never fitted changes nothing
 
 
 # Laplace noise as Gaussian
@@ -158,15 +197,22 @@ def test_one_exchange_costs_more_than_the_same_epsilon_in_seven() -> None:
 
 @given(st.one_of(st.fractions(Fraction(1, 10**12), 40), st.fractions(40, 5000)))
 @settings(max_examples=60)
-def test_a_pure_exchange_counts_as_the_least_gaussian_that_it_is_a_post_processing_of(epsilon: Fraction) -> None:
-    """The Gaussian trade-off function lies nowhere above that of epsilon-DP, and with a smaller m it would."""
+def test_a_pure_exchange_counts_as_the_least_gaussian_that_it_is_a_post_processing_of(
+    epsilon: Fraction,
+) -> None:
+    """The Gaussian trade-off function lies nowhere above that of epsilon-DP, and with a smaller m
+    it would.
+    """
     m, e = math.sqrt(pure_mu_squared(epsilon)), float(epsilon)
     if e > 1000:
         assert m**2 == pytest.approx(8 * e)
         assert norm.logsf(m / 2) <= -e - math.log1p(math.exp(-e))
         return
     for alpha in np.geomspace(1e-300, 0.5, 200):  # both are symmetric
-        assert norm.sf(norm.ppf(alpha) + m) <= max(1 - math.exp(min(e, 700)) * alpha, math.exp(-e) * (1 - alpha)) + 1e-12
+        assert (
+            norm.sf(norm.ppf(alpha) + m)
+            <= max(1 - math.exp(min(e, 700)) * alpha, math.exp(-e) * (1 - alpha)) + 1e-12
+        )
     corner = norm.logsf(m / 2)  # at 1 / (1 + e^epsilon) they meet
     assert corner == pytest.approx(-e - math.log1p(math.exp(-e)), rel=1e-9, abs=1e-13)
 
@@ -196,9 +242,14 @@ def test_many_small_pure_exchanges_fit_where_their_epsilons_add_up_to_more() -> 
     assert many.epsilon(1e-6) < 2 < many.epsilon(0.0) == 4
 
 
-@given(st.lists(st.fractions(Fraction(1, 10**6), 1), max_size=4), st.lists(st.fractions(Fraction(1, 100), 1), max_size=4))
+@given(
+    st.lists(st.fractions(Fraction(1, 10**6), 1), max_size=4),
+    st.lists(st.fractions(Fraction(1, 100), 1), max_size=4),
+)
 @settings(max_examples=25)
-def test_what_is_said_to_be_spent_is_the_least_limit_that_holds_it(gaussian: list[Fraction], pure: list[Fraction]) -> None:
+def test_what_is_said_to_be_spent_is_the_least_limit_that_holds_it(
+    gaussian: list[Fraction], pure: list[Fraction]
+) -> None:
     costs = [*([cost(*gaussian)] if gaussian else []), *([pure_cost(*pure)] if pure else [])]
     one = spent(*costs)
     epsilon = one.epsilon(1e-6)
@@ -209,7 +260,10 @@ def test_what_is_said_to_be_spent_is_the_least_limit_that_holds_it(gaussian: lis
         assert gdp_delta(math.sqrt(one.whole), epsilon or 1e-300) <= 1e-6
 
 
-@given(st.lists(st.tuples(st.booleans(), st.fractions(Fraction(1, 100), 1)), min_size=1, max_size=6), st.integers(0, 63))
+@given(
+    st.lists(st.tuples(st.booleans(), st.fractions(Fraction(1, 100), 1)), min_size=1, max_size=6),
+    st.integers(0, 63),
+)
 @settings(max_examples=40)
 def test_a_part_of_what_fits_fits(parts: list[tuple[bool, Fraction]], which: int) -> None:
     """So runs that end early, and runs side by side, do no harm."""
@@ -225,7 +279,9 @@ def test_shares_of_noise_have_a_millionth_of_delta_in_all_runs_together() -> Non
     shared = cost(Fraction(1, 10**4), distance=tau)
     assert spent(shared).fits(1.0, 1e-6, NOTHING)
     assert not spent(shared, shared).fits(1.0, 1e-6, NOTHING)
-    assert not spent(shared).fits(2.0, 1e-6, NOTHING)  # at a larger epsilon the same distance weighs more
+    assert not spent(shared).fits(
+        2.0, 1e-6, NOTHING
+    )  # at a larger epsilon the same distance weighs more
     assert not spent(shared).is_pure
     assert not spent(shared).fits(1.0, 0.0, NOTHING)
 

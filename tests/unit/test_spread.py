@@ -1,4 +1,6 @@
-"""How a person's shares are spread over the rows: evenly, the same whatever the order of a file, and by no value's favour."""
+"""How a person's shares are spread over the rows: evenly, the same whatever the order of a file,
+and by no value's favour.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +21,9 @@ SEEDS = st.integers(0, 2**63)
 
 
 def some_rows(seed: int, most: int = 60) -> tuple[list[bytes], IntArray]:
-    """Ids and rows of a few persons, in any order, many of them alike; at most so many rows each."""
+    """Ids and rows of a few persons, in any order, many of them alike; at most so many rows
+    each.
+    """
     generator = np.random.default_rng(seed)
     sizes = generator.integers(1, most, generator.integers(1, 6))
     ids = [b"%d" % person for person, n in enumerate(sizes.tolist()) for _ in range(n)]
@@ -30,7 +34,9 @@ def some_rows(seed: int, most: int = 60) -> tuple[list[bytes], IntArray]:
 
 @settings(max_examples=100)
 @given(SEEDS, st.integers(1, 6))
-def test_a_person_gives_all_shares_and_no_row_more_than_one_above_another(seed: int, bits: int) -> None:
+def test_a_person_gives_all_shares_and_no_row_more_than_one_above_another(
+    seed: int, bits: int
+) -> None:
     ids, X = some_rows(seed)
     shares, n = shares_of(ids, X, KEY, bits)
     assert shares.dtype == np.uint16
@@ -43,12 +49,16 @@ def test_a_person_gives_all_shares_and_no_row_more_than_one_above_another(seed: 
 
 
 def is_a_function_of_each_multiset(seed: int, bits: int) -> bool:
-    """Whether rows keep their shares, but for equal rows, in another order and without the other persons."""
+    """Whether rows keep their shares, but for equal rows, in another order and without the other
+    persons.
+    """
     ids, X = some_rows(seed)
 
     def found(order: Sequence[int]) -> list[tuple[bytes, list[int], int]]:
         shares, _ = shares_of([ids[i] for i in order], X[list(order)], KEY, bits)
-        return sorted((ids[i], X[i].tolist(), share) for i, share in zip(order, shares.tolist(), strict=True))
+        return sorted(
+            (ids[i], X[i].tolist(), share) for i, share in zip(order, shares.tolist(), strict=True)
+        )
 
     whole, alone = found(range(len(ids))), [i for i, person in enumerate(ids) if person == ids[0]]
     shuffled = np.random.default_rng(seed).permutation(len(ids)).tolist()
@@ -57,12 +67,16 @@ def is_a_function_of_each_multiset(seed: int, bits: int) -> bool:
 
 @settings(max_examples=60)
 @given(SEEDS, st.integers(1, 6))
-def test_shares_do_not_depend_on_the_order_of_a_file_nor_on_others_in_it(seed: int, bits: int) -> None:
+def test_shares_do_not_depend_on_the_order_of_a_file_nor_on_others_in_it(
+    seed: int, bits: int
+) -> None:
     assert is_a_function_of_each_multiset(seed, bits)
 
 
 def keeps_the_others(seed: int, bits: int) -> bool:
-    """Whether a row that is taken away from a person of different rows lowers no other, and moves no more than its shares."""
+    """Whether a row that is taken away from a person of different rows lowers no other, and moves
+    no more than its shares.
+    """
     generator = np.random.default_rng(seed)
     m = int(generator.integers(2, 3 << bits))
     X, gone, ids = generator.permutation(m)[:, None], int(generator.integers(m)), [b"somebody"] * m
@@ -74,12 +88,16 @@ def keeps_the_others(seed: int, bits: int) -> bool:
 
 @settings(max_examples=100)
 @given(SEEDS, st.integers(1, 6))
-def test_a_row_taken_away_lowers_no_other_and_moves_no_more_than_its_own_shares(seed: int, bits: int) -> None:
+def test_a_row_taken_away_lowers_no_other_and_moves_no_more_than_its_own_shares(
+    seed: int, bits: int
+) -> None:
     assert keeps_the_others(seed, bits)
 
 
 def parts_of_two_values(m: int, n_persons: int = 300) -> NDArray[np.float64]:
-    """The part of each person's shares that the first of two values gets, which half of the m rows have."""
+    """The part of each person's shares that the first of two values gets, which half of the m rows
+    have.
+    """
     ids = [b"%d" % person for person in range(n_persons) for _ in range(m)]
     X = np.tile(np.array([[-100], [100]]), (n_persons * m // 2, 1))
     shares, _ = shares_of(ids, X, KEY, 10)
@@ -87,8 +105,12 @@ def parts_of_two_values(m: int, n_persons: int = 300) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("m", [700, 2000])
-def test_of_two_values_of_half_of_the_rows_each_neither_gets_more_than_half_of_the_shares(m: int) -> None:
-    """For one person too: with W of 2,000 rows drawn a part deviates by sqrt(1/4 (1/1024 - 1/2000)) = 0.011."""
+def test_of_two_values_of_half_of_the_rows_each_neither_gets_more_than_half_of_the_shares(
+    m: int,
+) -> None:
+    """For one person too: with W of 2,000 rows drawn a part deviates by sqrt(1/4 (1/1024 - 1/2000))
+    = 0.011.
+    """
     parts = parts_of_two_values(m)
     assert abs(parts.mean() - 0.5) < 0.01
     assert np.abs(parts - 0.5).max() < 0.08

@@ -1,4 +1,6 @@
-"""Different rows of a person with one hash: plain arithmetic under a public key lets anyone make them, and many move shares."""
+"""Different rows of a person with one hash: plain arithmetic under a public key lets anyone make
+them, and many move shares.
+"""
 
 from unittest import mock
 
@@ -12,7 +14,8 @@ from people import mixed
 
 KEY = spread_key(PublicSeed.from_int(1))
 PERSON = person_hashes([b"patient-1"], KEY)
-# found among 2**24 rows; one more such pair behind it, and another, and 2**n rows of 3 n features have one hash
+# found among 2**24 rows; one more such pair behind it, and another, and 2**n rows of 3 n features
+# have one hash
 MADE = np.array([[8259, 12465, 0], [10399, 47805, 48061]])
 
 
@@ -30,10 +33,14 @@ def test_rows_that_were_made_to_have_one_hash_by_plain_arithmetic_have_two() -> 
 
 
 def most_moved(m: int, bits: int, n_alike: int) -> int:
-    """How many shares move at most if one of m rows is taken away, each of which has its hash in common with so many."""
+    """How many shares move at most if one of m rows is taken away, each of which has its hash in
+    common with so many.
+    """
 
     def alike(_persons: Words, X: IntArray) -> Words:
-        return np.random.default_rng(bits).permutation(m).astype(np.uint64)[X[:, 0] // n_alike] << np.uint64(40)
+        return np.random.default_rng(bits).permutation(m).astype(np.uint64)[
+            X[:, 0] // n_alike
+        ] << np.uint64(40)
 
     def found(X: IntArray) -> IntArray:
         return shares_of([b"patient-1"] * len(X), X, KEY, bits)[0].astype(np.int64)

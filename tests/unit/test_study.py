@@ -1,4 +1,6 @@
-"""What a run is for is free text that stays out of plans which do not say it, and cannot deceive whoever reads it."""
+"""What a run is for is free text that stays out of plans which do not say it, and cannot deceive
+whoever reads it.
+"""
 
 import msgspec
 import pytest
@@ -9,7 +11,12 @@ from fastlloyd.federation.plan.design import renew
 from fastlloyd.federation.plan.plan import MAX_TEXT_LENGTH, Plan, Study
 from federation import make_plan
 
-TOLD = Study(name="Stürze", purpose="groups of patients", controller="Clinic A, Anytown", contact="dpo@clinic-a.example")
+TOLD = Study(
+    name="Stürze",
+    purpose="groups of patients",
+    controller="Clinic A, Anytown",
+    contact="dpo@clinic-a.example",
+)
 
 
 def test_a_plan_without_words_is_as_it_was() -> None:
@@ -36,7 +43,17 @@ def test_a_renewed_plan_is_for_the_same_study() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "two\nlines", "x" * (MAX_TEXT_LENGTH + 1), " space before", "\x1b[2J", "left\u202eright", "tab\there", "\ud800"],
+    [
+        "",
+        " ",
+        "two\nlines",
+        "x" * (MAX_TEXT_LENGTH + 1),
+        " space before",
+        "\x1b[2J",
+        "left\u202eright",
+        "tab\there",
+        "\ud800",
+    ],
 )
 def test_text_that_does_not_print_as_it_is_is_refused(text: str) -> None:
     for field in ("name", "purpose", "controller", "contact"):

@@ -1,4 +1,6 @@
-"""The number of clusters that noisy votes suggest: how it is found, when there is none, and where it is shown."""
+"""The number of clusters that noisy votes suggest: how it is found, when there is none, and where
+it is shown.
+"""
 
 import copy
 import pickle
@@ -13,7 +15,13 @@ from sklearn.metrics import silhouette_samples
 from command_line import Command, strict
 from fastlloyd import FastLloyd, MomentLloyd
 from fastlloyd.base.randomness import Draws, PublicSeed
-from fastlloyd.mechanisms.suggestion import MOST_CLUSTERS, NoisyVotes, silhouette, squared_extents, suggested_n_clusters
+from fastlloyd.mechanisms.suggestion import (
+    MOST_CLUSTERS,
+    NoisyVotes,
+    silhouette,
+    squared_extents,
+    suggested_n_clusters,
+)
 from fastlloyd.testing import SeededNoise
 
 Matrix = npt.NDArray[np.float64]
@@ -27,12 +35,18 @@ def votes(centres: Matrix, *, noise: float = 0.0, width: float = 0.12) -> NoisyV
     squared = ((GRID[:, np.newaxis] - centres) ** 2).sum(axis=2)
     density = np.exp(-squared / (2 * width**2))
     counts = (1000 * density / density.sum(axis=0)).sum(axis=1)
-    return NoisyVotes(places=GRID, votes=counts + noise * np.random.default_rng(0).normal(size=len(GRID)), deviation=4.0)
+    return NoisyVotes(
+        places=GRID,
+        votes=counts + noise * np.random.default_rng(0).normal(size=len(GRID)),
+        deviation=4.0,
+    )
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 5])
 @pytest.mark.parametrize("noise", [0.0, 4.0])
-def test_as_many_clusters_are_suggested_as_there_are_groups_whatever_was_planned_above(k: int, noise: float) -> None:
+def test_as_many_clusters_are_suggested_as_there_are_groups_whatever_was_planned_above(
+    k: int, noise: float
+) -> None:
     noisy = votes(CENTRES[:k], noise=noise)
     assert {suggested_n_clusters(noisy, planned, SEED) for planned in (k, k + 1, 10)} == {k}
 
@@ -63,19 +77,27 @@ def test_the_same_votes_and_seed_suggest_the_same_and_are_left_as_they_were() ->
 
 
 def test_the_silhouette_of_far_groups_is_that_of_their_records() -> None:
-    """By all pairs of records, of which a place has several; with centroids for the others it hardly differs."""
+    """By all pairs of records, of which a place has several; with centroids for the others it
+    hardly differs.
+    """
     rng = np.random.default_rng(2)
     points = np.concatenate([rng.normal(centre, 0.01, (8, 2)) for centre in CENTRES[:3]])
     weights = rng.integers(1, 9, len(points))
-    found = silhouette(points, weights.astype(np.float64), np.zeros(len(points)), 3, Draws(SEED, b"test"))
+    found = silhouette(
+        points, weights.astype(np.float64), np.zeros(len(points)), 3, Draws(SEED, b"test")
+    )
     labels = np.repeat(np.arange(3), 8)
-    by_pairs = silhouette_samples(np.repeat(points, weights, axis=0), np.repeat(labels, weights)).mean()
+    by_pairs = silhouette_samples(
+        np.repeat(points, weights, axis=0), np.repeat(labels, weights)
+    ).mean()
     assert found == pytest.approx(by_pairs, abs=0.01)
     assert 0.95 < found < 1
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])
-def test_the_extent_of_a_place_is_that_of_records_that_fill_its_cell_of_a_regular_grid(d: int) -> None:
+def test_the_extent_of_a_place_is_that_of_records_that_fill_its_cell_of_a_regular_grid(
+    d: int,
+) -> None:
     side = 0.3
     places = np.stack(np.meshgrid(*[side * np.arange(3)] * d), axis=-1).reshape(-1, d)
     records = np.random.default_rng(3).uniform(-side / 2, side / 2, (200_000, d))
@@ -91,7 +113,9 @@ OPTIONS = ("--bounds=-1:1", "--n-records", "2500", "--epsilon", "3", "--public-s
 
 @pytest.fixture
 def seeded(monkeypatch: pytest.MonkeyPatch, repeatable_noise: None) -> None:
-    """The same noise in every run of a test: with other noise one run in many may suggest something else."""
+    """The same noise in every run of a test: with other noise one run in many may suggest something
+    else.
+    """
     for module in ("estimators.base", "dp.noise", "federation.simulation"):
         monkeypatch.setattr(f"fastlloyd.{module}.SystemNoise", lambda: SeededNoise(0))
 
@@ -108,7 +132,9 @@ def test_a_fitted_model_has_what_its_votes_suggest_also_once_it_is_pickled_or_co
 
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("persons", [False, True])
-def test_votes_along_directions_suggest_a_number_too_and_so_do_those_of_persons(persons: bool) -> None:
+def test_votes_along_directions_suggest_a_number_too_and_so_do_those_of_persons(
+    persons: bool,
+) -> None:
     """Three groups in eight features, which lie along two directions."""
     rng = np.random.default_rng(5)
     owners = np.arange(6000) % 2000
@@ -135,7 +161,10 @@ def test_commands_say_it_on_the_screen_and_to_programs_and_in_no_file(
     np.savetxt("groups.csv", X, delimiter=",", header="a,b", comments="")
     run = (command[0], "groups.csv", *command[1:], *OPTIONS)
     said = " ".join(fastlloyd(*run, "-k", "8", "--out", "result").out.split())
-    assert "The votes suggest k = 4 (advice from what is released anyway: it costs nothing; a run with that k spends" in said
+    assert (
+        "The votes suggest k = 4 (advice from what is released anyway: it costs nothing; a run with"
+        " that k spends" in said
+    )
     assert not any("suggest" in path.read_text() for path in Path("result").glob("*.[jt]*"))
     code, out, err = fastlloyd(*run, "-k", "4", "--no-out", "--json")
     assert code == 0

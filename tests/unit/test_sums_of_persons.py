@@ -1,4 +1,6 @@
-"""What a run costs records and persons, by either relation, and which limits hold it: each names its own sum."""
+"""What a run costs records and persons, by either relation, and which limits hold it: each names
+its own sum.
+"""
 
 from fractions import Fraction
 from typing import Any
@@ -37,7 +39,9 @@ from federation import make_plan
 from stores import ADD, ADDED, REPLACE, REPLACED, cost, pure_cost, reserved_as, run_id
 
 DOMAIN = Domain(features=("a", "b"), lower=(0.0, 0.0), upper=(1.0, 1.0), fraction_bits=13)
-ALGORITHMS = pytest.mark.parametrize("algorithm", [MOMENTLLOYD, FASTLLOYD, SULLOYD], ids=lambda algorithm: algorithm.name)
+ALGORITHMS = pytest.mark.parametrize(
+    "algorithm", [MOMENTLLOYD, FASTLLOYD, SULLOYD], ids=lambda algorithm: algorithm.name
+)
 RELATIONS = pytest.mark.parametrize("relation", [ADD, REPLACE], ids=lambda relation: relation.value)
 DELTA = 1e-6
 
@@ -56,10 +60,14 @@ def mechanism(
     } | changes
     if algorithm is not SULLOYD:
         given.setdefault("delta", DELTA)
-    return design_mechanism(algorithm, DOMAIN, persons=persons, neighboring_relation=relation, **given)
+    return design_mechanism(
+        algorithm, DOMAIN, persons=persons, neighboring_relation=relation, **given
+    )
 
 
-def patient(relation: NeighboringRelation = ADD, max_clients: int = 1, unit: str = "patient") -> Neighbours:
+def patient(
+    relation: NeighboringRelation = ADD, max_clients: int = 1, unit: str = "patient"
+) -> Neighbours:
     return Neighbours(relation, unit, max_clients)
 
 
@@ -106,19 +114,28 @@ def test_a_run_for_persons_costs_a_record_what_a_person_costs_and_a_replaced_rec
     assert run.under(ADDED) == run.under(patient(ADD)) == A
     assert run.under(REPLACED) == twice(A)
     assert run.under(patient(REPLACE)) == R
-    assert run.under(patient(unit="household")) == run.under(patient(REPLACE, unit="household")) == (None,) * len(A)
+    assert (
+        run.under(patient(unit="household"))
+        == run.under(patient(REPLACE, unit="household"))
+        == (None,) * len(A)
+    )
     assert all(
-        one.mu_squared <= other.mu_squared and one.pure_epsilon <= other.pure_epsilon for one, other in zip(A, R, strict=True)
+        one.mu_squared <= other.mu_squared and one.pure_epsilon <= other.pure_epsilon
+        for one, other in zip(A, R, strict=True)
     )
 
 
 @ALGORITHMS
-def test_a_run_for_records_has_no_bound_for_persons_but_where_each_record_is_one(algorithm: AnyAlgorithm) -> None:
+def test_a_run_for_records_has_no_bound_for_persons_but_where_each_record_is_one(
+    algorithm: AnyAlgorithm,
+) -> None:
     m = mechanism(algorithm, persons=None)
     A, R = found(m, ADD), found(m, REPLACE)
     assert run_cost(m).under(ADDED) == A
     assert run_cost(m).under(REPLACED) == R
-    assert run_cost(m).under(patient(ADD)) == run_cost(m).under(patient(REPLACE)) == (None,) * len(A)
+    assert (
+        run_cost(m).under(patient(ADD)) == run_cost(m).under(patient(REPLACE)) == (None,) * len(A)
+    )
     one_each = run_cost(m, rows_are="patient")
     assert one_each.under(patient(ADD)) == one_each.under(ADDED) == A
     assert one_each.under(patient(REPLACE)) == one_each.under(REPLACED) == R
@@ -130,14 +147,20 @@ def test_a_run_for_records_has_no_bound_for_persons_but_where_each_record_is_one
 def test_a_person_at_more_organisations_than_a_run_is_planned_for_is_so_much_farther_from_its_neighbour(
     algorithm: AnyAlgorithm, planned: int, asked: int
 ) -> None:
-    """The second route: the same noise in a mechanism whose persons are at so many; nobody at fewer costs less."""
+    """The second route: the same noise in a mechanism whose persons are at so many; nobody at fewer
+    costs less.
+    """
     m = mechanism(algorithm, Persons(name="patient", max_clients=planned))
-    larger = msgspec.structs.replace(m, persons=Persons(name="patient", max_clients=max(planned, asked)), epsilon=200.0)
+    larger = msgspec.structs.replace(
+        m, persons=Persons(name="patient", max_clients=max(planned, asked)), epsilon=200.0
+    )
     run = run_cost(m, is_federated=True)
     for relation in (ADD, REPLACE):
         assert run.under(patient(relation, asked)) == found(larger, relation)
     assert run.under(ADDED) == found(m, ADD)
-    assert run_cost(m).under(patient(ADD, asked)) == found(m, ADD)  # all of a person's rows are in one place
+    assert run_cost(m).under(patient(ADD, asked)) == found(
+        m, ADD
+    )  # all of a person's rows are in one place
 
 
 def test_a_plan_for_records_that_are_persons_is_for_one_organisation() -> None:
@@ -152,7 +175,11 @@ def test_a_plan_for_records_that_are_persons_is_for_one_organisation() -> None:
 def test_persons_of_another_name_than_the_noise_is_made_for_are_refused() -> None:
     run_cost(mechanism(), rows_are="patient")
     with pytest.raises(
-        BudgetError, match="rows are said to be one 'household' each, and the noise is made for all rows of a 'patient'"
+        BudgetError,
+        match=(
+            "rows are said to be one 'household' each, and the noise is made for all rows of a"
+            " 'patient'"
+        ),
     ):
         run_cost(mechanism(), rows_are="household")
 
@@ -161,7 +188,9 @@ def test_a_record_that_moves_from_one_person_to_another_costs_more_than_a_person
     """The reason for 4 A: a mutant that charges R there is exceeded by these two tables."""
     m = mechanism(FASTLLOYD, relation=REPLACE, n_iterations=1, n_clusters=1)
     round, query = m.all_rounds[0], m.query(0, m.start())
-    corner = np.array(m.domain.half_widths)  # as far from the centroid, in the middle, as a record can be
+    corner = np.array(
+        m.domain.half_widths
+    )  # as far from the centroid, in the middle, as a record can be
     grid = np.array([corner, corner, -corner])
     before = SharedRecords.of_persons(m, grid[[0, 1]], [b"mary", b"john"]).answer(query)[0]
     after = SharedRecords.of_persons(m, grid[[1, 2]], [b"john", b"john"]).answer(query)[0]
@@ -199,7 +228,9 @@ PATIENTS, RECORDS = run_cost(mechanism()), run_cost(mechanism(persons=None))
         (patient(unit="household"), PATIENTS, 0),
     ],
 )
-def test_a_limit_holds_the_sum_that_it_names_and_no_other(speaks_of: Neighbours | None, run: PlannedCost, times: int) -> None:
+def test_a_limit_holds_the_sum_that_it_names_and_no_other(
+    speaks_of: Neighbours | None, run: PlannedCost, times: int
+) -> None:
     now = history(limit(speaks_of))
     for n in range(times):
         check(now, "patients", run)
@@ -213,9 +244,13 @@ def test_a_limit_holds_the_sum_that_it_names_and_no_other(speaks_of: Neighbours 
 
 
 def test_the_factor_for_more_organisations_counts_in_a_limit() -> None:
-    federated = run_cost(mechanism(persons=Persons(name="patient", max_clients=1)), is_federated=True)
+    federated = run_cost(
+        mechanism(persons=Persons(name="patient", max_clients=1)), is_federated=True
+    )
     check(history(limit(patient(max_clients=1))), "patients", federated)
-    with pytest.raises(BudgetError, match="for one patient at up to 3 organisations added or removed"):
+    with pytest.raises(
+        BudgetError, match="for one patient at up to 3 organisations added or removed"
+    ):
         check(history(limit(patient(max_clients=3))), "patients", federated)
     check(history(limit(patient(max_clients=3))), "patients", PATIENTS)  # central
 
@@ -223,7 +258,9 @@ def test_the_factor_for_more_organisations_counts_in_a_limit() -> None:
 def test_several_limits_stand_and_a_run_must_fit_all() -> None:
     limits = limit(None, 9.0), limit(patient(ADD), 9.0), limit(patient(REPLACE), 2.5)
     check(of_costs(limits=limits), "patients", PATIENTS)
-    with pytest.raises(BudgetError, match=r"epsilon 2\.5 at delta 1e-06 for one patient replaced, of which"):
+    with pytest.raises(
+        BudgetError, match=r"epsilon 2\.5 at delta 1e-06 for one patient replaced, of which"
+    ):
         check(of_costs(PATIENTS, limits=limits), "patients", PATIENTS)
     lifted = *limits, limit(patient(REPLACE), float("inf"))
     check(of_costs(PATIENTS, limits=lifted), "patients", PATIENTS)
@@ -236,10 +273,13 @@ def test_after_a_run_for_records_no_limit_for_persons_holds_any() -> None:
     fine = msgspec.structs.replace(limit(asked, 100.0), delta=1.2345644e-6)
     now = of_costs(RECORDS, limits=(fine,))
     lifting = (
-        "lift it with fastlloyd ledger limit --dataset patients --unit patient --max-clients-per-person 3 "
-        "--neighboring-relation replace_one --epsilon inf --delta 1.23457e-06"
+        "lift it with fastlloyd ledger limit --dataset patients --unit patient"
+        " --max-clients-per-person 3 --neighboring-relation replace_one --epsilon inf --delta"
+        " 1.23457e-06"
     )
-    with pytest.raises(BudgetError, match=f"a run before did not protect every patient as a whole: .* {lifting}$"):
+    with pytest.raises(
+        BudgetError, match=f"a run before did not protect every patient as a whole: .* {lifting}$"
+    ):
         check(now, "patients", PATIENTS)
     assert account(now, "patients", speaks_of=asked).left == 0
 
@@ -253,7 +293,9 @@ def test_after_a_run_for_records_no_limit_for_persons_holds_any() -> None:
         ([limit(patient(max_clients=2))], Proviso.NO_LIMIT),
     ],
 )
-def test_a_limit_from_before_the_first_run_is_proven_for_those_it_names(events: list[Event], proviso: Proviso | None) -> None:
+def test_a_limit_from_before_the_first_run_is_proven_for_those_it_names(
+    events: list[Event], proviso: Proviso | None
+) -> None:
     now = history(*events, reserved_as(PATIENTS, run_id(1)), limit(patient()))
     assert account(now, "patients", speaks_of=patient()).proviso is proviso
 
@@ -279,18 +321,30 @@ def test_sums_are_listed_for_whom_there_are_limits_and_runs() -> None:
     assert listed(of_costs(PATIENTS)) == [patient()]
     assert listed(of_costs(RECORDS, PATIENTS)) == [ADDED, patient()]
     assert listed(of_costs(PATIENTS, limits=(limit(patient(REPLACE, 2)),))) == [patient(REPLACE, 2)]
-    at_three = run_cost(mechanism(persons=Persons(name="patient", max_clients=3)), is_federated=True)
+    at_three = run_cost(
+        mechanism(persons=Persons(name="patient", max_clients=3)), is_federated=True
+    )
     assert listed(of_costs(at_three)) == [patient(max_clients=3)]
-    assert listed(of_costs(limits=(limit(None), limit(REPLACED), limit(patient())))) == [ADDED, REPLACED, patient()]
+    assert listed(of_costs(limits=(limit(None), limit(REPLACED), limit(patient())))) == [
+        ADDED,
+        REPLACED,
+        patient(),
+    ]
     check_sums(of_costs(RECORDS, PATIENTS, run_cost(mechanism(SULLOYD))))
 
 
 def test_a_name_of_persons_unlike_those_known_is_a_slip_unless_it_is_new() -> None:
     now = of_costs(PATIENTS)
     households = run_cost(mechanism(persons=Persons(name="household")))
-    with pytest.raises(BudgetError, match=r"'household' is unknown.*--unit-name \(in .*for other persons, say --new-unit"):
+    with pytest.raises(
+        BudgetError,
+        match=r"'household' is unknown.*--unit-name \(in .*for other persons, say --new-unit",
+    ):
         check_names(DataSet(name="patients"), households, now)
-    for dataset, run in ((DataSet(name="patients", is_new_unit=True), households), (DataSet(name="patients"), RECORDS)):
+    for dataset, run in (
+        (DataSet(name="patients", is_new_unit=True), households),
+        (DataSet(name="patients"), RECORDS),
+    ):
         check_names(dataset, run, now)
     check_names(DataSet(name="patients"), households, of_costs(RECORDS))  # nobody is known yet
     check_names(DataSet(name="visits", is_new=True), households, now)  # nor in another data set
@@ -302,7 +356,9 @@ def test_a_name_of_persons_unlike_those_known_is_a_slip_unless_it_is_new() -> No
 
 
 def test_costs_of_two_kinds_in_one_sum_are_counted_exchange_by_exchange() -> None:
-    """m of seven exchanges of 1/7 is 0.22; of a run of epsilon 1 as one exchange it would be 1.52."""
+    """m of seven exchanges of 1/7 is 0.22; of a run of epsilon 1 as one exchange it would be
+    1.52.
+    """
     sevenths = msgspec.structs.replace(
         run_cost(mechanism(SULLOYD, n_iterations=1)), costs=pure_cost(*[Fraction(1, 7)] * 7).costs
     )
@@ -328,16 +384,21 @@ def test_new_events_stay_as_they_are_written_today() -> None:
         unit="patient", max_clients=2, one_row_each=False,
     )  # fmt: skip
     event = PersonRunReserved(
-        run_id=b"r" * 16, plan_digest=b"p" * 32, client="fit", dataset="patients", fingerprint=bytes(32), cost=person
+        run_id=b"r" * 16,
+        plan_digest=b"p" * 32,
+        client="fit",
+        dataset="patients",
+        fingerprint=bytes(32),
+        cost=person,
     )
     written: dict[str, Event] = {
-        (
-            "980bc41072727272727272727272727272727272c4207070707070707070707070707070707070707070707070707070707070707070a366"
-            "6974a870617469656e7473c420000000000000000000000000000000000000000000000000000000000000000098b16164645f6f725f72656d"
-            "6f76655f6f6e65919292a4312f3235a13092a4342f3235a130cb3ff0000000000000cb0000000000000000a130a770617469656e7402c2c0"
-        ): event,
+        "980bc41072727272727272727272727272727272c4207070707070707070707070707070707070707070707070707070707070707070a3666974a870617469656e7473c420000000000000000000000000000000000000000000000000000000000000000098b16164645f6f725f72656d6f76655f6f6e65919292a4312f3235a13092a4342f3235a130cb3ff0000000000000cb0000000000000000a130a770617469656e7402c2c0": (
+            event
+        ),
         "920cc41072727272727272727272727272727272": RunCharged(run_id=b"r" * 16),
-        "930dc41072727272727272727272727272727272920203": HandedBack(run_id=b"r" * 16, numbers=(2, 3)),
+        "930dc41072727272727272727272727272727272920203": HandedBack(
+            run_id=b"r" * 16, numbers=(2, 3)
+        ),
         "950ea870617469656e7473cb4000000000000000cb3eb0c6f7a0b5ed8d93ab7265706c6163655f6f6e65a770617469656e7403": UnitLimitSet(
             dataset="patients", epsilon=2.0, delta=1e-6, speaks_of=patient(REPLACE, 3)
         ),

@@ -1,4 +1,6 @@
-"""The synthetic groups on which MomentLloyd is tried: every set follows from its name, and lies within its bounds."""
+"""The synthetic groups on which MomentLloyd is tried: every set follows from its name, and lies
+within its bounds.
+"""
 
 import numpy as np
 import pytest

@@ -36,14 +36,25 @@ pytestmark = pytest.mark.usefixtures("repeatable_noise")
     ],
 )
 def test_every_client_sends_and_receives_the_bytes_that_were_foretold(
-    n_clients: int, trust: TrustMode, masks: Masks, ring_bits: int, n_features: int, n_iterations: int, estimate_loss: bool
+    n_clients: int,
+    trust: TrustMode,
+    masks: Masks,
+    ring_bits: int,
+    n_features: int,
+    n_iterations: int,
+    estimate_loss: bool,
 ) -> None:
     names = [f"client-{i}" for i in range(1, n_clients + 1)]
     clients, identities = roster(names, 120)
     features = tuple(f"x{i}" for i in range(n_features))
     plan = design_plan(
         FASTLLOYD,
-        Domain(features=features, lower=(-1.0,) * n_features, upper=(1.0,) * n_features, fraction_bits=10),
+        Domain(
+            features=features,
+            lower=(-1.0,) * n_features,
+            upper=(1.0,) * n_features,
+            fraction_bits=10,
+        ),
         clients=clients,
         run_id=bytes(range(16)),
         n_clusters=3,
@@ -70,7 +81,12 @@ def test_every_client_sends_and_receives_the_bytes_that_were_foretold(
     X = np.zeros((2, n_features), dtype=np.int64)
     sessions = [
         ClientSession(
-            plan, name, LocalRecords(plan.mechanism.domain, X), identity=identities[name], noise=noise, random_bytes=key.bytes
+            plan,
+            name,
+            LocalRecords(plan.mechanism.domain, X),
+            identity=identities[name],
+            noise=noise,
+            random_bytes=key.bytes,
         )
         for name in names
     ]
@@ -79,5 +95,7 @@ def test_every_client_sends_and_receives_the_bytes_that_were_foretold(
         foretold = traffic(plan, name)
         assert (foretold.sent, foretold.received) == (sent[name], received[name]), name
         assert (name, foretold.sent_per_round) in uploads
-    assert len(uploads) == n_clients * (1 + estimate_loss)  # that of the loss is shorter than the others
+    assert len(uploads) == n_clients * (
+        1 + estimate_loss
+    )  # that of the loss is shorter than the others
     assert sent[SERVER] == sum(traffic(plan, name).received for name in names)

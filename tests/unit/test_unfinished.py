@@ -1,4 +1,6 @@
-"""What a run that ended early leaves says how many took part, and what they and the server could learn together."""
+"""What a run that ended early leaves says how many took part, and what they and the server could
+learn together.
+"""
 
 import json
 
@@ -24,4 +26,6 @@ def test_the_statement_is_that_of_the_clients_in_the_last_sum(masks: Masks) -> N
     assert federated["coalitions"] == coalitions(plan, 4)
     assert (said["after_round"], said["n_rounds"]) == (1, plan.mechanism.n_rounds)
     assert "compare them before use" in said["caution"]
-    assert any(Plan.from_toml(text.decode()) == plan for name, text in files.items() if name != UNFINISHED)
+    assert any(
+        Plan.from_toml(text.decode()) == plan for name, text in files.items() if name != UNFINISHED
+    )

@@ -15,7 +15,10 @@ CONTENTS = {"centroids.csv": b"a,b\n", "privacy.json": b"{}\n"}
 
 
 def _tree(folder: Path) -> dict[str, bytes | None]:
-    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+    return {
+        str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None
+        for p in sorted(folder.rglob("*"))
+    }
 
 
 def test_a_folder_is_made_with_its_parents_and_the_usual_modes(tmp_path: Path) -> None:
@@ -81,7 +84,9 @@ def test_a_link_to_a_result_is_followed_and_stays_a_link(tmp_path: Path) -> None
     assert _tree(tmp_path / "real") == {"privacy.json": b"new"}
 
 
-def test_a_folder_one_cannot_write_to_is_refused_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_one_cannot_write_to_is_refused_beforehand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -91,11 +96,17 @@ def test_a_folder_one_cannot_write_to_is_refused_beforehand(tmp_path: Path, monk
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt(), MemoryError()])
+@pytest.mark.parametrize(
+    "failure", [OSError(28, "No space left on device"), KeyboardInterrupt(), MemoryError()]
+)
 @pytest.mark.parametrize("earlier", [True, False])
 @pytest.mark.parametrize("step", ["fsync", "rename"])
 def test_whatever_goes_wrong_while_writing_leaves_everything_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException, earlier: bool, step: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: BaseException,
+    earlier: bool,
+    step: str,
 ) -> None:
     """At the second file, and at the moment of putting the new folder in place."""
     out = tmp_path / "run"
@@ -107,7 +118,11 @@ def test_whatever_goes_wrong_while_writing_leaves_everything_as_it_was(
 
     def fail(*given: Any) -> Any:
         calls.append(given)
-        last = len(calls) == 2 if step == "fsync" else given[1] == out.resolve() and len(calls) == 1 + earlier
+        last = (
+            len(calls) == 2
+            if step == "fsync"
+            else given[1] == out.resolve() and len(calls) == 1 + earlier
+        )
         if last:
             raise failure
         return original(*given)
@@ -121,7 +136,9 @@ def test_whatever_goes_wrong_while_writing_leaves_everything_as_it_was(
     assert _tree(tmp_path) == before
 
 
-def test_a_file_is_replaced_only_by_force_and_only_if_it_is_of_the_same_kind(tmp_path: Path) -> None:
+def test_a_file_is_replaced_only_by_force_and_only_if_it_is_of_the_same_kind(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "plan.toml"
     files.check_file(path, heading="# kind", force=False)
     files.write_file(path, "# kind 1")
@@ -140,15 +157,21 @@ def test_a_file_is_replaced_only_by_force_and_only_if_it_is_of_the_same_kind(tmp
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_what_has_no_end_is_not_read_to_see_whether_it_may_be_replaced(tmp_path: Path, kind: str) -> None:
-    path = Path(os.devnull) if kind == "device" else tmp_path / "pipe"  # as /dev/full, but harmless to read
+def test_what_has_no_end_is_not_read_to_see_whether_it_may_be_replaced(
+    tmp_path: Path, kind: str
+) -> None:
+    path = (
+        Path(os.devnull) if kind == "device" else tmp_path / "pipe"
+    )  # as /dev/full, but harmless to read
     if kind == "pipe":
         os.mkfifo(path)
     with pytest.raises(OutputError, match="not a file that can be replaced"):
         files.check_file(path, heading="# kind", force=True)
 
 
-def test_a_file_put_into_the_folder_at_the_last_moment_survives_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_put_into_the_folder_at_the_last_moment_survives_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "result"
     files.write_folder(out, CONTENTS, force=False)
     rename = Path.rename

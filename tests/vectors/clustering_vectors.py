@@ -1,4 +1,6 @@
-"""Clusterings in the central model and of federated runs, by public seed and known noise: what is asked, and what comes out."""
+"""Clusterings in the central model and of federated runs, by public seed and known noise: what is
+asked, and what comes out.
+"""
 
 import zlib
 from collections.abc import Iterator
@@ -20,14 +22,29 @@ def central_cases() -> Iterator[tuple[str, Case]]:
     for number, (k, d) in enumerate((k, d) for k in KS for d in DS):
         relation = ("add_or_remove_one", "replace_one")[(number + number // 6) % 2]
         loss = number % 3 == 0
-        common: Case = {"n_clusters": k, "d": d, "neighboring_relation": relation, "estimate_loss": loss}
+        common: Case = {
+            "n_clusters": k,
+            "d": d,
+            "neighboring_relation": relation,
+            "estimate_loss": loss,
+        }
         common["epsilon"] = (1.0, 8.0)[number // 2 % 2]
-        for algorithm, preset in (("momentlloyd", "default"), ("fastlloyd", "default"), ("fastlloyd", "paper")):
-            yield f"{algorithm} {preset} k={k} d={d}", {"algorithm": algorithm, "preset": preset, **common}
+        for algorithm, preset in (
+            ("momentlloyd", "default"),
+            ("fastlloyd", "default"),
+            ("fastlloyd", "paper"),
+        ):
+            yield (
+                f"{algorithm} {preset} k={k} d={d}",
+                {"algorithm": algorithm, "preset": preset, **common},
+            )
         if number % 2 == 0:
             for algorithm in ("glloyd", "sulloyd", "lloyd"):
                 preset = ("default", "paper")[number // 2 % 2]
-                yield f"{algorithm} {preset} k={k} d={d}", {"algorithm": algorithm, "preset": preset, **common}
+                yield (
+                    f"{algorithm} {preset} k={k} d={d}",
+                    {"algorithm": algorithm, "preset": preset, **common},
+                )
     yield from _moment_corners()
     yield from _variants()
 
@@ -43,8 +60,17 @@ def _moment_corners() -> Iterator[tuple[str, Case]]:
         "little budget": {"epsilon": 0.02, "estimate_loss": True},
         "large budget": {"epsilon": 20.0, "n_records": 20_000},
         "large budget, many features": {"epsilon": 20.0, "n_records": 100_000, "d": 40},
-        "large budget, very many features": {"epsilon": 9.0, "n_records": 100_000, "d": 80, "n_clusters": 2},
-        "large budget, replace_one, loss": {"epsilon": 8.0, "neighboring_relation": "replace_one", "estimate_loss": True},
+        "large budget, very many features": {
+            "epsilon": 9.0,
+            "n_records": 100_000,
+            "d": 80,
+            "n_clusters": 2,
+        },
+        "large budget, replace_one, loss": {
+            "epsilon": 8.0,
+            "neighboring_relation": "replace_one",
+            "estimate_loss": True,
+        },
         "scaling common": {"scaling": "common", "epsilon": 4.0},
         "few bits": {"fraction_bits": 8},
         "many bits": {"fraction_bits": 20, "d": 4},
@@ -88,15 +114,27 @@ def _variants() -> Iterator[tuple[str, Case]]:
         yield f"fastlloyd, {name}", fast | said
     yield "glloyd, laplace", fast | {"algorithm": "glloyd", "variant": {"noise": "laplace"}}
     yield "sulloyd, gaussian", fast | {"algorithm": "sulloyd", "variant": {"noise": "gaussian"}}
-    yield "sulloyd, folded", fast | {"algorithm": "sulloyd", "variant": {"postprocessing": "fold"}, "epsilon": 0.2}
-    yield "glloyd, truncated", fast | {"algorithm": "glloyd", "variant": {"postprocessing": "truncate"}, "epsilon": 0.2}
+    yield (
+        "sulloyd, folded",
+        fast | {"algorithm": "sulloyd", "variant": {"postprocessing": "fold"}, "epsilon": 0.2},
+    )
+    yield (
+        "glloyd, truncated",
+        fast | {"algorithm": "glloyd", "variant": {"postprocessing": "truncate"}, "epsilon": 0.2},
+    )
     yield "lloyd, loss", fast | {"algorithm": "lloyd", "estimate_loss": True, "n_iterations": 4}
 
 
 def federated_cases() -> Iterator[tuple[str, Case]]:
     """The same for runs: clients, drops, and who adds noise."""
     moments: Case = {"algorithm": "momentlloyd", "n_clusters": 3, "d": 2, "epsilon": 4.0}
-    fast: Case = {"algorithm": "fastlloyd", "n_clusters": 3, "d": 2, "epsilon": 4.0, "estimate_loss": True}
+    fast: Case = {
+        "algorithm": "fastlloyd",
+        "n_clusters": 3,
+        "d": 2,
+        "epsilon": 4.0,
+        "estimate_loss": True,
+    }
     dropped = {"max_dropouts": 1, "drops": ["c2@2"]}
     gone = {"max_dropouts": 2, "drops": ["c1@3", "c4@2+"]}
     for trust in ("client-noise", "server-noise"):
@@ -106,21 +144,33 @@ def federated_cases() -> Iterator[tuple[str, Case]]:
             yield f"momentlloyd, {named}", moments | common
             yield f"fastlloyd, {named}", fast | common
         three = {"trust": trust, "n_clients": 3}
-        yield f"momentlloyd in directions, {trust}", moments | three | {"d": 40, "n_records": 100_000, "epsilon": 9.0}
+        yield (
+            f"momentlloyd in directions, {trust}",
+            moments | three | {"d": 40, "n_records": 100_000, "epsilon": 9.0},
+        )
         yield (
             f"momentlloyd in directions, {trust}, replace_one, loss, drops",
             moments | three | dropped
             | {"d": 40, "n_records": 100_000, "neighboring_relation": "replace_one", "estimate_loss": True},
         )  # fmt: skip
         yield f"glloyd, {trust}", fast | three | {"algorithm": "glloyd"}
-    yield "momentlloyd, the first client is gone", moments | {"n_clients": 5, "max_dropouts": 1, "drops": ["c1@1+"]}
-    yield "momentlloyd, the first client is gone later", moments | {"n_clients": 5, "max_dropouts": 1, "drops": ["c1@3+"]}
+    yield (
+        "momentlloyd, the first client is gone",
+        moments | {"n_clients": 5, "max_dropouts": 1, "drops": ["c1@1+"]},
+    )
+    yield (
+        "momentlloyd, the first client is gone later",
+        moments | {"n_clients": 5, "max_dropouts": 1, "drops": ["c1@3+"]},
+    )
     pairwise: Case = {"n_clients": 3, "masks": "pairwise"}
     for trust in ("client-noise", "server-noise"):
         yield f"momentlloyd, pairwise masks, {trust}", moments | pairwise | {"trust": trust}
         yield f"fastlloyd, pairwise masks, {trust}", fast | pairwise | {"trust": trust}
     lacking: Case = pairwise | {"n_clients": 5, "max_dropouts": 1, "max_colluding": 2}
-    yield "momentlloyd, pairwise masks, one may be missing", moments | lacking | {"estimate_loss": True}
+    yield (
+        "momentlloyd, pairwise masks, one may be missing",
+        moments | lacking | {"estimate_loss": True},
+    )
     yield "fastlloyd, pairwise masks, one may be missing", fast | lacking | {"epsilon": 1.0}
     yield "fastlloyd, three colluding", fast | {"n_clients": 5, "max_colluding": 3, "epsilon": 1.0}
     yield (
@@ -129,7 +179,10 @@ def federated_cases() -> Iterator[tuple[str, Case]]:
     )
     server: Case = {"trust": "server-noise", "n_clients": 3}
     yield "sulloyd", fast | server | {"algorithm": "sulloyd"}
-    yield "sulloyd, drops", fast | server | dropped | {"algorithm": "sulloyd", "estimate_loss": False}
+    yield (
+        "sulloyd, drops",
+        fast | server | dropped | {"algorithm": "sulloyd", "estimate_loss": False},
+    )
     yield "fastlloyd, laplace", fast | server | {"variant": {"noise": "laplace"}}
     yield "fastlloyd, narrow ring", fast | {"n_clients": 3, "fraction_bits": 6, "ring_bits": 32}
 
@@ -154,7 +207,9 @@ def federated_answer(name: str, case: Case) -> dict[str, Any]:
     p = internals.plan(within, settings, [each + (number < more) for number in range(n_clients)])
     with repeatable_noise():
         run = internals.federated(p, X, drops, zlib.crc32(name.encode()))
-    return _answer(p.to_toml(), run.clustering, internals.figures_of(p.clustering, run.clustering, (p, run))) | {
+    return _answer(
+        p.to_toml(), run.clustering, internals.figures_of(p.clustering, run.clustering, (p, run))
+    ) | {
         "included": [list(names) for names in run.included],
         "unconfirmed": list(run.unconfirmed),
         "coalitions": plain(internals.coalitions(p)),
@@ -181,7 +236,9 @@ def _posed(name: str, case: Case) -> tuple[Domain, internals.IntArray, dict[str,
     rng = np.random.RandomState(zlib.crc32(name.encode()))  # whose numbers never change
     groups = rng.uniform(0.15, 0.85, (settings["n_clusters"], d))
     spread = settings.pop("spread", 0.05)
-    at = groups[rng.randint(len(groups), size=n) if spread else np.zeros(n, dtype=int)] + spread * rng.normal(size=(n, d))
+    at = groups[
+        rng.randint(len(groups), size=n) if spread else np.zeros(n, dtype=int)
+    ] + spread * rng.normal(size=(n, d))
     X = within.to_grid(lower + at * (upper - lower))
     settings.setdefault("n_records", 400)
     settings.setdefault("epsilon", 1.0)
@@ -189,7 +246,10 @@ def _posed(name: str, case: Case) -> tuple[Domain, internals.IntArray, dict[str,
 
 
 def _answer(text: str, clustering: internals.Clustering, figures: dict[str, Any]) -> dict[str, Any]:
-    numbers = {name: getattr(clustering, name) for name in ("centroids", "previous", "answer", "updated", "loss")}
+    numbers = {
+        name: getattr(clustering, name)
+        for name in ("centroids", "previous", "answer", "updated", "loss")
+    }
     return {"text": digest(text), **plain(numbers), **plain(figures)}
 
 

@@ -1,7 +1,9 @@
-"""Command lines, good, mistyped and nonsense: exit codes, and what stands in the JSON they print. Not their wording.
+"""Command lines, good, mistyped and nonsense: exit codes, and what stands in the JSON they print.
+Not their wording.
 
-Values are compared where they follow from the command line and the kept files alone; what depends on the system's noise, on
-fresh keys or on the day is not. Each group runs in a folder of its own, in order: a command may read what an earlier one left.
+Values are compared where they follow from the command line and the kept files alone; what depends
+on the system's noise, on fresh keys or on the day is not. Each group runs in a folder of its own,
+in order: a command may read what an earlier one left.
 """
 
 import contextlib
@@ -36,10 +38,16 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         f"{_FIT} --json --algorithm sulloyd --iterations 3",
         f"{_FIT} --json --algorithm glloyd --postprocessing fold --delta 1e-6",
         f"{_FIT} --json --algorithm lloyd",
-        f"{_FIT} --json --algorithm fastlloyd --radius constant --alpha 0.5 --no-clipping --noise laplace --min-count 2",
+        (
+            f"{_FIT} --json --algorithm fastlloyd --radius constant --alpha 0.5 --no-clipping"
+            " --noise laplace --min-count 2"
+        ),
         f"{_BOUNDED} 0:100 --json --columns age",
         f"{_FIT} --json --compare-non-private --algorithm fastlloyd",
-        "fit data.csv -k 3 --bounds from-data --n-records from-data --public-seed 8 --no-out --json",
+        (
+            "fit data.csv -k 3 --bounds from-data --n-records from-data --public-seed 8 --no-out"
+            " --json"
+        ),
         f"fit data.csv {_PUBLIC} --out result",
         f"fit data.csv {_PUBLIC} --out result",
         f"fit data.csv {_PUBLIC} --out result --force --json",
@@ -68,26 +76,44 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "simulate": (
         f"simulate data.csv {_PUBLIC} --no-out --clients 3 --json",
-        f"simulate data.csv {_PUBLIC} --no-out --clients 4 --json --drop 2@2 --trust server-noise --algorithm fastlloyd --loss",
-        f"simulate data.csv {_PUBLIC} --no-out --clients 4 --json --drop client-2@2+ --max-dropouts 1 --epsilon 3",
-        f"simulate data.csv {_PUBLIC} --no-out --clients 3 --algorithm sulloyd --trust server-noise --json",
+        (
+            f"simulate data.csv {_PUBLIC} --no-out --clients 4 --json --drop 2@2 --trust"
+            " server-noise --algorithm fastlloyd --loss"
+        ),
+        (
+            f"simulate data.csv {_PUBLIC} --no-out --clients 4 --json --drop client-2@2+"
+            " --max-dropouts 1 --epsilon 3"
+        ),
+        (
+            f"simulate data.csv {_PUBLIC} --no-out --clients 3 --algorithm sulloyd --trust"
+            " server-noise --json"
+        ),
         f"simulate data.csv {_PUBLIC} --no-out --clients 3 --algorithm sulloyd",
         f"simulate data.csv {_PUBLIC} --no-out --clients 3 --drop 9@2",
         f"simulate data.csv {_PUBLIC} --no-out --clients 3 --drop nonsense",
         f"simulate data.csv {_PUBLIC} --no-out --clients 0",
         f"simulate data.csv {_PUBLIC} --no-out --clients 5 --max-dropouts 1 --drop 1@2 --drop 2@2",
         f"simulate data.csv {_PUBLIC} --no-out --clients 3 --ring-bits 32",
-        f"simulate data.csv {_PUBLIC} --no-out --clients 5 --max-dropouts 1 --masks pairwise --json",
+        (
+            f"simulate data.csv {_PUBLIC} --no-out --clients 5 --max-dropouts 1 --masks pairwise"
+            " --json"
+        ),
         f"simulate data.csv {_PUBLIC} --no-out --clients 5 --max-dropouts 1",
     ),
     "advise": (
         "advise --records 10000 --features 4 -k 5 --json",
         (
-            "advise --records 10000 --features 4 -k 5 --clients 5 --max-dropouts 1 --masks group --json --algorithm fastlloyd "
-            "--loss"
+            "advise --records 10000 --features 4 -k 5 --clients 5 --max-dropouts 1 --masks group"
+            " --json --algorithm fastlloyd --loss"
         ),
-        "advise --records 500 --features 2 -k 3 --clients 3 --trust server-noise --algorithm sulloyd --epsilons 0.5,2 --json",
-        "advise --records 500 --features 2 -k 3 --neighboring-relation replace_one --json --epsilons 1",
+        (
+            "advise --records 500 --features 2 -k 3 --clients 3 --trust server-noise --algorithm"
+            " sulloyd --epsilons 0.5,2 --json"
+        ),
+        (
+            "advise --records 500 --features 2 -k 3 --neighboring-relation replace_one --json"
+            " --epsilons 1"
+        ),
         "advise --records 500 --features 2 -k 3 --epsilons 0,1",
         "advise --records 500 --features 2 -k 3 --clients 1",
         "advise --records 500 --features 2",
@@ -175,7 +201,9 @@ VALUES = ("advise ", "datasets show", "experiment run")
 
 
 def answers(group: str, folder: Path) -> dict[str, Any]:
-    """By command line: its exit code, where something stands in its JSON, and the values that are fixed."""
+    """By command line: its exit code, where something stands in its JSON, and the values that are
+    fixed.
+    """
     _furnish(folder, network=group == "network")
     found: dict[str, Any] = {}
     with contextlib.chdir(folder):
@@ -188,7 +216,11 @@ def answers(group: str, folder: Path) -> dict[str, Any]:
 def said(arguments: list[str]) -> tuple[int, str]:
     """The exit code of a command, run in this process, and what it wrote to standard output."""
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")
         return internals.run_command(arguments), out.getvalue()
 
@@ -217,9 +249,13 @@ def _digest(folder: Path) -> str:
 
 
 def _furnish(folder: Path, *, network: bool) -> None:
-    """Records that are good, lack a cell, hold words, or lack a column; settings that were changed by hand."""
+    """Records that are good, lack a cell, hold words, or lack a column; settings that were changed
+    by hand.
+    """
     rng = np.random.RandomState(2)
-    X = np.array([[20, 1], [50, 4], [80, 2]])[rng.randint(0, 3, 300)] + rng.normal(0, [3, 0.2], (300, 2))
+    X = np.array([[20, 1], [50, 4], [80, 2]])[rng.randint(0, 3, 300)] + rng.normal(
+        0, [3, 0.2], (300, 2)
+    )
     np.savetxt(folder / "data.csv", X, delimiter=",", header="age,dose", comments="", fmt="%.3f")
     (folder / "broken.csv").write_text("age,dose\n1,2\n3,\n4,1\n5,1\n")
     (folder / "words.csv").write_text("age,dose\n1,2\n3,many\n")

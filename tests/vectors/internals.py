@@ -1,4 +1,5 @@
-"""Every part of the package that the vectors need beside `fastlloyd.__all__` and `fastlloyd.testing`.
+"""Every part of the package that the vectors need beside `fastlloyd.__all__` and
+`fastlloyd.testing`.
 
 If a module moves, this file follows, and no other here.
 """
@@ -22,7 +23,12 @@ from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.federation import simulation
 from fastlloyd.federation.identity.parties import Client
 from fastlloyd.federation.plan.design import design_plan
-from fastlloyd.federation.plan.plan import Masks, TrustMode, loss_estimate_of_run, noise_deviation_of_run
+from fastlloyd.federation.plan.plan import (
+    Masks,
+    TrustMode,
+    loss_estimate_of_run,
+    noise_deviation_of_run,
+)
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.mechanisms import catalogue, central, uncertainty
@@ -52,9 +58,11 @@ IntArray = NDArray[np.int64]
 
 
 class CountedNoise:
-    """The production samplers: the n-th call for a scale and a size gives the same whatever was drawn for others. NOT PRIVATE.
+    """The production samplers: the n-th call for a scale and a size gives the same whatever was
+    drawn for others. NOT PRIVATE.
 
-    So the total noise of a round does not depend on the order in which the clients of a run draw theirs.
+    So the total noise of a round does not depend on the order in which the clients of a run draw
+    theirs.
     """
 
     private = False
@@ -70,11 +78,15 @@ class CountedNoise:
         return self._source("geometric", scale, size).two_sided_geometric(scale, size)
 
     def _source(self, law: str, scale: Fraction, size: int) -> SeededNoise:
-        seed = int.from_bytes(hashlib.sha256(f"{self._name} {law} {scale} {size}".encode()).digest())
+        seed = int.from_bytes(
+            hashlib.sha256(f"{self._name} {law} {scale} {size}".encode()).digest()
+        )
         return self._sources.setdefault((law, scale, size), SeededNoise(seed))
 
 
-def domain(lower: Sequence[float], upper: Sequence[float], *, scaling: str, fraction_bits: int) -> Domain:
+def domain(
+    lower: Sequence[float], upper: Sequence[float], *, scaling: str, fraction_bits: int
+) -> Domain:
     """A domain of features x1, x2, ..."""
     return Domain(
         features=tuple(f"x{i}" for i in range(1, len(lower) + 1)),
@@ -92,7 +104,9 @@ def mechanism(within: Domain, said: Mapping[str, Any]) -> Mechanism:
 
 def plan(within: Domain, said: Mapping[str, Any], caps: Sequence[int]) -> Plan:
     """The plan of clients c1, c2, ... with these caps and fixed keys."""
-    others = {name: said[name] for name in said if name in inspect.signature(design_plan).parameters}
+    others = {
+        name: said[name] for name in said if name in inspect.signature(design_plan).parameters
+    }
     others["masks"] = Masks(said.get("masks", "group"))
     if "trust" in others:
         others["trust"] = TrustMode(others["trust"])
@@ -101,7 +115,9 @@ def plan(within: Domain, said: Mapping[str, Any], caps: Sequence[int]) -> Plan:
         Client(name=name, max_records=cap, signing_key=identity(name).public.hex())
         for name, cap in zip(names, caps, strict=True)
     )
-    settings = _settings(within, {"n_records": sum(caps)} | {name: said[name] for name in said if name not in others})
+    settings = _settings(
+        within, {"n_records": sum(caps)} | {name: said[name] for name in said if name not in others}
+    )
     return design_plan(settings, clients=clients, run_id=b"sixteen bytes :)", **others)
 
 
@@ -114,7 +130,9 @@ def _settings(within: Domain, given: Mapping[str, Any]) -> Settings[AnyAlgorithm
         preset=catalogue.preset(said.pop("preset", "default")),
         initialization=None if search is None else RadiusSearch(search),
         min_count=None if floor is None else Fraction(floor),
-        neighboring_relation=NeighboringRelation(said.pop("neighboring_relation", "add_or_remove_one")),
+        neighboring_relation=NeighboringRelation(
+            said.pop("neighboring_relation", "add_or_remove_one")
+        ),
         public_seed=PublicSeed.from_int(said.pop("seed", 1)),
         **said,
     )
@@ -127,7 +145,9 @@ def clustered(m: Mechanism, X: IntArray, seed: int) -> Clustering:
 
 def identity(name: str) -> Identity:
     """The fixed signing key of a client."""
-    return Identity.from_private_bytes(hashlib.sha256(f"vectors: identity of {name}".encode()).digest())
+    return Identity.from_private_bytes(
+        hashlib.sha256(f"vectors: identity of {name}".encode()).digest()
+    )
 
 
 def federated(p: Plan, X: IntArray, drops: Sequence[str], seed: int) -> ClientResult:
@@ -136,13 +156,17 @@ def federated(p: Plan, X: IntArray, drops: Sequence[str], seed: int) -> ClientRe
     return simulation.simulate(
         p,
         {name: identity(name) for name in p.names},
-        simulation.split(LocalRecords(p.mechanism.domain, X), p.n_clients, PublicSeed.from_int(seed)),
+        simulation.split(
+            LocalRecords(p.mechanism.domain, X), p.n_clients, PublicSeed.from_int(seed)
+        ),
         drops=[simulation.parse_drop(text, p.names) for text in drops],
         noise=noise,
     )
 
 
-def figures_of(m: Mechanism, clustering: Clustering, run: tuple[Plan, ClientResult] | None = None) -> dict[str, Any]:
+def figures_of(
+    m: Mechanism, clustering: Clustering, run: tuple[Plan, ClientResult] | None = None
+) -> dict[str, Any]:
     """How far the centroids may be off, by all that says something of it."""
     if run is None:
         noise, loss = uncertainty.noise_deviation(m), uncertainty.loss_estimate(m, clustering)

@@ -1,9 +1,11 @@
-"""Make what `kept/` holds: `python tests/vectors/keep.py FOLDER [PART ...]`, with the program whose files are to stay readable.
+"""Make what `kept/` holds: `python tests/vectors/keep.py FOLDER [PART ...]`, with the program whose
+files are to stay readable.
 
-What users have on disk of a version stays as that version wrote it, so `kept/` is not made anew when the program changes:
-whatever a later version can no longer read is a fault of that version. To keep files of a later version too, add a folder
-beside these: `version-4` has plans and stores of that version of the protocol, all others are of version 3. The keys are test
-keys, which expire ten years after they were made; the records are made up.
+What users have on disk of a version stays as that version wrote it, so `kept/` is not made anew
+when the program changes: whatever a later version can no longer read is a fault of that version. To
+keep files of a later version too, add a folder beside these: `version-4` has plans and stores of
+that version of the protocol, all others are of version 3. The keys are test keys, which expire ten
+years after they were made; the records are made up.
 """
 
 import json
@@ -55,9 +57,12 @@ MECHANISMS = {
 """Cases whose `mechanism.toml` is kept."""
 
 
-def start(folder: Path, *arguments: str, program: Sequence[str] = ("-m", "fastlloyd")) -> "subprocess.Popen[bytes]":
+def start(
+    folder: Path, *arguments: str, program: Sequence[str] = ("-m", "fastlloyd")
+) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-W", "ignore", *program, *arguments]
-    return subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL)  # noqa: S603 - our own program
+    # our own program
+    return subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL)
 
 
 def run(folder: Path, *arguments: str) -> None:
@@ -75,7 +80,9 @@ def free_address() -> str:
 def write_records(path: Path, seed: int, n: int = 60) -> None:
     """Records in three groups, in a file of text."""
     rng = np.random.RandomState(seed)
-    X = np.array([[20, 1], [50, 4], [80, 2]])[rng.randint(0, 3, n)] + rng.normal(0, [3, 0.2], (n, 2))
+    X = np.array([[20, 1], [50, 4], [80, 2]])[rng.randint(0, 3, n)] + rng.normal(
+        0, [3, 0.2], (n, 2)
+    )
     np.savetxt(path, X, delimiter=",", header="age,dose", comments="", fmt="%.3f")
 
 
@@ -86,10 +93,43 @@ def results(folder: Path) -> None:
     """Folders of finished commands; without pictures, which nothing reads."""
     write_records(folder / "records.csv", 1, 200)
     cap = ("--n-records", "400")
-    run(folder, "fit", "records.csv", *PUBLIC, *cap, "--epsilon", "5", "--loss", "--out", "fit-momentlloyd")
-    run(folder, "fit", "records.csv", *PUBLIC, *cap, "--algorithm", "fastlloyd", "--out", "fit-fastlloyd")
+    run(
+        folder,
+        "fit",
+        "records.csv",
+        *PUBLIC,
+        *cap,
+        "--epsilon",
+        "5",
+        "--loss",
+        "--out",
+        "fit-momentlloyd",
+    )
+    run(
+        folder,
+        "fit",
+        "records.csv",
+        *PUBLIC,
+        *cap,
+        "--algorithm",
+        "fastlloyd",
+        "--out",
+        "fit-fastlloyd",
+    )
     run(folder, "fit", "records.csv", *PUBLIC, *cap, "--algorithm", "lloyd", "--out", "fit-lloyd")
-    run(folder, "simulate", "records.csv", *PUBLIC, *cap, "--epsilon", "5", "--clients", "3", "--out", "simulate")
+    run(
+        folder,
+        "simulate",
+        "records.csv",
+        *PUBLIC,
+        *cap,
+        "--epsilon",
+        "5",
+        "--clients",
+        "3",
+        "--out",
+        "simulate",
+    )
     for picture in folder.glob("*/clusters.png"):
         picture.unlink()
 
@@ -102,7 +142,9 @@ def networks(folder: Path) -> None:
         run(keys, "keygen", "--name", name, "--expires", "3650")
         if name != SERVER:
             write_records(keys / f"{name}.csv", 10 + number)
-    finished, interrupted = (Path(shutil.copytree(keys, folder / name)) for name in ("finished", "interrupted"))
+    finished, interrupted = (
+        Path(shutil.copytree(keys, folder / name)) for name in ("finished", "interrupted")
+    )
     plan(finished, "plan.toml", "--algorithm", "fastlloyd", "--iterations", "2", "--loss")
     network_to_the_end(finished)
     plan(interrupted, "plan.toml")
@@ -114,7 +156,11 @@ def networks(folder: Path) -> None:
         for path in (folder / copy).iterdir()
         if (keys / path.name).exists()
     ]
-    passing = [path for path in folder.glob("*/*") if path.name.endswith(("-shm", "-lock")) or path.stat().st_size == 0]
+    passing = [
+        path
+        for path in folder.glob("*/*")
+        if path.name.endswith(("-shm", "-lock")) or path.stat().st_size == 0
+    ]
     like_that_of_b = folder.glob("*/c.store*")
     for file in {*twice, *passing, *like_that_of_b, *folder.glob("*/*/clusters.png")}:
         file.unlink()
@@ -122,12 +168,49 @@ def networks(folder: Path) -> None:
 
 def plans(folder: Path, finished: Path) -> None:
     """Plans of each kind, in a folder with the identities."""
-    plan(folder, "client-noise-momentlloyd.toml", "--max-dropouts", "1", "--masks", "group", "--loss")
-    plan(folder, "server-noise-fastlloyd.toml", "--trust", "server-noise", "--algorithm", "fastlloyd", "--loss")
-    study = ("--study", "visits", "--purpose", "to see", "--controller", "Clinic", "--contact", "clinic@example.org")
-    plan(folder, "server-noise-sulloyd.toml", "--trust", "server-noise", "--algorithm", "sulloyd", *study)
+    plan(
+        folder, "client-noise-momentlloyd.toml", "--max-dropouts", "1", "--masks", "group", "--loss"
+    )
+    plan(
+        folder,
+        "server-noise-fastlloyd.toml",
+        "--trust",
+        "server-noise",
+        "--algorithm",
+        "fastlloyd",
+        "--loss",
+    )
+    study = (
+        "--study",
+        "visits",
+        "--purpose",
+        "to see",
+        "--controller",
+        "Clinic",
+        "--contact",
+        "clinic@example.org",
+    )
+    plan(
+        folder,
+        "server-noise-sulloyd.toml",
+        "--trust",
+        "server-noise",
+        "--algorithm",
+        "sulloyd",
+        *study,
+    )
     simulated = ("--simulation", "--client", "x:100", "--client", "y:150", "--algorithm", "glloyd")
-    run(folder, "plan", "new", *PUBLIC, "--features", "age,dose", *simulated, "--out", "simulation-glloyd.toml")
+    run(
+        folder,
+        "plan",
+        "new",
+        *PUBLIC,
+        "--features",
+        "age,dose",
+        *simulated,
+        "--out",
+        "simulation-glloyd.toml",
+    )
     run(folder, "ledger", "positions", str(finished / f"{SERVER}.store"), "--out", "positions.toml")
     known = ("--positions", "positions.toml")
     run(folder, "plan", "renew", str(finished / "plan.toml"), *known, "--out", "renewed.toml")
@@ -136,11 +219,29 @@ def plans(folder: Path, finished: Path) -> None:
 def plan(folder: Path, out: str, *options: str) -> None:
     members = [part for name in NAMES for part in ("--member", f"{name}.public.toml:100")]
     address = ("--server", f"{SERVER}.public.toml", "--address", free_address())
-    run(folder, "plan", "new", *PUBLIC, "--features", "age,dose", "--epsilon", "4", *members, *address, *options, "--out", out)
+    run(
+        folder,
+        "plan",
+        "new",
+        *PUBLIC,
+        "--features",
+        "age,dose",
+        "--epsilon",
+        "4",
+        *members,
+        *address,
+        *options,
+        "--out",
+        out,
+    )
 
 
-def join(folder: Path, name: str, program: Sequence[str] = ("-m", "fastlloyd")) -> "subprocess.Popen[bytes]":
-    digest = subprocess.check_output([sys.executable, "-m", "fastlloyd", "plan", "digest", "plan.toml"], cwd=folder, text=True)
+def join(
+    folder: Path, name: str, program: Sequence[str] = ("-m", "fastlloyd")
+) -> "subprocess.Popen[bytes]":
+    digest = subprocess.check_output(
+        [sys.executable, "-m", "fastlloyd", "plan", "digest", "plan.toml"], cwd=folder, text=True
+    )
     return start(folder, "join", "plan.toml", "--digest", digest.strip(), "--key", f"{name}.identity.toml",
                  "--data", f"{name}.csv", "--dataset", "patients", "--out", f"result-{name}", program=program)  # fmt: skip
 
@@ -150,13 +251,26 @@ def network_to_the_end(folder: Path) -> None:
     server = start(folder, "serve", "plan.toml", "--key", f"{SERVER}.identity.toml")
     clients = [join(folder, name) for name in NAMES]
     assert [process.wait(HANG) for process in (*clients, server)] == [0] * 4
-    run(folder, "ledger", "limit", "a.identity.toml", "--dataset", "patients", "--epsilon", "20", "--delta", "1e-4")
+    run(
+        folder,
+        "ledger",
+        "limit",
+        "a.identity.toml",
+        "--dataset",
+        "patients",
+        "--epsilon",
+        "20",
+        "--delta",
+        "1e-4",
+    )
     for name in NAMES[1:]:
         shutil.rmtree(folder / f"result-{name}")
 
 
 def network_that_is_killed(folder: Path, commit: int) -> None:
-    """Stores of a run that ended in its midst: the client `b` dies after this commit, then all others are killed."""
+    """Stores of a run that ended in its midst: the client `b` dies after this commit, then all
+    others are killed.
+    """
     dying = (str(MARKED), json.dumps({"die": [commit, "after"], "fast": True}))
     server = start(folder, "serve", "plan.toml", "--key", f"{SERVER}.identity.toml")
     clients = [join(folder, name, dying if name == "b" else ("-m", "fastlloyd")) for name in NAMES]
@@ -167,18 +281,37 @@ def network_that_is_killed(folder: Path, commit: int) -> None:
 
 
 def version_4(folder: Path) -> None:
-    """By kind of masks: the stores of a run that finished, and of one that all left in its midst; with the kept identities."""
+    """By kind of masks: the stores of a run that finished, and of one that all left in its midst;
+    with the kept identities.
+    """
     for masks in ("group", "pairwise"):
         finished, interrupted = folder / masks / "finished", folder / masks / "interrupted"
         for place in (finished, interrupted):
             place.mkdir(parents=True)
             copy_kept("identities", place)
-            plan(place, "plan.toml", "--algorithm", "fastlloyd", "--iterations", "3", "--masks", masks)
+            plan(
+                place,
+                "plan.toml",
+                "--algorithm",
+                "fastlloyd",
+                "--iterations",
+                "3",
+                "--masks",
+                masks,
+            )
         network_to_the_end(finished)
         network_that_is_killed(interrupted, 4)
         shutil.rmtree(finished / "result-a")
-        given = [place / file.name for place in (finished, interrupted) for file in (KEPT / "identities").iterdir()]
-        passing = [path for path in folder.glob("*/*/*") if path.name.endswith(("-shm", "-lock")) or path.stat().st_size == 0]
+        given = [
+            place / file.name
+            for place in (finished, interrupted)
+            for file in (KEPT / "identities").iterdir()
+        ]
+        passing = [
+            path
+            for path in folder.glob("*/*/*")
+            if path.name.endswith(("-shm", "-lock")) or path.stat().st_size == 0
+        ]
         for path in {*given, *passing, *finished.glob("[bc].store*")}:
             path.unlink()
 
@@ -194,11 +327,26 @@ def pickles(folder: Path) -> None:
     """Fitted estimators, what they were fitted to, and what they say of it."""
     folder.mkdir()
     rng = np.random.RandomState(7)
-    X = np.array([[-0.6, 0.5], [0.1, -0.4], [0.6, 0.6]])[rng.randint(0, 3, 200)] + rng.normal(0, 0.08, (200, 2))
+    X = np.array([[-0.6, 0.5], [0.1, -0.4], [0.6, 0.6]])[rng.randint(0, 3, 200)] + rng.normal(
+        0, 0.08, (200, 2)
+    )
     X = X.round(4)
-    public: dict[str, Any] = {"n_clusters": 3, "bounds": (-1.0, 1.0), "n_records": 400, "random_state": 3, "epsilon": 4.0}
-    said: dict[str, object] = {"sklearn": sklearn.__version__, "numpy": np.__version__, "X": X.tolist()}
-    kinds = {kind.__name__: kind for kind in (fastlloyd.MomentLloyd, fastlloyd.FastLloyd, fastlloyd.Lloyd)}
+    public: dict[str, Any] = {
+        "n_clusters": 3,
+        "bounds": (-1.0, 1.0),
+        "n_records": 400,
+        "random_state": 3,
+        "epsilon": 4.0,
+    }
+    said: dict[str, object] = {
+        "sklearn": sklearn.__version__,
+        "numpy": np.__version__,
+        "X": X.tolist(),
+    }
+    kinds = {
+        kind.__name__: kind
+        for kind in (fastlloyd.MomentLloyd, fastlloyd.FastLloyd, fastlloyd.Lloyd)
+    }
     for name in (*kinds, "MomentLloyd-loss", "FastLloyd-loss"):
         kind = kinds[name.removesuffix("-loss")]
         own = public | ({"estimate_loss": True, "epsilon": 1.0} if name.endswith("-loss") else {})

@@ -1,6 +1,8 @@
-"""What users of earlier versions have on disk, and what today's program says of it: digests, states, labels, tables.
+"""What users of earlier versions have on disk, and what today's program says of it: digests,
+states, labels, tables.
 
-`kept/` is listed in `keep.py`, which made it. It is read from a copy: reading a store leaves files beside it.
+`kept/` is listed in `keep.py`, which made it. It is read from a copy: reading a store leaves files
+beside it.
 """
 
 import json
@@ -29,7 +31,11 @@ OF_VERSION_4 = [f"version-4/{masks}" for masks in ("group", "pairwise")]
 STORES = [
     *(f"{run}/{name}.store" for run in ("finished", "interrupted") for name in ("a", "b", "sums")),
     *(f"{kind}/finished/{name}.store" for kind in OF_VERSION_4 for name in ("a", "sums")),
-    *(f"{kind}/interrupted/{name}.store" for kind in OF_VERSION_4 for name in ("a", "b", "c", "sums")),
+    *(
+        f"{kind}/interrupted/{name}.store"
+        for kind in OF_VERSION_4
+        for name in ("a", "b", "c", "sums")
+    ),
 ]
 IDENTITIES = ("a", "b", "c", "sums")
 
@@ -44,7 +50,9 @@ def copied(folder: Path) -> Path:
 
 
 def answers(folder: Path) -> dict[str, Any]:
-    """What the program says of all that is kept; what depends on the day or the machine is left out."""
+    """What the program says of all that is kept; what depends on the day or the machine is left
+    out.
+    """
     kept = copied(folder)
     return {name: plain(value) for name, value in _answers(kept)}
 
@@ -52,18 +60,31 @@ def answers(folder: Path) -> dict[str, Any]:
 def _answers(kept: Path) -> Iterator[tuple[str, Any]]:
     for path in sorted((kept / "mechanisms").iterdir()):
         m = read_mechanism(path.read_text())
-        yield f"mechanisms/{path.stem}", {"digest": m.digest.hex(), "written_again": digest(m.to_toml()), "name": m.name}
+        yield (
+            f"mechanisms/{path.stem}",
+            {"digest": m.digest.hex(), "written_again": digest(m.to_toml()), "name": m.name},
+        )
     for path in _plans(kept):
         name = path.relative_to(kept).as_posix()
         plan = Plan.from_toml(path.read_text())
-        yield name, {"digest": plan.digest.hex(), "written_again": digest(plan.to_toml()), "names": list(plan.names)}
+        yield (
+            name,
+            {
+                "digest": plan.digest.hex(),
+                "written_again": digest(plan.to_toml()),
+                "names": list(plan.names),
+            },
+        )
         yield f"{name}, shown", _told("plan", "show", str(path), "--json")
         for word in ("explain", "digest"):
             yield f"{name}, {word}", {"code": said(["plan", word, str(path)])[0]}
     for name in STORES:
         for command in (["status"], ["ledger", "show"], ["ledger", "verify"]):
             yield f"{name}, {' '.join(command)}", _told(*command, str(kept / name), "--json")
-    yield "finished/sums.store, positions", _told("ledger", "positions", str(kept / "finished" / "sums.store"), "--json")
+    yield (
+        "finished/sums.store, positions",
+        _told("ledger", "positions", str(kept / "finished" / "sums.store"), "--json"),
+    )
     for name in IDENTITIES:
         found = _told("status", str(kept / "finished" / f"{name}.identity.toml"), "--json")
         yield f"identities/{name}", {"code": found["code"]}
@@ -77,24 +98,44 @@ def _answers(kept: Path) -> Iterator[tuple[str, Any]]:
                 "noisy_counts": model.noisy_counts_,
                 "status": model.cluster_status_.tolist(),
                 "digest": model.mechanism_.digest.hex(),
-                "parameters": {key: str(value) for key, value in model.get_params().items() if (key, value) not in LATER},
+                "parameters": {
+                    key: str(value)
+                    for key, value in model.get_params().items()
+                    if (key, value) not in LATER
+                },
             },
         )
     for form in ("csv", "markdown", "text"):
         code, out = said(["experiment", "table", str(kept / "experiment"), "--format", form])
-        yield f"experiment, table, {form}", {"code": code} | ({"rows": _numbers(out)} if form == "csv" else {})
+        yield (
+            f"experiment, table, {form}",
+            {"code": code} | ({"rows": _numbers(out)} if form == "csv" else {}),
+        )
 
 
 def _plans(kept: Path) -> list[Path]:
-    runs = ["finished", "simulate", *(f"{kind}/{run}" for kind in OF_VERSION_4 for run in ("finished", "interrupted"))]
-    return [*sorted((kept / "plans").glob("*[!s].toml")), *(kept / run / "plan.toml" for run in runs)]
+    runs = [
+        "finished",
+        "simulate",
+        *(f"{kind}/{run}" for kind in OF_VERSION_4 for run in ("finished", "interrupted")),
+    ]
+    return [
+        *sorted((kept / "plans").glob("*[!s].toml")),
+        *(kept / run / "plan.toml" for run in runs),
+    ]
 
 
 def _told(*arguments: str) -> dict[str, Any]:
-    """What a command prints as JSON; without the names of files, which lie somewhere else each time."""
+    """What a command prints as JSON; without the names of files, which lie somewhere else each
+    time.
+    """
     code, out = said(list(arguments))
     content = json.loads(out) if out else None
-    values = {path: value for path, value in _leaves(content) if not (isinstance(value, str) and "/" in value)}
+    values = {
+        path: value
+        for path, value in _leaves(content)
+        if not (isinstance(value, str) and "/" in value)
+    }
     return {"code": code, "keys": sorted(key_paths(content)), "values": values}
 
 
@@ -129,7 +170,8 @@ def _numbers(table: str) -> list[Any]:
 def pickled(name: str) -> dict[str, Any]:
     """What an estimator that was pickled says today of the records it was fitted to."""
     X = np.array(recorded_pickles()["X"])
-    model = pickle.loads((KEPT / "pickles" / f"{name}.pickle").read_bytes())  # noqa: S301 - our own file
+    # our own file
+    model = pickle.loads((KEPT / "pickles" / f"{name}.pickle").read_bytes())  # noqa: S301
     return {
         "labels": model.predict(X).tolist(),
         "cluster_centers": model.cluster_centers_.tolist(),
@@ -139,6 +181,8 @@ def pickled(name: str) -> dict[str, Any]:
 
 
 def recorded_pickles() -> dict[str, Any]:
-    """What they said when they were pickled, the records, and the versions of scikit-learn and NumPy."""
+    """What they said when they were pickled, the records, and the versions of scikit-learn and
+    NumPy.
+    """
     content: dict[str, Any] = json.loads((KEPT / "pickles" / "said.json").read_text())
     return content

@@ -1,4 +1,5 @@
-"""Record the vectors anew and say what changed: `python tests/vectors/record.py`, and why it changed in the commit.
+"""Record the vectors anew and say what changed: `python tests/vectors/record.py`, and why it
+changed in the commit.
 
 What lies in `kept/` is made by `keep.py`, once for a version, and never anew.
 """
@@ -10,7 +11,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-# as `conftest.py` has it: which library of linear algebra runs in how many threads may decide about the last bit of a number
+# as `conftest.py` has it: which library of linear algebra runs in how many threads may decide about
+# the last bit of a number
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
@@ -23,11 +25,18 @@ from recorded import HERE, as_written, differences, read, write
 def everything(folder: Path) -> dict[str, dict[str, Any]]:
     """All vectors, by the name of their file."""
     return {
-        "central": {name: clustering_vectors.central_answer(name, case) for name, case in clustering_vectors.central_cases()},
-        "federated": {
-            name: clustering_vectors.federated_answer(name, case) for name, case in clustering_vectors.federated_cases()
+        "central": {
+            name: clustering_vectors.central_answer(name, case)
+            for name, case in clustering_vectors.central_cases()
         },
-        "commands": {group: command_vectors.answers(group, made(folder / group)) for group in command_vectors.GROUPS},
+        "federated": {
+            name: clustering_vectors.federated_answer(name, case)
+            for name, case in clustering_vectors.federated_cases()
+        },
+        "commands": {
+            group: command_vectors.answers(group, made(folder / group))
+            for group in command_vectors.GROUPS
+        },
         "kept": kept_vectors.answers(made(folder / "kept")),
     }
 
@@ -44,7 +53,8 @@ def main() -> None:
             before = read(name) if (HERE / f"{name}.json.gz").exists() else {}
             changes = list(differences(before, as_written(found)))
             write(name, found)
-            print(f"{name}: {len(found)} cases, {len(changes)} differences", *changes, sep="\n  ")  # noqa: T201 - what it is for
+            # what it is for
+            print(f"{name}: {len(found)} cases, {len(changes)} differences", *changes, sep="\n  ")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""How vectors are written and compared: integers and words exactly, floating-point numbers to 1e-12 relative."""
+"""How vectors are written and compared: integers and words exactly, floating-point numbers to 1e-12
+relative.
+"""
 
 import gzip
 import hashlib
@@ -41,11 +43,17 @@ def _array(array: np.ndarray[Any, Any]) -> Any:
         sums = [float(finite.sum()), float((finite**2).sum())]
         return {"shape": list(array.shape), "first": first, "n_finite": finite.size, "sums": sums}
     content = np.ascontiguousarray(array, dtype="<i8").tobytes()
-    return {"shape": list(array.shape), "first": first, "sha256": hashlib.sha256(content).hexdigest()}
+    return {
+        "shape": list(array.shape),
+        "first": first,
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
 
 
 def copy_kept(name: str, folder: Path) -> None:
-    """Copy a folder of `kept/` into `folder`; what holds secrets for its owner only, as users have it and a clone has not."""
+    """Copy a folder of `kept/` into `folder`; what holds secrets for its owner only, as users have
+    it and a clone has not.
+    """
     shutil.copytree(KEPT / name, folder, dirs_exist_ok=True)
     for path in folder.rglob("*"):
         if ".store" in path.name or path.name.endswith(".identity.toml"):
@@ -60,7 +68,9 @@ def digest(text: str) -> str:
 def key_paths(value: Any, path: str = "") -> set[str]:
     """Where something stands in a JSON document; all entries of a list count as one."""
     if isinstance(value, dict):
-        return {path or "."} | {found for key, item in value.items() for found in key_paths(item, f"{path}.{key}")}
+        return {path or "."} | {
+            found for key, item in value.items() for found in key_paths(item, f"{path}.{key}")
+        }
     if isinstance(value, list):
         return {path or "."} | {found for item in value for found in key_paths(item, f"{path}[]")}
     return {path or "."}
@@ -102,7 +112,9 @@ def read(name: str) -> dict[str, Any]:
 
 def write(name: str, content: dict[str, Any]) -> None:
     """Record vectors; equal ones make equal files."""
-    lines = [f"{json.dumps(case)}: {json.dumps(said, sort_keys=True)}" for case, said in content.items()]
+    lines = [
+        f"{json.dumps(case)}: {json.dumps(said, sort_keys=True)}" for case, said in content.items()
+    ]
     text = "{\n" + ",\n".join(lines) + "\n}\n"
     (HERE / f"{name}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 

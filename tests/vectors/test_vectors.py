@@ -1,6 +1,8 @@
-"""Results that were recorded stay: clusterings, statements, exit codes, and all that users have on disk.
+"""Results that were recorded stay: clusterings, statements, exit codes, and all that users have on
+disk.
 
-Record anew with `python tests/vectors/record.py` what is meant to change, and say why. Wording is nowhere compared.
+Record anew with `python tests/vectors/record.py` what is meant to change, and say why. Wording is
+nowhere compared.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +17,10 @@ import sklearn
 from keep import MECHANISMS
 from recorded import KEPT, as_written, differences, read
 
-CENTRAL, FEDERATED = dict(clustering_vectors.central_cases()), dict(clustering_vectors.federated_cases())
+CENTRAL, FEDERATED = (
+    dict(clustering_vectors.central_cases()),
+    dict(clustering_vectors.federated_cases()),
+)
 
 
 def same(expected: Mapping[str, Any], found: Mapping[str, Any]) -> None:
@@ -23,7 +28,12 @@ def same(expected: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     assert not changes, "\n".join([f"{len(changes)} differences:", *changes[:40]])
 
 
-def answered(cases: Mapping[str, Any], algorithm: str, answer: Callable[[str, Any], dict[str, Any]], name: str) -> None:
+def answered(
+    cases: Mapping[str, Any],
+    algorithm: str,
+    answer: Callable[[str, Any], dict[str, Any]],
+    name: str,
+) -> None:
     """The cases of one algorithm give what was recorded for them."""
     asked = {case: said for case, said in cases.items() if said["algorithm"] == algorithm}
     expected = {case: said for case, said in read(name).items() if case in asked}
@@ -60,10 +70,16 @@ def test_settings_are_written_as_they_were_kept(name: str) -> None:
     assert clustering_vectors.settings_text(CENTRAL[MECHANISMS[name]]) == text
 
 
-@pytest.mark.parametrize("name", ["MomentLloyd", "FastLloyd", "Lloyd", "MomentLloyd-loss", "FastLloyd-loss"])
+@pytest.mark.parametrize(
+    "name", ["MomentLloyd", "FastLloyd", "Lloyd", "MomentLloyd-loss", "FastLloyd-loss"]
+)
 def test_models_pickled_by_an_earlier_version_say_what_they_said(name: str) -> None:
     """NumPy has no part in it: pickles of protocol 4 made with NumPy 2 load in 1.26 and later."""
     recorded = kept_vectors.recorded_pickles()
-    if sklearn.__version__ != recorded["sklearn"]:  # it warns, and promises nothing, where its own version is another
-        pytest.skip(f"pickled with scikit-learn {recorded['sklearn']}, and this is {sklearn.__version__}")
+    if (
+        sklearn.__version__ != recorded["sklearn"]
+    ):  # it warns, and promises nothing, where its own version is another
+        pytest.skip(
+            f"pickled with scikit-learn {recorded['sklearn']}, and this is {sklearn.__version__}"
+        )
     same(recorded[name], kept_vectors.pickled(name))

@@ -1,4 +1,5 @@
-"""Of which version of the protocol a kept run may be is asked where it would go on, and nowhere else.
+"""Of which version of the protocol a kept run may be is asked where it would go on, and nowhere
+else.
 
 What can be looked at of version 3 is recorded in `kept.json.gz`, as of version 4.
 """
@@ -25,7 +26,11 @@ from network_processes import HANG, NAMES, SERVER, Site, cleared
 from network_site import FAST, refused
 from ports import free_address
 
-OLD = ["finished/plan.toml", "interrupted/plan.toml", *(f"plans/{path.name}" for path in (KEPT / "plans").glob("*-*.toml"))]
+OLD = [
+    "finished/plan.toml",
+    "interrupted/plan.toml",
+    *(f"plans/{path.name}" for path in (KEPT / "plans").glob("*-*.toml")),
+]
 """Plans of version 3."""
 
 
@@ -38,7 +43,9 @@ def interrupted(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
-def test_a_run_of_version_3_goes_on_nowhere_and_nothing_of_it_is_spent_or_lost(interrupted: Path) -> None:
+def test_a_run_of_version_3_goes_on_nowhere_and_nothing_of_it_is_spent_or_lost(
+    interrupted: Path,
+) -> None:
     site = Site(interrupted, Plan.from_toml((interrupted / "plan.toml").read_text()))
     before = {path: path.read_bytes() for path in interrupted.rglob("*")}
     for arguments in (site.join("b"), site.join("b", "--dry-run"), site.serve()):
@@ -46,7 +53,9 @@ def test_a_run_of_version_3_goes_on_nowhere_and_nothing_of_it_is_spent_or_lost(i
     assert {path: path.read_bytes() for path in interrupted.rglob("*")} == before
 
 
-def test_a_run_of_version_3_is_given_up_and_its_plan_made_anew_as_the_sentence_says(interrupted: Path) -> None:
+def test_a_run_of_version_3_is_given_up_and_its_plan_made_anew_as_the_sentence_says(
+    interrupted: Path,
+) -> None:
     plan = Plan.from_toml((interrupted / "plan.toml").read_text())
     assert said(["ledger", "release", "b.store", "--run", plan.run_id])[0] == 0
     run = read(interrupted / "b.store")[0].history.runs[bytes.fromhex(plan.run_id)]
@@ -84,6 +93,8 @@ def test_a_kept_run_of_version_4_is_taken_up_and_ends(kind: str, tmp_path: Path)
             after = read(tmp_path / f"{name}.store")[1]
             assert after[: len(before[name])] == before[name]
             charged = [event.number for event in after if isinstance(event, ExchangeCharged)]
-            assert charged == ([] if name == SERVER else list(range(1, site.plan.mechanism.n_rounds + 1)))
+            assert charged == (
+                [] if name == SERVER else list(range(1, site.plan.mechanism.n_rounds + 1))
+            )
         assert len(site.centroids()) == 3
         assert len(set(site.centroids().values())) == 1

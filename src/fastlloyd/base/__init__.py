@@ -1,1 +1,3 @@
-"""What everything else stands on: files, names, public randomness, exact numbers. Knows nothing of clustering or privacy."""
+"""What everything else stands on: files, names, public randomness, exact numbers. Knows nothing of
+clustering or privacy.
+"""

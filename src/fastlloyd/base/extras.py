@@ -1,4 +1,6 @@
-"""Optional packages: which an extra brings, and the command that installs those that are missing."""
+"""Optional packages: which an extra brings, and the command that installs those that are
+missing.
+"""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -24,13 +26,17 @@ def is_installed(extra: str) -> bool:
 
 
 def command(*extras: str) -> str:
-    """The command that installs what these extras bring: from the package index, wherever fastlloyd itself came from."""
+    """The command that installs what these extras bring: from the package index, wherever fastlloyd
+    itself came from.
+    """
     wanted = [requirement for extra in extras for requirement in _requirements(extra)]
     return "python -m pip install " + " ".join(f'"{requirement}"' for requirement in wanted)
 
 
 def _requirements(extra: str) -> Sequence[str]:
-    """Requirements as pyproject.toml states them; names of modules where fastlloyd runs without being installed."""
+    """Requirements as pyproject.toml states them; names of modules where fastlloyd runs without
+    being installed.
+    """
     from importlib.metadata import PackageNotFoundError, requires
 
     try:
@@ -38,5 +44,9 @@ def _requirements(extra: str) -> Sequence[str]:
     except PackageNotFoundError:
         every = []
     mark = f'extra == "{extra}"'
-    found = [requirement.split(";")[0].strip() for requirement in every if requirement.partition(";")[2].strip() == mark]
+    found = [
+        requirement.split(";")[0].strip()
+        for requirement in every
+        if requirement.partition(";")[2].strip() == mark
+    ]
     return found or MODULES[extra]

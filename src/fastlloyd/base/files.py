@@ -1,7 +1,8 @@
 """Files and folders written whole or not at all, and files that only their owner can read.
 
-A private file is made so from the first instant, and refused where others could have read it. A folder is written beside its
-destination and then renamed: a crash, a full disk or Ctrl-C leaves either the whole folder or nothing.
+A private file is made so from the first instant, and refused where others could have read it. A
+folder is written beside its destination and then renamed: a crash, a full disk or Ctrl-C leaves
+either the whole folder or nothing.
 """
 
 import json
@@ -23,9 +24,11 @@ OTHERS = 0o077  # whatever the group and everyone else may do
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` in one step when the block ends, after its content is on disk.
+    """A new file that takes the place of `path` in one step when the block ends, after its content
+    is on disk.
 
-    If the block or the disk fails, `path` stays as it was. With `private` its mode is 0600 from the start. Raises OSError.
+    If the block or the disk fails, `path` stays as it was. With `private` its mode is 0600 from the
+    start. Raises OSError.
     """
     beside = path.parent / temporary_name(path)
     try:
@@ -45,10 +48,12 @@ def temporary_name(path: Path) -> str:
 
 
 def write_private(path: Path, text: str, *, replace: bool = False) -> None:
-    """Make the file `path` with mode 0600, whole or not at all; what stands there is replaced only with `replace`.
+    """Make the file `path` with mode 0600, whole or not at all; what stands there is replaced only
+    with `replace`.
 
-    The name is taken with O_EXCL, which two processes cannot both do and which follows no symbolic link; the text goes to a
-    file beside it, which then takes its place. Neither is ever readable by others, whatever the umask. Raises OutputError.
+    The name is taken with O_EXCL, which two processes cannot both do and which follows no symbolic
+    link; the text goes to a file beside it, which then takes its place. Neither is ever readable by
+    others, whatever the umask. Raises OutputError.
     """
     taken = False
     try:
@@ -69,40 +74,60 @@ def write_private(path: Path, text: str, *, replace: bool = False) -> None:
 
 
 def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
-    """The text of a file that nobody but its owner can read; the open file is asked, not its name. Raises IdentityError.
+    """The text of a file that nobody but its owner can read; the open file is asked, not its name.
+    Raises IdentityError.
 
-    A file that does not begin with `secret_if` holds no secret and may be read by all: the caller says what is wrong with it.
+    A file that does not begin with `secret_if` holds no secret and may be read by all: the caller
+    says what is wrong with it.
 
-    Where there are no POSIX modes, as on Windows, whoever can read it is up to the folder, and nothing is refused.
+    Where there are no POSIX modes, as on Windows, whoever can read it is up to the folder, and
+    nothing is refused.
     """
     try:
         # O_NONBLOCK: a pipe in the place of the file must not hold the program up
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        descriptor = os.open(
+            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        )
         with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise IdentityError(f"{path} is not a file; name a private identity, such as clinic-a.identity.toml")
-            content = file.read(max_bytes + 1)
-            if os.name == "posix" and found.st_mode & OTHERS and content.startswith(secret_if.encode()):
                 raise IdentityError(
-                    f"{path} can be read or changed by others (mode {stat.S_IMODE(found.st_mode):04o}), who may have copied "
-                    f"its keys; if nobody did, run: chmod 600 {path}"
+                    f"{path} is not a file; name a private identity, such as clinic-a.identity.toml"
+                )
+            content = file.read(max_bytes + 1)
+            if (
+                os.name == "posix"
+                and found.st_mode & OTHERS
+                and content.startswith(secret_if.encode())
+            ):
+                raise IdentityError(
+                    f"{path} can be read or changed by others (mode"
+                    f" {stat.S_IMODE(found.st_mode):04o}), who may have copied its keys; if nobody"
+                    f" did, run: chmod 600 {path}"
                 )
     except IsADirectoryError:
-        raise IdentityError(f"{path} is a folder; name a private identity, such as clinic-a.identity.toml") from None
+        raise IdentityError(
+            f"{path} is a folder; name a private identity, such as clinic-a.identity.toml"
+        ) from None
     except OSError as error:
         raise IdentityError(f"{path} cannot be read ({error.strerror})") from None
     if len(content) > max_bytes:
-        raise IdentityError(f"{path} is larger than {max_bytes} bytes; this is not a private identity")
+        raise IdentityError(
+            f"{path} is larger than {max_bytes} bytes; this is not a private identity"
+        )
     try:
         return content.decode()
     except UnicodeDecodeError:
-        raise IdentityError(f"{path} is not a text file; name a private identity, such as clinic-a.identity.toml") from None
+        raise IdentityError(
+            f"{path} is not a text file; name a private identity, such as clinic-a.identity.toml"
+        ) from None
 
 
 def _create(path: Path, *, private: bool) -> int:
     mode = OWNER_ONLY if private else 0o666  # of which the umask takes its part
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+    descriptor = os.open(
+        path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode
+    )
     if private and os.name == "posix":
         os.fchmod(descriptor, OWNER_ONLY)  # a umask can take rights away from the owner too
     return descriptor
@@ -116,8 +141,8 @@ def to_json(content: Any) -> str:
 def check_destination(out: Path, *, force: bool, files: Sequence[str] = ()) -> None:
     """Refuse, before anything is computed, a destination that could not or must not be written.
 
-    With `force` a folder is replaced only if it is empty or holds an earlier result and nothing else: the first of the
-    `files`, which every result has, and others of them. Raises OutputError.
+    With `force` a folder is replaced only if it is empty or holds an earlier result and nothing
+    else: the first of the `files`, which every result has, and others of them. Raises OutputError.
     """
     target = out.resolve()
     if target.exists():
@@ -128,11 +153,16 @@ def check_destination(out: Path, *, force: bool, files: Sequence[str] = ()) -> N
         probe.mkdir()
         probe.rmdir()
     except OSError as error:
-        raise OutputError(f"{out} cannot be made: {parent} is not a folder one can write to ({error.strerror})") from None
+        raise OutputError(
+            f"{out} cannot be made: {parent} is not a folder one can write to ({error.strerror})"
+        ) from None
 
 
-def write_folder(out: Path, contents: Mapping[str, bytes], *, force: bool, files: Sequence[str] = ()) -> list[Path]:
-    """Make the folder `out` with these files, or leave everything as it was. Returns their paths. Raises OutputError.
+def write_folder(
+    out: Path, contents: Mapping[str, bytes], *, force: bool, files: Sequence[str] = ()
+) -> list[Path]:
+    """Make the folder `out` with these files, or leave everything as it was. Returns their paths.
+    Raises OutputError.
 
     They are on disk when this returns: a client of a run wipes all it could make them from.
     `files` are the names that an earlier result, which is replaced with `force`, may have.
@@ -154,7 +184,9 @@ def write_folder(out: Path, contents: Mapping[str, bytes], *, force: bool, files
         with suppress(OSError):
             sync_folder(target.parent)
     except OSError as error:
-        raise OutputError(f"{out} cannot be written ({error.strerror}); nothing was left there") from None
+        raise OutputError(
+            f"{out} cannot be written ({error.strerror}); nothing was left there"
+        ) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return [out / name for name in contents]
@@ -167,7 +199,9 @@ def free_name(folder: Path) -> Path:
 
 
 def write_new_folder(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """Like `write_folder`, under a name that is free; never replaces anything, even if somebody makes it meanwhile."""
+    """Like `write_folder`, under a name that is free; never replaces anything, even if somebody
+    makes it meanwhile.
+    """
     while True:
         name = free_name(folder)
         try:
@@ -178,7 +212,9 @@ def write_new_folder(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
 
 
 def check_file(path: Path, *, heading: str | bytes, force: bool) -> None:
-    """Refuse a file that exists; with `force`, only one that does not begin with `heading`. Raises OutputError."""
+    """Refuse a file that exists; with `force`, only one that does not begin with `heading`. Raises
+    OutputError.
+    """
     if not path.exists():
         return
     if not force:
@@ -190,9 +226,13 @@ def check_file(path: Path, *, heading: str | bytes, force: bool) -> None:
         with path.open("rb") as file:
             beginning = file.read(len(expected))
     except OSError as error:
-        raise OutputError(f"{path} cannot be read ({error.strerror}); choose another name") from None
+        raise OutputError(
+            f"{path} cannot be read ({error.strerror}); choose another name"
+        ) from None
     if beginning != expected:
-        raise OutputError(f"{path} is not a file of this kind and is left alone; choose another name")
+        raise OutputError(
+            f"{path} is not a file of this kind and is left alone; choose another name"
+        )
 
 
 def write_file(path: Path, text: str) -> None:
@@ -210,7 +250,9 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_chunks(path: Path, chunks: Iterable[str]) -> None:
-    """Like `write_file`, for text that is made while it is written; if making it raises, everything stays as it was."""
+    """Like `write_file`, for text that is made while it is written; if making it raises, everything
+    stays as it was.
+    """
     try:
         with replacing(path.resolve()) as file:
             file.writelines(chunk.encode() for chunk in chunks)
@@ -229,7 +271,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def _rename(temporary: Path, target: Path, files: Sequence[str] = ()) -> None:
-    """Put the new folder in the place of the old one, which is deleted last and comes back if the new one cannot take it."""
+    """Put the new folder in the place of the old one, which is deleted last and comes back if the
+    new one cannot take it.
+    """
     if not target.exists():
         temporary.rename(target)
         return
@@ -245,7 +289,9 @@ def _rename(temporary: Path, target: Path, files: Sequence[str] = ()) -> None:
 
 
 def _discard(old: Path, new: Path, files: Sequence[str] = ()) -> None:
-    """Delete the earlier result and nothing else: what was put beside it since it was looked at moves to the new folder."""
+    """Delete the earlier result and nothing else: what was put beside it since it was looked at
+    moves to the new folder.
+    """
     for name in files:
         with suppress(OSError):
             (old / name).unlink()
@@ -261,10 +307,17 @@ def _check_replaceable(out: Path, *, force: bool, files: Sequence[str] = ()) -> 
     try:
         found = sorted(entry.name for entry in out.iterdir())
     except OSError as error:
-        raise OutputError(f"{out} cannot be read ({error.strerror}); choose another folder") from None
+        raise OutputError(
+            f"{out} cannot be read ({error.strerror}); choose another folder"
+        ) from None
     if not force:
-        raise OutputError(f"{out} exists already; choose another folder, or replace it with --force")
+        raise OutputError(
+            f"{out} exists already; choose another folder, or replace it with --force"
+        )
     others = [name for name in found if name not in files or not (out / name).is_file()]
     if others or (found and files[0] not in found):
         what = f"holds {others[0]!r}" if others else f"has no {files[0]}"
-        raise OutputError(f"{out} {what}, so it is not a result of fastlloyd alone and is left alone; choose another folder")
+        raise OutputError(
+            f"{out} {what}, so it is not a result of fastlloyd alone and is left alone; choose"
+            " another folder"
+        )

@@ -1,4 +1,6 @@
-"""Names and numbers that people type: lists of them, repeated ones, unknown ones and what was probably meant."""
+"""Names and numbers that people type: lists of them, repeated ones, unknown ones and what was
+probably meant.
+"""
 
 import csv
 import difflib
@@ -15,7 +17,9 @@ from fastlloyd.errors import DataError, PlanError
 
 E = TypeVar("E", bound=enum.Enum)
 T = TypeVar("T")
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # of an algorithm, a party, a data set, a unit of protection
+NAME = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+)  # of an algorithm, a party, a data set, a unit of protection
 _SEVERAL = re.compile(r".*[b-df-hj-np-rtv-ze]s")  # bus, boss, basis and canvas are one
 _LISTED = 20  # names shown at most
 
@@ -26,7 +30,9 @@ def is_plural(name: str) -> bool:
 
 
 def parse_columns(text: str) -> list[str]:
-    """Column names from a list separated by commas; a name that holds a comma stands in double quotes."""
+    """Column names from a list separated by commas; a name that holds a comma stands in double
+    quotes.
+    """
     names = split_list(text)
     if not names or "" in names:
         raise DataError(f"columns {text!r}: a name is empty; separate names by single commas")
@@ -35,22 +41,30 @@ def parse_columns(text: str) -> list[str]:
 
 
 def unknown_name(name: str, known: Sequence[str]) -> str:
-    """End of a sentence that refuses `name`: it is unknown, which of the `known` is nearest, and which there are."""
+    """End of a sentence that refuses `name`: it is unknown, which of the `known` is nearest, and
+    which there are.
+    """
     return f"{name!r} is unknown{nearest_name(name, known)}; there are {listing(known)}"
 
 
 def nearest_name(name: str, known: Sequence[str]) -> str:
-    """A question in brackets, whether the nearest of the `known` names was meant; "" if none is near."""
+    """A question in brackets, whether the nearest of the `known` names was meant; "" if none is
+    near.
+    """
     meant = nearest(name, known)
     if not meant:
         return ""
     if unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", meant):
-        return f" (it looks like {meant!r}, but the accents are stored in another way: copy that name)"
+        return (
+            f" (it looks like {meant!r}, but the accents are stored in another way: copy that name)"
+        )
     return f" (did you mean {meant!r}?)"
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The known name that was probably meant, None if none is near; cutoff : 1 asks for the same name, 0 takes any."""
+    """The known name that was probably meant, None if none is near; cutoff : 1 asks for the same
+    name, 0 takes any.
+    """
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
 
 
@@ -58,7 +72,9 @@ def refuse_repeated(names: Sequence[str], where: str) -> None:
     """Raise DataError if a name occurs twice."""
     for name, occurrences in Counter(names).most_common(1):
         if occurrences > 1:
-            raise DataError(f"{where}: {name!r} occurs {occurrences} times; every column needs its own name")
+            raise DataError(
+                f"{where}: {name!r} occurs {occurrences} times; every column needs its own name"
+            )
 
 
 def listing(names: Sequence[str]) -> str:
@@ -68,19 +84,32 @@ def listing(names: Sequence[str]) -> str:
 
 
 def split_list(text: str) -> list[str]:
-    """Split at commas outside double quotes; quotation marks and spaces around an item are dropped."""
+    """Split at commas outside double quotes; quotation marks and spaces around an item are
+    dropped.
+    """
     try:
-        return [item.strip() for row in csv.reader([text], skipinitialspace=True, strict=True) for item in row]
+        return [
+            item.strip()
+            for row in csv.reader([text], skipinitialspace=True, strict=True)
+            for item in row
+        ]
     except csv.Error:
         raise DataError(
-            f"{text!r} cannot be split at its commas; a quotation mark has no partner, or stands around a part of an item: "
-            "if a name has a comma, put double quotes around the whole item"
+            f"{text!r} cannot be split at its commas; a quotation mark has no partner, or stands"
+            " around a part of an item: if a name has a comma, put double quotes around the whole"
+            " item"
         ) from None
 
 
 def choose(kind: type[E], value: str | E, field: str) -> E:
-    """The member of an enum by its value, or PlanError that names the field and the words it knows."""
-    return value if isinstance(value, kind) else named({str(member.value): member for member in kind}, value, field)
+    """The member of an enum by its value, or PlanError that names the field and the words it
+    knows.
+    """
+    return (
+        value
+        if isinstance(value, kind)
+        else named({str(member.value): member for member in kind}, value, field)
+    )
 
 
 def named(known: Mapping[str, T], name: object, field: str) -> T:
@@ -89,13 +118,17 @@ def named(known: Mapping[str, T], name: object, field: str) -> T:
         return known[name]
     meant = nearest(str(name).lower(), known)
     hint = f"did you mean {meant!r}? " if meant else ""
-    raise PlanError(f"{field} {str(name)!r:.40} is unknown; {hint}expected one of: {', '.join(known)}")
+    raise PlanError(
+        f"{field} {str(name)!r:.40} is unknown; {hint}expected one of: {', '.join(known)}"
+    )
 
 
 def fraction(value: float | Fraction | str, field: str) -> Fraction:
     """The decimal number a person wrote, exactly (0.8 is 4/5), or PlanError naming the field."""
     text = str(value)
-    if re.fullmatch(r"[-+]?[0-9.]{1,40}(e[-+]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", text, re.IGNORECASE):
+    if re.fullmatch(
+        r"[-+]?[0-9.]{1,40}(e[-+]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", text, re.IGNORECASE
+    ):
         with suppress(ValueError, ZeroDivisionError):
             return Fraction(text)
     raise PlanError(f"{field} is {text!r:.40}; expected a number such as 0.8")

@@ -1,7 +1,7 @@
 """How exactly numbers are computed and shown.
 
-Decisions about privacy use as many bits as they need, and then floats rounded to the safe side. A noisy number is shown down to
-the second digit of its standard error.
+Decisions about privacy use as many bits as they need, and then floats rounded to the safe side. A
+noisy number is shown down to the second digit of its standard error.
 """
 
 import math
@@ -16,18 +16,25 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-_SMALL = 2.0**-36  # a step of the secant method, relatively: what is still wrong after it is about the last digit of a float
+_SMALL = (
+    2.0**-36
+    # a step of the secant method, relatively: what is still wrong after it is about the last digit
+    # of a float
+)
 WITHOUT_ERROR = 6  # significant digits shown of a number whose error is unknown or none
 
 _FIFTY = Context(prec=50, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
-# mpmath stores its constants (pi, ln 2) in two steps that another thread could see half done, so one thread at a time.
+# mpmath stores its constants (pi, ln 2) in two steps that another thread could see half done, so
+# one thread at a time.
 _SHARED = SimpleNamespace(one_thread=threading.RLock())
 
 
 @contextmanager
 def working_precision(bits: int) -> Iterator[Any]:
-    """Yield our own mpmath context, set to `bits` bits; the global `mpmath.mp` is neither read nor changed."""
+    """Yield our own mpmath context, set to `bits` bits; the global `mpmath.mp` is neither read nor
+    changed.
+    """
     with _SHARED.one_thread:
         context = _context()
         outer_bits, context.prec = context.prec, bits
@@ -38,12 +45,16 @@ def working_precision(bits: int) -> Iterator[Any]:
 
 
 def fifty_digits() -> AbstractContextManager[Any]:
-    """A context of mpmath with 50 digits, for one thread at a time; none of its numbers may be used after it."""
+    """A context of mpmath with 50 digits, for one thread at a time; none of its numbers may be used
+    after it.
+    """
     return working_precision(169)
 
 
 class Decimals:
-    """Functions of Python's decimal numbers, by the names that mpmath has for its own; they take a tenth of the time."""
+    """Functions of Python's decimal numbers, by the names that mpmath has for its own; they take a
+    tenth of the time.
+    """
 
     mpf = Decimal
 
@@ -70,7 +81,9 @@ class Decimals:
 
 @contextmanager
 def fifty_decimals() -> Iterator[Decimals]:
-    """Yield `Decimals`, whose numbers are rounded to 50 digits within the `with`, in this thread."""
+    """Yield `Decimals`, whose numbers are rounded to 50 digits within the `with`, in this
+    thread.
+    """
     with localcontext(_FIFTY):
         yield Decimals()
 
@@ -85,20 +98,26 @@ def _context() -> Any:
 
 
 def _start_afresh() -> None:
-    """Make a new lock and context in a forked child, where the thread that held the lock does not exist."""
+    """Make a new lock and context in a forked child, where the thread that held the lock does not
+    exist.
+    """
     _SHARED.one_thread = threading.RLock()
     _context.cache_clear()
 
 
 def exact(context: Any, value: float | Fraction) -> Any:
-    """Return `value` as a number of `context`: a float is taken exactly, a fraction is rounded once."""
+    """Return `value` as a number of `context`: a float is taken exactly, a fraction is rounded
+    once.
+    """
     if isinstance(value, Fraction):
         return context.mpf(value.numerator) / value.denominator
     return context.mpf(value)
 
 
 def round_up(value: Any) -> float:
-    """Return the least float that is not below the mpmath number `value` (infinity above the range of floats)."""
+    """Return the least float that is not below the mpmath number `value` (infinity above the range
+    of floats).
+    """
     nearest = float(value)
     return nearest if nearest >= value else math.nextafter(nearest, math.inf)
 
@@ -114,37 +133,50 @@ def epsilon_up(epsilon: float) -> str:
 
 
 def delta_up(delta: float) -> str:
-    """Six digits of a delta for people, never less than it is, so that what holds at it holds at what is shown; never 1."""
+    """Six digits of a delta for people, never less than it is, so that what holds at it holds at
+    what is shown; never 1.
+    """
     shown = _six_digits(delta, ROUND_CEILING)
     return shown if float(shown) < 1 else repr(float(delta))
 
 
 def delta_down(delta: float) -> str:
-    """Six digits of a delta for people, never more than it is: of a run that may still be planned with it."""
+    """Six digits of a delta for people, never more than it is: of a run that may still be planned
+    with it.
+    """
     return _six_digits(delta, ROUND_FLOOR)
 
 
 def _six_digits(value: float, rounding: str) -> str:
     """Rounded as it is written: the float 1e-05 is a little more than the decimal number."""
-    return f"{float(Context(prec=WITHOUT_ERROR, rounding=rounding).create_decimal(repr(abs(float(value))))):.{WITHOUT_ERROR}g}"
+    context = Context(prec=WITHOUT_ERROR, rounding=rounding)
+    return f"{float(context.create_decimal(repr(abs(float(value))))):.{WITHOUT_ERROR}g}"
 
 
 def decimals(error: float) -> int | None:
-    """Decimal places down to the second digit of a standard error (negative left of the point); None without an error."""
+    """Decimal places down to the second digit of a standard error (negative left of the point);
+    None without an error.
+    """
     return 1 - math.floor(math.log10(error)) if math.isfinite(error) and error > 0 else None
 
 
 def rounded(value: float, error: float) -> float:
-    """A value with the digits that its standard error warrants: 12.3456 with 0.56 is 12.35, 30269.6 with 170 is 30270."""
+    """A value with the digits that its standard error warrants: 12.3456 with 0.56 is 12.35, 30269.6
+    with 170 is 30270.
+    """
     places = decimals(error)
-    return (float(f"{value:.{WITHOUT_ERROR}g}") if places is None else round(float(value), places)) + 0.0  # never -0.0
+    return (
+        float(f"{value:.{WITHOUT_ERROR}g}") if places is None else round(float(value), places)
+    ) + 0.0  # never -0.0
 
 
 def least_float(holds: Callable[[float], bool], near: float | None = None) -> float:
-    """Return the least float >= 0 at which `holds`, a condition that stays true once it is true (else infinity).
+    """Return the least float >= 0 at which `holds`, a condition that stays true once it is true
+    (else infinity).
 
-    The bit patterns of the floats from 0 to infinity are consecutive integers in the same order, so 63 questions decide it
-    to the last bit. A guess takes fewer if it is `near`: steps away from it double until the answer changes. NaN is no guess.
+    The bit patterns of the floats from 0 to infinity are consecutive integers in the same order, so
+    63 questions decide it to the last bit. A guess takes fewer if it is `near`: steps away from it
+    double until the answer changes. NaN is no guess.
     """
     low, high = -1, _bits(math.inf)
     middle, step = (_bits(near), 1) if near is not None and near >= 0 else ((low + high) // 2, high)
@@ -160,12 +192,16 @@ def least_float(holds: Callable[[float], bool], near: float | None = None) -> fl
 
 
 def greatest_float(holds: Callable[[float], bool], near: float | None = None) -> float:
-    """Return the greatest finite float >= 0 at which `holds`, a condition true at 0 and false from some point on."""
+    """Return the greatest finite float >= 0 at which `holds`, a condition true at 0 and false from
+    some point on.
+    """
     return math.nextafter(least_float(lambda x: not holds(x), near), 0.0)
 
 
 def secant(function: Callable[[float], float], x: float, y: float) -> float:
-    """Return about where an increasing `function` is 0, from two points beside it: a place to look from, not proven."""
+    """Return about where an increasing `function` is 0, from two points beside it: a place to look
+    from, not proven.
+    """
     before = function(x)
     for _ in range(16):
         value = function(y)

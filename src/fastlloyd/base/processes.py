@@ -1,4 +1,6 @@
-"""Processes that hold records or keys: no picture of their memory goes to disk, and Ctrl-C is for whoever started them."""
+"""Processes that hold records or keys: no picture of their memory goes to disk, and Ctrl-C is for
+whoever started them.
+"""
 
 import signal
 import sys
@@ -11,13 +13,16 @@ _PR_SET_DUMPABLE: Final = 4  # linux/prctl.h
 
 
 def forbid_core_dumps() -> None:
-    """Have the system write no core dump of this process, and on Linux let no other process of this user read its memory.
+    """Have the system write no core dump of this process, and on Linux let no other process of this
+    user read its memory.
 
-    Keys, records and noise are in it. The limit alone is not enough: Linux hands a dump to a program that asks for it
-    (systemd-coredump, apport) whatever the limit is, but makes none of a process that is not dumpable. Where the system has
-    neither, or refuses, nothing happens.
+    Keys, records and noise are in it. The limit alone is not enough: Linux hands a dump to a
+    program that asks for it (systemd-coredump, apport) whatever the limit is, but makes none of a
+    process that is not dumpable. Where the system has neither, or refuses, nothing happens.
     """
-    with suppress(ImportError, OSError, ValueError):  # Windows has no such limit, and writes no dump unless it is told to
+    with suppress(
+        ImportError, OSError, ValueError
+    ):  # Windows has no such limit, and writes no dump unless it is told to
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -30,8 +35,13 @@ def forbid_core_dumps() -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Keep Ctrl-C from a process that starts now, which inherits what is blocked; here it comes in when this ends."""
-    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
+    """Keep Ctrl-C from a process that starts now, which inherits what is blocked; here it comes in
+    when this ends.
+    """
+    if (
+        not hasattr(signal, "pthread_sigmask")
+        or threading.current_thread() is not threading.main_thread()
+    ):
         yield
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

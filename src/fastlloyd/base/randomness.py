@@ -1,9 +1,10 @@
 """The one expander of fastlloyd: a key and a label become a ChaCha20 keystream.
 
-Masks (secret key) and public randomness (public seed: initial centroids, splits that all parties must agree on, synthetic
-records) are both expanded here, under labels that no two purposes share. HKDF-Expand is RFC 5869, section 2.3; ChaCha20 is
-RFC 8439, section 2.4, with block counter and nonce zero: every stream has a key of its own. NumPy's generators are not used,
-because their streams may change from one version to the next.
+Masks (secret key) and public randomness (public seed: initial centroids, splits that all parties
+must agree on, synthetic records) are both expanded here, under labels that no two purposes share.
+HKDF-Expand is RFC 5869, section 2.3; ChaCha20 is RFC 8439, section 2.4, with block counter and
+nonce zero: every stream has a key of its own. NumPy's generators are not used, because their
+streams may change from one version to the next.
 """
 
 import hashlib
@@ -31,25 +32,32 @@ _LARGEST_WORD = np.uint64(2**64 - 1)
 
 
 def length_prefixed(*fields: bytes) -> bytes:
-    """Join byte strings so that no two lists of them give the same bytes: 4 bytes of big-endian length before each."""
+    """Join byte strings so that no two lists of them give the same bytes: 4 bytes of big-endian
+    length before each.
+    """
     return b"".join([len(field).to_bytes(4, "big") + field for field in fields])
 
 
 def derive(key: bytes, info: bytes) -> bytes:
-    """Derive the 32-byte key for the purpose named by `info`: HKDF-Expand-SHA256 (RFC 5869, section 2.3)."""
+    """Derive the 32-byte key for the purpose named by `info`: HKDF-Expand-SHA256 (RFC 5869, section
+    2.3).
+    """
     _check_key(key)
     return hmac.digest(key, info + _FIRST_BLOCK, "sha256")
 
 
 def keystream(key: bytes, info: bytes, n_bytes: int) -> bytes:
-    """First `n_bytes` of the ChaCha20 keystream whose key is derived from the 32-byte `key` for the purpose `info`."""
+    """First `n_bytes` of the ChaCha20 keystream whose key is derived from the 32-byte `key` for the
+    purpose `info`.
+    """
     return Keystreams(key, info).of(b"", n_bytes)
 
 
 class Keystreams:
     """The keystreams of one key for purposes whose names begin with `start`, which is hashed once.
 
-    `Keystreams(key, start).of(rest, n)` is `keystream(key, start + rest, n)`, in half the time where streams are short.
+    `Keystreams(key, start).of(rest, n)` is `keystream(key, start + rest, n)`, in half the time
+    where streams are short.
     """
 
     __slots__ = ("_mac",)
@@ -61,7 +69,10 @@ class Keystreams:
     def of(self, rest: bytes, n_bytes: int) -> bytes:
         """First `n_bytes` of the keystream for the purpose named `start + rest`."""
         if not 0 <= n_bytes <= MAX_STREAM_BYTES:
-            raise LocalProtocolError(f"n_bytes = {n_bytes} is outside [0, {MAX_STREAM_BYTES}], the length of one keystream")
+            raise LocalProtocolError(
+                f"n_bytes = {n_bytes} is outside [0, {MAX_STREAM_BYTES}], the length of one"
+                " keystream"
+            )
         mac = self._mac.copy()
         mac.update(rest + _FIRST_BLOCK)
         return _chacha20(mac.digest()).update(bytes(n_bytes))
@@ -69,12 +80,16 @@ class Keystreams:
 
 def _chacha20(key: bytes, block: int = 0) -> CipherContext:
     """The keystream from this block of 64 bytes on."""
-    return Cipher(algorithms.ChaCha20(key, nonce=block.to_bytes(4, "little") + bytes(12)), mode=None).encryptor()
+    return Cipher(
+        algorithms.ChaCha20(key, nonce=block.to_bytes(4, "little") + bytes(12)), mode=None
+    ).encryptor()
 
 
 def _check_key(key: bytes) -> None:
     if len(key) != KEY_BYTES:
-        raise LocalProtocolError(f"a key of {len(key)} bytes was given to the expander; it takes {KEY_BYTES} bytes")
+        raise LocalProtocolError(
+            f"a key of {len(key)} bytes was given to the expander; it takes {KEY_BYTES} bytes"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +103,19 @@ class PublicSeed:
 
     def __post_init__(self) -> None:
         if len(self.value) != KEY_BYTES:
-            raise PlanError(f"a public seed is {KEY_BYTES} bytes; use PublicSeed.from_int or PublicSeed.from_text")
+            raise PlanError(
+                f"a public seed is {KEY_BYTES} bytes; use PublicSeed.from_int or"
+                " PublicSeed.from_text"
+            )
 
     @classmethod
     def from_int(cls, number: int) -> Self:
         """Seed whose bytes are `number`, big-endian; 0 <= number < 2**256."""
         if not 0 <= number < 1 << (8 * KEY_BYTES):
-            raise PlanError(f"the seed {number} is outside [0, 2**256); choose a non-negative integer below 2**256")
+            raise PlanError(
+                f"the seed {number} is outside [0, 2**256); choose a non-negative integer below"
+                " 2**256"
+            )
         return cls(number.to_bytes(KEY_BYTES, "big"))
 
     @classmethod
@@ -106,7 +127,9 @@ class PublicSeed:
     def from_hex(cls, digits: str) -> Self:
         """Read back what `hex` wrote: exactly 64 lower-case hexadecimal digits."""
         if len(digits) != 2 * KEY_BYTES or not set(digits) <= set("0123456789abcdef"):
-            raise PlanError(f"a public seed is written as {2 * KEY_BYTES} lower-case hexadecimal digits")
+            raise PlanError(
+                f"a public seed is written as {2 * KEY_BYTES} lower-case hexadecimal digits"
+            )
         return cls(bytes.fromhex(digits))
 
     def hex(self) -> str:
@@ -118,13 +141,16 @@ class PublicSeed:
 class Spans:
     """Ranges of integers, one or an array of them, and which words are drawn uniformly from each.
 
-    A word w stands for low + (w mod n), n = high - low + 1, unless it is above the largest accepted, 2**64 - 1 - (2**64 mod n).
+    A word w stands for low + (w mod n), n = high - low + 1, unless it is above the largest
+    accepted, 2**64 - 1 - (2**64 mod n).
     """
 
     lows: npt.NDArray[np.uint64]
     n: npt.NDArray[np.uint64]  # 1 where it is 2**64, which no uint64 is
     largest_accepted: npt.NDArray[np.uint64]
-    is_whole: npt.NDArray[np.bool_] | None  # where n is 2**64, so that every word is accepted as it is; None if nowhere
+    is_whole: (
+        npt.NDArray[np.bool_] | None
+    )  # where n is 2**64, so that every word is accepted as it is; None if nowhere
 
     @classmethod
     def of(cls, low: npt.ArrayLike, high: npt.ArrayLike) -> Self:
@@ -143,13 +169,15 @@ class Spans:
 class PublicStream:
     """Public random integers, the same on every machine and for every version of NumPy.
 
-    A seed and a label determine a stream of 64-bit words, little-endian in the keystream; each call takes the next ones,
-    from the word number `first` on.
+    A seed and a label determine a stream of 64-bit words, little-endian in the keystream; each call
+    takes the next ones, from the word number `first` on.
     """
 
     def __init__(self, seed: PublicSeed, label: bytes, first: int = 0) -> None:
         if not isinstance(seed, PublicSeed):
-            raise LocalProtocolError("public randomness is expanded from a PublicSeed, never from a key")
+            raise LocalProtocolError(
+                "public randomness is expanded from a PublicSeed, never from a key"
+            )
         block, skipped = divmod(8 * first, 64)
         self._stream = _chacha20(derive(seed.value, _PUBLIC_LABEL + length_prefixed(label)), block)
         self._stream.update(bytes(skipped))
@@ -158,13 +186,18 @@ class PublicStream:
         """Take the next `n_words` words of the stream, uniform on [0, 2**64)."""
         if not 0 <= 8 * n_words <= MAX_STREAM_BYTES:
             raise LocalProtocolError(f"n_words = {n_words} is outside [0, {MAX_STREAM_BYTES // 8}]")
-        return np.frombuffer(self._stream.update(bytes(8 * n_words)), dtype="<u8").astype(np.uint64, copy=False)
+        return np.frombuffer(self._stream.update(bytes(8 * n_words)), dtype="<u8").astype(
+            np.uint64, copy=False
+        )
 
-    def integers(self, low: npt.ArrayLike, high: npt.ArrayLike, shape: tuple[int, ...] | None = None) -> IntArray:
+    def integers(
+        self, low: npt.ArrayLike, high: npt.ArrayLike, shape: tuple[int, ...] | None = None
+    ) -> IntArray:
         """Exactly uniform, independent integers in [low, high], both ends included.
 
-        `low` and `high` are int64 and broadcast to `shape`, or to each other's. In C order every element takes one word, see
-        `Spans`; elements whose words are not accepted take the next words of the stream in the same order, until none is left.
+        `low` and `high` are int64 and broadcast to `shape`, or to each other's. In C order every
+        element takes one word, see `Spans`; elements whose words are not accepted take the next
+        words of the stream in the same order, until none is left.
         """
         spans = Spans.of(low, high)
         return self.within(spans, spans.n.shape if shape is None else shape)
@@ -191,15 +224,20 @@ def _as_int64(values: npt.ArrayLike, name: str) -> IntArray:
 
 
 class Draws(PublicStream):
-    """A public stream that also gives numbers in floating point, whose last place may differ between machines. Never for noise.
+    """A public stream that also gives numbers in floating point, whose last place may differ
+    between machines. Never for noise.
 
     No two purposes share a label: what is drawn for one must say nothing about the other.
     """
 
-    def uniform(self, low: float | FloatArray, high: float | FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        """Uniform numbers in [low, high], of the given shape: midpoints of 2^52 cells, so that neither 0 nor 1 is scaled.
+    def uniform(
+        self, low: float | FloatArray, high: float | FloatArray, shape: tuple[int, ...]
+    ) -> FloatArray:
+        """Uniform numbers in [low, high], of the given shape: midpoints of 2^52 cells, so that
+        neither 0 nor 1 is scaled.
 
-        low, high : numbers, or arrays that broadcast to the shape (the corners of a box, for points as rows).
+        low, high : numbers, or arrays that broadcast to the shape (the corners of a box, for points
+        as rows).
         """
         cells = self.words(math.prod(shape)) >> np.uint64(12)
         unit = (cells.astype(np.float64) + 0.5) * 2.0**-52
@@ -216,6 +254,8 @@ class Draws(PublicStream):
         return np.argsort(self.words(n), kind="stable")
 
     def rotation(self, d: int) -> FloatArray:
-        """Random orthogonal matrix (d, d), uniform (Haar): QR of a normal matrix, with the signs that make it unique."""
+        """Random orthogonal matrix (d, d), uniform (Haar): QR of a normal matrix, with the signs
+        that make it unique.
+        """
         q, r = np.linalg.qr(self.normal((d, d)))
         return np.asarray(q * np.copysign(1.0, np.diag(r)), dtype=np.float64)

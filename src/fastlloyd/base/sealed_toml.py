@@ -1,6 +1,7 @@
 """Settings as TOML and back, with a digest as the last line that is checked on load.
 
-The digest covers the content, not the spelling: the canonical form is JSON with sorted keys and no spaces.
+The digest covers the content, not the spelling: the canonical form is JSON with sorted keys and no
+spaces.
 """
 
 import hashlib
@@ -19,8 +20,12 @@ from fastlloyd.errors import PlanError
 
 T = TypeVar("T", bound=msgspec.Struct)
 MAX_BYTES = 8 << 20  # no plan is larger; refused before it is parsed
-MAX_LINE = 1 << 14  # nor has one a longer line; the parser's time is quadratic in the length of a key
-FRACTION = re.compile(r"-?[0-9]{1,80}(/[0-9]{1,80})?")  # no exponents: 1e99999999 is a number of a hundred megabytes
+MAX_LINE = (
+    1 << 14
+)  # nor has one a longer line; the parser's time is quadratic in the length of a key
+FRACTION = re.compile(
+    r"-?[0-9]{1,80}(/[0-9]{1,80})?"
+)  # no exponents: 1e99999999 is a number of a hundred megabytes
 
 
 def to_builtins(document: msgspec.Struct) -> dict[str, Any]:
@@ -35,11 +40,15 @@ def canonical(document: msgspec.Struct) -> bytes:
 
 
 def _canonical(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str).encode()
+    return json.dumps(
+        content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str
+    ).encode()
 
 
 def _sealed(content: dict[str, Any], digest: str) -> bool:
-    """Whether content that is no document for this version is what was sealed, as by another version."""
+    """Whether content that is no document for this version is what was sealed, as by another
+    version.
+    """
     with suppress(ValueError, RecursionError):  # endless digits, endless brackets
         return hashlib.sha256(_canonical(content)).hexdigest() == digest
     return False
@@ -63,47 +72,65 @@ def to_toml(document: msgspec.Struct, heading: str) -> str:
 
 
 def load_text(path: Path) -> str:
-    """The text of a document's file, of which no more is read than a document can have. Raises PlanError."""
+    """The text of a document's file, of which no more is read than a document can have. Raises
+    PlanError.
+    """
     try:
         with path.open("rb") as opened:
             return opened.read(MAX_BYTES + 1).decode()
     except OSError as error:
         raise PlanError(f"{path} cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
-        raise PlanError(f"{path} is not a text file; name settings of fastlloyd, such as plan.toml") from None
+        raise PlanError(
+            f"{path} is not a text file; name settings of fastlloyd, such as plan.toml"
+        ) from None
 
 
 def from_toml(text: str, kind: type[T], source: str) -> T:
     """Read a document and check its digest.
 
-    Raises PlanError that names the source and the field, or says that the content does not match the digest.
+    Raises PlanError that names the source and the field, or says that the content does not match
+    the digest.
     """
     if len(text) > MAX_BYTES:
-        raise PlanError(f"{source} has {len(text)} characters; expected at most {MAX_BYTES}: this is not such a file")
+        raise PlanError(
+            f"{source} has {len(text)} characters; expected at most {MAX_BYTES}: this is not such a"
+            " file"
+        )
     if any(len(line) > MAX_LINE for line in text.split("\n")):
-        raise PlanError(f"{source} has a line of more than {MAX_LINE} characters; this is not such a file")
+        raise PlanError(
+            f"{source} has a line of more than {MAX_LINE} characters; this is not such a file"
+        )
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise PlanError(f"{source} is not valid TOML: {error}; get the original, or make a new one") from None
+        raise PlanError(
+            f"{source} is not valid TOML: {error}; get the original, or make a new one"
+        ) from None
     except (RecursionError, ValueError):  # endless brackets, endless digits
-        raise PlanError(f"{source} holds what no such file holds; get the original, or make a new one") from None
+        raise PlanError(
+            f"{source} holds what no such file holds; get the original, or make a new one"
+        ) from None
     seal = content.pop("seal", None)
     if not isinstance(seal, dict) or not isinstance(seal.get("digest"), str):
         raise PlanError(
-            f"{source} has no digest as its last line; it was cut off or written by hand: get the original, or make a new one"
+            f"{source} has no digest as its last line; it was cut off or written by hand: get the"
+            " original, or make a new one"
         )
     try:
         document = msgspec.convert(content, kind, dec_hook=_decode)
     except msgspec.ValidationError as error:
         if _sealed(content, seal["digest"]):
             raise PlanError(f"{source}: {error}") from None
-        raise PlanError(f"{source} was changed after it was made, or damaged; get the original ({error})") from None
+        raise PlanError(
+            f"{source} was changed after it was made, or damaged; get the original ({error})"
+        ) from None
     found = digest(document).hex()
     if found != seal["digest"]:
         raise PlanError(
-            f"{source} was changed after it was made: its digest line says {seal['digest'][:16]}..., its content gives "
-            f"{found[:16]}...; get the original, or make a new one"
+            f"{source} was changed after it was made: its digest line says"
+            f" {seal['digest'][:16]}..., its content gives {found[:16]}...; get the original, or"
+            " make a new one"
         )
     return document
 

@@ -1,1 +1,3 @@
-"""The command line: one file per command, and what the commands share. Heavy libraries load when a command runs."""
+"""The command line: one file per command, and what the commands share. Heavy libraries load when a
+command runs.
+"""

@@ -17,17 +17,32 @@ SEVERAL = 10  # runs, of which the sentence on what is left tells beside that of
 
 
 def show(listed: Sequence[Account], title: str, delta: float | None, n_runs: int) -> None:
-    """Print a table with a row for each sum, and explain each row; delta : None: that of each limit."""
+    """Print a table with a row for each sum, and explain each row; delta : None: that of each
+    limit.
+    """
     columns = [
         Column(heading="data set", cells=[one.dataset for one in listed], justify="left"),
-        Column(heading="counted for", cells=[f"one {one.asked.unit or 'record'}" for one in listed], justify="left"),
-        Column(heading="runs", cells=[f"{len(one.runs)}" + (f" ({one.n_open} open)" if one.n_open else "") for one in listed]),
+        Column(
+            heading="counted for",
+            cells=[f"one {one.asked.unit or 'record'}" for one in listed],
+            justify="left",
+        ),
+        Column(
+            heading="runs",
+            cells=[
+                f"{len(one.runs)}" + (f" ({one.n_open} open)" if one.n_open else "")
+                for one in listed
+            ],
+        ),
         Column(heading="spent", cells=[_up(one.spent.epsilon(_at(one, delta))) for one in listed]),
         Column(heading="at delta", cells=[delta_up(_at(one, delta)) for one in listed]),
         Column(heading="limit", cells=[_limit(finite(one.limit), delta) for one in listed]),
         Column(
             heading="left for one run" if n_runs == 1 else f"left for each of {n_runs}",
-            cells=["" if (left := one.left_for(n_runs, delta)) is None else down(left) for one in listed],
+            cells=[
+                "" if (left := one.left_for(n_runs, delta)) is None else down(left)
+                for one in listed
+            ],
         ),
     ]
     console = terminal.console()
@@ -42,24 +57,34 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
     at = _at(one, delta)
     said = []
     if one.runs:
-        other, whom = one.otherwise.epsilon(at), "replaced" if one.asked.adds else "added or removed"
+        other, whom = (
+            one.otherwise.epsilon(at),
+            "replaced" if one.asked.adds else "added or removed",
+        )
         also = f"it is {rounded_up(other)}" if math.isfinite(other) else "no bound is known"
         said.append(f"spent is counted for {one.asked}; if one is {whom}, {also}.")
         if one.asked.unit is None and one.otherwise.n_unknown:
-            said.append("a run of an earlier version does not say what it costs there; its plan does: --plan FILE.")
+            said.append(
+                "a run of an earlier version does not say what it costs there; its plan does:"
+                " --plan FILE."
+            )
         if one.asked.unit is not None and one.spent.n_unknown:
-            said.append(f"no bound is known, for a run did not protect every {one.asked.unit} as a whole.")
+            said.append(
+                f"no bound is known, for a run did not protect every {one.asked.unit} as a whole."
+            )
     if at == 0 and not one.spent.is_pure and not one.spent.n_unknown:
         said.append(
-            "what is spent has Gaussian noise, which has no bound at delta 0; show it at a delta above 0, with --delta."
+            "what is spent has Gaussian noise, which has no bound at delta 0; show it at a delta"
+            " above 0, with --delta."
         )
     first = one.first_limit
     if one.proviso is not None:
         said.append(condition(one.proviso))
     elif first is not None:
         said.append(
-            f"all runs together stay within epsilon {epsilon_up(first.epsilon)} at delta {delta_up(first.delta)}, however they "
-            f"were chosen: that limit was set before the first run{_now(one)}."
+            f"all runs together stay within epsilon {epsilon_up(first.epsilon)} at delta"
+            f" {delta_up(first.delta)}, however they were chosen: that limit was set before the"
+            f" first run{_now(one)}."
         )
     return [*said, *_left(one, delta)]
 
@@ -67,7 +92,11 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
 def _now(one: Account) -> str:
     """The limit that stands now, if it is another."""
     limit, first = finite(one.limit), one.first_limit
-    if limit is None or first is None or (limit.epsilon, limit.delta) == (first.epsilon, first.delta):
+    if (
+        limit is None
+        or first is None
+        or (limit.epsilon, limit.delta) == (first.epsilon, first.delta)
+    ):
         return ""
     return f"; now it is epsilon {epsilon_up(limit.epsilon)} at delta {delta_up(limit.delta)}"
 
@@ -82,8 +111,8 @@ def _left(one: Account, delta: float | None) -> list[str]:
     if left:
         law = "Laplace" if _at(one, delta) == 0 else "Gaussian"
         said.append(
-            f"one more run with {law} noise may have epsilon {down(left)} at delta {delta_down(_at(one, delta))}, or each "
-            f"of {SEVERAL} runs {down(each)}."
+            f"one more run with {law} noise may have epsilon {down(left)} at delta"
+            f" {delta_down(_at(one, delta))}, or each of {SEVERAL} runs {down(each)}."
         )
     if (one.left_pure or 0) > left:
         said.append(f"a run with Laplace noise only may cost {down(one.left_pure or 0)}.")
@@ -92,13 +121,22 @@ def _left(one: Account, delta: float | None) -> list[str]:
 
 def condition(proviso: Proviso) -> str:
     """Say on which condition a sum holds."""
-    return f"{proviso.value}, so the sum holds only if results did not decide how many runs followed, or how large they were."
+    return (
+        f"{proviso.value}, so the sum holds only if results did not decide how many runs followed,"
+        " or how large they were."
+    )
 
 
 def summary(one: Account, delta: float | None = None, n_runs: int = 1) -> dict[str, Any]:
-    """One sum of a data set, for programs; delta : None: that of the limit. n_runs : of how many the rest is asked for."""
+    """One sum of a data set, for programs; delta : None: that of the limit. n_runs : of how many
+    the rest is asked for.
+    """
     limit, first, at = one.limit, one.first_limit, _at(one, delta)
-    whose = {} if one.asked.unit is None else {"unit": one.asked.unit, "max_clients_per_person": one.asked.max_clients}
+    whose = (
+        {}
+        if one.asked.unit is None
+        else {"unit": one.asked.unit, "max_clients_per_person": one.asked.max_clients}
+    )
     return {
         "data_set": one.dataset,
         **whose,
@@ -114,18 +152,24 @@ def summary(one: Account, delta: float | None = None, n_runs: int = 1) -> dict[s
             one.asked.other.relation.value: _spent(one.otherwise, at),
         },
         "limit": _limit_summary(one, limit, delta, n_runs),
-        "holds_whatever_runs_were_chosen_by": {"epsilon": first.epsilon, "delta": first.delta}
-        if first is not None and one.proviso is None
-        else None,
+        "holds_whatever_runs_were_chosen_by": (
+            {"epsilon": first.epsilon, "delta": first.delta}
+            if first is not None and one.proviso is None
+            else None
+        ),
         "holds_if_runs_were_not_chosen_from_results": one.proviso.value if one.proviso else None,
         "runs": [_run_summary(run) for run in one.runs],
     }
 
 
-def _limit_summary(one: Account, limit: Limit | None, delta: float | None, n_runs: int) -> dict[str, Any] | None:
+def _limit_summary(
+    one: Account, limit: Limit | None, delta: float | None, n_runs: int
+) -> dict[str, Any] | None:
     if limit is None or finite(limit) is None:
         return None
-    named = {} if limit.speaks_of is None else {"neighboring_relation": limit.speaks_of.relation.value}
+    named = (
+        {} if limit.speaks_of is None else {"neighboring_relation": limit.speaks_of.relation.value}
+    )
     each = {"runs": n_runs, "epsilon": one.left_for(n_runs, delta), "delta": _at(one, delta)}
     return {
         "epsilon": limit.epsilon,
@@ -175,7 +219,9 @@ def _at(one: Account, delta: float | None) -> float:
 def _limit(limit: Limit | None, delta: float | None) -> str:
     if limit is None:
         return "none"
-    return epsilon_up(limit.epsilon) + ("" if delta in (None, limit.delta) else f" at {delta_up(limit.delta)}")
+    return epsilon_up(limit.epsilon) + (
+        "" if delta in (None, limit.delta) else f" at {delta_up(limit.delta)}"
+    )
 
 
 def _up(epsilon: float) -> str:

@@ -1,6 +1,7 @@
 """The command `fastlloyd`: its subcommands and the options that stand before them.
 
-A subcommand is loaded when it is called. Its name and one line are here, so that the help of them all loads none.
+A subcommand is loaded when it is called. Its name and one line are here, so that the help of them
+all loads none.
 """
 
 import importlib
@@ -16,10 +17,16 @@ from fastlloyd.cli.usage import Command, Group
 COMMANDS = {
     "fit": "Cluster the records of one holder with differential privacy.",
     "simulate": "Split records over clients and run them together in this process.",
-    "advise": "Say what to expect of a run (error, noise, bytes) before there is one, from public numbers.",
+    "advise": (
+        "Say what to expect of a run (error, noise, bytes) before there is one, from public"
+        " numbers."
+    ),
     "assign": "Label records of your own by the nearest centroid of a result: NOT PRIVATE.",
     "bounds": "Make files of public bounds.",
-    "keygen": "Make the keys of a client or server: a private file to keep, and a public file for the plan.",
+    "keygen": (
+        "Make the keys of a client or server: a private file to keep, and a public file for the"
+        " plan."
+    ),
     "pem": "Write certificate and TLS key of an identity as PEM, for a monitor on this machine.",
     "plan": "Make and read plans of federated runs: public, no data.",
     "serve": "Add up masked numbers for the clients of a plan, until the run is over.",
@@ -27,7 +34,10 @@ COMMANDS = {
     "status": "Show every run of a client's or server's store, and how far it has come.",
     "ledger": "See and limit what runs spend on your data sets.",
     "datasets": "List public data sets for experiments, show what each is, and fetch them.",
-    "experiment": "Run the paper's experiments again, and others, on public records, and draw them: NOT PRIVATE.",
+    "experiment": (
+        "Run the paper's experiments again, and others, on public records, and draw them: NOT"
+        " PRIVATE."
+    ),
     "demo": "Three hospitals and a server, four processes, cluster public tumour measurements.",
 }
 HIDDEN = {"hosted": "The server's process of join --serve, which starts it."}
@@ -38,13 +48,17 @@ class Commands(Group):
     """The subcommands, of which only the one that is called is loaded."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Return the name and the subcommand that the first of `args` asks for, and the other arguments."""
+        """Return the name and the subcommand that the first of `args` asks for, and the other
+        arguments.
+        """
         name, found, rest = super().resolve_command(ctx, args)
         return name, found if name is None else subcommand(name), rest
 
 
 def subcommand(name: str) -> Any:
-    """The subcommand of this name as click knows one: the function of that name in its file, or those of its `GROUP`."""
+    """The subcommand of this name as click knows one: the function of that name in its file, or
+    those of its `GROUP`.
+    """
     module = importlib.import_module(f"fastlloyd.cli.commands.{FILES.get(name, name)}")
     group: dict[str, Callable[..., None]] | None = getattr(module, "GROUP", None)
     if group is None:
@@ -76,8 +90,13 @@ for _name, _line in HIDDEN.items():
 @app.callback()
 def fastlloyd(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; they may hold values of the records.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show tracebacks; they may hold values of the records.")
+    ] = False,
 ) -> None:
-    """k-means clustering with differential privacy, of one data holder or of several who may not pool their records."""
+    """k-means clustering with differential privacy, of one data holder or of several who may not
+    pool their records.
+    """

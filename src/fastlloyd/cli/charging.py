@@ -25,7 +25,8 @@ NOBODY = "Nobody adds this up with other runs: no data set is named (--dataset N
 
 @dataclass(slots=True)
 class Charging:
-    """A run that is charged, or nobody's. drawing : is called with the number of a round, from 0, before its noise is drawn.
+    """A run that is charged, or nobody's. drawing : is called with the number of a round, from 0,
+    before its noise is drawn.
 
     said : what is to be said of it on the screen, once it is over.
     """
@@ -35,7 +36,9 @@ class Charging:
 
 
 def data_set(options: LedgerOptions) -> "DataSet | None":
-    """Return the data set that is named, if any. Raises BudgetError, before anything is read, for what cannot be a name."""
+    """Return the data set that is named, if any. Raises BudgetError, before anything is read, for
+    what cannot be a name.
+    """
     if options.dataset is None:
         for name, value in (
             ("--ledger", options.ledger),
@@ -44,21 +47,32 @@ def data_set(options: LedgerOptions) -> "DataSet | None":
             ("--rows-are", options.rows_are),
         ):
             if value:
-                raise BudgetError(f"{name} is about the ledger, which counts runs by data set; name it with --dataset NAME")
+                raise BudgetError(
+                    f"{name} is about the ledger, which counts runs by data set; name it with"
+                    " --dataset NAME"
+                )
         return None
     return named_data_set(options.dataset, options)
 
 
 def named_data_set(name: str, options: LedgerOptions) -> "DataSet":
-    """Return the data set of that name, with what else the options say of it. Raises BudgetError for what cannot be a name."""
+    """Return the data set of that name, with what else the options say of it. Raises BudgetError
+    for what cannot be a name.
+    """
     from fastlloyd.federation.admission import DataSet
 
-    return DataSet(name=name, rows_are=options.rows_are, is_new=options.new_dataset, is_new_unit=options.new_unit)
+    return DataSet(
+        name=name,
+        rows_are=options.rows_are,
+        is_new=options.new_dataset,
+        is_new_unit=options.new_unit,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Till:
-    """Where a command pays for what it spends: the ledger in the file, None for the holder's own, or nobody's.
+    """Where a command pays for what it spends: the ledger in the file, None for the holder's own,
+    or nobody's.
 
     by : the command.
     """
@@ -69,7 +83,9 @@ class Till:
 
     @classmethod
     def of(cls, options: LedgerOptions, n_records: str | None, *, by: str) -> Self:
-        """As the options say; n_records : of `--n-records`. Raises BudgetError, before anything is read."""
+        """As the options say; n_records : of `--n-records`. Raises BudgetError, before anything is
+        read.
+        """
         from fastlloyd.cli.settings import FROM_DATA
 
         dataset = data_set(options)
@@ -81,12 +97,18 @@ class Till:
 
     @contextmanager
     def charged(
-        self, mechanism: AnyRun, leaks: Sequence[str], *, plan: "Plan | None" = None, then: "RunSettings | None" = None
+        self,
+        mechanism: AnyRun,
+        leaks: Sequence[str],
+        *,
+        plan: "Plan | None" = None,
+        then: "RunSettings | None" = None,
     ) -> Iterator[Charging]:
         """Charge the run inside to the data set, durably and before its first noise is drawn.
 
-        leaks : settings that were taken from the data. plan : of a federated run. then : of what is to follow from the same
-        budget, for which there must be room too. Raises BudgetError and StateError; nothing is spent then.
+        leaks : settings that were taken from the data. plan : of a federated run. then : of what is
+        to follow from the same budget, for which there must be room too. Raises BudgetError and
+        StateError; nothing is spent then.
         """
         if self.dataset is None:
             yield Charging(said=[NOBODY] if mechanism.noise is not Noise.NONE else [])
@@ -103,7 +125,13 @@ class Till:
         ahead = [] if then is None else [run_cost(design(then), rows_are=rows_are)]
         ledger = HoldersLedger(place(self.file), screen.on_stderr)
         with ledger.charged(self.dataset, cost, *ahead, by=self.by, digest=digest) as charge:
-            yield Charging(charge.drawing, [f"Data set {one.dataset!r}, all runs so far: {spent(one)}." for one in charge.sums])
+            yield Charging(
+                charge.drawing,
+                [
+                    f"Data set {one.dataset!r}, all runs so far: {spent(one)}."
+                    for one in charge.sums
+                ],
+            )
 
 
 def spent(one: "Account") -> str:
@@ -114,4 +142,7 @@ def spent(one: "Account") -> str:
     of = "there is no limit" if limit is None else f"the limit is {epsilon_up(limit.epsilon)}"
     if math.isinf(one.epsilon):
         return f"what is spent has no bound for {one.asked}; {of}"
-    return f"epsilon {rounded_up(one.epsilon)} is spent at delta {delta_up(one.delta)}, for {one.asked}; {of}"
+    return (
+        f"epsilon {rounded_up(one.epsilon)} is spent at delta {delta_up(one.delta)}, for"
+        f" {one.asked}; {of}"
+    )

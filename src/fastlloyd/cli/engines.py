@@ -1,4 +1,6 @@
-"""Engines on the command line: the one that is named, what its owner must know, and who answers with it or without."""
+"""Engines on the command line: the one that is named, what its owner must know, and who answers
+with it or without.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 def named(
     text: str | None, say: Callable[[str], None] = screen.on_stderr, *, holds_keys: bool = False
 ) -> "Iterator[Engine | None]":
-    """Yield the engine that an option names, None for this process alone; it lets go of its workers in the end.
+    """Yield the engine that an option names, None for this process alone; it lets go of its workers
+    in the end.
 
     holds_keys : whether this process does.
     """
@@ -36,8 +39,8 @@ def named(
         if not text.startswith("local:"):
             n = workers.n_workers
             say(
-                f"Engine: {text}, {n} worker{'s' * (n != 1)}. Scheduler, workers, their logs and disks handle your records and "
-                "exact sums: they must be yours alone."
+                f"Engine: {text}, {n} worker{'s' * (n != 1)}. Scheduler, workers, their logs and"
+                " disks handle your records and exact sums: they must be yours alone."
             )
         yield workers
     finally:
@@ -47,7 +50,8 @@ def named(
 def engine(text: str, *, holds_keys: bool = False) -> "LocalEngine | DaskEngine":
     """The engine named local:N, or dask://HOST:PORT or tls://HOST:PORT, which insists on TLS.
 
-    holds_keys : see `DaskEngine.connected`. Raises PlanError for another name, EngineError where it cannot be used.
+    holds_keys : see `DaskEngine.connected`. Raises PlanError for another name, EngineError where it
+    cannot be used.
     """
     from fastlloyd.mechanisms.engines.dask import DaskEngine
     from fastlloyd.mechanisms.engines.local import LocalEngine
@@ -56,7 +60,10 @@ def engine(text: str, *, holds_keys: bool = False) -> "LocalEngine | DaskEngine"
         return LocalEngine(int(found[1]))
     if found := re.fullmatch(r"(dask|tls)://(\S+:[0-9]{1,5})", text):
         return DaskEngine.connected(found[2], tls=found[1] == "tls", holds_keys=holds_keys)
-    raise PlanError(f"--engine is {text!r:.80}; expected local:N, with 1 to 999 processes, dask://HOST:PORT or tls://HOST:PORT")
+    raise PlanError(
+        f"--engine is {text!r:.80}; expected local:N, with 1 to 999 processes, dask://HOST:PORT or"
+        " tls://HOST:PORT"
+    )
 
 
 @contextmanager
@@ -70,16 +77,20 @@ def answering(
 ) -> Iterator[AllRecords]:
     """Yield who answers: the workers of an engine, or X, the records on the grid, in this process.
 
-    behind_bar_of : whose rounds a bar shows. In the end X says either way how many records were outside the bounds, and the
-    records how many were dropped.
+    behind_bar_of : whose rounds a bar shows. In the end X says either way how many records were
+    outside the bounds, and the records how many were dropped.
     """
     if workers is None or isinstance(records, Table):
-        with nullcontext(X) if behind_bar_of is None else terminal.passes(behind_bar_of, X) as watched:
+        with (
+            nullcontext(X) if behind_bar_of is None else terminal.passes(behind_bar_of, X)
+        ) as watched:
             yield LocalRecords(X.domain, watched)
         return
     from fastlloyd.mechanisms.engines.records import EngineRecords, silent
 
     with nullcontext(silent) if behind_bar_of is None else terminal.pieces(behind_bar_of) as report:
-        far = EngineRecords.of_files(records, X.domain, choose(Outside, outside, "outside"), workers, report)
+        far = EngineRecords.of_files(
+            records, X.domain, choose(Outside, outside, "outside"), workers, report
+        )
         yield far
     X.n_outside, records.dropped = far.n_outside, far.dropped

@@ -1,7 +1,9 @@
-"""The server of a run that one client hosts: a process of its own, which the client's process starts, hears and stops.
+"""The server of a run that one client hosts: a process of its own, which the client's process
+starts, hears and stops.
 
-It is a new interpreter, told on standard input what to serve, and that is all it is told: no records and no key of the client.
-What it holds is on disk before anything follows from it, so it may be killed at any time; it ends with the client's process.
+It is a new interpreter, told on standard input what to serve, and that is all it is told: no
+records and no key of the client. What it holds is on disk before anything follows from it, so it
+may be killed at any time; it ends with the client's process.
 """
 
 import asyncio
@@ -33,12 +35,15 @@ _LOG = logging.getLogger(__name__)
 _LOOK: Final = 0.1  # seconds between two looks at whether the process runs
 _STOPPING: Final = 15.0  # seconds for the step in progress
 _SOON: Final = 3.0  # seconds in which the server usually ends when its last client has
-_OF_ALL_ADDRESSES: Final = ("[::]", "0.0.0.0")  # noqa: S104  # nosec B104 - recognised, not listened at
+# recognised, not listened at
+_OF_ALL_ADDRESSES: Final = ("[::]", "0.0.0.0")  # noqa: S104  # nosec B104
 _ALWAYS_ASKED: Final = "FASTLLOYD_PASSPHRASE_FILE"  # of the client's identity
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the server's process is told. plan : its text. key, store : files. address : to listen at."""
+    """What the server's process is told. plan : its text. key, store : files. address : to listen
+    at.
+    """
 
     plan: str
     key: str
@@ -54,11 +59,14 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         try:
             return msgspec.json.decode(stream.readline(), type=cls)
         except msgspec.DecodeError:
-            raise StateError("this is the server's half of `fastlloyd join --serve FILE`; give that command") from None
+            raise StateError(
+                "this is the server's half of `fastlloyd join --serve FILE`; give that command"
+            ) from None
 
 
 class ServerProcess:
-    """The server's process. Its log goes through this process' log, each line marked as the server's.
+    """The server's process. Its log goes through this process' log, each line marked as the
+    server's.
 
     Parameters
     ----------
@@ -72,7 +80,8 @@ class ServerProcess:
         self.address = f"localhost:{port}" if host in _OF_ALL_ADDRESSES else orders.address
         self._has_begun, self._is_stopped, self._said = threading.Event(), False, ""
         environment = {name: value for name, value in os.environ.items() if name != _ALWAYS_ASKED}
-        self._process = subprocess.Popen(  # nosec B603 - this very program, with arguments made here
+        # this very program, with arguments made here
+        self._process = subprocess.Popen(  # nosec B603
             [sys.executable, "-P", "-m", "fastlloyd", "hosted"],
             env=environment,
             stdin=subprocess.PIPE,
@@ -80,7 +89,9 @@ class ServerProcess:
             stderr=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for this process, which stops it
         )
-        self._hearing = threading.Thread(target=self._hear, name="fastlloyd-server-log", daemon=True)
+        self._hearing = threading.Thread(
+            target=self._hear, name="fastlloyd-server-log", daemon=True
+        )
         self._hearing.start()
         with suppress(OSError):  # it has ended already, and has said why
             self._stdin.write(msgspec.json.encode(orders) + b"\n")
@@ -89,7 +100,12 @@ class ServerProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
         """Stop it; at once if this process is interrupted a second time, or before it took part."""
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             self._process.kill()
@@ -129,7 +145,9 @@ class ServerProcess:
         with suppress(OSError):
             self._stdin.close()
 
-    async def accompany(self, run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None]) -> T:
+    async def accompany(
+        self, run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None]
+    ) -> T:
         """Run what needs the server; stop it if the server's process fails."""
 
         async def watch() -> None:
@@ -144,7 +162,9 @@ class ServerProcess:
             watching.cancel()
 
     def see_out(self, *, as_json: bool) -> None:
-        """Wait until it has told everyone how the run ended. Raises typer.Exit if it is stopped, NetworkError if it fails."""
+        """Wait until it has told everyone how the run ended. Raises typer.Exit if it is stopped,
+        NetworkError if it fails.
+        """
 
         async def ended() -> None:
             waited = 0.0
@@ -153,8 +173,8 @@ class ServerProcess:
                 waited += _LOOK
                 if waited - _LOOK < _SOON <= waited:
                     network.say(
-                        "This client is done. The server stays until all others have what they need; Ctrl-C stops it, and the "
-                        "same command takes it up again.",
+                        "This client is done. The server stays until all others have what they"
+                        " need; Ctrl-C stops it, and the same command takes it up again.",
                         as_json=as_json,
                     )
 
@@ -164,7 +184,9 @@ class ServerProcess:
             raise self.gone(as_json=as_json)
 
     def gone(self, *, as_json: bool) -> Exception:
-        """Return what to raise because it goes on no longer: it failed, or was stopped, of which the owner is told."""
+        """Return what to raise because it goes on no longer: it failed, or was stopped, of which
+        the owner is told.
+        """
         if self.has_failed:
             return self._failure("failed")
         self.close()
@@ -173,7 +195,11 @@ class ServerProcess:
     def _failure(self, how: str) -> NetworkError:
         self._hearing.join()
         code = self._process.returncode
-        killed = f"signal {-code} ended it; the same command goes on" if code is not None and code < 0 else f"exit code {code}"
+        killed = (
+            f"signal {-code} ended it; the same command goes on"
+            if code is not None and code < 0
+            else f"exit code {code}"
+        )
         return NetworkError(f"the server {how}: {self._said or killed}")
 
     @property
@@ -195,12 +221,19 @@ class ServerProcess:
     def _pass_on(self, line: str) -> None:
         try:
             said = json.loads(line)
-            level, message = logging.getLevelNamesMapping()[said.pop("level").upper()], said.pop("message")
+            level, message = (
+                logging.getLevelNamesMapping()[said.pop("level").upper()],
+                said.pop("message"),
+            )
             del said["time"]
         except (ValueError, KeyError, AttributeError, TypeError):
-            self._said = line.removeprefix("Error: ")  # how a process ends that could not begin, or go on
+            self._said = line.removeprefix(
+                "Error: "
+            )  # how a process ends that could not begin, or go on
             if self._said == line:
-                _LOG.error("server: %s", line, extra={"facts": {"party": "server"}})  # of a traceback that was asked for
+                _LOG.error(
+                    "server: %s", line, extra={"facts": {"party": "server"}}
+                )  # of a traceback that was asked for
             return
         _LOG.log(level, "server: %s", message, extra={"facts": {"party": "server", **said}})
         if "listening" in said:
@@ -211,9 +244,11 @@ class ServerProcess:
 def server_process(
     plan: Plan, path: Path, client: str, options: HostOptions, *, is_rehearsal: bool, as_json: bool
 ) -> Iterator[ServerProcess | None]:
-    """Run the server of the plan in the file `path` until the end of the block: its process, which listens; None if not here.
+    """Run the server of the plan in the file `path` until the end of the block: its process, which
+    listens; None if not here.
 
-    Raises PlanError if this client is not the host, NetworkError if the server cannot begin. is_rehearsal : makes no store.
+    Raises PlanError if this client is not the host, NetworkError if the server cannot begin.
+    is_rehearsal : makes no store.
     """
     key = options.serve
     check_options(plan, path, client, options)
@@ -229,20 +264,30 @@ def server_process(
     passphrase = ""  # nosec B105 - none
     if PrivateIdentity.is_under_passphrase(key):
         option = "--server-passphrase-file"
-        passphrase = network.given_passphrase(options.server_passphrase_file, f"Passphrase of the server, {key}: ", option)
+        passphrase = network.given_passphrase(
+            options.server_passphrase_file, f"Passphrase of the server, {key}: ", option
+        )
     with ExitStack() as stack:
         if is_rehearsal and not store.exists():
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fastlloyd-rehearsal-"))
             store = Path(folder) / store.name
         address = network.address_to_listen_at(plan, options.listen)
-        orders = Orders(plan=plan.to_toml(), key=str(key), store=str(store), address=address, passphrase=passphrase)
+        orders = Orders(
+            plan=plan.to_toml(),
+            key=str(key),
+            store=str(store),
+            address=address,
+            passphrase=passphrase,
+        )
         process = stack.enter_context(ServerProcess(orders))
         process.begin()
         yield process
 
 
 def check_options(plan: Plan, path: Path, client: str, options: HostOptions) -> None:
-    """Raise PlanError unless the options that make a client the host are whole, and the plan names it as the host."""
+    """Raise PlanError unless the options that make a client the host are whole, and the plan names
+    it as the host.
+    """
     if options.serve is None:
         given = {
             "--listen": options.listen,
@@ -250,12 +295,17 @@ def check_options(plan: Plan, path: Path, client: str, options: HostOptions) -> 
             "--server-passphrase-file": options.server_passphrase_file,
         }
         if stray := [name for name, value in given.items() if value is not None]:
-            raise PlanError(f"{stray[0]} is for a client that also runs the server; pass --serve FILE with it, or leave it out")
+            raise PlanError(
+                f"{stray[0]} is for a client that also runs the server; pass --serve FILE with it,"
+                " or leave it out"
+            )
         return
     if plan.host is None:
         raise PlanError(
-            f"{path} names no host, so its server runs on a machine of its own: leave out --serve, or make the plan with "
-            f"`fastlloyd plan new --masks pairwise --host {client}`"
+            f"{path} names no host, so its server runs on a machine of its own: leave out --serve,"
+            f" or make the plan with `fastlloyd plan new --masks pairwise --host {client}`"
         )
     if plan.host != client:
-        raise PlanError(f"{path} names {plan.host!r} as the host, and you are {client!r}; leave out --serve")
+        raise PlanError(
+            f"{path} names {plan.host!r} as the host, and you are {client!r}; leave out --serve"
+        )

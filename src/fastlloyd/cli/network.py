@@ -1,4 +1,6 @@
-"""What parties of a run have in common: plan, identity and store at the door, logs, signals, and a line that lives."""
+"""What parties of a run have in common: plan, identity and store at the door, logs, signals, and a
+line that lives.
+"""
 
 import asyncio
 import base64
@@ -33,12 +35,15 @@ from fastlloyd.reports.explain import expiring
 from fastlloyd.reports.statement import plan_cautions
 
 NO_RESULT, STOPPED, TURNED_AWAY = 3, 4, 5
-"""Exit codes: the run is over without a result; this process was stopped, and the same command takes the run up again; the
-server turned this client away, whose run is not over: the same command takes it up when what the sentence says is put right.
+"""Exit codes: the run is over without a result; this process was stopped, and the same command
+takes the run up again; the server turned this client away, whose run is not over: the same command
+takes it up when what the sentence says is put right.
 """
 
 FIRST_WAIT, LONGEST_WAIT = 10.0, 600.0
-"""Seconds after which the log says for the first time who is waited for; most seconds between two such lines."""
+"""Seconds after which the log says for the first time who is waited for; most seconds between two
+such lines.
+"""
 
 _MAX_BYTES = 4 * MAX_PASSPHRASE + 2
 
@@ -55,24 +60,35 @@ def networked_plan(path: Path) -> Plan:
 
 
 def check_digest(plan: Plan, digest: str, path: Path) -> None:
-    """Raise PlanError unless the plan is the one that was agreed on; spaces and capitals do not matter."""
+    """Raise PlanError unless the plan is the one that was agreed on; spaces and capitals do not
+    matter.
+    """
     agreed = re.sub(r"[\s:-]", "", digest).lower()
     if not re.fullmatch(r"[0-9a-f]{64}", agreed):
-        raise PlanError(f"--digest is {digest!r:.80}; expected the 64 hex digits that `fastlloyd plan digest PLAN` prints")
+        raise PlanError(
+            f"--digest is {digest!r:.80}; expected the 64 hex digits that `fastlloyd plan digest"
+            " PLAN` prints"
+        )
     if not hmac.compare_digest(agreed, plan.digest.hex()):
         raise PlanError(
-            f"{path} is not the plan that was agreed on: its digest is {plan.digest.hex()}, and --digest says {agreed}; "
-            "ask for the plan of that digest, and look at `fastlloyd plan explain` of both"
+            f"{path} is not the plan that was agreed on: its digest is {plan.digest.hex()}, and"
+            f" --digest says {agreed}; ask for the plan of that digest, and look at `fastlloyd plan"
+            " explain` of both"
         )
 
 
 def load_identity(key: Path, passphrase_file: Path | None) -> PrivateIdentity:
-    """Load a private identity; its passphrase is read from the file, or asked for. Raises IdentityError."""
+    """Load a private identity; its passphrase is read from the file, or asked for. Raises
+    IdentityError.
+    """
     return PrivateIdentity.load(key, ask_passphrase=lambda: given_passphrase(passphrase_file))
 
 
-def given_passphrase(file: Path | None, prompt: str = "Passphrase: ", option: str = "--passphrase-file") -> str:
-    """Read the passphrase from the file, or ask for it. Arguments and variables would show it to other programs.
+def given_passphrase(
+    file: Path | None, prompt: str = "Passphrase: ", option: str = "--passphrase-file"
+) -> str:
+    """Read the passphrase from the file, or ask for it. Arguments and variables would show it to
+    other programs.
 
     option : names the file.
     """
@@ -95,7 +111,9 @@ def _first_line(file: Path) -> str:
             line = opened.readline(_MAX_BYTES)
         passphrase = line.decode().rstrip("\r\n")
     except OSError as error:
-        raise IdentityError(f"the passphrase cannot be read from {file} ({error.strerror})") from None
+        raise IdentityError(
+            f"the passphrase cannot be read from {file} ({error.strerror})"
+        ) from None
     except UnicodeDecodeError:
         raise IdentityError(f"the passphrase in {file} is not UTF-8 text") from None
     if not passphrase:
@@ -109,40 +127,59 @@ def _ask(prompt: str, option: str = "--passphrase-file") -> str:
             warnings.simplefilter("error", getpass.GetPassWarning)  # it would show what is typed
             return getpass.getpass(prompt)
     except (getpass.GetPassWarning, EOFError):
-        raise IdentityError(f"there is no terminal to ask for the passphrase on; pass {option} FILE") from None
+        raise IdentityError(
+            f"there is no terminal to ask for the passphrase on; pass {option} FILE"
+        ) from None
     except UnicodeDecodeError:
-        raise IdentityError("the passphrase that was typed is not text in the terminal's encoding") from None
+        raise IdentityError(
+            "the passphrase that was typed is not text in the terminal's encoding"
+        ) from None
 
 
 def place_of_store(name: str, key: Path, path: Path | None) -> Path:
     """Return where the store of the identity `name` lies: at `path`, or beside its file `key`.
 
-    Beside the file itself, not beside a link to it: one identity would have two ledgers, each without the other's runs.
+    Beside the file itself, not beside a link to it: one identity would have two ledgers, each
+    without the other's runs.
     """
     return key.resolve().with_name(f"{name}.store") if path is None else store_path(path)
 
 
-def store_of(owner: PublicIdentity, key: Path, path: Path | None, role: Role, *, as_json: bool = False) -> Store:
-    """Open the store that `place_of_store` names, or make it. A client is told of a new store, which may be a slip."""
+def store_of(
+    owner: PublicIdentity, key: Path, path: Path | None, role: Role, *, as_json: bool = False
+) -> Store:
+    """Open the store that `place_of_store` names, or make it. A client is told of a new store,
+    which may be a slip.
+    """
     where, signing_key = place_of_store(owner.name, key, path), bytes.fromhex(owner.signing_key)
     if where.exists():
         return Store.open(where, role=role, identity=signing_key)
     made = Store.create(where, role=role, identity=signing_key)
     if role is Role.CLIENT:
-        say(f"Note: made {where}, a new store, in which nothing is spent and nothing is limited.", as_json=as_json)
+        say(
+            f"Note: made {where}, a new store, in which nothing is spent and nothing is limited.",
+            as_json=as_json,
+        )
     return made
 
 
 def client_store(named: Path) -> Store:
-    """Open a ledger, or a client's store, which may be named by its identity too: then it is made if there is none."""
+    """Open a ledger, or a client's store, which may be named by its identity too: then it is made
+    if there is none.
+    """
     if named.name.endswith(IDENTITY_SUFFIX):
         return store_of(PrivateIdentity.public_of(named), named, None, Role.CLIENT)
     if not named.exists():
-        raise StateError(f"there is no store {named}; to make it, name the identity it belongs to: NAME{IDENTITY_SUFFIX}")
+        raise StateError(
+            f"there is no store {named}; to make it, name the identity it belongs to:"
+            f" NAME{IDENTITY_SUFFIX}"
+        )
     store = Store.open(named)
     if store.role is Role.SERVER:
         store.close()
-        raise StateError(f"{named} is the store of a server; only clients have records, and a ledger")
+        raise StateError(
+            f"{named} is the store of a server; only clients have records, and a ledger"
+        )
     return store
 
 
@@ -154,18 +191,22 @@ def has_store(named: Path) -> bool:
 
 
 def check_kept(plan: Plan, name: str, where: Path) -> None:
-    """Raise StateError if the plan knows the store of this client, and there is none: a new one forgets all runs."""
+    """Raise StateError if the plan knows the store of this client, and there is none: a new one
+    forgets all runs.
+    """
     known = plan.client(name).store
     if known is not None and not where.exists():
         raise StateError(
-            f"there is no store {where}, and the plan says that the store of {name!r} holds {known.length} events; bring "
-            "back its newest copy, or go on under a new identity"
+            f"there is no store {where}, and the plan says that the store of {name!r} holds"
+            f" {known.length} events; bring back its newest copy, or go on under a new identity"
         )
 
 
 def tls(identity: PrivateIdentity) -> TlsIdentity:
     """Return the certificate and key that prove the identity on a connection."""
-    return TlsIdentity(certificate=der(identity.public.certificate), private_key=identity.tls_key_pem())
+    return TlsIdentity(
+        certificate=der(identity.public.certificate), private_key=identity.tls_key_pem()
+    )
 
 
 def der(certificate: str) -> bytes:
@@ -176,21 +217,31 @@ def der(certificate: str) -> bytes:
 def check_member(identity: PrivateIdentity, plan: Plan, key: Path) -> None:
     """Raise PlanError unless the plan names this identity as a client."""
     client = plan.client(identity.name)
-    if (client.signing_key, client.certificate) != (identity.public.signing_key, identity.public.certificate):
+    if (client.signing_key, client.certificate) != (
+        identity.public.signing_key,
+        identity.public.certificate,
+    ):
         raise PlanError(
-            f"{key} is not the identity that the plan names as client {identity.name!r}; use that one, or have the plan "
-            "renewed with your present public file"
+            f"{key} is not the identity that the plan names as client {identity.name!r}; use that"
+            " one, or have the plan renewed with your present public file"
         )
 
 
 def check_server(public: PublicIdentity, plan: Plan, key: Path, path: Path) -> None:
-    """Raise PlanError unless the plan in the file `path` names the identity in the file `key` as the server."""
+    """Raise PlanError unless the plan in the file `path` names the identity in the file `key` as
+    the server.
+    """
     if public.certificate != plan.server.certificate:
-        raise PlanError(f"{key} is not the identity of the server in {path}, {plan.server.name!r}; use the one it names")
+        raise PlanError(
+            f"{key} is not the identity of the server in {path}, {plan.server.name!r}; use the one"
+            " it names"
+        )
 
 
 def address_to_listen_at(plan: Plan, given: str | None) -> str:
-    """Return what --listen says, or every address of this machine at the plan's port. Raises PlanError if it is none."""
+    """Return what --listen says, or every address of this machine at the plan's port. Raises
+    PlanError if it is none.
+    """
     address = f"[::]:{plan.server.address.rpartition(':')[2]}" if given is None else given
     check_address(address, "--listen")
     return address
@@ -199,7 +250,11 @@ def address_to_listen_at(plan: Plan, given: str | None) -> str:
 def has_finished(history: History, plan: Plan) -> bool:
     """Return whether the run finished, as the store has it."""
     run = history.runs.get(bytes.fromhex(plan.run_id))
-    if run is None or run.ended is None or (run.reserved is not None and run.reserved.plan_digest != plan.digest):
+    if (
+        run is None
+        or run.ended is None
+        or (run.reserved is not None and run.reserved.plan_digest != plan.digest)
+    ):
         return False
     return run.ended.outcome is Outcome.FINISHED
 
@@ -211,9 +266,13 @@ def has_ended(history: History, plan: Plan) -> bool:
 
 
 def drive(
-    run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None], step: Callable[[], str], details: Callable[[], str]
+    run: Callable[[], Coroutine[Any, Any, T]],
+    stop: Callable[[], None],
+    step: Callable[[], str],
+    details: Callable[[], str],
 ) -> T:
-    """Run to the end; shows the step and its details in a line that is updated or, without a terminal, in the log now and then.
+    """Run to the end; shows the step and its details in a line that is updated or, without a
+    terminal, in the log now and then.
 
     Signals are heard as by `heed_signals`.
     """
@@ -230,7 +289,9 @@ def drive(
 
 
 def heed_signals(run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None]) -> T:
-    """Run to the end. SIGTERM and Ctrl-C call `stop`, which finishes the step in progress; a second Ctrl-C ends it at once."""
+    """Run to the end. SIGTERM and Ctrl-C call `stop`, which finishes the step in progress; a second
+    Ctrl-C ends it at once.
+    """
 
     async def main() -> T:
         loop = asyncio.get_running_loop()
@@ -242,7 +303,9 @@ def heed_signals(run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], N
     return asyncio.run(main())
 
 
-def _stop_once(loop: asyncio.AbstractEventLoop, number: signal.Signals, stop: Callable[[], None]) -> None:
+def _stop_once(
+    loop: asyncio.AbstractEventLoop, number: signal.Signals, stop: Callable[[], None]
+) -> None:
     loop.remove_signal_handler(number)
     stop()
 
@@ -273,7 +336,9 @@ async def _log_waiting(step: Callable[[], str], details: Callable[[], str]) -> N
 def logging_to_stderr(*, as_json: bool) -> Iterator[None]:
     """Show what the network says, a line each; no line holds a value of a record or a secret."""
     handler = _Lines(sys.stderr)
-    handler.setFormatter(_Json() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(
+        _Json() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    )
     logger = logging.getLogger("fastlloyd")
     before = logger.level
     logger.addHandler(handler)
@@ -296,10 +361,17 @@ class _Json(logging.Formatter):
     """Formats a message as one JSON object, with its facts if it has any."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return _entry(record.created, record.levelname.lower(), record.getMessage(), getattr(record, "facts", {}))
+        return _entry(
+            record.created,
+            record.levelname.lower(),
+            record.getMessage(),
+            getattr(record, "facts", {}),
+        )
 
 
-def _entry(created: float, level: str, message: str, facts: Mapping[str, object] = MappingProxyType({})) -> str:
+def _entry(
+    created: float, level: str, message: str, facts: Mapping[str, object] = MappingProxyType({})
+) -> str:
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(created))
     return json.dumps({"time": stamp, "level": level, "message": message, **facts})
 
@@ -310,13 +382,19 @@ def seconds_left(timeout: float | None) -> str:
 
 
 def gives_up_in(timeout: float | None) -> str:
-    """Say how long a client still waits for the server: longer than the server for the others, which is what the step takes."""
+    """Say how long a client still waits for the server: longer than the server for the others,
+    which is what the step takes.
+    """
     return "" if timeout is None else f", this client gives up in {_clock(timeout)}"
 
 
 def _clock(timeout: float) -> str:
     minutes, seconds = divmod(max(0, round(timeout)), 60)
-    return f"{minutes}:{seconds:02d}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
+    return (
+        f"{minutes}:{seconds:02d}"
+        if minutes < 60
+        else f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
+    )
 
 
 def ended_without_result(reason: str, *, as_json: bool = False) -> typer.Exit:
@@ -326,10 +404,12 @@ def ended_without_result(reason: str, *, as_json: bool = False) -> typer.Exit:
 
 
 def turned_away(reason: str, *, as_json: bool = False) -> typer.Exit:
-    """Say why this client cannot take part now, and that its run is not over; return the exception to raise."""
+    """Say why this client cannot take part now, and that its run is not over; return the exception
+    to raise.
+    """
     remedy = (
-        "The run is not over for this client: put that right, and the same command goes on, or give the run up with "
-        "`fastlloyd ledger release`."
+        "The run is not over for this client: put that right, and the same command goes on, or give"
+        " the run up with `fastlloyd ledger release`."
     )
     say_last(f"Not taken part: {reason}. {remedy}", level="warning", as_json=as_json)
     return typer.Exit(TURNED_AWAY)
@@ -342,7 +422,9 @@ def stopped(*, as_json: bool = False) -> typer.Exit:
 
 
 def warn_of(plan: Plan, *, as_json: bool = False) -> None:
-    """Say on stderr what is weak about the plan, and what ends too soon, before anything is sent."""
+    """Say on stderr what is weak about the plan, and what ends too soon, before anything is
+    sent.
+    """
     for caution in (*plan_cautions(plan), *expiring(plan)):
         say_last(caution if as_json else f"Warning: {caution}.", level="warning", as_json=as_json)
 

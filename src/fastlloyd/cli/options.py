@@ -1,4 +1,6 @@
-"""The options of all commands, each defined once. What words and numbers they take is checked where they are used."""
+"""The options of all commands, each defined once. What words and numbers they take is checked where
+they are used.
+"""
 
 import dataclasses
 import functools
@@ -24,33 +26,51 @@ in_clustering, in_privacy, in_federation, in_network, in_host, in_output = map(
     _panel, (CLUSTERING, PRIVACY, FEDERATION, NETWORK, HOST, OUTPUT)
 )
 in_study, in_ablation, in_ledger = map(_panel, ("Study", "Ablation", LEDGER))
-_FOLDER = "Folder to make: centroids.csv (.json: every digit), privacy.json, the settings as TOML, clusters.png."
+_FOLDER = (
+    "Folder to make: centroids.csv (.json: every digit), privacy.json, the settings as TOML,"
+    " clusters.png."
+)
 
 Data = Annotated[
     str,  # a Path would make one slash of the two in s3://
     typer.Argument(
-        help="Records, one row each: .csv, .tsv, .txt (each also .gz), .parquet, .arrow, .feather, .npy or .npz; a folder of "
-        "such files, a pattern in quotes ('visits/*.csv'), or s3://BUCKET/...; - for CSV on standard input.",
+        help=(
+            "Records, one row each: .csv, .tsv, .txt (each also .gz), .parquet, .arrow, .feather,"
+            " .npy or .npz; a folder of such files, a pattern in quotes ('visits/*.csv'), or"
+            " s3://BUCKET/...; - for CSV on standard input."
+        ),
         metavar="DATA",
         show_default=False,
     ),
 ]
-Columns = Annotated[str | None, in_clustering(help="Columns to use, as a,b,c. Default: all.", metavar="NAMES")]
+Columns = Annotated[
+    str | None, in_clustering(help="Columns to use, as a,b,c. Default: all.", metavar="NAMES")
+]
 MissingCells = Annotated[
     str,
     in_clustering(
-        "--missing", help="A record with a missing cell: refuse the file, or drop the record.", metavar="refuse|drop"
+        "--missing",
+        help="A record with a missing cell: refuse the file, or drop the record.",
+        metavar="refuse|drop",
     ),
 ]
 OutsideBounds = Annotated[
-    str, in_privacy("--outside", help="A value outside the bounds: clip it to them, or refuse the file.", metavar="clip|refuse")
+    str,
+    in_privacy(
+        "--outside",
+        help="A value outside the bounds: clip it to them, or refuse the file.",
+        metavar="clip|refuse",
+    ),
 ]
 Engine = Annotated[
     str | None,
     in_clustering(
         "--engine",
-        help="Who passes over DATA: local:N, so many processes; dask://HOST:PORT, or tls://HOST:PORT, a cluster of yours whose "
-        "workers reach DATA by the same path. Default: this process.",
+        help=(
+            "Who passes over DATA: local:N, so many processes; dask://HOST:PORT, or"
+            " tls://HOST:PORT, a cluster of yours whose workers reach DATA by the same path."
+            " Default: this process."
+        ),
         metavar="ENGINE",
     ),
 ]
@@ -58,7 +78,10 @@ UnitColumn = Annotated[
     str | None,
     in_privacy(
         "--unit-column",
-        help="Column that says whose row it is, which is no feature: all rows of one id are protected together, as one person.",
+        help=(
+            "Column that says whose row it is, which is no feature: all rows of one id are"
+            " protected together, as one person."
+        ),
         metavar="NAME",
     ),
 ]
@@ -70,12 +93,18 @@ MaxClientsPerPerson = Annotated[
         metavar="C",
     ),
 ]
-UnitName = Annotated[str | None, in_privacy("--unit-name", help="What a person is called. Default: person.", metavar="NAME")]
+UnitName = Annotated[
+    str | None,
+    in_privacy("--unit-name", help="What a person is called. Default: person.", metavar="NAME"),
+]
 ProtectedUnit = Annotated[
     str,
     in_privacy(
         "--unit",
-        help="What is protected and counted: a record, or a person with all rows (join --unit-column).",
+        help=(
+            "What is protected and counted: a record, or a person with all rows (join"
+            " --unit-column)."
+        ),
         metavar="record|person",
     ),
 ]
@@ -83,7 +112,10 @@ CompareNonPrivate = Annotated[
     bool,
     in_output(
         "--compare-non-private",
-        help="Also run Lloyd without noise and show exact figures of both: NOT PRIVATE, for the owner of the records.",
+        help=(
+            "Also run Lloyd without noise and show exact figures of both: NOT PRIVATE, for the"
+            " owner of the records."
+        ),
     ),
 ]
 
@@ -92,9 +124,13 @@ PassphraseFile = Annotated[
     typer.Option(
         "--passphrase-file",
         envvar="FASTLLOYD_PASSPHRASE_FILE",
-        show_envvar=False,  # said in the help: in a column of its own it is cut, which loads tables of Unicode for 0.1 s
-        help="For scripts: file whose first line is the passphrase, such as /dev/fd/3. Default: the one that the variable "
-        "FASTLLOYD_PASSPHRASE_FILE names.",
+        # said in the help: in a column of its own it is cut, which loads tables of Unicode for 0.1
+        # s
+        show_envvar=False,
+        help=(
+            "For scripts: file whose first line is the passphrase, such as /dev/fd/3. Default: the"
+            " one that the variable FASTLLOYD_PASSPHRASE_FILE names."
+        ),
         metavar="FILE",
         show_default=False,
     ),
@@ -105,48 +141,70 @@ LedgerFile = Annotated[
     Path | None,
     in_ledger(
         "--ledger",
-        help="Your ledger, one file for all runs. Default: the file that the variable FASTLLOYD_LEDGER names, or one in your "
-        "state folder.",
+        help=(
+            "Your ledger, one file for all runs. Default: the file that the variable"
+            " FASTLLOYD_LEDGER names, or one in your state folder."
+        ),
         metavar="FILE",
     ),
 ]
 NewDataset = Annotated[
-    bool, in_ledger("--new-dataset", help="The ledger knows other data sets, and these records are none of them.")
+    bool,
+    in_ledger(
+        "--new-dataset",
+        help="The ledger knows other data sets, and these records are none of them.",
+    ),
 ]
-NewUnit = Annotated[bool, in_ledger("--new-unit", help="The data set knows other persons, and these are none of them.")]
+NewUnit = Annotated[
+    bool,
+    in_ledger("--new-unit", help="The data set knows other persons, and these are none of them."),
+]
 RowsAre = Annotated[
     str | None,
     in_ledger(
         "--rows-are",
-        help="Every record is all there is of one person, such as patient: so a limit for patients can hold the run.",
+        help=(
+            "Every record is all there is of one person, such as patient: so a limit for patients"
+            " can hold the run."
+        ),
         metavar="UNIT",
     ),
 ]
-Epsilon = Annotated[float | None, in_privacy(help="Privacy budget of the whole run. Default: 1.", metavar="EPS")]
+Epsilon = Annotated[
+    float | None, in_privacy(help="Privacy budget of the whole run. Default: 1.", metavar="EPS")
+]
 Delta = Annotated[float | None, in_privacy(help="Default: 1 / (100 n-records).", metavar="DELTA")]
 NRecords = Annotated[
     str | None,
     in_privacy(
-        help="Public cap on the number of records, or of persons (plan new: by default the sum of the clients' caps). "
-        "from-data: their number, NOT PRIVATE.",
+        help=(
+            "Public cap on the number of records, or of persons (plan new: by default the sum of"
+            " the clients' caps). from-data: their number, NOT PRIVATE."
+        ),
         metavar="N|from-data",
     ),
 ]
 Relation = Annotated[
     str,
     in_privacy(
-        help="What the guarantee hides: that a record is there, or what it says.", metavar="add_or_remove_one|replace_one"
+        help="What the guarantee hides: that a record is there, or what it says.",
+        metavar="add_or_remove_one|replace_one",
     ),
 ]
 NExpected = Annotated[
-    int | None, in_clustering(help="Public guess of the number of records, to plan with. Default: n-records.", metavar="N")
+    int | None,
+    in_clustering(
+        help="Public guess of the number of records, to plan with. Default: n-records.", metavar="N"
+    ),
 ]
 ValueRange = Annotated[
     str | None,
     in_privacy(
         "--range",
-        help="Find bounds privately, within a public range that may be far too wide: LO:HI for all columns, or "
-        "a=LO:HI,b=LO:HI, or a TOML file as for --bounds.",
+        help=(
+            "Find bounds privately, within a public range that may be far too wide: LO:HI for all"
+            " columns, or a=LO:HI,b=LO:HI, or a TOML file as for --bounds."
+        ),
         metavar="RANGE",
     ),
 ]
@@ -159,7 +217,10 @@ class LedgerOptions:
     dataset: Annotated[
         str | None,
         in_ledger(
-            help="Name of the data set: your ledger adds up what is spent on it and keeps to its limits. Default: nobody does.",
+            help=(
+                "Name of the data set: your ledger adds up what is spent on it and keeps to its"
+                " limits. Default: nobody does."
+            ),
             metavar="NAME",
         ),
     ] = None
@@ -184,13 +245,18 @@ class GuaranteeOptions:
 class MechanismOptions:
     """What decides the mechanism, apart from the records."""
 
-    n_clusters: Annotated[int, in_clustering("--n-clusters", "-k", min=1, help="Number of clusters.", metavar="K")]
+    n_clusters: Annotated[
+        int, in_clustering("--n-clusters", "-k", min=1, help="Number of clusters.", metavar="K")
+    ]
     bounds: Annotated[
         str | None,
         in_privacy(
-            help="Public bounds, chosen without looking at the data: LO:HI for all columns, or a=LO:HI,b=LO:HI, or a TOML file "
-            "with a table \\[bounds] (`fastlloyd bounds template`). private: found in --range (fit). from-data: those of the "
-            "records, NOT PRIVATE.",
+            help=(
+                "Public bounds, chosen without looking at the data: LO:HI for all columns, or"
+                " a=LO:HI,b=LO:HI, or a TOML file with a table \\[bounds] (`fastlloyd bounds"
+                " template`). private: found in --range (fit). from-data: those of the records, NOT"
+                " PRIVATE."
+            ),
             metavar="BOUNDS|private|from-data",
         ),
     ] = None
@@ -199,26 +265,39 @@ class MechanismOptions:
     n_records: NRecords = None
     neighboring_relation: Relation = "add_or_remove_one"
     loss: Annotated[
-        bool, in_privacy("--loss", help="Estimate the loss of the result too, privately, with a share of the budget.")
+        bool,
+        in_privacy(
+            "--loss",
+            help="Estimate the loss of the result too, privately, with a share of the budget.",
+        ),
     ] = False
     loss_share: Annotated[
         float | None,
         in_privacy(
-            help="Share of the budget for --loss. Default: 0.01 to 0.2, by the number of expected records.", metavar="SHARE"
+            help=(
+                "Share of the budget for --loss. Default: 0.01 to 0.2, by the number of expected"
+                " records."
+            ),
+            metavar="SHARE",
         ),
     ] = None
     algorithm: Annotated[
         str | None,
         in_clustering(
-            help="momentlloyd is our own mechanism, the others are the paper's; lloyd adds no noise: NOT PRIVATE. Default: "
-            "momentlloyd (preset paper: fastlloyd).",
+            help=(
+                "momentlloyd is our own mechanism, the others are the paper's; lloyd adds no noise:"
+                " NOT PRIVATE. Default: momentlloyd (preset paper: fastlloyd)."
+            ),
             metavar="momentlloyd|fastlloyd|glloyd|sulloyd|lloyd",
         ),
     ] = None
     preset: Annotated[
         str,
         in_clustering(
-            help="paper: the settings of the published experiments (weaker delta, no floor under counts).",
+            help=(
+                "paper: the settings of the published experiments (weaker delta, no floor under"
+                " counts)."
+            ),
             metavar="default|paper",
         ),
     ] = "default"
@@ -226,41 +305,65 @@ class MechanismOptions:
     scaling: Annotated[
         str,
         in_clustering(
-            help="per-feature: all bounds count alike; common: keep distances of the original units.",
+            help=(
+                "per-feature: all bounds count alike; common: keep distances of the original units."
+            ),
             metavar="per-feature|common",
         ),
     ] = "per-feature"
     public_seed: Annotated[
         str | None,
         in_clustering(
-            help="Any text or integer; decides where the centroids start, never the noise. Default: fresh.", metavar="SEED"
+            help=(
+                "Any text or integer; decides where the centroids start, never the noise. Default:"
+                " fresh."
+            ),
+            metavar="SEED",
         ),
     ] = None
     iterations: Annotated[
         int | None,
-        in_clustering(min=1, max=1000, help="Of the paper's algorithms. Default: 2 to 7, by the error analysis.", metavar="T"),
+        in_clustering(
+            min=1,
+            max=1000,
+            help="Of the paper's algorithms. Default: 2 to 7, by the error analysis.",
+            metavar="T",
+        ),
     ] = None
-    initialization: Annotated[str | None, in_ablation(help="Search of the sphere packing.", metavar="bisection|halving")] = None
+    initialization: Annotated[
+        str | None, in_ablation(help="Search of the sphere packing.", metavar="bisection|halving")
+    ] = None
     min_count: Annotated[
         float | None,
-        in_ablation(help="Centroids with a smaller noisy count stay where they are; 0: the paper's rule.", metavar="N"),
+        in_ablation(
+            help="Centroids with a smaller noisy count stay where they are; 0: the paper's rule.",
+            metavar="N",
+        ),
     ] = None
-    radius: Annotated[str | None, in_ablation(help="Schedule of the radius.", metavar="none|constant|step")] = None
+    radius: Annotated[
+        str | None, in_ablation(help="Schedule of the radius.", metavar="none|constant|step")
+    ] = None
     alpha: Annotated[float | None, in_ablation(help="Size of the radius.", metavar="ALPHA")] = None
     postprocessing: Annotated[
-        str | None, in_ablation(help="Of centroids outside the bounds.", metavar="none|truncate|fold")
+        str | None,
+        in_ablation(help="Of centroids outside the bounds.", metavar="none|truncate|fold"),
     ] = None
-    clipping: Annotated[bool | None, in_ablation("--clipping/--no-clipping", help="Limit moves to the radius.")] = None
-    noise: Annotated[str | None, in_ablation(help="Law of the noise.", metavar="gaussian|laplace")] = None
+    clipping: Annotated[
+        bool | None, in_ablation("--clipping/--no-clipping", help="Limit moves to the radius.")
+    ] = None
+    noise: Annotated[
+        str | None, in_ablation(help="Law of the noise.", metavar="gaussian|laplace")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(MechanismOptions):
     """The same for a plan, which may be for no clustering."""
 
-    n_clusters: Annotated[int | None, in_clustering("--n-clusters", "-k", min=1, help="Number of clusters.", metavar="K")] = (
-        None  # type: ignore[assignment]
-    )
+    n_clusters: Annotated[
+        int | None,
+        in_clustering("--n-clusters", "-k", min=1, help="Number of clusters.", metavar="K"),
+    ] = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,32 +373,41 @@ class FederationOptions:
     trust: Annotated[
         str | None,
         in_federation(
-            help="Who adds the noise; with server-noise the server must never see a result. Default: client-noise "
-            "(preset paper: server-noise).",
+            help=(
+                "Who adds the noise; with server-noise the server must never see a result. Default:"
+                " client-noise (preset paper: server-noise)."
+            ),
             metavar="client-noise|server-noise",
         ),
     ] = None
     max_dropouts: Annotated[
         int | None,
         in_federation(
-            help="How many clients may be missing: with pairwise masks when the run begins, with group masks in any round. "
-            "Default: as many as are dropped (plan new: 0).",
+            help=(
+                "How many clients may be missing: with pairwise masks when the run begins, with"
+                " group masks in any round. Default: as many as are dropped (plan new: 0)."
+            ),
             metavar="D",
         ),
     ] = None
     masks: Annotated[
         str | None,
         in_federation(
-            help="What hides uploads: a key of each pair, also from the server together with T clients, but all that join must "
-            "answer every round; or one key of the group, and rounds may lack clients. Default: pairwise, if D is 0 (with "
-            "--drop: group).",
+            help=(
+                "What hides uploads: a key of each pair, also from the server together with T"
+                " clients, but all that join must answer every round; or one key of the group, and"
+                " rounds may lack clients. Default: pairwise, if D is 0 (with --drop: group)."
+            ),
             metavar="pairwise|group",
         ),
     ] = None
     max_colluding: Annotated[
-        int, in_federation(help="How many clients may pool what they see (client-noise).", metavar="T")
+        int,
+        in_federation(help="How many clients may pool what they see (client-noise).", metavar="T"),
     ] = 1
-    ring_bits: Annotated[int | None, in_federation(help="Width of masked numbers. Default: 64.", metavar="32|64")] = None
+    ring_bits: Annotated[
+        int | None, in_federation(help="Width of masked numbers. Default: 64.", metavar="32|64")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,30 +415,45 @@ class StudyOptions:
     """What a run is for and who answers for it: for people, and part of what is agreed."""
 
     study: Annotated[str | None, in_study(help="Name of the study.", metavar="TEXT")] = None
-    purpose: Annotated[str | None, in_study(help="What the result is wanted for.", metavar="TEXT")] = None
+    purpose: Annotated[
+        str | None, in_study(help="What the result is wanted for.", metavar="TEXT")
+    ] = None
     controller: Annotated[
-        str | None, in_study(help="Who decides about purpose and means of the processing.", metavar="TEXT")
+        str | None,
+        in_study(help="Who decides about purpose and means of the processing.", metavar="TEXT"),
     ] = None
     contact: Annotated[str | None, in_study(help="Whom people may ask.", metavar="TEXT")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions:
-    """The server of a run over a network, and how long the parties wait; left out: none, or as in the plan before."""
+    """The server of a run over a network, and how long the parties wait; left out: none, or as in
+    the plan before.
+    """
 
-    server: Annotated[Path | None, in_network(help="Public file of the server.", metavar="FILE")] = None
-    address: Annotated[str | None, in_network(help="Where clients reach the server.", metavar="HOST:PORT")] = None
+    server: Annotated[
+        Path | None, in_network(help="Public file of the server.", metavar="FILE")
+    ] = None
+    address: Annotated[
+        str | None, in_network(help="Where clients reach the server.", metavar="HOST:PORT")
+    ] = None
     authority: Annotated[
         Path | None,
         in_network(
-            help="Certificate of the authority that must have issued everyone's. Default: anyone (plan renew: as before).",
+            help=(
+                "Certificate of the authority that must have issued everyone's. Default: anyone"
+                " (plan renew: as before)."
+            ),
             metavar="FILE",
         ),
     ] = None
     positions: Annotated[
         list[Path] | None,
         in_network(
-            help="Positions of clients' stores that a server saw, exported by ledger positions. As often as needed.",
+            help=(
+                "Positions of clients' stores that a server saw, exported by ledger positions. As"
+                " often as needed."
+            ),
             metavar="FILE",
         ),
     ] = None
@@ -334,34 +461,47 @@ class NetworkOptions:
         int | None,
         in_network(
             min=1,
-            help="The longest that a client needs to read its records once, as join --dry-run tells: the timeouts that "
-            "follow become so much longer.",
+            help=(
+                "The longest that a client needs to read its records once, as join --dry-run tells:"
+                " the timeouts that follow become so much longer."
+            ),
             metavar="SECONDS",
         ),
     ] = None
     joining_timeout: Annotated[
         int | None,
-        in_network(help="Seconds to wait for everyone to join. Default: 3600 (plan renew: as before).", metavar="SECONDS"),
+        in_network(
+            help="Seconds to wait for everyone to join. Default: 3600 (plan renew: as before).",
+            metavar="SECONDS",
+        ),
     ] = None
     dealing_timeout: Annotated[
         int | None,
         in_network(
-            help="Seconds to deal keys, or say what is asked next, before another does. Default: 60 (plan renew: as before).",
+            help=(
+                "Seconds to deal keys, or say what is asked next, before another does. Default: 60"
+                " (plan renew: as before)."
+            ),
             metavar="SECONDS",
         ),
     ] = None
     round_timeout: Annotated[
         int | None,
         in_network(
-            help="Seconds to wait for the uploads of a round. Default: 86400, with group masks 600 (plan renew: as before).",
+            help=(
+                "Seconds to wait for the uploads of a round. Default: 86400, with group masks 600"
+                " (plan renew: as before)."
+            ),
             metavar="SECONDS",
         ),
     ] = None
     confirming_timeout: Annotated[
         int | None,
         in_network(
-            help="Seconds to wait for everyone to confirm the result. Default: 86400, with group masks 600 (plan renew: as "
-            "before).",
+            help=(
+                "Seconds to wait for everyone to confirm the result. Default: 86400, with group"
+                " masks 600 (plan renew: as before)."
+            ),
             metavar="SECONDS",
         ),
     ] = None
@@ -372,17 +512,31 @@ class HostOptions:
     """What a client needs that also runs the server, in a process without access to the records."""
 
     serve: Annotated[
-        Path | None, in_host(help="Also run the server, as the host that the plan names: its private identity.", metavar="FILE")
+        Path | None,
+        in_host(
+            help="Also run the server, as the host that the plan names: its private identity.",
+            metavar="FILE",
+        ),
     ] = None
     listen: Annotated[
         str | None,
-        in_host(help="Where it listens. Default: every address of this machine, at the plan's port.", metavar="HOST:PORT"),
+        in_host(
+            help="Where it listens. Default: every address of this machine, at the plan's port.",
+            metavar="HOST:PORT",
+        ),
     ] = None
     server_store: Annotated[
-        Path | None, in_host(help="Where it keeps the run. Default: NAME.store beside its identity.", metavar="FILE")
+        Path | None,
+        in_host(
+            help="Where it keeps the run. Default: NAME.store beside its identity.", metavar="FILE"
+        ),
     ] = None
     server_passphrase_file: Annotated[
-        Path | None, in_host(help="For scripts: file whose first line is the passphrase of its identity.", metavar="FILE")
+        Path | None,
+        in_host(
+            help="For scripts: file whose first line is the passphrase of its identity.",
+            metavar="FILE",
+        ),
     ] = None
 
 
@@ -392,8 +546,12 @@ class OutputOptions:
 
     out: Annotated[Path | None, in_output(help=_FOLDER, metavar="DIR")] = None
     force: Annotated[bool, in_output("--force", help="Replace an earlier result.")] = False
-    json: Annotated[bool, in_output("--json", help="Print the result as JSON, and everything else to stderr.")] = False
-    plot_data: Annotated[bool, in_output("--plot-data", help="Draw the records in clusters.png: NOT PRIVATE.")] = False
+    json: Annotated[
+        bool, in_output("--json", help="Print the result as JSON, and everything else to stderr.")
+    ] = False
+    plot_data: Annotated[
+        bool, in_output("--plot-data", help="Draw the records in clusters.png: NOT PRIVATE.")
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -401,15 +559,22 @@ class ResultOptions(OutputOptions):
     """Where the result of a run goes; nothing else keeps it."""
 
     out: Annotated[
-        Path | None, in_output(help=f"{_FOLDER} Default: a new one here, named after the data, K and the time.", metavar="DIR")
+        Path | None,
+        in_output(
+            help=f"{_FOLDER} Default: a new one here, named after the data, K and the time.",
+            metavar="DIR",
+        ),
     ] = None
-    no_out: Annotated[bool, in_output("--no-out", help="Show the result only; what it spent is spent.")] = False
+    no_out: Annotated[
+        bool, in_output("--no-out", help="Show the result only; what it spent is spent.")
+    ] = False
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Put the fields of every parameter that is a dataclass on the command line in place of it.
 
-    typer reads a command's signature, so the fields, `Annotated[type, typer.Option(...)]`, become keyword parameters of it.
+    typer reads a command's signature, so the fields, `Annotated[type, typer.Option(...)]`, become
+    keyword parameters of it.
     """
     signature = inspect.signature(command, eval_str=True)
     flat: list[inspect.Parameter] = []
@@ -424,10 +589,13 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def from_options(**given: object) -> None:
         for name, kind in groups.items():
-            given[name] = kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind)})
+            given[name] = kind(
+                **{field.name: given.pop(field.name) for field in dataclasses.fields(kind)}
+            )
         command(**given)
 
-    from_options.__signature__ = signature.replace(parameters=flat)  # type: ignore[attr-defined]  # inspect looks there
+    # inspect looks there
+    from_options.__signature__ = signature.replace(parameters=flat)  # type: ignore[attr-defined]
     from_options.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
     return from_options
 
@@ -439,7 +607,9 @@ def _options(kind: type) -> list[inspect.Parameter]:
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             annotation=hints[field.name],
-            default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
+            default=(
+                inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+            ),
         )
         for field in dataclasses.fields(kind)
     ]

@@ -1,4 +1,6 @@
-"""A client's records in a run: what the first pass over them finds, how far a pass is, and its end when the owner stops it."""
+"""A client's records in a run: what the first pass over them finds, how far a pass is, and its end
+when the owner stops it.
+"""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -10,7 +12,12 @@ from fastlloyd.cli.persons import has_ids
 from fastlloyd.cli.settings import Records
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords, Outside
-from fastlloyd.federation.fingerprint import Fingerprint, PersonsHash, RecordsHash, sorted_fingerprint
+from fastlloyd.federation.fingerprint import (
+    Fingerprint,
+    PersonsHash,
+    RecordsHash,
+    sorted_fingerprint,
+)
 from fastlloyd.mechanisms.answering import NOTHING, AllRecords, Asked, LocalRecords, SharedRecords
 from fastlloyd.mechanisms.passes.records import PersonsInPasses
 from fastlloyd.mechanisms.private_run import AnyRun
@@ -27,21 +34,32 @@ TRIED = 1 << 14  # records
 
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong: the owner wants it
-    """A pass was given up because its owner stops the process; the step that needed it never happened."""
+    """A pass was given up because its owner stops the process; the step that needed it never
+    happened.
+    """
 
 
 class OwnRecords:
-    """A client's records, kept on the grid where they are few, else read anew in every pass, here or by an engine's workers.
+    """A client's records, kept on the grid where they are few, else read anew in every pass, here
+    or by an engine's workers.
 
-    answers : the `Records` of the session; where persons are protected, their records with shares after the first pass.
-    n_outside, dropped : numbers of records, after the first pass: private.
+    answers : the `Records` of the session; where persons are protected, their records with shares
+    after the first pass. n_outside, dropped : numbers of records, after the first pass: private.
     seconds : that the last pass took.
     """
 
     def __init__(
-        self, records: Records, domain: Domain, outside: str, workers: "Engine | None" = None, *, of: AnyRun | None = None
+        self,
+        records: Records,
+        domain: Domain,
+        outside: str,
+        workers: "Engine | None" = None,
+        *,
+        of: AnyRun | None = None,
     ) -> None:
-        """of : the mechanism that says how shares are spread, where `records` has the ids of persons."""
+        """of : the mechanism that says how shares are spread, where `records` has the ids of
+        persons.
+        """
         treatment = choose(Outside, outside, "outside")
         self.records = records
         self._seen = SeenRecords(records)
@@ -53,10 +71,12 @@ class OwnRecords:
         self._how_far, self._since, self._is_stopped = "", 0.0, False
 
     def look(self, key: bytes, rehearsed: Sequence[Query] = ()) -> Fingerprint:
-        """Pass over all records for the first time: count them, find what is wrong with them, and their fingerprint.
+        """Pass over all records for the first time: count them, find what is wrong with them, and
+        their fingerprint.
 
-        key : of the store. rehearsed : queries, of which the one that takes longest is answered, and the answer forgotten, so
-        that the pass takes as long as the longest of a run. Raises DataError, and Stopped.
+        key : of the store. rehearsed : queries, of which the one that takes longest is answered,
+        and the answer forgotten, so that the pass takes as long as the longest of a run. Raises
+        DataError, and Stopped.
         """
         asked, table = self._slowest(rehearsed), self.records
         known = RecordsHash(key, table.columns)
@@ -68,7 +88,11 @@ class OwnRecords:
         if self._of is not None and table.ids is not None:
             (grid,) = self._grid
             self.answers = SharedRecords.of_persons(self._of, grid, table.ids.texts())
-        return Fingerprint(known.digest(), cache(lambda: sorted_fingerprint(key, table.columns, table.values)), of_persons)
+        return Fingerprint(
+            known.digest(),
+            cache(lambda: sorted_fingerprint(key, table.columns, table.values)),
+            of_persons,
+        )
 
     def _answering(self) -> AllRecords:
         if self._far is not None:
@@ -77,7 +101,9 @@ class OwnRecords:
             return PersonsInPasses(self, self._of, source=self.records.source)
         return LocalRecords(self.domain, self)
 
-    def _passed_over_by(self, workers: "Engine | None", domain: Domain, outside: Outside) -> "EngineRecords | None":
+    def _passed_over_by(
+        self, workers: "Engine | None", domain: Domain, outside: Outside
+    ) -> "EngineRecords | None":
         if workers is None or isinstance(self.records, Table):
             return None
         from fastlloyd.mechanisms.engines.records import EngineRecords
@@ -126,11 +152,15 @@ class OwnRecords:
         return (self.records.dropped or 0) if self._far is None else self._far.dropped
 
     def stop(self) -> None:
-        """Give up the pass that is under way, and every other, at the next block; from any thread."""
+        """Give up the pass that is under way, and every other, at the next block; from any
+        thread.
+        """
         self._is_stopped = True
 
     def progress(self, *, exact: bool) -> str:
-        """How far the pass is that is under way, for people; exact : with the number of records so far, which is private."""
+        """How far the pass is that is under way, for people; exact : with the number of records so
+        far, which is private.
+        """
         if not self._since:
             return ""
         seconds = f", at the records for {time.monotonic() - self._since:.0f} s"

@@ -27,28 +27,40 @@ class UnitKind(enum.Enum):
 
 
 def given_persons(unit: str, name: str | None, max_clients: int | None) -> Persons | None:
-    """Whose rows are protected together, by `--unit record` nobody's. Raises PlanError for an option without effect."""
+    """Whose rows are protected together, by `--unit record` nobody's. Raises PlanError for an
+    option without effect.
+    """
     if choose(UnitKind, unit, "unit") is UnitKind.PERSON:
         if max_clients is None:
             raise PlanError(
-                "--max-clients-per-person is missing: say at how many clients the rows of a person may be, 1 if everyone is at "
-                "one only; the noise grows with it (`fastlloyd advise` says what that costs)"
+                "--max-clients-per-person is missing: say at how many clients the rows of a person"
+                " may be, 1 if everyone is at one only; the noise grows with it (`fastlloyd advise`"
+                " says what that costs)"
             )
         return _persons(name, max_clients)
     for option, value in (("--unit-name", name), ("--max-clients-per-person", max_clients)):
         if value is not None:
-            raise PlanError(f"{option} has no effect where single records are protected; say --unit person, or leave it out")
+            raise PlanError(
+                f"{option} has no effect where single records are protected; say --unit person, or"
+                " leave it out"
+            )
     return None
 
 
-def persons_in(column: str | None, name: str | None, max_clients: int | None = None) -> Persons | None:
-    """Whose rows are protected together where a column of the records says whose they are. Raises PlanError.
+def persons_in(
+    column: str | None, name: str | None, max_clients: int | None = None
+) -> Persons | None:
+    """Whose rows are protected together where a column of the records says whose they are. Raises
+    PlanError.
 
     max_clients None: each person is at one client.
     """
     for option, value in (("--unit-name", name), ("--max-clients-per-person", max_clients)):
         if column is None and value is not None:
-            raise PlanError(f"{option} has no effect where single records are protected; name the column of ids, --unit-column")
+            raise PlanError(
+                f"{option} has no effect where single records are protected; name the column of"
+                " ids, --unit-column"
+            )
     return None if column is None else _persons(name, 1 if max_clients is None else max_clients)
 
 
@@ -57,35 +69,46 @@ def _persons(name: str | None, max_clients: int) -> Persons:
 
 
 def cap_at_clients(n: int, n_clients: int, of: Persons | None) -> int:
-    """A cap on n records or persons of a simulation, each counted at each client it is at; the clients share it evenly."""
+    """A cap on n records or persons of a simulation, each counted at each client it is at; the
+    clients share it evenly.
+    """
     c = max_clients(of)
     return n if c == 1 else c * n_clients * math.ceil(n / n_clients)
 
 
 def check_alone(column: str | None, engine: str | None) -> None:
-    """Refuse to have workers pass over the records of persons, whose shares are worked out in this process."""
+    """Refuse to have workers pass over the records of persons, whose shares are worked out in this
+    process.
+    """
     if column is not None and engine is not None:
-        raise PlanError("--unit-column has this process work out the shares of persons; leave --engine out")
+        raise PlanError(
+            "--unit-column has this process work out the shares of persons; leave --engine out"
+        )
 
 
 def check_agreed(plan: Plan, column: str | None) -> None:
-    """Refuse a column of ids where a plan protects single records, and none where it protects persons."""
+    """Refuse a column of ids where a plan protects single records, and none where it protects
+    persons.
+    """
     m = plan.mechanism
     if m.persons is not None and column is None:
         raise PlanError(
-            f"the plan protects {m.unit.many} with all their rows; name the column of your records that says whose each row "
-            "is, with --unit-column"
+            f"the plan protects {m.unit.many} with all their rows; name the column of your records"
+            " that says whose each row is, with --unit-column"
         )
     if m.persons is None and column is not None:
         raise PlanError(
-            "the plan protects single records, not persons; leave --unit-column out, or agree on a plan made with --unit person"
+            "the plan protects single records, not persons; leave --unit-column out, or agree on a"
+            " plan made with --unit person"
         )
 
 
 def split(plan: Plan, records: Table | RecordFile, X: GridRecords) -> list[Records]:
-    """The records of each client of a simulation: persons are dealt out, and each is at as many clients as the plan says.
+    """The records of each client of a simulation: persons are dealt out, and each is at as many
+    clients as the plan says.
 
-    Raises DataError where the clients have more persons together, each counted once at each, than the plan allows.
+    Raises DataError where the clients have more persons together, each counted once at each, than
+    the plan allows.
     """
     m, ids = plan.mechanism, ids_of(records)
     if ids is None:
@@ -93,7 +116,9 @@ def split(plan: Plan, records: Table | RecordFile, X: GridRecords) -> list[Recor
     else:
         (grid,) = X
         dealt = deal_persons(ids, plan.n_clients, max_clients(m.persons), m.seed)
-        parts = [SharedRecords.of_persons(m, grid[rows], [ids[row] for row in rows]) for rows in dealt]
+        parts = [
+            SharedRecords.of_persons(m, grid[rows], [ids[row] for row in rows]) for rows in dealt
+        ]
     check_cap(sum(part.n or 0 for part in parts), m.n_records, m.unit)
     return parts
 
@@ -109,9 +134,14 @@ def has_ids(records: Table | RecordFile) -> bool:
 
 
 def answering(
-    run: AnyRun, records: Table | RecordFile, X: GridRecords, *, behind_bar_of: Mechanism | None = None
+    run: AnyRun,
+    records: Table | RecordFile,
+    X: GridRecords,
+    *,
+    behind_bar_of: Mechanism | None = None,
 ) -> AbstractContextManager[AllRecords] | None:
-    """Who answers for persons: X, the records on the grid, with shares, in one block or read in passes; None without ids.
+    """Who answers for persons: X, the records on the grid, with shares, in one block or read in
+    passes; None without ids.
 
     behind_bar_of : whose rounds a bar shows, where there are passes.
     """
@@ -122,6 +152,8 @@ def answering(
 
 
 @contextmanager
-def _in_passes(run: AnyRun, X: GridRecords, source: str, behind_bar_of: Mechanism | None) -> Iterator[AllRecords]:
+def _in_passes(
+    run: AnyRun, X: GridRecords, source: str, behind_bar_of: Mechanism | None
+) -> Iterator[AllRecords]:
     with nullcontext(X) if behind_bar_of is None else terminal.passes(behind_bar_of, X) as watched:
         yield PersonsInPasses(watched, run, source=source)

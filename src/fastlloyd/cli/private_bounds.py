@@ -1,4 +1,6 @@
-"""Bounds that are found privately within a public range: from options to what finds them, and to what follows."""
+"""Bounds that are found privately within a public range: from options to what finds them, and to
+what follows.
+"""
 
 import dataclasses
 import enum
@@ -41,10 +43,12 @@ from fastlloyd.reports.bounds_result import BoundsResult, FirstStage
 if TYPE_CHECKING:
     from fastlloyd.mechanisms.engines.engine import Engine
 
-NEEDED = "state a public range that surely holds all values, --range LO:HI, in which they are looked for"
+NEEDED = (
+    "state a public range that surely holds all values, --range LO:HI, in which they are looked for"
+)
 OUTSIDE_RANGE = (
-    "the value lies outside --range; correct it, state a wider range from public knowledge, or clip such values with --outside "
-    "clip"
+    "the value lies outside --range; correct it, state a wider range from public knowledge, or clip"
+    " such values with --outside clip"
 )
 
 
@@ -62,11 +66,15 @@ def are_wanted(options: MechanismOptions, value_range: str | None) -> bool:
             raise PlanError(f"--range is missing, for bounds that are found privately: {NEEDED}")
         return False
     if options.bounds not in (None, PRIVATE):
-        raise PlanError("--bounds states bounds, and --range has them found privately; leave one of them out")
+        raise PlanError(
+            "--bounds states bounds, and --range has them found privately; leave one of them out"
+        )
     return True
 
 
-def given_range(value_range: str, columns: Sequence[str], others: Sequence[str] | None = ()) -> Domain:
+def given_range(
+    value_range: str, columns: Sequence[str], others: Sequence[str] | None = ()
+) -> Domain:
     """The outer range of the columns. Raises DataError or PlanError, which name the option."""
     with named_range():
         lower, upper = parse_bounds(value_range, columns, others)
@@ -74,9 +82,15 @@ def given_range(value_range: str, columns: Sequence[str], others: Sequence[str] 
 
 
 def bounds_settings(
-    options: GuaranteeOptions | MechanismOptions, outer: Domain, n_records: int, of: Persons | None, seed: str | None = None
+    options: GuaranteeOptions | MechanismOptions,
+    outer: Domain,
+    n_records: int,
+    of: Persons | None,
+    seed: str | None = None,
 ) -> BoundsSettings:
-    """What a run that finds bounds and nothing else is designed from. Raises PlanError or BudgetError."""
+    """What a run that finds bounds and nothing else is designed from. Raises PlanError or
+    BudgetError.
+    """
     check_expected(options.n_expected, n_records, of)
     return BoundsSettings(
         domain=outer,
@@ -96,22 +110,38 @@ def check_kind(kind: str, options: PlanOptions, value_range: str | None) -> None
         if options.n_clusters is None:
             raise PlanError("--n-clusters is missing (number of clusters); --help says more")
         if value_range is not None:
-            raise PlanError("--range has no effect on a plan of a clustering; state --bounds, or say --kind bounds")
+            raise PlanError(
+                "--range has no effect on a plan of a clustering; state --bounds, or say --kind"
+                " bounds"
+            )
         if options.bounds in (None, FROM_DATA):
-            raise PlanError("a plan needs --bounds: public bounds of every feature, chosen without looking at the data")
+            raise PlanError(
+                "a plan needs --bounds: public bounds of every feature, chosen without looking at"
+                " the data"
+            )
         return
     if value_range is None:
         raise PlanError(f"--range is missing: {NEEDED}")
     used = {field.name for field in dataclasses.fields(GuaranteeOptions)} | {"public_seed"}
     for field in dataclasses.fields(options):
         if field.name not in used and getattr(options, field.name) != field.default:
-            raise PlanError(f"--{field.name.replace('_', '-')} has no effect on a plan of kind bounds; leave it out")
+            raise PlanError(
+                f"--{field.name.replace('_', '-')} has no effect on a plan of kind bounds; leave"
+                " it out"
+            )
 
 
 def planned(
-    kind: str, options: PlanOptions, value_range: str | None, columns: Sequence[str], n_records: int, of: Persons | None
+    kind: str,
+    options: PlanOptions,
+    value_range: str | None,
+    columns: Sequence[str],
+    n_records: int,
+    of: Persons | None,
 ) -> RunSettings:
-    """What a plan of this kind is designed from, options being checked. Raises DataError, PlanError or BudgetError."""
+    """What a plan of this kind is designed from, options being checked. Raises DataError, PlanError
+    or BudgetError.
+    """
     if choose(Kind, kind, "kind") is Kind.BOUNDS:
         outer = given_range(value_range or "", columns, others=None)
         return bounds_settings(options, outer, n_records, of, options.public_seed)
@@ -119,10 +149,22 @@ def planned(
     return given_settings(options, domain, n_records, of)
 
 
-def find(first: BoundsMechanism, records: Records, outside: str, workers: "Engine | None", drawing: Drawing) -> FoundBounds:
-    """Look for bounds in the records; values outside the outer range are clipped, or refused. Spends what it says."""
+def find(
+    first: BoundsMechanism,
+    records: Records,
+    outside: str,
+    workers: "Engine | None",
+    drawing: Drawing,
+) -> FoundBounds:
+    """Look for bounds in the records; values outside the outer range are clipped, or refused.
+    Spends what it says.
+    """
     X = on_grid(records, first.domain, outside)
-    with _of_range(), persons.answering(first, records, X) or engines.answering(records, X, outside, workers) as answering:
+    with (
+        _of_range(),
+        persons.answering(first, records, X)
+        or engines.answering(records, X, outside, workers) as answering,
+    ):
         found = release(first, answering, SystemNoise(), drawing)
     screen.tell_owner(X.n_outside, "values outside --range, which were clipped to it")
     return found
@@ -138,7 +180,9 @@ def _of_range() -> Iterator[None]:
 
 
 class Narrowed(NamedTuple):
-    """What was found first, what the clustering is designed from after that, and what was taken from the data."""
+    """What was found first, what the clustering is designed from after that, and what was taken
+    from the data.
+    """
 
     first: FirstStage
     settings: Settings[Any]
@@ -156,14 +200,19 @@ def narrow(
 ) -> Narrowed:
     """Find bounds with a part of the budget; options : with the outer range as bounds.
 
-    till : where it is charged, where there must be room for both. Raises PlanError or BudgetError, before anything is spent,
-    where either stage cannot be planned.
+    till : where it is charged, where there must be room for both. Raises PlanError or BudgetError,
+    before anything is spent, where either stage cannot be planned.
     """
     outer = given_range(options.bounds or "", records.columns, records.others)
-    _, n_records, leaks = public_numbers(replace(options, scaling=Scaling.PER_FEATURE.value), records, missing, of)
+    _, n_records, leaks = public_numbers(
+        replace(options, scaling=Scaling.PER_FEATURE.value), records, missing, of
+    )
     box = placeholder(outer, scaling=choose(Scaling, options.scaling, "scaling"))
     stages = TwoStages.of(given_settings(options, box, n_records, of), outer)
-    with till.charged(stages.first, leaks, then=stages.later) as run, terminal.moving("looking for bounds"):
+    with (
+        till.charged(stages.first, leaks, then=stages.later) as run,
+        terminal.moving("looking for bounds"),
+    ):
         found = find(stages.first, records, outside, workers, run.drawing)
     result = BoundsResult(mechanism=stages.first, bounds=found, leaks=leaks)
     for sentence in screen.of_bounds(result):

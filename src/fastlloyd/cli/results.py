@@ -1,4 +1,6 @@
-"""What becomes of the result of a run: the folder it goes to, the files there, the screen, and JSON for programs."""
+"""What becomes of the result of a run: the folder it goes to, the files there, the screen, and JSON
+for programs.
+"""
 
 import re
 import time
@@ -10,7 +12,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fastlloyd.base.files import check_destination, free_name, to_json, write_folder, write_new_folder
+from fastlloyd.base.files import (
+    check_destination,
+    free_name,
+    to_json,
+    write_folder,
+    write_new_folder,
+)
 from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.cli import screen, terminal
 from fastlloyd.cli.options import MechanismOptions, OutputOptions, ResultOptions
@@ -39,17 +47,24 @@ from fastlloyd.reports.statement import cautions
 
 Records = Table | RecordFile
 
-_OF_RUNS = (PLAN, EXACT, ROUNDS), (PLAN, BOUNDS, ROUNDS), (PLAN, UNFINISHED)  # what one of them leaves, at least
+_OF_RUNS = (
+    (PLAN, EXACT, ROUNDS),
+    (PLAN, BOUNDS, ROUNDS),
+    (PLAN, UNFINISHED),
+)  # what one of them leaves, at least
 LONGEST = 60  # characters of the data's name
 SHOWS_RECORDS = "clusters.png beside this statement shows the records themselves: NOT PRIVATE"
 COMPARED = (
-    "exact figures of a comparison with lloyd were computed from the records and shown to whoever ran the command "
-    f"({COMPARISON} if there is an output folder): {NOT_PRIVATE}, and not covered by the guarantee"
+    "exact figures of a comparison with lloyd were computed from the records and shown to whoever"
+    f" ran the command ({COMPARISON} if there is an output folder): {NOT_PRIVATE}, and not covered"
+    " by the guarantee"
 )
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a result goes. folder : None if nothing is kept. is_new : its name is ours, and changes if it is taken."""
+    """Where a result goes. folder : None if nothing is kept. is_new : its name is ours, and changes
+    if it is taken.
+    """
 
     folder: Path | None
     is_new: bool = False
@@ -65,11 +80,14 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def named(options: OutputOptions) -> Destination:
-    """Return the folder that is named, if one is. Raises OutputError, before anything is computed, if it cannot be written."""
+    """Return the folder that is named, if one is. Raises OutputError, before anything is computed,
+    if it cannot be written.
+    """
     if options.out is None:
         if options.plot_data or options.force:
             raise OutputError(
-                f"--{'plot-data' if options.plot_data else 'force'} is about the output folder; name it with --out DIR"
+                f"--{'plot-data' if options.plot_data else 'force'} is about the output folder;"
+                " name it with --out DIR"
             )
         return Destination(folder=None)
     check_destination(options.out, force=options.force, files=FILES)
@@ -77,12 +95,16 @@ def named(options: OutputOptions) -> Destination:
 
 
 def of_run(options: ResultOptions, data: str, n_clusters: int) -> Destination:
-    """Return the folder that is named, or a new one in the working directory: a run spends epsilon, so its result is kept.
+    """Return the folder that is named, or a new one in the working directory: a run spends epsilon,
+    so its result is kept.
 
     Refused before anything is computed if it could not be written.
     """
     if options.no_out and options.out is not None:
-        raise OutputError("--no-out keeps nothing, and --out names a folder to keep the result in; leave one of them out")
+        raise OutputError(
+            "--no-out keeps nothing, and --out names a folder to keep the result in; leave one of"
+            " them out"
+        )
     if options.no_out or options.out is not None or options.force:
         return named(options)
     plain = re.split(r"[*?[]", data)[0]  # of a pattern
@@ -95,7 +117,10 @@ def of_run(options: ResultOptions, data: str, n_clusters: int) -> Destination:
 def check_comparison(options: MechanismOptions) -> None:
     """Refuse to compare Lloyd's algorithm with itself."""
     if chosen_algorithm(options).noise is Noise.NONE:
-        raise PlanError("--compare-non-private compares a private algorithm with lloyd; name one, or leave the option out")
+        raise PlanError(
+            "--compare-non-private compares a private algorithm with lloyd; name one, or leave the"
+            " option out"
+        )
 
 
 def end(
@@ -126,7 +151,13 @@ def end(
     failure: OutputError | None = None
     paths: Sequence[Path] = ()
     try:
-        paths = write(result, output, place, records, {COMPARISON: to_json(figures).encode()} if figures else {})
+        paths = write(
+            result,
+            output,
+            place,
+            records,
+            {COMPARISON: to_json(figures).encode()} if figures else {},
+        )
     except OutputError as error:
         failure = error
     show(result, output)
@@ -135,16 +166,25 @@ def end(
     if exact is not None:
         screen.show_comparison(terminal.console(stderr=output.json), exact)
     if failure is None:
-        say_where(output, paths, "Nothing was written, as --no-out says: what is on the screen is all there is.")
+        say_where(
+            output,
+            paths,
+            "Nothing was written, as --no-out says: what is on the screen is all there is.",
+        )
     for_machines(result, output, paths, {"not_private": figures} if figures else {})
     if failure is not None:
         raise OutputError(f"{failure}; the result was shown, and its epsilon is spent") from None
 
 
 def write(
-    result: RunResult, options: OutputOptions, place: Destination, records: Records, more: Mapping[str, bytes] | None = None
+    result: RunResult,
+    options: OutputOptions,
+    place: Destination,
+    records: Records,
+    more: Mapping[str, bytes] | None = None,
 ) -> list[Path]:
-    """Write the output folder, if there is one, before anything is shown: whoever stops reading loses nothing.
+    """Write the output folder, if there is one, before anything is shown: whoever stops reading
+    loses nothing.
 
     `more` are files beside those of the result, by name; `result.FILES` lists them too.
     """
@@ -153,7 +193,9 @@ def write(
     shown = None
     if options.plot_data:
         result = msgspec.structs.replace(result, cautions=(*result.cautions, SHOWS_RECORDS))
-        shown = np.asarray(next(records.blocks()), dtype=np.float64)  # all, or the first block of a file with very many
+        shown = np.asarray(
+            next(records.blocks()), dtype=np.float64
+        )  # all, or the first block of a file with very many
     contents = result.files() | dict(more or {})
     if (picture := result.picture(shown)) is not None:
         try:
@@ -162,16 +204,23 @@ def write(
             screen.warn([str(error)])
     paths = place.write(contents)
     if options.plot_data and PICTURE in contents:
-        screen.warn([f"{paths[0].parent / PICTURE} shows the records themselves and is {NOT_PRIVATE}"])
+        screen.warn(
+            [f"{paths[0].parent / PICTURE} shows the records themselves and is {NOT_PRIVATE}"]
+        )
     return paths
 
 
 def for_machines(
-    result: RunResult, options: OutputOptions, paths: Sequence[Path], more: Mapping[str, Any] | None = None
+    result: RunResult,
+    options: OutputOptions,
+    paths: Sequence[Path],
+    more: Mapping[str, Any] | None = None,
 ) -> None:
     """With --json print the result, and `more`, to stdout."""
     if options.json:
-        terminal.print_json(result.summary() | dict(more or {}) | {"files": [str(path) for path in paths]})
+        terminal.print_json(
+            result.summary() | dict(more or {}) | {"files": [str(path) for path in paths]}
+        )
 
 
 def show(result: RunResult, options: OutputOptions) -> None:
@@ -186,14 +235,21 @@ def say_where(options: OutputOptions, paths: Sequence[Path], nothing: str) -> No
     """Say where the result went, or `nothing` if it was not written."""
     console = terminal.console(stderr=options.json)
     if paths:
-        console.print(f"Written to {paths[0].parent}: {', '.join(path.name for path in paths)}.", soft_wrap=True)
+        console.print(
+            f"Written to {paths[0].parent}: {', '.join(path.name for path in paths)}.",
+            soft_wrap=True,
+        )
     elif not options.json:
         console.print(nothing)
 
 
 def holds_run(folder: Path | None, plan: Plan) -> bool:
-    """Return whether the folder looks like what this run led to, left by a process that was killed right after."""
-    if folder is None or not any(all((folder / name).is_file() for name in names) for names in _OF_RUNS):
+    """Return whether the folder looks like what this run led to, left by a process that was killed
+    right after.
+    """
+    if folder is None or not any(
+        all((folder / name).is_file() for name in names) for names in _OF_RUNS
+    ):
         return False
     try:
         return Plan.from_toml(load_text(folder / PLAN)).digest == plan.digest
@@ -210,7 +266,8 @@ def written_before(folder: Path | None, contents: Mapping[str, bytes]) -> list[P
     """Return the files of the folder if it holds what is to be written, none otherwise."""
     try:
         if folder is None or any(
-            (folder / name).read_bytes() != contents[name] for name in set().union(*_OF_RUNS) & contents.keys()
+            (folder / name).read_bytes() != contents[name]
+            for name in set().union(*_OF_RUNS) & contents.keys()
         ):
             return []
         return files_there(folder)
@@ -219,14 +276,17 @@ def written_before(folder: Path | None, contents: Mapping[str, bytes]) -> list[P
 
 
 def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
-    """Return the result of this run as `--json` prints it if the folder holds all of it, None otherwise.
+    """Return the result of this run as `--json` prints it if the folder holds all of it, None
+    otherwise.
 
     The store of a run that is over has wiped what was in it: only the folder holds the result.
     """
     if folder is None or not holds_run(folder, plan):
         return None
     try:
-        privacy, rounds = (msgspec.json.decode((folder / name).read_bytes()) for name in (PRIVACY, ROUNDS))
+        privacy, rounds = (
+            msgspec.json.decode((folder / name).read_bytes()) for name in (PRIVACY, ROUNDS)
+        )
         said = (privacy["federated"]["plan_digest"], privacy["federated"]["run_id"], len(rounds))
         if said != (plan.digest.hex(), plan.run_id, plan.mechanism.n_rounds):
             return None
@@ -243,9 +303,18 @@ def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
 
 
 def _found_before(folder: Path, privacy: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a run found, as `RunResult.found` has it. Raises where files are missing or do not belong together."""
+    """Return what a run found, as `RunResult.found` has it. Raises where files are missing or do
+    not belong together.
+    """
     if (folder / BOUNDS).is_file():
-        return {"bounds": tomllib.loads((folder / BOUNDS).read_text())["bounds"], "not_found": privacy["not_found"]}
+        return {
+            "bounds": tomllib.loads((folder / BOUNDS).read_text())["bounds"],
+            "not_found": privacy["not_found"],
+        }
     StoredResult.read(folder)  # that centroids and settings belong together
     exact = msgspec.json.decode((folder / EXACT).read_bytes())
-    return {"features": exact["features"], "clusters": exact["clusters"], "suggested_n_clusters": None}  # no file has the votes
+    return {
+        "features": exact["features"],
+        "clusters": exact["clusters"],
+        "suggested_n_clusters": None,
+    }  # no file has the votes

@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     from fastlloyd.evaluation.comparison import Comparison
 
 SHOWN_FEATURES, SHOWN_CLIENTS = 6, 12
-RELATIONS = {"add_or_remove_one": "whether any single {one} is in the data", "replace_one": "what any single {one} says"}
+RELATIONS = {
+    "add_or_remove_one": "whether any single {one} is in the data",
+    "replace_one": "what any single {one} says",
+}
 OF_PERSONS = {**RELATIONS, "replace_one": "what the rows of any single {one} say"}
 DROPPED = (
-    "clients were dropped from a simulation that deals records by position: the guarantee compares runs in which every other "
-    "record stays at its client; do not publish this result"
+    "clients were dropped from a simulation that deals records by position: the guarantee compares"
+    " runs in which every other record stays at its client; do not publish this result"
 )
 
 
@@ -67,7 +70,10 @@ def show(screen: Console, result: RunResult) -> None:
     show_found, trustworthy = _SHOWN[type(result)]
     show_found(screen, result)
     if not result.has_noise:
-        screen.print(f"{NOT_PRIVATE}: {result.mechanism.name} adds no noise and protects nobody.", style="bold red")
+        screen.print(
+            f"{NOT_PRIVATE}: {result.mechanism.name} adds no noise and protects nobody.",
+            style="bold red",
+        )
         return
     screen.print(guarantee(result), style="bold red" if result.leaks else None)
     if result.plan is not None:
@@ -77,13 +83,19 @@ def show(screen: Console, result: RunResult) -> None:
 
 
 def rounds(result: RunResult) -> list[str]:
-    """Say who was included in each round of a federated run, a line each; no lines for a run of one holder."""
+    """Say who was included in each round of a federated run, a line each; no lines for a run of one
+    holder.
+    """
     if result.plan is None:
         return []
     names, lines = result.plan.names, []
     for number, included in enumerate(result.included, 1):
         missing = [name for name in names if name not in included]
-        who = ", ".join(included) if len(included) <= SHOWN_CLIENTS else f"{len(included)} of {len(names)} clients"
+        who = (
+            ", ".join(included)
+            if len(included) <= SHOWN_CLIENTS
+            else f"{len(included)} of {len(names)} clients"
+        )
         name = f"Round {number}" if number <= len(result.mechanism.rounds) else "Loss"
         lines.append(f"{name}: {who}" + (f"; without {', '.join(missing)}" if missing else ""))
     return lines
@@ -100,10 +112,17 @@ def show_centroids(screen: Console, result: Result) -> None:
         columns.append(terminal.Column(heading=name, cells=list(map(measured, values, errors))))
     if hidden:
         columns.append(terminal.Column(heading=f"{hidden} more", cells=["..." for _ in numbers]))
-    cells = [measured(count, result.count_error) if result.has_noise else f"{count:.0f}" for count in result.noisy_counts]
+    cells = [
+        measured(count, result.count_error) if result.has_noise else f"{count:.0f}"
+        for count in result.noisy_counts
+    ]
     columns.append(terminal.Column(heading=_counted(m), cells=cells))
     if not uncertainty.settled(result.accuracy.status).all():
-        columns.append(terminal.Column(heading="status", cells=[status.value for status in result.accuracy.status]))
+        columns.append(
+            terminal.Column(
+                heading="status", cells=[status.value for status in result.accuracy.status]
+            )
+        )
     errors = " ± standard error" if result.has_noise else ""
     terminal.show(screen, f"{m.name}: centroids in original units{errors}", columns)
     if result.first is not None:
@@ -115,11 +134,16 @@ def show_centroids(screen: Console, result: Result) -> None:
 def show_bounds(screen: Console, result: BoundsResult) -> None:
     """Print a table of the bounds, with digits that they can be told apart by."""
     lower, upper = zip(*result.ends.values(), strict=True)
-    places = [precision.decimals((high - low) / 100) or 0 for low, high in zip(lower, upper, strict=True)]
-    columns = [terminal.Column(heading="feature", cells=list(result.ends), justify="left", is_text=True)]
+    places = [
+        precision.decimals((high - low) / 100) or 0 for low, high in zip(lower, upper, strict=True)
+    ]
+    columns = [
+        terminal.Column(heading="feature", cells=list(result.ends), justify="left", is_text=True)
+    ]
     for heading, ends in (("lower", lower), ("upper", upper)):
         cells = [
-            f"{round(end, at):.{max(at, 0)}f}" if abs(at) <= 6 else f"{end:.6g}" for end, at in zip(ends, places, strict=True)
+            f"{round(end, at):.{max(at, 0)}f}" if abs(at) <= 6 else f"{end:.6g}"
+            for end, at in zip(ends, places, strict=True)
         ]
         columns.append(terminal.Column(heading=heading, cells=cells))
     terminal.show(screen, "bounds in original units", columns)
@@ -130,8 +154,8 @@ def of_bounds(result: BoundsResult) -> list[str]:
     said = [f"Warning: {doubt}." for doubt in result.doubts]
     if result.not_found:
         said.append(
-            f"Noise hides where the records are in {listing(result.not_found)}: the outer range stands there. A larger epsilon "
-            "or more records would help."
+            f"Noise hides where the records are in {listing(result.not_found)}: the outer range"
+            " stands there. A larger epsilon or more records would help."
         )
     return said
 
@@ -147,13 +171,19 @@ def loss(result: Result, estimate: LossEstimate) -> str:
     cap = m.loss.cap * m.loss.unit(m.domain.fraction_bits) if m.loss else math.nan
     name = "Private estimate of the loss" if result.has_noise else f"Loss, {NOT_PRIVATE}"
     per_record = measured(estimate.value / n, estimate.standard_error / n)
-    remarks = " It is negative because the noise is larger than the loss." if estimate.value < 0 else ""
+    remarks = (
+        " It is negative because the noise is larger than the loss." if estimate.value < 0 else ""
+    )
     if result.plan is not None and len(result.included[-1]) < result.plan.n_clients:
-        remarks += f" It is the loss of the records of {len(result.included[-1])} of {result.plan.n_clients} clients."
+        remarks += (
+            f" It is the loss of the records of {len(result.included[-1])} of"
+            f" {result.plan.n_clients} clients."
+        )
     return (
-        f"{name}: {measured(estimate.value, estimate.standard_error)}, the sum of squared distances to the nearest centroid "
-        f"in squared half widths of the domain; {per_record} for each of {n} expected {m.unit.many}. Records farther away than "
-        f"{math.sqrt(cap):.4g} half widths count as {cap:.4g}.{remarks}"
+        f"{name}: {measured(estimate.value, estimate.standard_error)}, the sum of squared distances"
+        f" to the nearest centroid in squared half widths of the domain; {per_record} for each of"
+        f" {n} expected {m.unit.many}. Records farther away than {math.sqrt(cap):.4g} half widths"
+        f" count as {cap:.4g}.{remarks}"
     )
 
 
@@ -162,17 +192,24 @@ def guarantee(result: RunResult) -> str:
     m = result.mechanism
     delta = f", delta = {precision.delta_up(m.delta)}" if m.delta else ""
     parameters = f"epsilon = {precision.epsilon_up(result.epsilon)}{delta}"
-    hidden = (OF_PERSONS if m.persons else RELATIONS)[m.neighboring_relation.value].format(one=m.unit.one)
-    whole = "" if m.persons is None else f" {whole_person(m.persons, federated=result.plan is not None)}."
+    hidden = (OF_PERSONS if m.persons else RELATIONS)[m.neighboring_relation.value].format(
+        one=m.unit.one
+    )
+    whole = (
+        ""
+        if m.persons is None
+        else f" {whole_person(m.persons, federated=result.plan is not None)}."
+    )
     hides = "would hide" if result.leaks else "hides"
     said = (
-        f"{NOT_PRIVATE}: settings were taken from the data (see the warnings). If they were public, the guarantee would be "
+        f"{NOT_PRIVATE}: settings were taken from the data (see the warnings). If they were public,"
+        " the guarantee would be "
         if result.leaks
         else "Guarantee: "
     )
     return (
-        f"{said}differential privacy with {parameters}, over all {result.rounds_in_words} together. It {hides} {hidden} "
-        f"(neighbouring relation {m.neighboring_relation.value}).{whole}"
+        f"{said}differential privacy with {parameters}, over all {result.rounds_in_words} together."
+        f" It {hides} {hidden} (neighbouring relation {m.neighboring_relation.value}).{whole}"
     )
 
 
@@ -182,34 +219,39 @@ def _trust(result: RunResult) -> str:
         raise AssertionError("only a federated run has a trust mode")
     if plan.trust is TrustMode.SERVER_NOISE:
         return (
-            "Trust: server-noise. The server adds the noise, and the guarantee holds only while it never sees a result; "
-            "in a real run keep these files from it for ever."
+            "Trust: server-noise. The server adds the noise, and the guarantee holds only while it"
+            " never sees a result; in a real run keep these files from it for ever."
         )
     n = len(result.included[-1])
     h = plan.quorum(n).shares
     return (
-        f"Trust: client-noise. Each client adds a share of the noise, and {h} of {n} {'shares are' if h > 1 else 'is'} enough. "
-        f"The guarantee holds against {holds_against(plan)}."
+        f"Trust: client-noise. Each client adds a share of the noise, and {h} of {n}"
+        f" {'shares are' if h > 1 else 'is'} enough. The guarantee holds against"
+        f" {holds_against(plan)}."
     )
 
 
 def reliability(result: Result) -> list[str]:
-    """Say how far to trust the centroids, and compare their errors with the radius of a cluster; from noisy answers only."""
+    """Say how far to trust the centroids, and compare their errors with the radius of a cluster;
+    from noisy answers only.
+    """
     m, K = result.mechanism, len(result.updated)
     sentences = [*(f"Warning: {doubt}." for doubt in result.doubts), *beyond_bounds(result)]
     if stayed := int((~result.updated).sum()):
         sentences.append(
-            f"{stayed} of {K} centroids stayed in the last iteration because their noisy counts were too small; nothing is "
-            "known about how good they are. Often two groups of records then share another centroid; another start costs the "
-            "budget again, tighter bounds help."
+            f"{stayed} of {K} centroids stayed in the last iteration because their noisy counts"
+            " were too small; nothing is known about how good they are. Often two groups of"
+            " records then share another centroid; another start costs the budget again, tighter"
+            " bounds help."
         )
     sentences += uncertainty.cautions(result.accuracy.status, result.count_error)
     typical = uncertainty.typical_error(m, result.accuracy, result.noisy_counts, result.count_error)
     if math.isfinite(typical):
         size = f"about {typical:.0%}" if typical >= 0.01 else "less than 1%"
         sentences.append(
-            f"Standard error of a typical centroid: {size} of the radius of a cluster, which is planned as "
-            f"{m.planned_radius / 2**m.domain.fraction_bits:.3g} half widths of the bounds."
+            f"Standard error of a typical centroid: {size} of the radius of a cluster, which is"
+            f" planned as {m.planned_radius / 2**m.domain.fraction_bits:.3g} half widths of the"
+            " bounds."
         )
     if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
         sentences.append(noise_dominates(m.unit))
@@ -221,28 +263,50 @@ def suggestion(result: Result) -> list[str]:
     k = result.suggested_n_clusters
     if k is None:
         return []
-    what = "" if k == result.mechanism.n_clusters else "; a run with that k spends a budget of its own"
+    what = (
+        "" if k == result.mechanism.n_clusters else "; a run with that k spends a budget of its own"
+    )
     which = ", which this run has" if k == result.mechanism.n_clusters else ""
-    return [f"The votes suggest k = {k}{which} (advice from what is released anyway: it costs nothing{what})."]
+    return [
+        (
+            f"The votes suggest k = {k}{which} (advice from what is released anyway: it costs"
+            f" nothing{what})."
+        )
+    ]
 
 
 def beyond_bounds(result: Result) -> list[str]:
-    """Say how many centroids noise has put outside the bounds, if the algorithm leaves them there. The number is noisy, too."""
+    """Say how many centroids noise has put outside the bounds, if the algorithm leaves them there.
+    The number is noisy, too.
+    """
     m = result.mechanism
-    n = int(((result.centroids < m.domain.lower) | (result.centroids > m.domain.upper)).any(axis=1).sum())
+    n = int(
+        ((result.centroids < m.domain.lower) | (result.centroids > m.domain.upper))
+        .any(axis=1)
+        .sum()
+    )
     if n == 0 or not m.may_leave_bounds:
         return []
     how = "--postprocessing truncate or fold would have moved them inside, at no cost"
-    return [f"{n} of {m.n_clusters} centroids lie outside the bounds, where {m.name} leaves them; {how}."]
+    return [
+        (
+            f"{n} of {m.n_clusters} centroids lie outside the bounds, where {m.name} leaves them;"
+            f" {how}."
+        )
+    ]
 
 
 def measured(value: float, error: float) -> str:
-    """Format a value and its standard error to the second digit of the error: 12.34 ± 0.56, 30270 ± 170, (1.20 ± 0.34)e-09."""
+    """Format a value and its standard error to the second digit of the error: 12.34 ± 0.56, 30270 ±
+    170, (1.20 ± 0.34)e-09.
+    """
     places = precision.decimals(error)
     if places is None:
         return f"{value:.{precision.WITHOUT_ERROR}g}"
     if -6 <= places <= 6:
-        return f"{round(value, places):.{max(places, 0)}f} ± {round(error, places):.{max(places, 0)}f}"
+        return (
+            f"{round(value, places):.{max(places, 0)}f} ± {round(error, places):.{max(places, 0)}f}"
+        )
     power = math.floor(math.log10(max(abs(value), error)))
     shown = min(max(places + power, 0), 15)
     return f"({value / 10.0**power:.{shown}f} ± {error / 10.0**power:.{shown}f})e{power:+03d}"
@@ -252,16 +316,21 @@ def show_comparison(console: Console, exact: "Comparison") -> None:
     """Print exact figures of both algorithms on the owner's screen, and what they are."""
     noisy, plain = exact.with_noise, exact.without_noise
     console.print(
-        f"{NOT_PRIVATE}, for the owner of the records only: {noisy.algorithm} against lloyd without noise, from the same start."
+        f"{NOT_PRIVATE}, for the owner of the records only: {noisy.algorithm} against lloyd without"
+        " noise, from the same start."
     )
-    empty = ", ".join(f"{f.n_empty_clusters} ({f.algorithm})" for f in (noisy, plain) if f.n_empty_clusters)
+    empty = ", ".join(
+        f"{f.n_empty_clusters} ({f.algorithm})" for f in (noisy, plain) if f.n_empty_clusters
+    )
     console.print(
-        f"- loss (NICV, mean squared distance to the nearest centroid, half widths squared): {noisy.nicv:.6g} against "
-        f"{plain.nicv:.6g}\n- distance between matched centroids, root mean square: {exact.centroid_distance:.4g} half widths"
+        "- loss (NICV, mean squared distance to the nearest centroid, half widths squared):"
+        f" {noisy.nicv:.6g} against {plain.nicv:.6g}\n- distance between matched centroids, root"
+        f" mean square: {exact.centroid_distance:.4g} half widths"
         + (f"\n- clusters without records: {empty}" if empty else "")
     )
     console.print(
-        "These figures are exact. Choosing settings by them, or telling them to anyone, is not covered by the guarantee."
+        "These figures are exact. Choosing settings by them, or telling them to anyone, is not"
+        " covered by the guarantee."
     )
 
 

@@ -1,4 +1,5 @@
-"""What reaches the terminal: tables that narrow screens hold too, JSON for programs, and something that moves.
+"""What reaches the terminal: tables that narrow screens hold too, JSON for programs, and something
+that moves.
 
 No number is broken or cut in a table; columns that do not fit beside the others stand below them.
 """
@@ -26,7 +27,11 @@ if TYPE_CHECKING:
     from fastlloyd.records.ids import Ids
 
 MANY_CLUSTERS = 150  # placing so many takes about a second, and longer with more features
-LARGE_WORK = 10**8  # coordinates of records compared with coordinates of centroids: about a second where nothing is compiled
+LARGE_WORK = (
+    10**8
+    # coordinates of records compared with coordinates of centroids: about a second where nothing is
+    # compiled
+)
 _TEXT = 24  # the least width of text, which may be broken
 _SHORT = 12  # a heading that is not worth breaking
 _FRAME = 3  # a line and two spaces for each column
@@ -44,7 +49,9 @@ def print_json(content: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A heading, which may be broken between words, and cells, which may not; or text, which may."""
+    """A heading, which may be broken between words, and cells, which may not; or text, which
+    may.
+    """
 
     heading: str
     cells: Sequence[str]
@@ -58,27 +65,41 @@ class Column:
 
     @property
     def least(self) -> int:
-        """The width that breaks no cell, no word of a heading and no short heading, and text not too often."""
+        """The width that breaks no cell, no word of a heading and no short heading, and text not
+        too often.
+        """
         if self.is_text:
             return min(self.natural, _TEXT)
-        return max(min(cell_len(self.heading), _SHORT), *map(cell_len, (*self.heading.split(), *self.cells)))
+        return max(
+            min(cell_len(self.heading), _SHORT),
+            *map(cell_len, (*self.heading.split(), *self.cells)),
+        )
 
     @property
     def narrowest(self) -> int:
         """The width that breaks no cell and no word of a heading."""
-        return self.least if self.is_text else max(map(cell_len, (*self.heading.split(), *self.cells)))
+        return (
+            self.least if self.is_text else max(map(cell_len, (*self.heading.split(), *self.cells)))
+        )
 
 
 def show(screen: Console, title: str, columns: Sequence[Column]) -> None:
-    """Print a table; where the screen is too narrow several, each with the first column, which names the rows."""
+    """Print a table; where the screen is too narrow several, each with the first column, which
+    names the rows.
+    """
     measures = map(attrgetter, ("natural", "least", "narrowest"))
-    fitting = next((width for width in measures if _width(list(map(width, columns))) <= screen.width), None)
+    fitting = next(
+        (width for width in measures if _width(list(map(width, columns))) <= screen.width), None
+    )
     for number, part in enumerate([columns] if fitting else _parts(columns, screen.width)):
         width = fitting or attrgetter("least")
         table = Table(title=title if number == 0 else "(continued)")
         for column in part:
             table.add_column(
-                column.heading, justify=column.justify, width=None if column.is_text else width(column), overflow="fold"
+                column.heading,
+                justify=column.justify,
+                width=None if column.is_text else width(column),
+                overflow="fold",
             )
         for row in zip(*(column.cells for column in part), strict=True):
             table.add_row(*row)
@@ -101,7 +122,9 @@ def _width(widths: Sequence[int]) -> int:
 
 def placing(n_clusters: int) -> AbstractContextManager[None]:
     """Show a moving line while initial centroids are placed, if there are many."""
-    return moving(f"placing {n_clusters:,} initial centroids", takes_long=n_clusters >= MANY_CLUSTERS)
+    return moving(
+        f"placing {n_clusters:,} initial centroids", takes_long=n_clusters >= MANY_CLUSTERS
+    )
 
 
 def at_work(what: str, mechanism: "Mechanism") -> AbstractContextManager[None]:
@@ -124,7 +147,8 @@ def moving(what: str, *, takes_long: bool = True) -> Iterator[None]:
 
 @contextmanager
 def passes(mechanism: "Mechanism", X: "GridRecords") -> "Iterator[GridRecords | Watched]":
-    """Yield the blocks behind a bar of rounds and of records read in the round (exact: NOT PRIVATE).
+    """Yield the blocks behind a bar of rounds and of records read in the round (exact: NOT
+    PRIVATE).
 
     Where persons are protected, a pass that finds their shares comes before the rounds.
     """
@@ -138,15 +162,25 @@ def passes(mechanism: "Mechanism", X: "GridRecords") -> "Iterator[GridRecords | 
         task = shown.add_task("reading", total=T + before)
 
         def report(done: int, n_records: int) -> None:
-            what = f"round {min(done - before + 1, T)} of {T}" if done >= before else f"shares of {mechanism.unit.many}"
-            shown.update(task, completed=done, description=f"{what}, {n_records:,} records (exact: NOT PRIVATE)")
+            what = (
+                f"round {min(done - before + 1, T)} of {T}"
+                if done >= before
+                else f"shares of {mechanism.unit.many}"
+            )
+            shown.update(
+                task,
+                completed=done,
+                description=f"{what}, {n_records:,} records (exact: NOT PRIVATE)",
+            )
 
         yield Watched(X, report)
 
 
 @contextmanager
 def pieces(mechanism: "Mechanism") -> Iterator[Callable[[int, int], None]]:
-    """Yield whom an engine tells how many pieces of a round are done, and of how many; on a terminal a bar shows it."""
+    """Yield whom an engine tells how many pieces of a round are done, and of how many; on a
+    terminal a bar shows it.
+    """
     if not sys.stderr.isatty():
         yield lambda _done, _of: None
         return
@@ -159,7 +193,9 @@ def pieces(mechanism: "Mechanism") -> Iterator[Callable[[int, int], None]]:
         def report(done: int, of: int) -> None:
             nonlocal complete
             shown.update(
-                task, completed=complete + done / of, description=f"round {complete + 1} of {T}, {done} of {of} pieces"
+                task,
+                completed=complete + done / of,
+                description=f"round {complete + 1} of {T}, {done} of {of} pieces",
             )
             complete += done == of
 
@@ -176,7 +212,9 @@ def progress(*columns: "ProgressColumn", **options: Any) -> "Iterator[Progress]"
 
 
 class Watched:
-    """Records on the grid that report how many passes are complete and how many records of the present one were read."""
+    """Records on the grid that report how many passes are complete and how many records of the
+    present one were read.
+    """
 
     def __init__(self, X: "GridRecords", report: Callable[[int, int], None]) -> None:
         self.domain, self._X, self._report, self._done = X.domain, X, report, 0

@@ -1,4 +1,6 @@
-"""Options as they were typed: what cannot be meant is refused in one sentence that names the option and what it takes."""
+"""Options as they were typed: what cannot be meant is refused in one sentence that names the option
+and what it takes.
+"""
 
 import inspect
 import typing
@@ -13,26 +15,39 @@ from fastlloyd.base.names import nearest
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-_LISTS = {"--columns": "a,b,c", "--features": "a,b,c", "--bounds": "a=LO:HI,b=LO:HI", "--epsilons": "0.5,1,2"}
+_LISTS = {
+    "--columns": "a,b,c",
+    "--features": "a,b,c",
+    "--bounds": "a=LO:HI,b=LO:HI",
+    "--epsilons": "0.5,1,2",
+}
 _NAMES_ELSEWHERE = {  # scikit-learn's, and those of other programs
     "--random-state": "--public-seed",
     "--seed": "--public-seed",
     "--max-iter": "--iterations",
     "--n-iter": "--iterations",
 }
-_TOLD_BY_THE_FILE = {  # options that other programs have, which would be in the way of one reading of a file
-    "--decimal": "decimals have a point; where cells are separated by semicolons, `tr , .` turns every comma into one",
+# options that other programs have, which would be in the way of one reading of a file
+_TOLD_BY_THE_FILE = {
+    "--decimal": (
+        "decimals have a point; where cells are separated by semicolons, `tr , .` turns every comma"
+        " into one"
+    ),
     **dict.fromkeys(
         ("--sep", "--separator", "--delimiter"),
         "cells are separated by commas, semicolons or tabs, whichever the first line has",
     ),
-    **dict.fromkeys(("--header", "--no-header"), "the first line is a header if none of its cells is a number"),
+    **dict.fromkeys(
+        ("--header", "--no-header"), "the first line is a header if none of its cells is a number"
+    ),
     "--encoding": "text is UTF-8",
 }
 
 
 class _Plain:
-    """Help that shows no type for an option without a value, and breaks lists of words between words."""
+    """Help that shows no type for an option without a value, and breaks lists of words between
+    words.
+    """
 
     def format_help(self: Any, ctx: Any, formatter: Any) -> None:
         """Print the help."""
@@ -59,15 +74,23 @@ class Command(_Plain, TyperCommand):
             _refuse_repeated(order)
             return super().parse_args(ctx, args)
         except UsageError as error:
-            sentence = _unknown_option(error, self.params) or _missing(error) or _bad_number(error, self.callback, given)
+            sentence = (
+                _unknown_option(error, self.params)
+                or _missing(error)
+                or _bad_number(error, self.callback, given)
+            )
             if sentence := sentence or _left_over(left, self.params):
                 raise UsageError(sentence) from None
             raise
 
 
 def _refuse_repeated(order: Iterable[Any]) -> None:
-    """Raise UsageError for an option given twice that takes one value, or says yes or no: the last would silently win."""
-    counts = Counter(option for option in order if option.param_type_name == "option" and not option.multiple)
+    """Raise UsageError for an option given twice that takes one value, or says yes or no: the last
+    would silently win.
+    """
+    counts = Counter(
+        option for option in order if option.param_type_name == "option" and not option.multiple
+    )
     for option, n in counts.items():
         if n > 1 and (option.secondary_opts or not option.is_flag):
             name = _name(option)
@@ -79,18 +102,27 @@ def _unknown_option(error: Exception, options: Iterable[Any]) -> str:
     """Say that an option does not exist; "" if that is not the error."""
     if not hasattr(error, "possibilities"):
         return ""
-    typed: str = error.option_name  # type: ignore[attr-defined]  # as every error with possibilities has
-    known = {name.lstrip("-"): name for option in options for name in (*option.opts, *option.secondary_opts)}
+    # as every error with possibilities has
+    typed: str = error.option_name  # type: ignore[attr-defined]
+    known = {
+        name.lstrip("-"): name
+        for option in options
+        for name in (*option.opts, *option.secondary_opts)
+    }
     meant = _NAMES_ELSEWHERE.get(typed)
     if meant not in known.values():
         meant = known.get(nearest(typed.lstrip("-"), known, cutoff=0.7) or "")
     if (why := _TOLD_BY_THE_FILE.get(typed)) and not meant:
         return f"there is no option {typed}: {why}"
-    return f"there is no option {typed}" + (f"; did you mean {meant}?" if meant else "; --help lists the options")
+    return f"there is no option {typed}" + (
+        f"; did you mean {meant}?" if meant else "; --help lists the options"
+    )
 
 
 def _missing(error: Exception) -> str:
-    """Say what needed option or argument was not given, as the help has it; "" if that is not the error."""
+    """Say what needed option or argument was not given, as the help has it; "" if that is not the
+    error.
+    """
     needed = getattr(error, "param", None)
     if type(error).__name__ != "MissingParameter" or needed is None:
         return ""
@@ -100,9 +132,15 @@ def _missing(error: Exception) -> str:
 
 
 def _bad_number(error: Exception, command: Any, given: dict[str, Any]) -> str:
-    """Say which number is needed in place of this text, or in which range; "" if that is not the error."""
+    """Say which number is needed in place of this text, or in which range; "" if that is not the
+    error.
+    """
     option = getattr(error, "param", None)
-    if option is None or given.get(option.name) is None or not isinstance(text := given[option.name], str):
+    if (
+        option is None
+        or given.get(option.name) is None
+        or not isinstance(text := given[option.name], str)
+    ):
         return ""
     annotation = inspect.signature(command).parameters[option.name].annotation
     kind, info = typing.get_args(annotation)[:2]
@@ -118,12 +156,21 @@ def _bad_number(error: Exception, command: Any, given: dict[str, Any]) -> str:
 
 
 def _left_over(left: list[str], params: Iterable[Any]) -> str:
-    """Say which argument is one too many, as where a shell has replaced a pattern by all that fits; "" if none is."""
+    """Say which argument is one too many, as where a shell has replaced a pattern by all that fits;
+    "" if none is.
+    """
     if not left:
         return ""
     names = [each.metavar for each in params if each.param_type_name == "argument"]
-    several = "; for several files name their folder, or put the pattern in quotes: 'visits/*.csv'" if "DATA" in names else ""
-    return f"{left[0]!r:.80} is one argument too many; expected {' '.join(names) or 'options only'}{several}"
+    several = (
+        "; for several files name their folder, or put the pattern in quotes: 'visits/*.csv'"
+        if "DATA" in names
+        else ""
+    )
+    return (
+        f"{left[0]!r:.80} is one argument too many; expected"
+        f" {' '.join(names) or 'options only'}{several}"
+    )
 
 
 def _name(option: Any) -> str:

@@ -1,1 +1,3 @@
-"""Integer k-means: domain, one iteration, initialisation and update; knows nothing of privacy or clients."""
+"""Integer k-means: domain, one iteration, initialisation and update; knows nothing of privacy or
+clients.
+"""

@@ -1,10 +1,12 @@
 """Public bounds per feature, and the integer grid on which everything after the door is computed.
 
-Departs from the paper: data are not scaled by their own extremes, which would let one record move all others, but by public
-bounds; and they become integers here, before the radius test, instead of each client's sum being rounded later.
+Departs from the paper: data are not scaled by their own extremes, which would let one record move
+all others, but by public bounds; and they become integers here, before the radius test, instead of
+each client's sum being rounded later.
 
-A record is clipped to its bounds, scaled to [-1, 1] per feature and rounded half up to a multiple of 2**-q. What happens to
-it depends on that record and on public settings only, so the data set's sensitivity is that of its grid points.
+A record is clipped to its bounds, scaled to [-1, 1] per feature and rounded half up to a multiple
+of 2**-q. What happens to it depends on that record and on public settings only, so the data set's
+sensitivity is that of its grid points.
 """
 
 import enum
@@ -29,31 +31,44 @@ GridArray = NDArray[np.signedinteger]
 
 FEW_FEATURES = 32  # up to here `kernels` works feature by feature
 BLOCK_ELEMENTS = 1 << 17  # values converted together: 1 MiB of float64
-EXACT_BITS = 53  # integers below 2**53 are exact in float64, and so are sums and products that stay below it
+EXACT_BITS = (
+    53  # integers below 2**53 are exact in float64, and so are sums and products that stay below it
+)
 
 
 @cache
 def finest_bits(n_features: int) -> int:
-    """The most fraction_bits, up to 32, with which squared distances of so many features are exact; 0 if none are."""
+    """The most fraction_bits, up to 32, with which squared distances of so many features are exact;
+    0 if none are.
+    """
     return max((q for q in range(1, 33) if n_features * (2 << q) ** 2 < 1 << EXACT_BITS), default=0)
 
 
 class Scaling(enum.Enum):
     """How original units become the domain [-1, 1]^d."""
 
-    PER_FEATURE = "per-feature"  # every feature fills [-1, 1] by its own bounds (Section 6.1.3 of the paper)
+    PER_FEATURE = (  # every feature fills [-1, 1] by its own bounds (Section 6.1.3 of the paper)
+        "per-feature"
+    )
     COMMON = "common"  # one factor for all: Euclidean distances of the original units are kept
 
 
-class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, dict=True):
+class Domain(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    cache_hash=True,
+    dict=True,
+):
     """Public bounds of each feature, and the grid of step 2**-fraction_bits.
 
-    features : names, one per feature.
-    lower, upper : bounds in original units, finite, lower < upper. They must be public: chosen without looking at the data.
-    fraction_bits : q; B = 2**q grid units stand for the half width 1 of the scaled domain.
+    features : names, one per feature. lower, upper : bounds in original units, finite, lower <
+    upper. They must be public: chosen without looking at the data. fraction_bits : q; B = 2**q grid
+    units stand for the half width 1 of the scaled domain.
 
-    Raises PlanError for bounds of the wrong length, reversed, equal or not finite, for repeated names and names that cannot be
-    shown, and for a grid too fine for exact arithmetic.
+    Raises PlanError for bounds of the wrong length, reversed, equal or not finite, for repeated
+    names and names that cannot be shown, and for a grid too fine for exact arithmetic.
     """
 
     features: tuple[str, ...]
@@ -68,29 +83,42 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise PlanError("the domain has no features; name at least one")
         if len(set(self.features)) != d:
             repeated = next(name for name in self.features if self.features.count(name) > 1)
-            raise PlanError(f"feature {repeated!r} is named twice; every feature needs a name of its own")
+            raise PlanError(
+                f"feature {repeated!r} is named twice; every feature needs a name of its own"
+            )
         if len(self.lower) != d or len(self.upper) != d:
             raise PlanError(
-                f"bounds are given for {len(self.lower)} lower and {len(self.upper)} upper ends, but there are {d} features; "
-                "give one lower and one upper bound per feature"
+                f"bounds are given for {len(self.lower)} lower and {len(self.upper)} upper ends,"
+                f" but there are {d} features; give one lower and one upper bound per feature"
             )
-        msgspec.structs.force_setattr(self, "features", tuple(self.features))  # hashed, with the plan they stand in
-        # an int or a NumPy float would be written to a file in another spelling than the one that is read back
+        msgspec.structs.force_setattr(
+            self, "features", tuple(self.features)
+        )  # hashed, with the plan they stand in
+        # an int or a NumPy float would be written to a file in another spelling than the one that
+        # is read back
         msgspec.structs.force_setattr(self, "lower", tuple(float(low) for low in self.lower))
         msgspec.structs.force_setattr(self, "upper", tuple(float(high) for high in self.upper))
         for name, low, high in zip(self.features, self.lower, self.upper, strict=True):
-            # names are shown to people who decide by what they read; line breaks and terminal codes could show another text
+            # names are shown to people who decide by what they read; line breaks and terminal codes
+            # could show another text
             if not name.isprintable() or len(name) > 200:
-                raise PlanError(f"feature name {name!r:.80} is not usable; expected at most 200 printable characters")
+                raise PlanError(
+                    f"feature name {name!r:.80} is not usable; expected at most 200 printable"
+                    " characters"
+                )
             _check_bounds(name, low, high)
-        if type(self.fraction_bits) is not int:  # NumPy's integers would wrap around in the test of exactness below
-            raise PlanError(f"fraction_bits is {self.fraction_bits!r:.40}; expected a Python int, 1 to 32")
+        if (
+            type(self.fraction_bits) is not int
+        ):  # NumPy's integers would wrap around in the test of exactness below
+            raise PlanError(
+                f"fraction_bits is {self.fraction_bits!r:.40}; expected a Python int, 1 to 32"
+            )
         if not 1 <= self.fraction_bits <= 32:
             raise PlanError(f"fraction_bits is {self.fraction_bits!s:.40}; expected 1 to 32")
         if self.fraction_bits > finest_bits(d):
             raise PlanError(
-                f"fraction_bits {self.fraction_bits} with {d} features leaves the range of exact arithmetic; "
-                f"use fraction_bits {finest_bits(d)} or less"
+                f"fraction_bits {self.fraction_bits} with {d} features leaves the range of exact"
+                f" arithmetic; use fraction_bits {finest_bits(d)} or less"
             )
         if not self.half_widths.all():
             narrow = self.features[int(np.argmin(self.half_widths))]
@@ -101,7 +129,13 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @classmethod
     def of_bounds(
-        cls, features: Sequence[str], lower: FloatArray, upper: FloatArray, *, scaling: Scaling, fraction_bits: int = 16
+        cls,
+        features: Sequence[str],
+        lower: FloatArray,
+        upper: FloatArray,
+        *,
+        scaling: Scaling,
+        fraction_bits: int = 16,
     ) -> "Domain":
         """A domain of public bounds, float64 (n_features,)."""
         ends = {"lower": tuple(lower.tolist()), "upper": tuple(upper.tolist())}
@@ -109,19 +143,27 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @classmethod
     def of_data(
-        cls, features: Sequence[str], lower: FloatArray, upper: FloatArray, *, scaling: Scaling, fraction_bits: int = 16
+        cls,
+        features: Sequence[str],
+        lower: FloatArray,
+        upper: FloatArray,
+        *,
+        scaling: Scaling,
+        fraction_bits: int = 16,
     ) -> "Domain":
-        """A domain whose bounds, float64 (n_features,), are values of records: no message shows them.
+        """A domain whose bounds, float64 (n_features,), are values of records: no message shows
+        them.
 
-        Raises DataError that names the feature where these cannot be bounds, and PlanError as the constructor does.
+        Raises DataError that names the feature where these cannot be bounds, and PlanError as the
+        constructor does.
         """
         for name, low, high in zip(features, lower.tolist(), upper.tolist(), strict=True):
             try:
                 _check_bounds(name, low, high)
             except PlanError:
                 raise DataError(
-                    f"the values of column {name!r} lie too far apart or too close together to take bounds from them; "
-                    "state bounds, or rescale the column"
+                    f"the values of column {name!r} lie too far apart or too close together to take"
+                    " bounds from them; state bounds, or rescale the column"
                 ) from None
         return cls.of_bounds(features, lower, upper, scaling=scaling, fraction_bits=fraction_bits)
 
@@ -136,18 +178,26 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @cached_property
     def half_widths(self) -> IntArray:
-        """B of each feature in grid units, int64 (n_features,): 2**q, or less in narrow features under common scaling."""
+        """B of each feature in grid units, int64 (n_features,): 2**q, or less in narrow features
+        under common scaling.
+        """
         B = 1 << self.fraction_bits
         if self.scaling is Scaling.PER_FEATURE:
             return fixed(np.full(self.n_features, B, dtype=np.int64))
-        # halves go down: `to_grid` rounds them up, so that half a unit above -B_i no record could reach -B_i itself
+        # halves go down: `to_grid` rounds them up, so that half a unit above -B_i no record could
+        # reach -B_i itself
         widths = [Fraction(width) for width in self._widths.tolist()]
         scale = B / max(widths)
-        return fixed(np.array([math.ceil(width * scale - Fraction(1, 2)) for width in widths], dtype=np.int64))
+        return fixed(
+            np.array(
+                [math.ceil(width * scale - Fraction(1, 2)) for width in widths], dtype=np.int64
+            )
+        )
 
     @cached_property
     def saturation(self) -> int:
-        """c_max: centroid coordinates stay in [-c_max, c_max] grid units, so that squared distances stay exact in float64.
+        """c_max: centroid coordinates stay in [-c_max, c_max] grid units, so that squared distances
+        stay exact in float64.
 
         The largest power of two with d (B 2**q + c_max)^2 < 2**53.
         """
@@ -165,7 +215,11 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @cached_property
     def units(self) -> FloatArray:
         """One grid unit of each feature in original units, float64 (n_features,)."""
-        width = self._widths if self.scaling is Scaling.PER_FEATURE else np.full(self.n_features, self._widths.max())
+        width = (
+            self._widths
+            if self.scaling is Scaling.PER_FEATURE
+            else np.full(self.n_features, self._widths.max())
+        )
         return fixed(width / (2 << self.fraction_bits))
 
     @cached_property
@@ -174,15 +228,21 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return fixed(np.array(self.lower) + self._widths / 2)
 
     def to_grid(self, X: ArrayLike | ColumnBlock) -> GridArray:
-        """Grid points of records, int32 (n, n_features), in the memory order that `kernels` handles best.
+        """Grid points of records, int32 (n, n_features), in the memory order that `kernels` handles
+        best.
 
-        X : real numbers (n, n_features), any dtype and memory order; equal real values give equal grid points.
-        Values outside the bounds are clipped to them. Raises DataError on another shape, NaN or infinity.
+        X : real numbers (n, n_features), any dtype and memory order; equal real values give equal
+        grid points. Values outside the bounds are clipped to them. Raises DataError on another
+        shape, NaN or infinity.
         """
         return self.to_grid_and_outside(X)[0]
 
-    def to_grid_and_outside(self, X: ArrayLike | ColumnBlock) -> tuple[GridArray, NDArray[np.bool_]]:
-        """Grid points as `to_grid` gives them, and which records have a value outside the bounds: bool (n,), private too."""
+    def to_grid_and_outside(
+        self, X: ArrayLike | ColumnBlock
+    ) -> tuple[GridArray, NDArray[np.bool_]]:
+        """Grid points as `to_grid` gives them, and which records have a value outside the bounds:
+        bool (n,), private too.
+        """
         frame = self._frame()
         outside = np.zeros(len(X) if isinstance(X, ColumnBlock) else 0, dtype=np.bool_)
         if isinstance(X, ColumnBlock) and (found := self._columns_to_grid(X, outside)) is not None:
@@ -195,28 +255,48 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return grid, outside
 
     def _columns_to_grid(self, X: ColumnBlock, outside: NDArray[np.bool_]) -> GridArray | None:
-        """The grid points by compiled code; None if that is not used for such a block, or if a value is not finite."""
-        if not (X.shape[1] == self.n_features <= FEW_FEATURES and X.is_plain and is_compiled(math.prod(X.shape))):
+        """The grid points by compiled code; None if that is not used for such a block, or if a
+        value is not finite.
+        """
+        if not (
+            X.shape[1] == self.n_features <= FEW_FEATURES
+            and X.is_plain
+            and is_compiled(math.prod(X.shape))
+        ):
             return None
         grid = np.empty(X.shape, dtype=np.int32, order="F")
         return grid if _compiled_columns(X.arrays, self._frame(), grid, outside) else None
 
     def check_grid(self, X: GridArray) -> None:
-        """Refuse what is not grid points of this domain: every sensitivity is that of a point in the box.
+        """Refuse what is not grid points of this domain: every sensitivity is that of a point in
+        the box.
 
-        X : int32 or int64 (n, n_features), as `to_grid` makes it. Raises DataError; no value is shown.
+        X : int32 or int64 (n, n_features), as `to_grid` makes it. Raises DataError; no value is
+        shown.
         """
-        if type(X) is not np.ndarray or X.dtype not in (np.int32, np.int64) or X.ndim != 2 or X.shape[1] != self.n_features:
-            raise DataError(f"the records are not an int32 or int64 array with {self.n_features} columns; use Domain.to_grid")
+        if (
+            type(X) is not np.ndarray
+            or X.dtype not in (np.int32, np.int64)
+            or X.ndim != 2
+            or X.shape[1] != self.n_features
+        ):
+            raise DataError(
+                f"the records are not an int32 or int64 array with {self.n_features} columns; use"
+                " Domain.to_grid"
+            )
         if len(X) and not self._is_within(X):
-            raise DataError("a record lies outside the bounds of the domain; use Domain.to_grid, which clips")
+            raise DataError(
+                "a record lies outside the bounds of the domain; use Domain.to_grid, which clips"
+            )
 
     def from_grid(self, points: IntArray) -> FloatArray:
         """Grid points (n, n_features) in original units, float64."""
         return np.asarray(points * self.units + self.centre, dtype=np.float64)
 
     def _frame(self) -> FloatArray:
-        return np.array([self.lower, self.upper, self.centre, self.units, self.half_widths], dtype=np.float64)
+        return np.array(
+            [self.lower, self.upper, self.centre, self.units, self.half_widths], dtype=np.float64
+        )
 
     def _is_within(self, X: GridArray) -> bool:
         B = self.half_widths
@@ -229,32 +309,48 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return bool((X.max(axis=0) <= B).all() and (X.min(axis=0) >= -B).all())
 
     def _table(self, X: ArrayLike) -> NDArray[Any]:
-        """X as an array of the right shape, not yet converted; DataError names what is wrong and no value."""
+        """X as an array of the right shape, not yet converted; DataError names what is wrong and no
+        value.
+        """
         table = _real_numbers(X)
         if table.ndim != 2 or table.shape[1] != self.n_features:
             raise DataError(
-                f"the records are a table of {table.ndim} dimensions with {table.shape[-1] if table.ndim else 0} columns; "
-                f"expected (n_records, {self.n_features}), one column per feature"
+                f"the records are a table of {table.ndim} dimensions with"
+                f" {table.shape[-1] if table.ndim else 0} columns; expected (n_records,"
+                f" {self.n_features}), one column per feature"
             )
         return table
 
-    def _plain_grid(self, table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], outside: NDArray[np.bool_]) -> None:
-        """Fill the grid, and mark records, block by block. Raises DataError at the first value that is not finite."""
+    def _plain_grid(
+        self,
+        table: NDArray[Any],
+        frame: FloatArray,
+        grid: NDArray[np.int32],
+        outside: NDArray[np.bool_],
+    ) -> None:
+        """Fill the grid, and mark records, block by block. Raises DataError at the first value that
+        is not finite.
+        """
         lower, upper, centre, units, box = frame
         rows = max(1, BLOCK_ELEMENTS // self.n_features)
-        memory = np.empty((min(rows, len(table)), self.n_features), order="F")  # long loops, whatever the table's order
+        memory = np.empty(
+            (min(rows, len(table)), self.n_features), order="F"
+        )  # long loops, whatever the table's order
         for start in range(0, len(table), rows):
             values = memory[: len(table) - start]
-            with np.errstate(over="ignore"):  # what is too large for float64 becomes infinite, and is named below
+            with np.errstate(
+                over="ignore"
+            ):  # what is too large for float64 becomes infinite, and is named below
                 values[...] = table[start : start + rows]
             if not (finite := np.isfinite(values)).all():
                 row, column = (int(i) for i in np.argwhere(~finite)[0])
                 raise DataError(
-                    f"record {start + row}, feature {self.features[column]!r} is NaN or infinite; remove the record or fill "
-                    "the value in"
+                    f"record {start + row}, feature {self.features[column]!r} is NaN or infinite;"
+                    " remove the record or fill the value in"
                 )
             outside[start : start + rows] = ((values < lower) | (values > upper)).any(axis=1)
-            # one subtraction, one division, one addition per value: correctly rounded, so the same on every machine
+            # one subtraction, one division, one addition per value: correctly rounded, so the same
+            # on every machine
             np.clip(values, lower, upper, out=values)
             np.subtract(values, centre, out=values)
             np.divide(values, units, out=values)
@@ -267,8 +363,8 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def squared_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
     """H2 = floor(eta_d^2) in squared grid units, eta_d = alpha beta / (2 k^(1/d)) (Section 5.6).
 
-    beta / 2 is half the diagonal of the box, so eta_d^2 = alpha^2 sum(B_i^2) / k^(2/d). Exact: the largest integer h with
-    h^d k^2 <= (alpha^2 sum(B_i^2))^d.
+    beta / 2 is half the diagonal of the box, so eta_d^2 = alpha^2 sum(B_i^2) / k^(2/d). Exact: the
+    largest integer h with h^d k^2 <= (alpha^2 sum(B_i^2))^d.
     """
     return _squared_radius(domain.n_features, n_clusters, alpha**2 * domain.squared_half_diagonal)
 
@@ -294,14 +390,19 @@ def usable_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
     H2 = squared_radius(domain, n_clusters, alpha)
     if H2 == 0:
         raise PlanError(
-            f"the radius is below one grid unit with {n_clusters} clusters, alpha {alpha} and fraction_bits "
-            f"{domain.fraction_bits}; use more fraction_bits, fewer clusters or a larger alpha"
+            f"the radius is below one grid unit with {n_clusters} clusters, alpha {alpha} and"
+            f" fraction_bits {domain.fraction_bits}; use more fraction_bits, fewer clusters or a"
+            " larger alpha"
         )
     return H2
 
 
-def _compiled_grid(table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], outside: NDArray[np.bool_]) -> bool:
-    """Fill the grid by compiled code; False if it has none for such a table, or if a value is not finite."""
+def _compiled_grid(
+    table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], outside: NDArray[np.bool_]
+) -> bool:
+    """Fill the grid by compiled code; False if it has none for such a table, or if a value is not
+    finite.
+    """
     from fastlloyd.clustering.compiled.grid import grid_features, grid_rows
 
     if table.dtype not in (np.float32, np.float64) or not table.flags.aligned:
@@ -315,20 +416,29 @@ def _compiled_grid(table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int3
         if by_feature:
             return grid_features(table, start, stop, frame, grid.T, outside)
         parts = (slice(first, min(first + rows, stop)) for first in range(start, stop, rows))
-        return all(grid_rows(np.ascontiguousarray(table[part]), frame, grid[part], outside[part]) for part in parts)
+        return all(
+            grid_rows(np.ascontiguousarray(table[part]), frame, grid[part], outside[part])
+            for part in parts
+        )
 
     return all(over_spans(fill, grid))
 
 
 def _compiled_columns(
-    columns: Sequence[NDArray[Any]] | NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], outside: NDArray[np.bool_]
+    columns: Sequence[NDArray[Any]] | NDArray[Any],
+    frame: FloatArray,
+    grid: NDArray[np.int32],
+    outside: NDArray[np.bool_],
 ) -> bool:
     """Fill the grid from columns that are contiguous in memory; False if a value is not finite."""
     from fastlloyd.clustering.compiled.grid import grid_column
 
     def fill(start: int, stop: int) -> bool:
         part = slice(start, stop)
-        return all(grid_column(column[part], frame[:, j], grid[part, j], outside[part]) for j, column in enumerate(columns))
+        return all(
+            grid_column(column[part], frame[:, j], grid[part, j], outside[part])
+            for j, column in enumerate(columns)
+        )
 
     return all(over_spans(fill, grid))
 
@@ -339,9 +449,13 @@ def is_by_feature(X: NDArray[Any]) -> bool:
 
 
 def _real_numbers(X: ArrayLike) -> NDArray[Any]:
-    """X as an array of real numbers; DataError for text, dates, complex and masked numbers, which are not converted."""
+    """X as an array of real numbers; DataError for text, dates, complex and masked numbers, which
+    are not converted.
+    """
     if np.ma.is_masked(X):
-        raise DataError("the records have masked entries; remove these records or fill the values in")
+        raise DataError(
+            "the records have masked entries; remove these records or fill the values in"
+        )
     try:
         table = np.asarray(X)
         if table.dtype.kind in "biuf":
@@ -353,19 +467,32 @@ def _real_numbers(X: ArrayLike) -> NDArray[Any]:
     raise DataError("the records are not a table of real numbers; select numeric columns")
 
 
-_LARGEST = 1e300  # of a bound, and the reciprocal of the least width: centroids and their errors stay finite
+# of a bound, and the reciprocal of the least width: centroids and their errors stay finite
+_LARGEST = 1e300
 
 
 def _check_bounds(name: str, low: float, high: float) -> None:
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise PlanError(f"the bounds of feature {name!r} are [{low}, {high}]; expected two finite numbers")
+        raise PlanError(
+            f"the bounds of feature {name!r} are [{low}, {high}]; expected two finite numbers"
+        )
     if low > high:
-        raise PlanError(f"the bounds of feature {name!r} are reversed: [{low}, {high}]; write the smaller number first")
+        raise PlanError(
+            f"the bounds of feature {name!r} are reversed: [{low}, {high}]; write the smaller"
+            " number first"
+        )
     if low == high:
-        raise PlanError(f"the bounds of feature {name!r} are equal: [{low}, {high}]; widen them or leave the feature out")
+        raise PlanError(
+            f"the bounds of feature {name!r} are equal: [{low}, {high}]; widen them or leave the"
+            " feature out"
+        )
     if not max(-low, high, high - low) <= _LARGEST or high - low < 1 / _LARGEST:
-        raise PlanError(f"the bounds of feature {name!r}, [{low}, {high}], are too wide or too narrow; rescale the feature")
+        raise PlanError(
+            f"the bounds of feature {name!r}, [{low}, {high}], are too wide or too narrow; rescale"
+            " the feature"
+        )
     if low + (high - low) / 2**40 == low or high - (high - low) / 2**40 == high:
         raise PlanError(
-            f"the bounds of feature {name!r}, [{low}, {high}], differ only in their last digits; subtract an offset first"
+            f"the bounds of feature {name!r}, [{low}, {high}], differ only in their last digits;"
+            " subtract an offset first"
         )

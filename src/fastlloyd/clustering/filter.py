@@ -1,10 +1,12 @@
-"""The nearest centroid of every record: float32 proposes it, and exact numbers decide where that leaves a doubt.
+"""The nearest centroid of every record: float32 proposes it, and exact numbers decide where that
+leaves a doubt.
 
-The score of a record x and a centroid c is |c|^2 - 2 x.c, which orders centroids as distances do. In float32 it is off by at
-most e (|x|^2 + |c|^2), and the margin of a record follows from that (docs/proofs/filter.md). If its two least scores, or its
-distance and the radius, are nearer to each other than the margin, the record is in doubt, and its distances are worked out
-exactly (`compiled/doubts.py`). So labels are those of exact arithmetic, ties going to the lowest index, and no
-record changes what another costs.
+The score of a record x and a centroid c is |c|^2 - 2 x.c, which orders centroids as distances do.
+In float32 it is off by at most e (|x|^2 + |c|^2), and the margin of a record follows from that
+(docs/proofs/filter.md). If its two least scores, or its distance and the radius, are nearer to each
+other than the margin, the record is in doubt, and its distances are worked out exactly
+(`compiled/doubts.py`). So labels are those of exact arithmetic, ties going to the lowest index, and
+no record changes what another costs.
 """
 
 from collections.abc import Iterator
@@ -18,17 +20,24 @@ from fastlloyd.base.arrays import IntArray
 Labels = NDArray[np.int32]
 
 MOST_FEATURES = 1 << 15  # for the proof
-PRODUCT_STEPS = 900_000  # of a matrix product: OpenBLAS multiplies in place up to a million, and copies what is larger
+# of a matrix product: OpenBLAS multiplies in place up to a million, and copies what is larger
+PRODUCT_STEPS = 900_000
 PART_CELLS = 1 << 13  # of the records of a product, or twice as many where clusters are few
 FEW_CLUSTERS = 16
-TURNED_CLUSTERS = 128  # from here on, records that come one after the other are best copied feature by feature
-TURNED_FEATURES = PRODUCT_STEPS >> 9  # up to here, a product has room for 64 of them and eight centroids
+TURNED_CLUSTERS = (
+    128  # from here on, records that come one after the other are best copied feature by feature
+)
+TURNED_FEATURES = (
+    PRODUCT_STEPS >> 9
+)  # up to here, a product has room for 64 of them and eight centroids
 BLOCK_CELLS = 1 << 18  # of the records that are worked on together: a megabyte
 SCORE_CELLS = 1 << 17  # of their scores
 
 
 class Exact:
-    """k centroids C and their squared norms in float64, filled as `compiled/doubts.py` needs them."""
+    """k centroids C and their squared norms in float64, filled as `compiled/doubts.py` needs
+    them.
+    """
 
     def __init__(self, C: IntArray) -> None:
         self.k, d = C.shape
@@ -39,15 +48,23 @@ class Exact:
 
 
 class Nearest:
-    """Centroids C (k, d), int64, that records are compared with; k is the label of a record beyond the squared radius.
+    """Centroids C (k, d), int64, that records are compared with; k is the label of a record beyond
+    the squared radius.
 
-    (|x| + |c|)^2 < 2**53 for all records x and centroids c. by_feature : how records will lie in memory.
-    block_rows : records worked on together, None for a good number.
+    (|x| + |c|)^2 < 2**53 for all records x and centroids c. by_feature : how records will lie in
+    memory. block_rows : records worked on together, None for a good number.
     """
 
-    def __init__(self, C: IntArray, squared_radius: float, *, by_feature: bool, block_rows: int | None = None) -> None:
+    def __init__(
+        self, C: IntArray, squared_radius: float, *, by_feature: bool, block_rows: int | None = None
+    ) -> None:
         k, d = C.shape
-        self.k, self.squared_radius, self.by_feature, self.exact = k, squared_radius, by_feature, Exact(C)
+        self.k, self.squared_radius, self.by_feature, self.exact = (
+            k,
+            squared_radius,
+            by_feature,
+            Exact(C),
+        )
         self.is_turned = not by_feature and k >= TURNED_CLUSTERS
         if block_rows:
             self.rows, self.parts = block_rows, 1
@@ -59,7 +76,9 @@ class Nearest:
         if self.rows * k * d > PRODUCT_STEPS:
             chunks = -(-k // max(4, PRODUCT_STEPS // (self.rows * d) // 4 * 4))
             self.size = (-(-k // chunks) + 3) // 4 * 4
-        self.width = -(-k // self.size) * self.size  # more centroids stand behind the last, infinitely far away
+        self.width = (
+            -(-k // self.size) * self.size
+        )  # more centroids stand behind the last, infinitely far away
         self.e = relative_error(d)
         self.most = 4.0 * self.e * float(self.exact.norms[:k].max())
         self.constants = np.full(self.width, np.inf, dtype=np.float32)
@@ -71,17 +90,29 @@ class Nearest:
 
     @property
     def is_certain(self) -> bool:
-        """Whether the proof holds for so many features, and for matrix products of these shapes here."""
+        """Whether the proof holds for so many features, and for matrix products of these shapes
+        here.
+        """
         d = self.A.shape[-1]
-        return d <= MOST_FEATURES and _float32_is_whole(self.size, d, self.rows, self.by_feature or self.is_turned)
+        return d <= MOST_FEATURES and _float32_is_whole(
+            self.size, d, self.rows, self.by_feature or self.is_turned
+        )
 
-    def labels(self, Z: NDArray[np.int32], start: int, stop: int) -> Iterator[tuple[int, Labels, int]]:
-        """Block by block of the records from start to stop: the place of the first, their labels, how many were in doubt.
+    def labels(
+        self, Z: NDArray[np.int32], start: int, stop: int
+    ) -> Iterator[tuple[int, Labels, int]]:
+        """Block by block of the records from start to stop: the place of the first, their labels,
+        how many were in doubt.
 
         Z : int32 (n, d), by feature (d, n), in C order. The next block overwrites the labels.
         """
         from fastlloyd.clustering.compiled.doubts import decide_rows
-        from fastlloyd.clustering.compiled.filter import load_features, load_rows, propose, turn_rows
+        from fastlloyd.clustering.compiled.filter import (
+            load_features,
+            load_rows,
+            propose,
+            turn_rows,
+        )
 
         rows, d = self.rows, Z.shape[0 if self.by_feature else 1]
         parts = max(1, min(self.parts, -(-(stop - start) // rows)))
@@ -100,15 +131,19 @@ class Nearest:
             load(Z, place, m, block, squares)
             for p in range(0, -(-m // rows), at_once):
                 some, before = columns[p : min(p + at_once, -(-m // rows))], n
-                products = scores[: self.width * len(some) * rows].reshape(-1, len(some), self.size, rows)
+                products = scores[: self.width * len(some) * rows].reshape(
+                    -1, len(some), self.size, rows
+                )
                 np.matmul(self.A, some, out=products)
                 n = propose(
-                    p * rows, m, products, self.constants, squares, self.k, self.squared_radius, self.e, self.most,
+                    p * rows, m, products, self.constants, squares, self.k, self.squared_radius,
+                    self.e, self.most,
                     labels, limits, doubtful, n,
                 )  # fmt: skip
                 if not self.by_feature:
                     decide_rows(
-                        Z, place, doubtful[before:n], p * rows, products, self.constants, limits, self.exact.C, self.k,
+                        Z, place, doubtful[before:n], p * rows, products, self.constants, limits,
+                        self.exact.C, self.k,
                         self.squared_radius, labels,
                     )  # fmt: skip
             if self.by_feature:
@@ -116,21 +151,45 @@ class Nearest:
             yield place, labels[:m], n
 
 
-def decide(XT: NDArray[np.int32], start: int, doubtful: Labels, of: Exact, squared_radius: float, labels: Labels) -> None:
-    """Set labels[i] for all doubtful i, whose records are XT[:, start + i], to those of exact arithmetic."""
+def decide(
+    XT: NDArray[np.int32],
+    start: int,
+    doubtful: Labels,
+    of: Exact,
+    squared_radius: float,
+    labels: Labels,
+) -> None:
+    """Set labels[i] for all doubtful i, whose records are XT[:, start + i], to those of exact
+    arithmetic.
+    """
     from fastlloyd.clustering.compiled.doubts import ASIDE, decide_columns
 
     width = min(of.C.shape[1], max(ASIDE))
-    decide_columns[width](XT, start, doubtful, of.C, of.norms, of.k, squared_radius, labels, ASIDE[width], (0,) * width)
+    decide_columns[width](
+        XT,
+        start,
+        doubtful,
+        of.C,
+        of.norms,
+        of.k,
+        squared_radius,
+        labels,
+        ASIDE[width],
+        (0,) * width,
+    )
 
 
 def relative_error(d: int) -> float:
-    """The e of the proof, for d features: more than d + 3 roundings and some for what is done with their result."""
+    """The e of the proof, for d features: more than d + 3 roundings and some for what is done with
+    their result.
+    """
     return (d + 12) * 2.0**-24 * 1.01
 
 
 def _part(k: int, d: int, least: int) -> tuple[int, int]:
-    """How many records of d features are multiplied with k centroids at once, and how many times as many are loaded."""
+    """How many records of d features are multiplied with k centroids at once, and how many times as
+    many are loaded.
+    """
     cells = PART_CELLS * 2 if k <= FEW_CLUSTERS else PART_CELLS
     rows = max(least, min(512, cells >> (d - 1).bit_length()))
     return rows, BLOCK_CELLS // (d * rows)
@@ -138,11 +197,15 @@ def _part(k: int, d: int, least: int) -> tuple[int, int]:
 
 @cache
 def _float32_is_whole(k: int, d: int, rows: int, by_feature: bool) -> bool:
-    """Whether products (k, d) (d, rows) round no factor to fewer than 24 bits, as some libraries may, for some shapes.
+    """Whether products (k, d) (d, rows) round no factor to fewer than 24 bits, as some libraries
+    may, for some shapes.
 
-    Products of odd numbers of 24 bits with one another, all else being 0, must be those of single numbers.
+    Products of odd numbers of 24 bits with one another, all else being 0, must be those of single
+    numbers.
     """
-    odd = ((np.arange(k + d * rows) * 0x9E3779B1 % (1 << 22)) * 2 + (1 << 23) + 1).astype(np.float32)
+    odd = ((np.arange(k + d * rows) * 0x9E3779B1 % (1 << 22)) * 2 + (1 << 23) + 1).astype(
+        np.float32
+    )
     A, B, features = np.zeros((k, d), dtype=np.float32), odd[k:].reshape(d, rows), np.arange(k) % d
     A[np.arange(k), features] = odd[:k]
     products = np.matmul(A, B if by_feature else np.ascontiguousarray(B.T).T)

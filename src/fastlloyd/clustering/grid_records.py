@@ -1,8 +1,10 @@
-"""Records on the grid, pass after pass: kept in memory where they are few, read anew where they are many.
+"""Records on the grid, pass after pass: kept in memory where they are few, read anew where they are
+many.
 
-Every round of the clustering is one pass. Nothing else of the records stays in memory between two blocks, so that a file may be
-larger than memory. Values outside the public bounds are clipped and counted, or refused: what happens to a record follows from
-that record and the bounds. The count, and that or where a record is refused, are exact and so private: for the owner's screen.
+Every round of the clustering is one pass. Nothing else of the records stays in memory between two
+blocks, so that a file may be larger than memory. Values outside the public bounds are clipped and
+counted, or refused: what happens to a record follows from that record and the bounds. The count,
+and that or where a record is refused, are exact and so private: for the owner's screen.
 """
 
 import enum
@@ -22,8 +24,8 @@ from fastlloyd.records.table import ColumnBlock, ids_of
 
 KEPT_CELLS = 1 << 26  # 256 MiB of int32
 OUTSIDE_BOUNDS = (
-    "the value lies outside the bounds; correct it, state wider bounds from public knowledge, or clip such values with "
-    "--outside clip"
+    "the value lies outside the bounds; correct it, state wider bounds from public knowledge, or"
+    " clip such values with --outside clip"
 )
 
 Block = tuple[int, RealArray | ColumnBlock]
@@ -32,16 +34,20 @@ Block = tuple[int, RealArray | ColumnBlock]
 class Outside(enum.Enum):
     """What becomes of a record with a value outside the bounds."""
 
-    CLIP = "clip"  # the value moves to the nearer bound (`Domain.to_grid`), and the record is counted
+    CLIP = (  # the value moves to the nearer bound (`Domain.to_grid`), and the record is counted
+        "clip"
+    )
     REFUSE = "refuse"  # the records are refused, and where the value stands is said
 
 
 class Blocks(Protocol):
-    """Records that can be passed over again and again: a `Table` in one block, a `RecordFile` in many.
+    """Records that can be passed over again and again: a `Table` in one block, a `RecordFile` in
+    many.
 
-    `n_rows` is at least the number of records, None where only reading tells; `n_ahead` blocks are read before they are asked
-    for; blocks come with the number of their first record; `check` refuses a block with a cell that is not finite; `place`
-    says where a record stands, for messages.
+    `n_rows` is at least the number of records, None where only reading tells; `n_ahead` blocks are
+    read before they are asked for; blocks come with the number of their first record; `check`
+    refuses a block with a cell that is not finite; `place` says where a record stands, for
+    messages.
     """
 
     @property
@@ -54,7 +60,9 @@ class Blocks(Protocol):
 
 
 class Rows(Protocol):
-    """Grid points, and whose they are, that are passed over again and again: `GridRecords`, or what shows how far they are."""
+    """Grid points, and whose they are, that are passed over again and again: `GridRecords`, or what
+    shows how far they are.
+    """
 
     @property
     def domain(self) -> Domain: ...  # noqa: D102 - see `GridRecords`
@@ -64,19 +72,31 @@ class Rows(Protocol):
 
 
 class GridRecords:
-    """Grid points of records under a `domain`, int32 blocks (n_i, n_features) within its box; iterate once per pass.
+    """Grid points of records under a `domain`, int32 blocks (n_i, n_features) within its box;
+    iterate once per pass.
 
-    `n_outside` says, after a complete pass, how many records have values outside the bounds (a private number). Raises
-    DataError for such a record under `Outside.REFUSE`, and what reading the records raises. Points are made by `domain` in each
-    pass, or in the first and looked at in the others.
+    `n_outside` says, after a complete pass, how many records have values outside the bounds (a
+    private number). Raises DataError for such a record under `Outside.REFUSE`, and what reading the
+    records raises. Points are made by `domain` in each pass, or in the first and looked at in the
+    others.
     """
 
-    def __init__(self, records: Blocks, domain: Domain, outside: Outside, *, source: str, kept_cells: int = KEPT_CELLS) -> None:
+    def __init__(
+        self,
+        records: Blocks,
+        domain: Domain,
+        outside: Outside,
+        *,
+        source: str,
+        kept_cells: int = KEPT_CELLS,
+    ) -> None:
         self.n_outside = 0
         self.domain = domain
         self._records, self._outside = records, outside
         self._source, self._kept_cells = source, kept_cells
-        self._may_be_kept = records.n_rows is None or records.n_rows * domain.n_features <= kept_cells
+        self._may_be_kept = (
+            records.n_rows is None or records.n_rows * domain.n_features <= kept_cells
+        )
         self._counted = False
         self._kept: list[GridArray] | None = None
 
@@ -94,11 +114,15 @@ class GridRecords:
         return self._kept is not None
 
     def with_ids(self) -> Iterator[tuple[GridArray, Ids | None]]:
-        """One pass, and whose records each block has; None where that was not asked for, and of points that are kept."""
+        """One pass, and whose records each block has; None where that was not asked for, and of
+        points that are kept.
+        """
         if self._kept is not None:
             return ((self._checked(grid), None) for grid in self._kept)
         if self._counted:
-            return ((self._grid(*block, Outside.CLIP)[0], ids_of(block[1])) for block in self._ahead())
+            return (
+                (self._grid(*block, Outside.CLIP)[0], ids_of(block[1])) for block in self._ahead()
+            )
         return self._first_pass()
 
     def _first_pass(self) -> Iterator[tuple[GridArray, Ids | None]]:
@@ -116,10 +140,13 @@ class GridRecords:
             yield grid, ids_of(block)
         self.n_outside, self._counted, self._kept = n_outside, True, kept or None
 
-    def _grid(self, first: int, block: RealArray | ColumnBlock, outside: Outside) -> tuple[GridArray, int]:
+    def _grid(
+        self, first: int, block: RealArray | ColumnBlock, outside: Outside
+    ) -> tuple[GridArray, int]:
         """Grid points of a block, and how many of its records have a value outside the bounds.
 
-        Raises DataError with `Outside.REFUSE`, naming the place of the first such record and its column and no value.
+        Raises DataError with `Outside.REFUSE`, naming the place of the first such record and its
+        column and no value.
         """
         try:
             grid, beyond = self.domain.to_grid_and_outside(block)
@@ -130,12 +157,19 @@ class GridRecords:
         if n and outside is Outside.REFUSE:
             record = int(beyond.argmax())
             values, domain = np.asarray(block)[record], self.domain
-            column = domain.features[int(np.argmax((values < domain.lower) | (values > domain.upper)))]
-            raise DataError(f"{self._source}, {self._records.place(first + record)}, column {column!r}: {OUTSIDE_BOUNDS}")
+            column = domain.features[
+                int(np.argmax((values < domain.lower) | (values > domain.upper)))
+            ]
+            raise DataError(
+                f"{self._source}, {self._records.place(first + record)}, column {column!r}:"
+                f" {OUTSIDE_BOUNDS}"
+            )
         return grid, n
 
     def _checked(self, kept: GridArray) -> GridArray:
-        """Raise DataError if a caller to whom the points were given in an earlier pass has moved them out of the box."""
+        """Raise DataError if a caller to whom the points were given in an earlier pass has moved
+        them out of the box.
+        """
         self.domain.check_grid(kept)
         return kept
 
@@ -148,7 +182,9 @@ class GridRecords:
         with ThreadPoolExecutor(1) as reader, reading_ahead():
             coming = deque(reader.submit(next, blocks, None) for _ in range(self._records.n_ahead))
             try:
-                is_compiled((self._records.n_rows or 0) * self.domain.n_features)  # loads compiled code while those are read
+                is_compiled(
+                    (self._records.n_rows or 0) * self.domain.n_features
+                )  # loads compiled code while those are read
                 while (block := coming.popleft().result()) is not None:
                     coming.append(reader.submit(next, blocks, None))
                     yield block

@@ -13,7 +13,8 @@ Keys = NDArray[np.uint16]
 
 
 def grouped(X: GridArray, keys: Keys) -> Iterator[tuple[int, GridArray]]:
-    """The records of X (n, d) that have a key, in their order, and that key; from the least to the largest.
+    """The records of X (n, d) that have a key, in their order, and that key; from the least to the
+    largest.
 
     keys : uint16 (n,).
     """

@@ -1,20 +1,24 @@
-"""The function of `reference.py`, fast, in bounded memory and on all cores, and equal to it bit for bit.
+"""The function of `reference.py`, fast, in bounded memory and on all cores, and equal to it bit for
+bit.
 
 Three ways to the same integers, chosen by shape (measured in docs/results/performance.md):
 
-- few features: compiled loops over records, feature by feature, in float64 (`compiled/distances.py`), and for many points
-  in float32 first (`compiled/groups.py`);
-- more features: a matrix product per block by BLAS in float32, and exact decisions where that leaves a doubt (`filter.py`);
+- few features: compiled loops over records, feature by feature, in float64
+  (`compiled/distances.py`), and for many points in float32 first (`compiled/groups.py`);
+- more features: a matrix product per block by BLAS in float32, and exact decisions where that
+  leaves a doubt (`filter.py`);
 - small data, or without numba: one matrix product per block in float64, the rest NumPy.
 
-Labels of points on a grid of a few features, as candidates for votes are, take no distances: each axis is searched by itself.
+Labels of points on a grid of a few features, as candidates for votes are, take no distances: each
+axis is searched by itself.
 
-In float64 squared distances are sums of products of integers. d (B + c_max)^2 < 2**53 (`Domain.saturation`), so all of them are
-exact, whatever the order, the block size, the number of threads and the machine.
+In float64 squared distances are sums of products of integers. d (B + c_max)^2 < 2**53
+(`Domain.saturation`), so all of them are exact, whatever the order, the block size, the number of
+threads and the machine.
 
-Shapes, centroids and the range in which records *may* lie decide what is done, not where records do lie: what a record costs
-is the same for all, but for one exact decision of that record (64 at a time where features are few), and what the processor
-makes of its bits.
+Shapes, centroids and the range in which records *may* lie decide what is done, not where records do
+lie: what a record costs is the same for all, but for one exact decision of that record (64 at a
+time where features are few), and what the processor makes of its bits.
 """
 
 import math
@@ -26,20 +30,31 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.clustering.domain import GridArray, is_by_feature
 from fastlloyd.clustering.filter import Exact, Labels, Nearest, decide, relative_error
 from fastlloyd.clustering.layout import feature_major, row_major
-from fastlloyd.clustering.parallel import LEAST_RECORDS, NUMPY_STEPS, is_compiled, over_spans, sum_over_spans
+from fastlloyd.clustering.parallel import (
+    LEAST_RECORDS,
+    NUMPY_STEPS,
+    is_compiled,
+    over_spans,
+    sum_over_spans,
+)
 from fastlloyd.clustering.sums import ClusterSums
 
-BLOCK_ELEMENTS = 1 << 18  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
+BLOCK_ELEMENTS = (
+    1 << 18
+)  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
 MOST_AXES = 3  # of a grid: with more, no grid has few enough points
 LEAST_POINTS = 64  # of a grid that is worth the search for its axes
 AXIS_ROWS = 1 << 13  # records whose places on an axis stay in the cache
 GROUPED_POINTS = 512  # from here on `compiled/groups.py` is faster than them
 GROUPED_ROWS = 1024  # its block: 32 KB of records
 RECORDS_PER_SUM = 4  # that repay one more array of sums
-KEYED_FEATURES = 8  # up to here the loops of `compiled/distances.py` are the faster, or the more even where all records tie
+# up to here the loops of `compiled/distances.py` are the faster, or the more even where all records
+# tie
+KEYED_FEATURES = 8
 LABELLED_ROWS = 1 << 15  # records that are labelled, then added up: they stay in the second cache
 PLANE_CLUSTERS = 4  # of two features whose sums stay in registers
-FEATURE_CELLS = 6144  # of a block of the compiled loops with all that is computed of it, 49 KB: about the innermost cache
+# of a block of the compiled loops with all that is computed of it, 49 KB: about the innermost cache
+FEATURE_CELLS = 6144
 
 _NO_LIMITS = np.zeros(0, dtype=np.int64)
 Statistics = tuple[IntArray, IntArray]
@@ -53,16 +68,22 @@ def cluster_statistics(
     limits: IntArray | None = None,
     block_rows: int | None = None,
 ) -> Statistics:
-    """Relative sums and counts of `reference.cluster_statistics`; same integers. X may be int32, and of any memory order.
+    """Relative sums and counts of `reference.cluster_statistics`; same integers. X may be int32,
+    and of any memory order.
 
-    limits : what coordinates of records are at most in magnitude, int64 (n_features,), from public knowledge: the narrower, the
-    faster. None: (|x| + |c|)^2 < 2**53 for all records x and centroids c, which must hold in any case.
-    Works on blocks of `block_rows` records (chosen from the shape when None): no array of n_records x n_clusters exists.
+    limits : what coordinates of records are at most in magnitude, int64 (n_features,), from public
+    knowledge: the narrower, the faster. None: (|x| + |c|)^2 < 2**53 for all records x and centroids
+    c, which must hold in any case. Works on blocks of `block_rows` records (chosen from the shape
+    when None): no array of n_records x n_clusters exists.
     """
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
     radius = np.inf if squared_radius is None else float(squared_radius)
     compiled = _is_compiled(X, centroids)
-    if compiled and X.shape[1] == 2 and len(centroids) <= min(PLANE_CLUSTERS, _group_size(centroids, limits)):
+    if (
+        compiled
+        and X.shape[1] == 2
+        and len(centroids) <= min(PLANE_CLUSTERS, _group_size(centroids, limits))
+    ):
         totals = _plane_statistics(X, centroids, limits, radius)
     elif compiled and X.shape[1] <= KEYED_FEATURES:
         totals = _feature_statistics(X, centroids, limits, radius, block_rows)
@@ -75,8 +96,16 @@ def cluster_statistics(
     return np.subtract(totals[:, :-1], sums, out=sums), counts
 
 
-def assign(X: GridArray, centroids: IntArray, *, limits: IntArray | None = None, block_rows: int | None = None) -> Labels:
-    """Index of the nearest centroid of each record, int32 (n_records,), the lowest of several; see `cluster_statistics`."""
+def assign(
+    X: GridArray,
+    centroids: IntArray,
+    *,
+    limits: IntArray | None = None,
+    block_rows: int | None = None,
+) -> Labels:
+    """Index of the nearest centroid of each record, int32 (n_records,), the lowest of several; see
+    `cluster_statistics`.
+    """
     centroids = np.ascontiguousarray(centroids, dtype=np.int64)
     labels = np.zeros(len(X), dtype=np.int32)
     if len(centroids) == 1:
@@ -97,10 +126,19 @@ def assign(X: GridArray, centroids: IntArray, *, limits: IntArray | None = None,
     return labels
 
 
-def clipped_loss(X: GridArray, centroids: IntArray, squared_cap: int, shift: int, *, block_rows: int | None = None) -> int:
-    """Sum over records of the clipped squared distance to the nearest centroid; see `reference.clipped_loss`.
+def clipped_loss(
+    X: GridArray,
+    centroids: IntArray,
+    squared_cap: int,
+    shift: int,
+    *,
+    block_rows: int | None = None,
+) -> int:
+    """Sum over records of the clipped squared distance to the nearest centroid; see
+    `reference.clipped_loss`.
 
-    X : grid points (n_records, n_features), any signed integer dtype. Works on blocks of `block_rows` records.
+    X : grid points (n_records, n_features), any signed integer dtype. Works on blocks of
+    `block_rows` records.
     """
     C = centroids.astype(np.float64)
     half = (1 << shift) >> 1
@@ -114,14 +152,18 @@ def clipped_loss(X: GridArray, centroids: IntArray, squared_cap: int, shift: int
 
 def nearest(X: FloatArray, C: FloatArray) -> tuple[IntArray, FloatArray]:
     """Index of, and exact squared distance to, the nearest centroid; X and C hold integers."""
-    scores = X @ (-2.0 * C.T) + (C**2).sum(axis=1)  # squared distance minus |x|^2, which is the same for all centroids
+    scores = X @ (-2.0 * C.T) + (C**2).sum(
+        axis=1
+    )  # squared distance minus |x|^2, which is the same for all centroids
     labels = scores.argmin(axis=1)
     squared = np.einsum("ij,ij->i", X, X) + scores[np.arange(len(X)), labels]
     return labels, squared
 
 
 def squared_distances(X: GridArray, C: IntArray) -> FloatArray:
-    """Exact squared distances between all rows of two small integer matrices, float64 (len(X), len(C))."""
+    """Exact squared distances between all rows of two small integer matrices, float64 (len(X),
+    len(C)).
+    """
     x, c = X.astype(np.float64), C.astype(np.float64)
     squared: FloatArray = (x**2).sum(axis=1)[:, None] - 2.0 * (x @ c.T) + (c**2).sum(axis=1)
     return squared
@@ -133,8 +175,12 @@ def blocks(n_records: int, width: int, block_rows: int | None) -> list[tuple[int
     return [(start, min(start + rows, n_records)) for start in range(0, n_records, rows)]
 
 
-def _plain_statistics(X: GridArray, centroids: IntArray, squared_radius: float, block_rows: int | None) -> IntArray:
-    """Absolute sums and, in the last column, counts (k, d + 1), by a second matrix product, with memberships."""
+def _plain_statistics(
+    X: GridArray, centroids: IntArray, squared_radius: float, block_rows: int | None
+) -> IntArray:
+    """Absolute sums and, in the last column, counts (k, d + 1), by a second matrix product, with
+    memberships.
+    """
     k, d = centroids.shape
     C = centroids.astype(np.float64)
     totals = np.zeros((k, d + 1), dtype=np.int64)
@@ -149,12 +195,20 @@ def _plain_statistics(X: GridArray, centroids: IntArray, squared_radius: float, 
 
 
 def _feature_statistics(
-    X: GridArray, centroids: IntArray, limits: IntArray | None, squared_radius: float, block_rows: int | None
+    X: GridArray,
+    centroids: IntArray,
+    limits: IntArray | None,
+    squared_radius: float,
+    block_rows: int | None,
 ) -> IntArray:
     """Absolute sums and counts (k, d + 1) by the labels of `compiled/distances.py`."""
     from fastlloyd.clustering.compiled.distances import feature_labels
 
-    group, rows, width = _group_size(centroids, limits), block_rows or _feature_rows(X.shape[1]), _width(X.shape[1])
+    group, rows, width = (
+        _group_size(centroids, limits),
+        block_rows or _feature_rows(X.shape[1]),
+        _width(X.shape[1]),
+    )
     find = feature_labels[len(width)]
 
     def of_span(start: int, stop: int) -> IntArray:
@@ -162,14 +216,26 @@ def _feature_statistics(
         labels = np.empty(min(LABELLED_ROWS, stop - start), dtype=np.int32)
         for XT, (first, last), _ in feature_major(X, start, stop):
             for begin, end in blocks(last - first, 1, LABELLED_ROWS):
-                find(XT, first + begin, first + end, centroids, group, squared_radius, rows, labels, width)
+                find(
+                    XT,
+                    first + begin,
+                    first + end,
+                    centroids,
+                    group,
+                    squared_radius,
+                    rows,
+                    labels,
+                    width,
+                )
                 sums.add(XT, first + begin, labels[: end - begin])
         return sums.totals()
 
     return sum_over_spans(of_span, X, len(centroids))
 
 
-def _plane_statistics(X: GridArray, centroids: IntArray, limits: IntArray | None, squared_radius: float) -> IntArray:
+def _plane_statistics(
+    X: GridArray, centroids: IntArray, limits: IntArray | None, squared_radius: float
+) -> IntArray:
     """Absolute sums and counts (k, 3) of two features and few clusters, without labels."""
     from fastlloyd.clustering.compiled.sums import plane_statistics
 
@@ -184,7 +250,9 @@ def _plane_statistics(X: GridArray, centroids: IntArray, limits: IntArray | None
     return sum_over_spans(of_span, X, len(centroids))
 
 
-def _near_statistics(X: GridArray, centroids: IntArray, limits: IntArray | None, near: Nearest) -> IntArray:
+def _near_statistics(
+    X: GridArray, centroids: IntArray, limits: IntArray | None, near: Nearest
+) -> IntArray:
     """Absolute sums and counts (k, d + 1) by the labels of `filter.py`."""
     records = feature_major if near.by_feature else row_major
 
@@ -195,16 +263,22 @@ def _near_statistics(X: GridArray, centroids: IntArray, limits: IntArray | None,
                 sums.add(Z, place, labels)
         return sums.totals()
 
-    return sum_over_spans(of_span, X, near.k, least=max(LEAST_RECORDS, RECORDS_PER_SUM * near.k), blas=True)
+    return sum_over_spans(
+        of_span, X, near.k, least=max(LEAST_RECORDS, RECORDS_PER_SUM * near.k), blas=True
+    )
 
 
 def _largest(centroids: IntArray, limits: IntArray | None) -> int:
-    """What coordinates of records are at most in magnitude: from those of centroids they differ by less than 2**27."""
+    """What coordinates of records are at most in magnitude: from those of centroids they differ by
+    less than 2**27.
+    """
     return int((1 << 27) + np.abs(centroids).max() if limits is None else limits.max())
 
 
 def _axes(centroids: IntArray) -> list[IntArray]:
-    """The coordinates along each axis if the centroids are all points of a grid, the last axis fastest; else nothing."""
+    """The coordinates along each axis if the centroids are all points of a grid, the last axis
+    fastest; else nothing.
+    """
     k, d = centroids.shape
     if d > MOST_AXES or k < LEAST_POINTS:
         return []
@@ -216,7 +290,8 @@ def _axes(centroids: IntArray) -> list[IntArray]:
 
 
 def _grid_labels(X: GridArray, axes: list[IntArray], labels: Labels) -> None:
-    """Of the nearest points of a grid the lowest has, along each axis, the lowest of the nearest coordinates.
+    """Of the nearest points of a grid the lowest has, along each axis, the lowest of the nearest
+    coordinates.
 
     A coordinate x is at most halfway from a to b if x <= floor((a + b) / 2).
     """
@@ -236,7 +311,8 @@ def _grid_labels(X: GridArray, axes: list[IntArray], labels: Labels) -> None:
 def _number_below(x: GridArray, ascending: IntArray) -> NDArray[np.intp]:
     """How many of the ascending numbers are less than each x, by the same steps for any x.
 
-    NumPy's `searchsorted` begins where its last search ended, so one record would change the steps of another.
+    NumPy's `searchsorted` begins where its last search ended, so one record would change the steps
+    of another.
     """
     n_steps = len(ascending).bit_length()
     padded = np.full((1 << n_steps) - 1, np.iinfo(np.int64).max)
@@ -247,13 +323,17 @@ def _number_below(x: GridArray, ascending: IntArray) -> NDArray[np.intp]:
     return below
 
 
-def _plain_labels(X: GridArray, centroids: IntArray, block_rows: int | None, labels: Labels) -> None:
+def _plain_labels(
+    X: GridArray, centroids: IntArray, block_rows: int | None, labels: Labels
+) -> None:
     C = centroids.astype(np.float64)
     for start, stop in blocks(len(X), max(centroids.shape), block_rows):
         labels[start:stop], _ = nearest(X[start:stop].astype(np.float64), C)
 
 
-def _feature_labels(X: GridArray, centroids: IntArray, group: float, block_rows: int | None, labels: Labels) -> None:
+def _feature_labels(
+    X: GridArray, centroids: IntArray, group: float, block_rows: int | None, labels: Labels
+) -> None:
     from fastlloyd.clustering.compiled.distances import feature_labels
 
     rows, width = block_rows or _feature_rows(X.shape[1]), _width(X.shape[1])
@@ -266,7 +346,9 @@ def _feature_labels(X: GridArray, centroids: IntArray, group: float, block_rows:
     over_spans(label, X, len(centroids))
 
 
-def _group_labels(X: GridArray, centroids: IntArray, block_rows: int | None, labels: Labels) -> None:
+def _group_labels(
+    X: GridArray, centroids: IntArray, block_rows: int | None, labels: Labels
+) -> None:
     from fastlloyd.clustering.compiled.groups import group_labels
 
     error, exact, width = relative_error(X.shape[1]), Exact(centroids), _width(X.shape[1])
@@ -277,7 +359,9 @@ def _group_labels(X: GridArray, centroids: IntArray, block_rows: int | None, lab
         for XT, (first, last), place in feature_major(X, start, stop):
             for begin, end in blocks(last - first, 1, LABELLED_ROWS):
                 here = labels[place + begin : place + end]
-                n = find(XT, first + begin, first + end, centroids, error, rows, here, doubtful, width)
+                n = find(
+                    XT, first + begin, first + end, centroids, error, rows, here, doubtful, width
+                )
                 decide(XT, first + begin, doubtful[:n], exact, np.inf, here)
 
     over_spans(label, X, len(centroids))
@@ -295,18 +379,26 @@ def _near_labels(X: GridArray, near: Nearest, labels: Labels) -> None:
 
 
 def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
-    return X.dtype.kind == "i" and is_compiled(X.size * len(centroids))  # it would cut off the digits of what is no integer
+    return X.dtype.kind == "i" and is_compiled(
+        X.size * len(centroids)
+    )  # it would cut off the digits of what is no integer
 
 
-def _nearest(X: GridArray, centroids: IntArray, squared_radius: float, block_rows: int | None) -> Nearest:
+def _nearest(
+    X: GridArray, centroids: IntArray, squared_radius: float, block_rows: int | None
+) -> Nearest:
     return Nearest(centroids, squared_radius, by_feature=is_by_feature(X), block_rows=block_rows)
 
 
 def _group_size(centroids: IntArray, limits: IntArray | None) -> float:
-    """How many centroids compiled code tells apart by one key, exactly for all records within the limits."""
+    """How many centroids compiled code tells apart by one key, exactly for all records within the
+    limits.
+    """
     from fastlloyd.clustering.compiled.distances import group_size
 
-    return group_size(centroids, _NO_LIMITS if limits is None else np.ascontiguousarray(limits, dtype=np.int64))
+    return group_size(
+        centroids, _NO_LIMITS if limits is None else np.ascontiguousarray(limits, dtype=np.int64)
+    )
 
 
 def _width(d: int) -> tuple[int, ...]:
@@ -317,5 +409,7 @@ def _width(d: int) -> tuple[int, ...]:
 
 
 def _feature_rows(d: int) -> int:
-    """Number of records in a block: each takes its features, a 1, zeros up to a multiple of four, and four numbers."""
+    """Number of records in a block: each takes its features, a 1, zeros up to a multiple of four,
+    and four numbers.
+    """
     return FEATURE_CELLS // (d // 4 * 4 + 8)

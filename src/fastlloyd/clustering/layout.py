@@ -13,7 +13,9 @@ Piece = tuple[NDArray[np.int32], tuple[int, int], int]
 
 
 def feature_major(X: GridArray, start: int, stop: int) -> Iterator[Piece]:
-    """X[start:stop] as (XT, (first, last), place in X): int32 (d, n) in C order, copied in parts unless X is that already."""
+    """X[start:stop] as (XT, (first, last), place in X): int32 (d, n) in C order, copied in parts
+    unless X is that already.
+    """
     if _is_int32(X) and X.flags.f_contiguous:
         yield X.T, (start, stop), start
         return

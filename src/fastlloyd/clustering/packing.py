@@ -1,4 +1,6 @@
-"""Initial centroids by sphere packing (Su et al. 2016; Section 5.3.1 of the paper), from a public seed and no data."""
+"""Initial centroids by sphere packing (Su et al. 2016; Section 5.3.1 of the paper), from a public
+seed and no data.
+"""
 
 import enum
 import functools
@@ -20,40 +22,54 @@ PACKING_BITS = 16  # of the grid on which centroids are packed where that of the
 class RadiusSearch(enum.Enum):
     """How the packing radius a is found.
 
-    # Departs from the paper: its text says binary search, its published code halves; random numbers are integers from a public
-    # stream, equal on every machine, instead of some library's floats; and a = 0 makes sure that a packing exists.
+    # Departs from the paper: its text says binary search, its published code halves; random numbers
+    # are integers from a public stream, equal on every machine, instead of some library's floats;
+    # and a = 0 makes sure that a packing exists.
     """
 
     BISECTION = "bisection"  # the largest feasible a, as the paper's text says
     HALVING = "halving"  # a = B, B/2, B/4, ...: what the published experiments ran
 
 
-def initial_centroids(domain: Domain, n_clusters: int, seed: PublicSeed, search: RadiusSearch) -> IntArray:
-    """Where a run starts, int64 (n_clusters, n_features) in grid units: `sphere_packing` inside the bounds.
+def initial_centroids(
+    domain: Domain, n_clusters: int, seed: PublicSeed, search: RadiusSearch
+) -> IntArray:
+    """Where a run starts, int64 (n_clusters, n_features) in grid units: `sphere_packing` inside the
+    bounds.
 
-    On a grid of less than 16 bits it is the start of 16 bits, rounded half up: one seed means one start. Packed on the coarse
-    grid the points would be altogether different ones, and comparing two grids would be comparing two starts.
+    On a grid of less than 16 bits it is the start of 16 bits, rounded half up: one seed means one
+    start. Packed on the coarse grid the points would be altogether different ones, and comparing
+    two grids would be comparing two starts.
     """
     finer = min(PACKING_BITS, finest_bits(domain.n_features)) - domain.fraction_bits
     if finer <= 0:
         return sphere_packing(domain.half_widths, n_clusters, seed, search)
-    packed_in, unit = msgspec.structs.replace(domain, fraction_bits=domain.fraction_bits + finer), 1 << finer
+    packed_in, unit = (
+        msgspec.structs.replace(domain, fraction_bits=domain.fraction_bits + finer),
+        1 << finer,
+    )
     points = (sphere_packing(packed_in.half_widths, n_clusters, seed, search) + unit // 2) // unit
     return np.clip(points, -domain.half_widths, domain.half_widths)  # whose widths are rounded, too
 
 
-def sphere_packing(half_widths: IntArray, n_clusters: int, seed: PublicSeed, search: RadiusSearch) -> IntArray:
+def sphere_packing(
+    half_widths: IntArray, n_clusters: int, seed: PublicSeed, search: RadiusSearch
+) -> IntArray:
     """Points at least a from the walls and 2a from each other, for the largest a the search finds.
 
-    half_widths : int64 (n_features,), the box [-B_i, B_i] in grid units. In a feature narrower than a they lie in the middle.
-    Returns int64 (n_clusters, n_features). Integer arithmetic and a ChaCha20 stream: the same on every machine. Never fails:
-    a = 0 is always feasible.
+    half_widths : int64 (n_features,), the box [-B_i, B_i] in grid units. In a feature narrower than
+    a they lie in the middle. Returns int64 (n_clusters, n_features). Integer arithmetic and a
+    ChaCha20 stream: the same on every machine. Never fails: a = 0 is always feasible.
     """
     return _packed(tuple(half_widths.tolist()), n_clusters, seed, search).copy()
 
 
-@functools.lru_cache(maxsize=64)  # the same start is checked whenever its mechanism is read or a client joins
-def _packed(widths: tuple[int, ...], n_clusters: int, seed: PublicSeed, search: RadiusSearch) -> IntArray:
+@functools.lru_cache(
+    maxsize=64
+)  # the same start is checked whenever its mechanism is read or a client joins
+def _packed(
+    widths: tuple[int, ...], n_clusters: int, seed: PublicSeed, search: RadiusSearch
+) -> IntArray:
     half_widths = np.array(widths, dtype=np.int64)
     match search:
         case RadiusSearch.HALVING:
@@ -62,7 +78,9 @@ def _packed(widths: tuple[int, ...], n_clusters: int, seed: PublicSeed, search: 
             return _packed_by_bisection(half_widths, n_clusters, seed)
 
 
-def _packed_by_halving(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) -> IntArray:
+def _packed_by_halving(
+    half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed
+) -> IntArray:
     while (points := pack(half_widths, n_clusters, radius, seed)) is None:
         radius //= 2
     return points
@@ -81,19 +99,30 @@ def _packed_by_bisection(half_widths: IntArray, n_clusters: int, seed: PublicSee
 
 
 def pack(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) -> IntArray | None:
-    """Place the points one after another, each after at most 100 attempts; None where one finds no place."""
+    """Place the points one after another, each after at most 100 attempts; None where one finds no
+    place.
+    """
     points = np.empty((n_clusters, len(half_widths)))  # whole numbers
-    reach, label = half_widths - np.minimum(radius, half_widths), b"fastlloyd/v1/sphere-packing" + radius.to_bytes(8, "little")
+    reach, label = (
+        half_widths - np.minimum(radius, half_widths),
+        b"fastlloyd/v1/sphere-packing" + radius.to_bytes(8, "little"),
+    )
     placed = None
-    if is_compiled(n_clusters * (CALLS + ATTEMPTS * points.size // 8)):  # rarely all attempts, beside half of the points
+    if is_compiled(
+        n_clusters * (CALLS + ATTEMPTS * points.size // 8)
+    ):  # rarely all attempts, beside half of the points
         placed = _placed_by_compiled_code(points, reach, PublicStream(seed, label), 4 * radius**2)
     if placed is None:
         placed = _placed(points, reach, PublicStream(seed, label), 4 * radius**2)
     return points.astype(np.int64) if placed else None
 
 
-def _placed_by_compiled_code(points: FloatArray, reach: IntArray, stream: PublicStream, squared_gap: int) -> bool | None:
-    """The same as `_placed`; None where `PublicStream.integers` rejects a word, one of 2**31 at most, and then takes others."""
+def _placed_by_compiled_code(
+    points: FloatArray, reach: IntArray, stream: PublicStream, squared_gap: int
+) -> bool | None:
+    """The same as `_placed`; None where `PublicStream.integers` rejects a word, one of 2**31 at
+    most, and then takes others.
+    """
     from fastlloyd.clustering.compiled.packing import place
 
     k, d = points.shape
@@ -119,17 +148,21 @@ def _placed(points: FloatArray, reach: IntArray, stream: PublicStream, squared_g
 
 
 def _first_free(candidates: FloatArray, points: FloatArray, squared_gap: int) -> FloatArray | None:
-    """The first candidate far enough from all points; looked for in lots that grow, as an early one usually is.
+    """The first candidate far enough from all points; looked for in lots that grow, as an early one
+    usually is.
 
-    Squares and products are whole numbers below 2**53, so in whatever order they are added up. By `einsum` they are added up by
-    this thread alone: those of a library of matrix products wait for each other where a machine has much to do.
+    Squares and products are whole numbers below 2**53, so in whatever order they are added up. By
+    `einsum` they are added up by this thread alone: those of a library of matrix products wait for
+    each other where a machine has much to do.
     """
     doubled, lengths = 2.0 * points, np.einsum("nd,nd->n", points, points)
     room = np.einsum("ld,ld->l", candidates, candidates) - squared_gap
     start, lot = 0, 2
     while start < len(candidates):
         some = candidates[start : start + lot]
-        free = (np.einsum("ld,nd->ln", some, doubled) - lengths).max(axis=1) <= room[start : start + lot]
+        free = (np.einsum("ld,nd->ln", some, doubled) - lengths).max(axis=1) <= room[
+            start : start + lot
+        ]
         first = int(free.argmax())
         if free[first]:
             place: FloatArray = some[first]

@@ -1,7 +1,9 @@
-"""Threads that share spans of the records, and whether compiled code is used: the extra `fast` must be installed and repaid.
+"""Threads that share spans of the records, and whether compiled code is used: the extra `fast` must
+be installed and repaid.
 
-The threads are Python's: compiled code, NumPy and BLAS run without the interpreter's lock. What spans find are exact integers,
-which add up in any order, so that neither the number of threads nor who takes which span changes a result.
+The threads are Python's: compiled code, NumPy and BLAS run without the interpreter's lock. What
+spans find are exact integers, which add up in any order, so that neither the number of threads nor
+who takes which span changes a result.
 """
 
 import gc
@@ -23,13 +25,22 @@ from numpy.typing import NDArray
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import IntArray
 
-# A step is a coordinate of a record beside one of a centroid: well below a nanosecond in compiled code, and several without.
+# A step is a coordinate of a record beside one of a centroid: well below a nanosecond in compiled
+# code, and several without.
 WORTH_LOADING = 1 << 24
-WORTH_THREADS = 1 << 23  # a quarter of a millisecond, and twice as many by BLAS: threads need a tenth to begin and to end
-WORTH_PIECES = 1 << 26  # from here on, threads take more than one piece each, lest one waits for another
+WORTH_THREADS = (
+    1 << 23
+)  # a quarter of a millisecond, and twice as many by BLAS: threads need a tenth to begin and to end
+WORTH_PIECES = (
+    1 << 26
+)  # from here on, threads take more than one piece each, lest one waits for another
 READING_STEPS = 20  # that take as long as reading a coordinate
 NUMPY_STEPS = 8  # that some operations of NumPy on a number take
-SPAN_STEPS = 1 << 28  # of a span: some milliseconds, after which an interrupt is seen and other threads may take their part
+SPAN_STEPS = (
+    1 << 28
+    # of a span: some milliseconds, after which an interrupt is seen and other threads may take
+    # their part
+)
 LEAST_RECORDS = 1024  # in a span, unless the caller knows better
 MOST_STEPS = 1 << 30  # in a span in any case: some tenths of a second
 MOST_RECORDS = 1 << 25  # as well, so that sums of theirs stay below 2**53 in float64
@@ -40,9 +51,9 @@ _T = TypeVar("_T")
 def is_compiled(steps: int) -> bool:
     """Whether a computation of so many steps uses compiled code, which is then loaded.
 
-    Loading it takes about half a second, and compiling it some seconds more where there is no copy on disk yet. So it is loaded
-    when a process has done, or is about to do, about as much work without it; from then on all computations use it. The results
-    are the same integers either way.
+    Loading it takes about half a second, and compiling it some seconds more where there is no copy
+    on disk yet. So it is loaded when a process has done, or is about to do, about as much work
+    without it; from then on all computations use it. The results are the same integers either way.
     """
     if _state.loaded:
         return True
@@ -51,18 +62,31 @@ def is_compiled(steps: int) -> bool:
 
 
 def over_spans(
-    task: Callable[[int, int], _T], X: NDArray[Any], k: int = 1, *, least: int | None = None, blas: bool = False
+    task: Callable[[int, int], _T],
+    X: NDArray[Any],
+    k: int = 1,
+    *,
+    least: int | None = None,
+    blas: bool = False,
 ) -> list[_T]:
     """What `task(start, stop)` finds for spans that cover all records of X, in any order.
 
-    k : steps for each of X's numbers. least : records that repay what a span costs besides. blas : whether the task calls BLAS,
-    whose own threads would compete with ours. Threads come with compiled code. Raises what the task raises; then, and when it
-    is interrupted, no further span is begun, and those that were begun have ended.
+    k : steps for each of X's numbers. least : records that repay what a span costs besides. blas :
+    whether the task calls BLAS, whose own threads would compete with ours. Threads come with
+    compiled code. Raises what the task raises; then, and when it is interrupted, no further span is
+    begun, and those that were begun have ended.
     """
     n, steps = len(X), X.size * (k + READING_STEPS)
     threads = n_threads() if steps >= WORTH_THREADS * (1 + blas) and is_compiled(X.size * k) else 1
-    wanted = max(-(-steps // SPAN_STEPS), threads if steps < WORTH_PIECES or threads == 1 else 2 * threads)
-    pieces = max(min(wanted, n // (least or LEAST_RECORDS)), -(-steps // MOST_STEPS), -(-n // MOST_RECORDS), 1)
+    wanted = max(
+        -(-steps // SPAN_STEPS), threads if steps < WORTH_PIECES or threads == 1 else 2 * threads
+    )
+    pieces = max(
+        min(wanted, n // (least or LEAST_RECORDS)),
+        -(-steps // MOST_STEPS),
+        -(-n // MOST_RECORDS),
+        1,
+    )
     if pieces == 1:
         return [task(0, n)]
     spans = list(pairwise(n * piece // pieces for piece in range(pieces + 1)))
@@ -73,9 +97,16 @@ def over_spans(
 
 
 def sum_over_spans(
-    task: Callable[[int, int], IntArray], X: NDArray[Any], k: int = 1, *, least: int | None = None, blas: bool = False
+    task: Callable[[int, int], IntArray],
+    X: NDArray[Any],
+    k: int = 1,
+    *,
+    least: int | None = None,
+    blas: bool = False,
 ) -> IntArray:
-    """The sum of what the task finds, int64 arrays of one shape that nobody else uses; parameters as of `over_spans`."""
+    """The sum of what the task finds, int64 arrays of one shape that nobody else uses; parameters
+    as of `over_spans`.
+    """
     sums: list[IntArray] = []
     one_at_a_time = Lock()
 
@@ -92,7 +123,9 @@ def sum_over_spans(
 
 
 def work_together(pieces: Iterable[Callable[[], _T]], threads: int) -> list[_T]:
-    """What all pieces find, in any order; this thread and up to threads - 1 others take one after the other."""
+    """What all pieces find, in any order; this thread and up to threads - 1 others take one after
+    the other.
+    """
     job = _Job(pieces)
     try:
         _helpers().call(job, threads - 1)
@@ -115,7 +148,9 @@ class _Job(Generic[_T]):
         self.left = deque(pieces)
         self.found: list[_T] = []
         self.failed: list[BaseException] = []
-        self.helping: list[None] = []  # one per helper, from before it takes a piece until it has finished
+        self.helping: list[
+            None
+        ] = []  # one per helper, from before it takes a piece until it has finished
         self.finished: SimpleQueue[None] = SimpleQueue()
 
     def work(self) -> None:
@@ -159,9 +194,14 @@ class _Helpers:
 
     def call(self, job: _Job[Any], n: int) -> None:
         """Have n threads help with a job, or as many as there may be."""
-        with self.starting, suppress(RuntimeError):  # no more threads are allowed: those that there are do all of it
+        with (
+            self.starting,
+            suppress(RuntimeError),
+        ):  # no more threads are allowed: those that there are do all of it
             while self.n < n:
-                start_new_thread(self._serve, ())  # Thread.start() waits, and an interrupt then may become a RuntimeError
+                start_new_thread(
+                    self._serve, ()
+                )  # Thread.start() waits, and an interrupt then may become a RuntimeError
                 self.n += 1
         for _ in range(min(n, self.n)):
             self.jobs.put(job)
@@ -175,14 +215,18 @@ class _Helpers:
 
 @cache
 def _helpers() -> _Helpers:
-    """The helpers of this process; a forked child, which has none of these threads, starts its own."""
+    """The helpers of this process; a forked child, which has none of these threads, starts its
+    own.
+    """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_helpers.cache_clear)
     return _Helpers()
 
 
 class _OneBlasThread:
-    """Limit BLAS to one thread while any thread is within; the last to leave restores what the first found."""
+    """Limit BLAS to one thread while any thread is within; the last to leave restores what the
+    first found.
+    """
 
     def __init__(self) -> None:
         from threadpoolctl import ThreadpoolController
@@ -205,7 +249,8 @@ class _OneBlasThread:
 
 @cache
 def one_blas_thread() -> AbstractContextManager[None]:
-    """A context in which BLAS uses only the thread that calls it, in all of the process: BLAS knows nothing narrower.
+    """A context in which BLAS uses only the thread that calls it, in all of the process: BLAS knows
+    nothing narrower.
 
     All threads of a process share it; a forked child makes its own.
     """
@@ -215,7 +260,9 @@ def one_blas_thread() -> AbstractContextManager[None]:
 
 
 class _state:  # noqa: N801 - a place for what is true of this process
-    """State of this process: whether compiled code is loaded, steps computed without it, threads that read files ahead."""
+    """State of this process: whether compiled code is loaded, steps computed without it, threads
+    that read files ahead.
+    """
 
     loaded = False
     steps = 0
@@ -223,18 +270,26 @@ class _state:  # noqa: N801 - a place for what is true of this process
 
 
 def n_threads() -> int:
-    """Cores this process may use, unless OMP_NUM_THREADS, which BLAS and scikit-learn read too, says another number."""
+    """Cores this process may use, unless OMP_NUM_THREADS, which BLAS and scikit-learn read too,
+    says another number.
+    """
     stated = os.environ.get("OMP_NUM_THREADS", "")
     if re.fullmatch(r"[1-9][0-9]{0,2}", stated):
         cores = int(stated)
     else:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
     return max(1, cores - _state.reading)
 
 
 @contextmanager
 def reading_ahead() -> Iterator[None]:
-    """Leave a core to a thread that reads: `n_threads` is one less meanwhile. Changes speed, never a result."""
+    """Leave a core to a thread that reads: `n_threads` is one less meanwhile. Changes speed, never
+    a result.
+    """
     _state.reading += 1
     try:
         yield
@@ -244,13 +299,18 @@ def reading_ahead() -> Iterator[None]:
 
 @cache
 def _can_be_loaded() -> bool:
-    """Load compiled code; False without the extra, or where numba refuses to be imported, as beside too new a NumPy."""
+    """Load compiled code; False without the extra, or where numba refuses to be imported, as beside
+    too new a NumPy.
+    """
     if not extras.is_installed("fast"):
         return False
     collects = gc.isenabled()
-    gc.disable()  # modules are no garbage, and to look for some takes a fifth of the time of their loading
+    # modules are no garbage, and to look for some takes a fifth of the time of their loading
+    gc.disable()
     try:
-        import_module("fastlloyd.clustering.compiled.jit")  # for which other threads wait: numba imports itself in circles
+        import_module(
+            "fastlloyd.clustering.compiled.jit"
+        )  # for which other threads wait: numba imports itself in circles
     except ImportError:
         return False
     finally:

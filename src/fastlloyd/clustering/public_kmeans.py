@@ -1,9 +1,11 @@
-"""k-means of *public* points, which follow from noisy answers or from public draws. Never of records.
+"""k-means of *public* points, which follow from noisy answers or from public draws. Never of
+records.
 
-Starts are those of greedy k-means++ (Arthur and Vassilvitskii 2007, section 2.2). Arithmetic is ordinary float64: equal draws
-give equal results on one machine; on another the last place may differ. The numbers of steps and of draws are fixed beforehand,
-and nothing ends early: how long it takes says little of the points. A server that adds the noise knows it, and must not learn
-by a clock what it hides.
+Starts are those of greedy k-means++ (Arthur and Vassilvitskii 2007, section 2.2). Arithmetic is
+ordinary float64: equal draws give equal results on one machine; on another the last place may
+differ. The numbers of steps and of draws are fixed beforehand, and nothing ends early: how long it
+takes says little of the points. A server that adds the noise knows it, and must not learn by a
+clock what it hides.
 """
 
 import math
@@ -19,11 +21,17 @@ from fastlloyd.errors import LocalProtocolError
 BLOCK_ELEMENTS = 1 << 17  # distances worked on together: 1 MiB of float64
 BLAS_STEPS = 8  # of the steps of a k-means in the time of one that `is_compiled` counts
 WORTH_THREADS = 1 << 20  # steps
-BLOCK_STEPS = 1 << 18  # multiplications worked on together: few enough that BLAS does not wake its threads for each block
+BLOCK_STEPS = (
+    1 << 18
+    # multiplications worked on together: few enough that BLAS does not wake its threads for each
+    # block
+)
 LARGEST = 2.0**400  # of a coordinate: sums of squares stay far from overflow
 SMALLEST = 2.0**-400  # of a weight beside the largest: what it is multiplied by does not underflow
 EARLY = 8  # all starts make the first eighth of the steps, and only
-PROMISING = 5  # so many the others: of twenty starts, this cost no .01 % of the loss in any of sixty trials
+PROMISING = (
+    5  # so many the others: of twenty starts, this cost no .01 % of the loss in any of sixty trials
+)
 
 
 class PublicClusters:
@@ -48,23 +56,33 @@ class PublicClusters:
 
 
 def k_means(
-    points: FloatArray, weights: FloatArray, n_clusters: int, draws: Draws, *, n_restarts: int, n_steps: int
+    points: FloatArray,
+    weights: FloatArray,
+    n_clusters: int,
+    draws: Draws,
+    *,
+    n_restarts: int,
+    n_steps: int,
 ) -> PublicClusters:
-    """Cluster weighted points: the best of several starts by greedy k-means++ after `n_steps` of Lloyd's steps.
+    """Cluster weighted points: the best of several starts by greedy k-means++ after `n_steps` of
+    Lloyd's steps.
 
-    points : float64 (n, r), n and r at least 1.
-    weights : float64 (n,), none negative. Those below 2^-400 of the largest count as 0; if all are 0, all count the same.
-    n_restarts : number of starts; after an eighth of the steps only the five with the least loss go on.
+    points : float64 (n, r), n and r at least 1. weights : float64 (n,), none negative. Those below
+    2^-400 of the largest count as 0; if all are 0, all count the same. n_restarts : number of
+    starts; after an eighth of the steps only the five with the least loss go on.
 
-    Ties go to the lowest index: of centroids, of points, of restarts. Points without weight have labels and nothing else. A
-    cluster that no point is nearest to gets the point that adds most to the loss. Of fewer than k distinct points some are
-    repeated among the centroids. Raises LocalProtocolError for shapes that do not fit, a number that is not finite or beyond
-    2^400, and a negative weight.
+    Ties go to the lowest index: of centroids, of points, of restarts. Points without weight have
+    labels and nothing else. A cluster that no point is nearest to gets the point that adds most to
+    the loss. Of fewer than k distinct points some are repeated among the centroids. Raises
+    LocalProtocolError for shapes that do not fit, a number that is not finite or beyond 2^400, and
+    a negative weight.
     """
     _check(points, weights, n_clusters, n_restarts, n_steps)
     weights = weights / weights.max() if weights.any() else np.ones(len(points))
     counted = weights > SMALLEST
-    origin = weights @ points / weights.sum()  # scalar products lose the fewest digits around the mean
+    origin = (
+        weights @ points / weights.sum()
+    )  # scalar products lose the fewest digits around the mean
     points = points - origin
     lloyd = _Lloyd(points[counted], weights[counted])
     best = _best(lloyd, n_clusters, draws, n_restarts, n_steps)
@@ -72,9 +90,13 @@ def k_means(
 
 
 def nearest_points(sample: FloatArray, points: FloatArray) -> IntArray:
-    """Index, int64 (n,), of the point (m, r) nearest to each of a sample (n, r); the lowest of several."""
+    """Index, int64 (n,), of the point (m, r) nearest to each of a sample (n, r); the lowest of
+    several.
+    """
     origin = points.mean(axis=0)
-    return _Lloyd(sample - origin, np.ones(len(sample))).labels(np.ascontiguousarray(points - origin))
+    return _Lloyd(sample - origin, np.ones(len(sample))).labels(
+        np.ascontiguousarray(points - origin)
+    )
 
 
 def _best(lloyd: "_Lloyd", k: int, draws: Draws, n_restarts: int, n_steps: int) -> FloatArray:
@@ -101,7 +123,9 @@ def _is_compiled(steps: int) -> bool:
 
 
 class _Lloyd:
-    """Lloyd's steps on points (n, r) around the origin, with positive weights (n,); and labels and loss, with any."""
+    """Lloyd's steps on points (n, r) around the origin, with positive weights (n,); and labels and
+    loss, with any.
+    """
 
     def __init__(self, points: FloatArray, weights: FloatArray) -> None:
         self.points, self.weights = points, weights
@@ -130,7 +154,9 @@ class _Lloyd:
 
     def loss(self, centroids: FloatArray) -> float:
         """Weighted sum of squared distances to the nearest centroids."""
-        return float(self.weights @ _squared_distances(self.points, centroids, self.labels(centroids)))
+        return float(
+            self.weights @ _squared_distances(self.points, centroids, self.labels(centroids))
+        )
 
     def labels(self, centroids: FloatArray) -> IntArray:
         """The nearest centroid of each point, int64 (n,), the lowest of several."""
@@ -138,7 +164,9 @@ class _Lloyd:
         return labels if found else _labels(self._with_ones, centroids)
 
     def _sure_steps(self, n_steps: int, centroids: FloatArray) -> tuple[int, IntArray]:
-        """Make steps by compiled code, in place, as far as they are sure; see `compiled.public_kmeans.lloyd_steps`."""
+        """Make steps by compiled code, in place, as far as they are sure; see
+        `compiled.public_kmeans.lloyd_steps`.
+        """
         labels = np.empty(len(self.points), dtype=np.int64)
         if not _is_compiled(n_steps * self.points.size * len(centroids)):
             return 0, labels
@@ -174,7 +202,9 @@ class _Lloyd:
         return np.where(filled, sums / np.where(filled, masses[:, None], 1.0), centroids)
 
     def _relocate(self, centroids: FloatArray, labels: IntArray) -> None:
-        """Give each empty cluster one of the points that add most to the loss; no point that adds nothing."""
+        """Give each empty cluster one of the points that add most to the loss; no point that adds
+        nothing.
+        """
         empty = np.flatnonzero(np.bincount(labels, minlength=len(centroids)) == 0)
         shares = self.weights * _squared_distances(self.points, centroids, labels)
         farthest = np.argsort(-shares, kind="stable")[: len(empty)]
@@ -183,14 +213,18 @@ class _Lloyd:
 
 
 def _labels(with_ones: FloatArray, centroids: FloatArray) -> IntArray:
-    """Index of the nearest centroid, by |c|^2 - 2 x.c, the squared distance less |x|^2; points have a last column of 1."""
+    """Index of the nearest centroid, by |c|^2 - 2 x.c, the squared distance less |x|^2; points have
+    a last column of 1.
+    """
     keys = np.vstack([-2.0 * centroids.T, np.einsum("ij,ij->i", centroids, centroids)])
     labels = np.empty(len(with_ones), dtype=np.int64)
     rows = max(1, BLOCK_STEPS // keys.size)
     scores = np.empty((min(rows, len(labels)), len(centroids)))
     for start in range(0, len(labels), rows):
         block = with_ones[start : start + rows]
-        np.matmul(block, keys, out=scores[: len(block)]).argmin(axis=1, out=labels[start : start + rows])
+        np.matmul(block, keys, out=scores[: len(block)]).argmin(
+            axis=1, out=labels[start : start + rows]
+        )
     return labels
 
 
@@ -210,19 +244,25 @@ def n_trials(n_clusters: int) -> int:
     return 2 + math.floor(math.log(n_clusters))
 
 
-def first_centroids(points: FloatArray, weights: FloatArray, n_clusters: int, draws: Draws, n_starts: int) -> FloatArray:
-    """Return centroids (n_starts, n_clusters, r) among the points (n, r), whose weights (n,) are positive.
+def first_centroids(
+    points: FloatArray, weights: FloatArray, n_clusters: int, draws: Draws, n_starts: int
+) -> FloatArray:
+    """Return centroids (n_starts, n_clusters, r) among the points (n, r), whose weights (n,) are
+    positive.
 
-    Each is drawn with probability proportional to weight times squared distance to the nearest centroid so far. Greedy: of
-    several that are drawn, the one that lowers the loss the most is kept. How many numbers are drawn follows from the shapes
-    alone. Where all points are centroids already, points are repeated.
+    Each is drawn with probability proportional to weight times squared distance to the nearest
+    centroid so far. Greedy: of several that are drawn, the one that lowers the loss the most is
+    kept. How many numbers are drawn follows from the shapes alone. Where all points are centroids
+    already, points are repeated.
     """
     n, T = len(points), n_trials(n_clusters)
     firsts = draws.uniform(0.0, 1.0, (n_starts,))
     trials = draws.uniform(0.0, 1.0, (n_starts, n_clusters - 1, T))
     chosen = np.empty((n_starts, n_clusters), dtype=np.int64)
     chosen[:, 0] = _drawn(np.broadcast_to(weights, (1, n)), firsts[None, :])[0]
-    left = [s for s, is_done in enumerate(_surely_added(points, weights, trials, chosen)) if not is_done]
+    left = [
+        s for s, is_done in enumerate(_surely_added(points, weights, trials, chosen)) if not is_done
+    ]
     starts_together = max(1, BLOCK_ELEMENTS // (n * T))
     for first in range(0, len(left), starts_together):
         some = left[first : first + starts_together]
@@ -230,24 +270,43 @@ def first_centroids(points: FloatArray, weights: FloatArray, n_clusters: int, dr
     return points[chosen]
 
 
-def _surely_added(points: FloatArray, weights: FloatArray, trials: FloatArray, chosen: IntArray) -> list[bool]:
-    """Fill chosen (starts, k) behind its first column by compiled code, and say for which starts that is sure."""
+def _surely_added(
+    points: FloatArray, weights: FloatArray, trials: FloatArray, chosen: IntArray
+) -> list[bool]:
+    """Fill chosen (starts, k) behind its first column by compiled code, and say for which starts
+    that is sure.
+    """
     if not _is_compiled(trials.size * points.size):
         return [False] * len(chosen)
     from fastlloyd.clustering.compiled import public_kmeans as compiled
 
     points, blocks = np.ascontiguousarray(points), compiled.blocks_of(points)
     squares, room = compiled.squares_of(blocks), compiled.room_for_choice(blocks, trials.shape[2])
-    known = blocks, squares, points, compiled.row_blocks_of(weights), float(weights.sum() * squares.max())
-    return [compiled.add_centroids(*known, *room, each, row) for each, row in zip(trials, chosen, strict=True)]
+    known = (
+        blocks,
+        squares,
+        points,
+        compiled.row_blocks_of(weights),
+        float(weights.sum() * squares.max()),
+    )
+    return [
+        compiled.add_centroids(*known, *room, each, row)
+        for each, row in zip(trials, chosen, strict=True)
+    ]
 
 
-def _added(lifted: tuple[FloatArray, FloatArray], weights: FloatArray, trials: FloatArray, chosen: IntArray) -> IntArray:
-    """Fill chosen[:, 1:] for a few starts, and return it. trials : (starts, k - 1, T) uniform numbers."""
+def _added(
+    lifted: tuple[FloatArray, FloatArray], weights: FloatArray, trials: FloatArray, chosen: IntArray
+) -> IntArray:
+    """Fill chosen[:, 1:] for a few starts, and return it. trials : (starts, k - 1, T) uniform
+    numbers.
+    """
     S, k = chosen.shape
     T, n = trials.shape[2], len(weights)
     rows, columns = lifted
-    nearest = np.maximum(rows[chosen[:, 0]] @ columns, 0.0)  # (S, n) squared distances to the nearest centroid so far
+    nearest = np.maximum(
+        rows[chosen[:, 0]] @ columns, 0.0
+    )  # (S, n) squared distances to the nearest centroid so far
     distances = np.empty((S, T, n))
     for c in range(1, k):
         candidates = _drawn(nearest * weights, trials[:, c - 1])
@@ -255,29 +314,42 @@ def _added(lifted: tuple[FloatArray, FloatArray], weights: FloatArray, trials: F
         np.minimum(distances, nearest[:, None, :], out=distances)
         best = (distances @ weights).argmin(axis=1)
         chosen[:, c] = candidates[np.arange(S), best]
-        np.maximum(distances[np.arange(S), best], 0.0, out=nearest)  # a rounded distance of 0 may lie below
+        np.maximum(
+            distances[np.arange(S), best], 0.0, out=nearest
+        )  # a rounded distance of 0 may lie below
     return chosen
 
 
 def _drawn(masses: FloatArray, uniform: FloatArray) -> IntArray:
-    """Indices (S, T) drawn from each row of masses (S, n) by inversion of uniform numbers (S, T); the last where all are 0."""
+    """Indices (S, T) drawn from each row of masses (S, n) by inversion of uniform numbers (S, T);
+    the last where all are 0.
+    """
     sums = masses.cumsum(axis=1)
-    found = [row.searchsorted(u * row[-1], side="right") for row, u in zip(sums, uniform, strict=True)]
+    found = [
+        row.searchsorted(u * row[-1], side="right") for row, u in zip(sums, uniform, strict=True)
+    ]
     drawn: IntArray = np.minimum(np.stack(found), masses.shape[1] - 1)
     return drawn
 
 
 def _lifted(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Matrices (n, r + 2) and (r + 2, n) whose product holds all squared distances: |x|^2 - 2 x.y + |y|^2."""
+    """Matrices (n, r + 2) and (r + 2, n) whose product holds all squared distances: |x|^2 - 2 x.y +
+    |y|^2.
+    """
     squares = np.einsum("ij,ij->i", points, points)[:, None]
     ones = np.ones_like(squares)
-    return np.hstack([-2.0 * points, squares, ones]), np.ascontiguousarray(np.hstack([points, ones, squares]).T)
+    return np.hstack([-2.0 * points, squares, ones]), np.ascontiguousarray(
+        np.hstack([points, ones, squares]).T
+    )
 
 
-def _check(points: FloatArray, weights: FloatArray, n_clusters: int, n_restarts: int, n_steps: int) -> None:
+def _check(
+    points: FloatArray, weights: FloatArray, n_clusters: int, n_restarts: int, n_steps: int
+) -> None:
     if points.ndim != 2 or 0 in points.shape or weights.shape != points.shape[:1]:
         raise LocalProtocolError(
-            f"points of shape {points.shape} with weights of shape {weights.shape}: (n, r) and (n,) were expected"
+            f"points of shape {points.shape} with weights of shape {weights.shape}: (n, r) and (n,)"
+            " were expected"
         )
     if min(n_clusters, n_restarts) < 1 or n_steps < 0:
         raise LocalProtocolError("n_clusters and n_restarts are at least 1, n_steps at least 0")

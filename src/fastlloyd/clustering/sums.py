@@ -9,7 +9,8 @@ MASKED_CLUSTERS = 24  # up to here each vector is added to all sums, to those of
 
 
 class ClusterSums:
-    """Sums and counts (k, d + 1) of vectors with coordinates up to `largest`; on the way, sums of some of them are of 32 bits.
+    """Sums and counts (k, d + 1) of vectors with coordinates up to `largest`; on the way, sums of
+    some of them are of 32 bits.
 
     shape : k and d. by_feature : how the vectors lie in memory.
     """
@@ -18,12 +19,18 @@ class ClusterSums:
         from fastlloyd.clustering.compiled import sums
 
         k, d = shape
-        self._by_label = (sums.add_masked if k <= MASKED_CLUSTERS else sums.add_features) if by_feature else sums.add_rows
+        self._by_label = (
+            (sums.add_masked if k <= MASKED_CLUSTERS else sums.add_features)
+            if by_feature
+            else sums.add_rows
+        )
         self._room = (max(1, ((1 << 31) - 1) // max(largest, 1)),) if by_feature else ()
         self._totals = np.zeros((k + 1, d + 1), dtype=np.int64)
 
     def add(self, Z: NDArray[np.int32], start: int, labels: NDArray[np.int32]) -> None:
-        """Add the vectors of Z, (n, d) or by feature (d, n), from `start` on; those labelled k count nowhere."""
+        """Add the vectors of Z, (n, d) or by feature (d, n), from `start` on; those labelled k
+        count nowhere.
+        """
         self._by_label(Z, start, labels, self._totals, *self._room)
 
     def totals(self) -> IntArray:

@@ -1,11 +1,11 @@
 """Noisy statistics to the next centroids, in integers from the first operation to the last.
 
-Independent clients must arrive at bit-identical centroids on every machine, so no value here is ever a float. Everything
-in this file is post-processing of noisy answers: it costs no privacy.
+Independent clients must arrive at bit-identical centroids on every machine, so no value here is
+ever a float. Everything in this file is post-processing of noisy answers: it costs no privacy.
 
-Departs from the paper, where centroids are reals: they are rounded to the grid, and without post-processing saturated, so that
-squared distances stay exact; and a floor under noisy counts (`min_count`) keeps a centroid where a division would throw it
-anywhere.
+Departs from the paper, where centroids are reals: they are rounded to the grid, and without
+post-processing saturated, so that squared distances stay exact; and a floor under noisy counts
+(`min_count`) keeps a centroid where a division would throw it anywhere.
 """
 
 import enum
@@ -22,7 +22,9 @@ from fastlloyd.base.arrays import IntArray
 class Postprocessing(enum.Enum):
     """What becomes of a centroid outside the domain (Appendix B of the paper)."""
 
-    NONE = "none"  # it stays there, saturated at `Domain.saturation` so that arithmetic remains exact
+    NONE = (  # it stays there, saturated at `Domain.saturation` so that arithmetic remains exact
+        "none"
+    )
     TRUNCATE = "truncate"  # it moves to the wall
     FOLD = "fold"  # it is reflected at the wall
 
@@ -30,12 +32,16 @@ class Postprocessing(enum.Enum):
 def divide(numerator: IntArray, counts: IntArray, count_bits: int) -> NDArray[Any]:
     """numerator / (counts / 2**count_bits) per row, rounded half up; counts must not be 0.
 
-    numerator : int64 (k, d); counts : int64 (k,) on a grid of 2**-count_bits records. Returns integers (k, d), as int64 where
-    all intermediate values fit and as Python integers (dtype object) otherwise.
+    numerator : int64 (k, d); counts : int64 (k,) on a grid of 2**-count_bits records. Returns
+    integers (k, d), as int64 where all intermediate values fit and as Python integers (dtype
+    object) otherwise.
     """
     fits = (_magnitude(numerator) << (count_bits + 1)) + 2 * _magnitude(counts) < 1 << 63
     exact = np.int64 if fits else object
-    twice_R, C = numerator.astype(exact, copy=False) << (count_bits + 1), counts.astype(exact, copy=False)[:, None]
+    twice_R, C = (
+        numerator.astype(exact, copy=False) << (count_bits + 1),
+        counts.astype(exact, copy=False)[:, None],
+    )
     quotient: NDArray[Any] = (twice_R + C) // (2 * C)  # floor(R / C + 1/2), also for a negative C
     return quotient
 
@@ -46,9 +52,11 @@ def _magnitude(values: NDArray[Any]) -> int:
 
 
 def clip_to_radius(moves: NDArray[Any], squared_radius: int) -> IntArray:
-    """Radius clipping (Section 5.1): shorten every move that is longer than the radius, toward zero.
+    """Radius clipping (Section 5.1): shorten every move that is longer than the radius, toward
+    zero.
 
-    moves : integers (k, d); squared_radius : H2. Returns int64 (k, d) with every squared norm at most H2.
+    moves : integers (k, d); squared_radius : H2. Returns int64 (k, d) with every squared norm at
+    most H2.
     """
     fits = moves.dtype == np.int64 and _magnitude(moves) ** 2 * moves.shape[1] < 1 << 63
     exact = moves if fits else moves.astype(object)
@@ -56,8 +64,12 @@ def clip_to_radius(moves: NDArray[Any], squared_radius: int) -> IntArray:
     clipped = exact.copy()
     far = (squared_norms > squared_radius).nonzero()[0]
     if far.size:
-        # |m_i| isqrt(H2) / (isqrt(n2) + 1) has a norm below isqrt(H2) whatever the rounding; H2 < n2, so it fits where n2 does
-        radius, lengths = math.isqrt(squared_radius), [math.isqrt(n2) for n2 in squared_norms[far].tolist()]
+        # |m_i| isqrt(H2) / (isqrt(n2) + 1) has a norm below isqrt(H2) whatever the rounding; H2 <
+        # n2, so it fits where n2 does
+        radius, lengths = (
+            math.isqrt(squared_radius),
+            [math.isqrt(n2) for n2 in squared_norms[far].tolist()],
+        )
         longer = np.array(lengths, dtype=exact.dtype)[:, None] + 1
         clipped[far] = np.sign(exact[far]) * (np.abs(exact[far]) * radius // longer)
     return clipped.astype(np.int64, copy=False)
@@ -95,6 +107,8 @@ def is_large_enough(counts: IntArray, count_bits: int, min_count: Fraction) -> N
 
     With min_count 0 (preset `paper`) every count but 0 is, negative ones included.
     """
-    floor = -((-min_count.numerator << count_bits) // min_count.denominator)  # min_count * 2**count_bits, rounded up
+    floor = -(
+        (-min_count.numerator << count_bits) // min_count.denominator
+    )  # min_count * 2**count_bits, rounded up
     worth: NDArray[np.bool_] = counts >= floor if min_count else counts != 0
     return worth

@@ -1,12 +1,14 @@
 """What a list of releases costs in all, by a second route: the privacy loss itself, integrated.
 
-`fastlloyd.dp.gdp` plans the noise by a closed formula. The accountant is handed what was released and never sees that
-formula: the privacy loss of composed Gaussian releases is L ~ N(mu^2 / 2, mu^2), and
+`fastlloyd.dp.gdp` plans the noise by a closed formula. The accountant is handed what was released
+and never sees that formula: the privacy loss of composed Gaussian releases is L ~ N(mu^2 / 2,
+mu^2), and
 
     delta(epsilon) = E[(1 - e^(epsilon - L))_+],
 
-the hockey-stick divergence (Balle and Wang 2018, theorem 5), is integrated numerically. Two routes, one answer: the
-tests hold them together to 1e-9. This one takes up to half a second or so, being a check and not a planning tool.
+the hockey-stick divergence (Balle and Wang 2018, theorem 5), is integrated numerically. Two routes,
+one answer: the tests hold them together to 1e-9. This one takes up to half a second or so, being a
+check and not a planning tool.
 """
 
 import math
@@ -23,17 +25,21 @@ from fastlloyd.errors import BudgetError, PlanError
 
 _BITS = 100
 _MARGIN = Fraction(1, 2**60)
-"""Added to every delta, relatively, for the error of the quadrature: not proven, but below 1e-20 wherever checked."""
+"""Added to every delta, relatively, for the error of the quadrature: not proven, but below 1e-20
+wherever checked.
+"""
 
-_FAR = 40  # Phi(-40) < 2^-1074: beyond, delta is below the least float, or above the greatest one under 1
+# Phi(-40) < 2^-1074: beyond, delta is below the least float, or above the greatest one under 1
+_FAR = 40
 
 
 @dataclass(frozen=True)
 class GaussianRelease:
     """A vector released with (rounded) Gaussian noise on each entry.
 
-    squared_sensitivity : square of the L2 sensitivity, in units of the grid the noise is on. variance : square of the noise
-    scale, in the same unit. Raises PlanError if the sensitivity is below 0, or the variance not above it.
+    squared_sensitivity : square of the L2 sensitivity, in units of the grid the noise is on.
+    variance : square of the noise scale, in the same unit. Raises PlanError if the sensitivity is
+    below 0, or the variance not above it.
     """
 
     squared_sensitivity: Fraction
@@ -52,8 +58,9 @@ class GaussianRelease:
 class GeometricRelease:
     """A vector of integers released with two-sided geometric noise on each entry.
 
-    sensitivity : L1 sensitivity, in units of the grid the noise is on. scale : the b of P(x) proportional to exp(-|x| / b), in
-    the same unit. Raises PlanError if the sensitivity is below 0, or the scale not above it.
+    sensitivity : L1 sensitivity, in units of the grid the noise is on. scale : the b of P(x)
+    proportional to exp(-|x| / b), in the same unit. Raises PlanError if the sensitivity is below 0,
+    or the scale not above it.
     """
 
     sensitivity: Fraction
@@ -75,18 +82,21 @@ class Accountant:
 
         (eps_GDP(mu, delta) + eps_pure, delta)-DP:
 
-    if P1 <= e^eps_pure Q1 bounds the pure part, then P1 P2 - e^eps Q1 Q2 <= P1 (P2 - e^(eps - eps_pure) Q2), so the
-    mixture costs at most the delta of the Gaussian part at eps - eps_pure. All results are rounded up. This is about releases
-    whose costs were fixed beforehand; where they are chosen from answers, `spending.py` says what a limit holds.
+    if P1 <= e^eps_pure Q1 bounds the pure part, then P1 P2 - e^eps Q1 Q2 <= P1 (P2 - e^(eps -
+    eps_pure) Q2), so the mixture costs at most the delta of the Gaussian part at eps - eps_pure.
+    All results are rounded up. This is about releases whose costs were fixed beforehand; where they
+    are chosen from answers, `spending.py` says what a limit holds.
 
-    neighboring_relation : that for which the sensitivities in all releases were computed; kept for the reports.
-    mu_squared : the Gaussian releases together are mu-GDP; this is mu^2, exact.
+    neighboring_relation : that for which the sensitivities in all releases were computed; kept for
+    the reports. mu_squared : the Gaussian releases together are mu-GDP; this is mu^2, exact.
     pure_epsilon : the geometric releases together are epsilon-DP with this epsilon, exact.
     """
 
     def __init__(self, neighboring_relation: NeighboringRelation) -> None:
         """Raises PlanError for what is no neighbouring relation."""
-        self.neighboring_relation = choose(NeighboringRelation, neighboring_relation, "neighboring_relation")
+        self.neighboring_relation = choose(
+            NeighboringRelation, neighboring_relation, "neighboring_relation"
+        )
         self.mu_squared = self.pure_epsilon = Fraction(0)
 
     def compose(self, releases: Iterable[GaussianRelease | GeometricRelease]) -> Self:
@@ -108,7 +118,11 @@ class Accountant:
         """
         if not 0 < delta < 1:
             raise BudgetError(f"delta must be above 0 and below 1, got {delta!r}")
-        return _epsilon(Fraction(self.mu_squared), Fraction(self.pure_epsilon), Fraction(*delta.as_integer_ratio()))
+        return _epsilon(
+            Fraction(self.mu_squared),
+            Fraction(self.pure_epsilon),
+            Fraction(*delta.as_integer_ratio()),
+        )
 
     def get_delta(self, epsilon: float) -> float:
         """Return a delta such that everything released is (epsilon, delta)-DP.
@@ -120,7 +134,9 @@ class Accountant:
         return _delta(Fraction(self.mu_squared), Fraction(epsilon) - self.pure_epsilon)
 
 
-@lru_cache  # fits with the same settings ask the same, and an integral takes longer than the clustering of a few records
+# fits with the same settings ask the same, and an integral takes longer than the clustering of a
+# few records
+@lru_cache
 def _epsilon(mu_squared: Fraction, pure_epsilon: Fraction, delta: Fraction) -> float:
     with working_precision(_BITS) as mp:
         gaussian = _gaussian_epsilon(mp, mu_squared, delta)
@@ -139,30 +155,41 @@ def _gaussian_delta(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> float:
 
 
 def _expected_excess(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> Any:
-    """The same, not yet rounded: above the true value by up to _MARGIN, or 2^-1075 or 1 where only the rounding matters."""
+    """The same, not yet rounded: above the true value by up to _MARGIN, or 2^-1075 or 1 where only
+    the rounding matters.
+    """
     if mu_squared == 0:
         return max(mp.zero, -mp.expm1(exact(mp, epsilon)) * (1 + exact(mp, _MARGIN)))
     mu = mp.sqrt(exact(mp, mu_squared))
-    c = exact(mp, epsilon - mu_squared / 2) / mu  # the loss exceeds epsilon when its standard normal exceeds c
+    c = (
+        exact(mp, epsilon - mu_squared / 2) / mu
+    )  # the loss exceeds epsilon when its standard normal exceeds c
     if abs(c) > _FAR:
         return mp.ldexp(1, -1075) if c > 0 else mp.one
     return _hockey_stick(mp, mu, c) * (1 + exact(mp, _MARGIN)) * mp.npdf(c)
 
 
 def _hockey_stick(mp: Any, mu: Any, c: Any) -> Any:
-    """Return the integral over s > 0 of (1 - e^(-mu s)) e^(-c s - s^2/2), its cut-off tail bounded from above.
+    """Return the integral over s > 0 of (1 - e^(-mu s)) e^(-c s - s^2/2), its cut-off tail bounded
+    from above.
 
-    With L = epsilon + mu s, the expectation is this times the normal density at c. Every factor is positive, and
-    computed without cancellation: 1 - e^(-x) is 2 e^(-x/2) sinh(x/2).
+    With L = epsilon + mu s, the expectation is this times the normal density at c. Every factor is
+    positive, and computed without cancellation: 1 - e^(-x) is 2 e^(-x/2) sinh(x/2).
     """
     end = mp.sqrt(c * c + 200) - c
     points = [mp.zero]
     step = 1 / (1 + abs(c) + mu)
-    while points[-1] < end:  # short steps where 1 - e^(-mu s) bends, then doubled up to the width of a bell
+    while (
+        points[-1] < end
+    ):  # short steps where 1 - e^(-mu s) bends, then doubled up to the width of a bell
         points.append(points[-1] + step)
         step = min(2 * step, mp.mpf(4))
     half = mu / 2
-    body = 2 * mp.quad(lambda s: mp.sinh(half * s) * mp.exp(-(c + half + s / 2) * s), points, method="gauss-legendre")
+    body = 2 * mp.quad(
+        lambda s: mp.sinh(half * s) * mp.exp(-(c + half + s / 2) * s),
+        points,
+        method="gauss-legendre",
+    )
     # 1 - e^(-mu s) <= mu s, and s <= 2 (s + c) from here on
     rest = 2 * mu * mp.exp(-c * points[-1] - points[-1] ** 2 / 2)
     return body + rest
@@ -173,7 +200,9 @@ def _gaussian_epsilon(mp: Any, mu_squared: Fraction, delta: Fraction) -> float:
     if mu_squared == 0 or _gaussian_delta(mp, mu_squared, Fraction(0)) <= delta:
         return 0.0
     m = float(mp.sqrt(exact(mp, min(mu_squared, Fraction(1 << 1000)))))
-    target = exact(mp, max(-round_up(-exact(mp, delta)), math.ulp(0.0)))  # no delta that is a float is between it and `delta`
+    target = exact(
+        mp, max(-round_up(-exact(mp, delta)), math.ulp(0.0))
+    )  # no delta that is a float is between it and `delta`
 
     def epsilon_at(a: float) -> float:
         return max(0.0, m * (m / 2 - a))
@@ -182,14 +211,20 @@ def _gaussian_epsilon(mp: Any, mu_squared: Fraction, delta: Fraction) -> float:
         found = _expected_excess(mp, mu_squared, Fraction(epsilon_at(a)))
         return float(mp.log(found / max(1 - found, mp.ldexp(1, -90)) * (1 - target) / target))
 
-    tail = float(mp.sqrt(-2 * mp.log(min(target, 1 - target))))  # the normal quantile of the target is nearer to 0
+    tail = float(
+        mp.sqrt(-2 * mp.log(min(target, 1 - target)))
+    )  # the normal quantile of the target is nearer to 0
     start = -tail if target < 0.5 else tail
     near = epsilon_at(secant(excess, start - 0.1, start))
     return least_float(lambda e: _gaussian_delta(mp, mu_squared, Fraction(e)) <= delta, near)
 
 
-def _check_release(sensitivity_name: str, sensitivity: Fraction, noise_name: str, noise: Fraction) -> None:
+def _check_release(
+    sensitivity_name: str, sensitivity: Fraction, noise_name: str, noise: Fraction
+) -> None:
     if sensitivity < 0:
         raise PlanError(f"{sensitivity_name} must be at least 0, got {sensitivity}")
     if noise <= 0:
-        raise PlanError(f"{noise_name} must be above 0, got {noise}: without noise nothing is private")
+        raise PlanError(
+            f"{noise_name} must be above 0, got {noise}: without noise nothing is private"
+        )

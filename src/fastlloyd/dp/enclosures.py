@@ -1,7 +1,9 @@
-"""e^x and Phi(x) between two integers: sums of shifted integers, whose every rounding error is counted.
+"""e^x and Phi(x) between two integers: sums of shifted integers, whose every rounding error is
+counted.
 
-No float, no library of real numbers: what decides a draw of noise is an integer at every step, and the bounds hold by
-counting (docs/proofs/sampler.md). A *unit* below is 2^-work, the value of 1 in the arithmetic of one call.
+No float, no library of real numbers: what decides a draw of noise is an integer at every step, and
+the bounds hold by counting (docs/proofs/sampler.md). A *unit* below is 2^-work, the value of 1 in
+the arithmetic of one call.
 """
 
 from fractions import Fraction
@@ -33,7 +35,9 @@ def normal_cdf(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def normal_density(x: Fraction, bits: int) -> tuple[int, int]:
-    """Enclose 2^bits * phi(x) between two integers, at most 2 apart for bits up to 4096 and |x| up to 90."""
+    """Enclose 2^bits * phi(x) between two integers, at most 2 apart for bits up to 4096 and |x| up
+    to 90.
+    """
     return _outward(*_density(x, bits + _GUARD), _GUARD)
 
 
@@ -43,7 +47,9 @@ def _outward(value: int, error: int, shift: int) -> tuple[int, int]:
 
 
 def _exp(y: Fraction, work: int) -> tuple[int, int]:
-    """e^-y in units for y >= 0, and a bound on its error in units: Taylor's series at y / 2^halvings, squared as often."""
+    """e^-y in units for y >= 0, and a bound on its error in units: Taylor's series at y /
+    2^halvings, squared as often.
+    """
     halvings = max(0, int(y).bit_length()) + 8
     r = (y.numerator << work) // (y.denominator << halvings)  # less than one unit too small
     term = total = 1 << work
@@ -65,11 +71,15 @@ def _density(x: Fraction, work: int) -> tuple[int, int]:
 
 
 def _mass(x: Fraction, work: int) -> tuple[int, int]:
-    """Phi(x) - 1/2 in units for x >= 0, and a bound on its error: phi(x) (x + x^3 / 3 + x^5 / (3 * 5) + ...)."""
+    """Phi(x) - 1/2 in units for x >= 0, and a bound on its error: phi(x) (x + x^3 / 3 + x^5 / (3 *
+    5) + ...).
+    """
     density, error = _density(x, work)
     square, term = x * x, density * x.numerator // x.denominator
     total, n = term, 0
-    while term or (2 * n + 3) * square.denominator < 2 * square.numerator:  # then what is left is no more than the last term
+    while (
+        term or (2 * n + 3) * square.denominator < 2 * square.numerator
+    ):  # then what is left is no more than the last term
         n += 1
         term = term * square.numerator // (square.denominator * (2 * n + 1))
         total += term
@@ -80,13 +90,19 @@ def _mass(x: Fraction, work: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=32)
 def _tau(work: int) -> int:
-    """2 pi in units, less than 2 too small and never too large: Machin's formula with 32 bits more."""
+    """2 pi in units, less than 2 too small and never too large: Machin's formula with 32 bits
+    more.
+    """
     finer = work + 32
-    return (8 * (4 * _arctan_of_inverse(5, finer) - _arctan_of_inverse(239, finer)) - (1 << 31)) >> 32
+    return (
+        8 * (4 * _arctan_of_inverse(5, finer) - _arctan_of_inverse(239, finer)) - (1 << 31)
+    ) >> 32
 
 
 def _arctan_of_inverse(n: int, work: int) -> int:
-    """arctan(1 / n) in units, at most one off for each of its terms, of which there are fewer than `work`."""
+    """arctan(1 / n) in units, at most one off for each of its terms, of which there are fewer than
+    `work`.
+    """
     power, total, k = (1 << work) // n, 0, 1
     while power:
         total += power // k if k % 4 == 1 else -(power // k)

@@ -1,14 +1,18 @@
-"""Gaussian differential privacy (GDP) and what it gives in (epsilon, delta), rounded to the private side.
+"""Gaussian differential privacy (GDP) and what it gives in (epsilon, delta), rounded to the private
+side.
 
-Adding N(0, sigma^2) to a value of L2 sensitivity D is mu-GDP with mu = D / sigma, and mu-GDP is exactly the curve
+Adding N(0, sigma^2) to a value of L2 sensitivity D is mu-GDP with mu = D / sigma, and mu-GDP is
+exactly the curve
 
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 
-Source: Dong, Roth and Su, "Gaussian Differential Privacy" (2022), corollary 2.13; Balle and Wang (2018), theorem 8.
+Source: Dong, Roth and Su, "Gaussian Differential Privacy" (2022), corollary 2.13; Balle and Wang
+(2018), theorem 8.
 
-In float64 the two terms cancel, and a search on them (the paper uses Balle and Wang's Algorithm 1) returns a mu that exceeds
-the target in a good part of all cases. Departs from the paper: the curve has 50 correct digits here, and only the result
-becomes a float: delta and epsilon up, mu down. Float64 says where to look (`guesses.py`), and no more.
+In float64 the two terms cancel, and a search on them (the paper uses Balle and Wang's Algorithm 1)
+returns a mu that exceeds the target in a good part of all cases. Departs from the paper: the curve
+has 50 correct digits here, and only the result becomes a float: delta and epsilon up, mu down.
+Float64 says where to look (`guesses.py`), and no more.
 """
 
 import math
@@ -18,20 +22,29 @@ from functools import lru_cache
 from numbers import Real
 from typing import Any
 
-from fastlloyd.base.precision import exact, greatest_float, least_float, round_up, secant, working_precision
+from fastlloyd.base.precision import (
+    exact,
+    greatest_float,
+    least_float,
+    round_up,
+    secant,
+    working_precision,
+)
 from fastlloyd.dp import guesses
 from fastlloyd.errors import BudgetError
 
 _BITS = 170  # 50 decimal digits, and some
-_FAR = 40  # Phi(-40) < 2^-1074: from here on delta is below the least float, or above the greatest one under 1
+# Phi(-40) < 2^-1074: from here on delta is below the least float, or above the greatest one under 1
+_FAR = 40
 _LARGE = 1000  # a pure epsilon from which on a simple bound is good enough
 
 
 def gdp_delta(mu: float | Fraction, epsilon: float) -> float:
-    """Return the least float delta such that every mu-GDP release is (epsilon, delta)-DP; never below the true value.
+    """Return the least float delta such that every mu-GDP release is (epsilon, delta)-DP; never
+    below the true value.
 
-    Where the true value lies below a float by less than 2^-139 of itself, it may be the next float. Raises BudgetError unless
-    epsilon is finite and above 0, and mu finite and at least 0.
+    Where the true value lies below a float by less than 2^-139 of itself, it may be the next float.
+    Raises BudgetError unless epsilon is finite and above 0, and mu finite and at least 0.
     """
     _check_mu(mu)
     _check_epsilon(epsilon)
@@ -40,9 +53,11 @@ def gdp_delta(mu: float | Fraction, epsilon: float) -> float:
 
 @lru_cache(maxsize=4096)
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """Return the greatest float mu such that every mu-GDP release is (epsilon, delta)-DP; the noise multiplier is 1/mu.
+    """Return the greatest float mu such that every mu-GDP release is (epsilon, delta)-DP; the noise
+    multiplier is 1/mu.
 
-    Raises BudgetError unless epsilon is finite and above 0, and delta between 0 and 1 (both excluded).
+    Raises BudgetError unless epsilon is finite and above 0, and delta between 0 and 1 (both
+    excluded).
     """
     _check_epsilon(epsilon)
     _check_delta(delta)
@@ -61,8 +76,8 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 def gdp_epsilon(mu: float | Fraction, delta: float) -> float:
     """Return the least float epsilon >= 0 such that every mu-GDP release is (epsilon, delta)-DP.
 
-    It is 0 where delta alone covers the release, and infinite where no float suffices. Raises BudgetError unless mu is finite
-    and at least 0, and delta between 0 and 1 (both excluded).
+    It is 0 where delta alone covers the release, and infinite where no float suffices. Raises
+    BudgetError unless mu is finite and at least 0, and delta between 0 and 1 (both excluded).
     """
     _check_mu(mu)
     _check_delta(delta)
@@ -79,12 +94,14 @@ def gdp_epsilon(mu: float | Fraction, delta: float) -> float:
 
 @lru_cache(maxsize=4096)
 def pure_mu_squared(epsilon: Fraction) -> Fraction:
-    """Return m^2, rounded up, such that whatever is epsilon-DP is m-GDP: m = 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
+    """Return m^2, rounded up, such that whatever is epsilon-DP is m-GDP: m = 2 Phi^-1(e^epsilon /
+    (1 + e^epsilon)).
 
-    The trade-off function of epsilon-DP is two lines that meet at 1 / (1 + e^epsilon); that of m-GDP is convex and passes
-    through their ends and that point, so it lies nowhere above them (docs/proofs/ledger.md). Above epsilon 1000 the larger
-    8 epsilon is returned: Phi(-x) <= e^(-x^2/2) / 2 at x = sqrt(2 epsilon) is at most 1 / (1 + e^epsilon). Raises BudgetError
-    if epsilon is below 0.
+    The trade-off function of epsilon-DP is two lines that meet at 1 / (1 + e^epsilon); that of
+    m-GDP is convex and passes through their ends and that point, so it lies nowhere above them
+    (docs/proofs/ledger.md). Above epsilon 1000 the larger 8 epsilon is returned: Phi(-x) <=
+    e^(-x^2/2) / 2 at x = sqrt(2 epsilon) is at most 1 / (1 + e^epsilon). Raises BudgetError if
+    epsilon is below 0.
     """
     if epsilon < 0:
         raise BudgetError(f"epsilon must be at least 0, got {float(epsilon)}")
@@ -105,14 +122,18 @@ def pure_mu_squared(epsilon: Fraction) -> Fraction:
 
 @lru_cache(maxsize=4096)
 def mu_from_squared(mu_squared: Fraction) -> float:
-    """Return the least float that is not below the square root of `mu_squared` (a Fraction >= 0), decided exactly."""
+    """Return the least float that is not below the square root of `mu_squared` (a Fraction >= 0),
+    decided exactly.
+    """
     if mu_squared < 0:
         raise BudgetError(f"mu_squared must be at least 0, got {mu_squared}")
     return least_float(lambda mu: math.isinf(mu) or Fraction(mu) ** 2 >= mu_squared)
 
 
 def compose(mus_squared: Iterable[Fraction]) -> Fraction:
-    """Return mu^2 of adaptively composed releases, the sum of the mu^2 of each (Dong et al. 2022, corollary 3.3)."""
+    """Return mu^2 of adaptively composed releases, the sum of the mu^2 of each (Dong et al. 2022,
+    corollary 3.3).
+    """
     squares = list(mus_squared)
     for square in squares:
         if square < 0:
@@ -121,11 +142,13 @@ def compose(mus_squared: Iterable[Fraction]) -> Fraction:
 
 
 def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
-    """The greatest float mu at which the curve is at most `delta`, looked for from a guess, where the curve is worked out.
+    """The greatest float mu at which the curve is at most `delta`, looked for from a guess, where
+    the curve is worked out.
 
-    The curve grows by the normal density at a = mu/2 - epsilon/mu, which grows with mu. So between two mu on one side of a = 0
-    it grows by their distance times what lies between the two densities, whose quotient is exp((a^2 - b^2) / 2), off 1 by less
-    than |a^2 - b^2| where that is below 1. Where this does not decide, the curve itself does.
+    The curve grows by the normal density at a = mu/2 - epsilon/mu, which grows with mu. So between
+    two mu on one side of a = 0 it grows by their distance times what lies between the two
+    densities, whose quotient is exp((a^2 - b^2) / 2), off 1 by less than |a^2 - b^2| where that is
+    below 1. Where this does not decide, the curve itself does.
     """
 
     def holds(mu: float) -> bool:
@@ -140,7 +163,11 @@ def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
         a = here / 2 - e / here
         if abs(a) > _FAR:
             return greatest_float(holds, near)
-        density, below, above = mp.exp(-a * a / 2), left - slack, left + slack  # all times sqrt(2 pi)
+        density, below, above = (
+            mp.exp(-a * a / 2),
+            left - slack,
+            left + slack,
+        )  # all times sqrt(2 pi)
 
         def holds_surely(mu: float) -> bool:
             if not 0 < mu < math.inf:
@@ -159,7 +186,9 @@ def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
 
 
 def _near(along: Callable[[float], tuple[float | Fraction, float]], delta: float) -> float:
-    """The same as `guesses.near`, by the exact curve, over the pairs (mu, epsilon) that `along` gives for an a."""
+    """The same as `guesses.near`, by the exact curve, over the pairs (mu, epsilon) that `along`
+    gives for an a.
+    """
 
     def excess(a: float) -> float:
         mu, epsilon = along(a)
@@ -167,7 +196,9 @@ def _near(along: Callable[[float], tuple[float | Fraction, float]], delta: float
             return -math.inf
         with working_precision(_BITS) as mp:
             curve = _curve(mp, mu, epsilon)
-            return float(mp.log(curve / max(1 - curve, mp.ldexp(1, -90)) * (1 - mp.mpf(delta)) / delta))
+            return float(
+                mp.log(curve / max(1 - curve, mp.ldexp(1, -90)) * (1 - mp.mpf(delta)) / delta)
+            )
 
     return secant(excess, *guesses.starts(delta))
 
@@ -183,16 +214,20 @@ def _delta(mu: float | Fraction, epsilon: float) -> float:
 
 
 def _curve(mp: Any, mu: float | Fraction, epsilon: float) -> Any:
-    """The curve to 2^-140 of itself; 2^-1075 or 1 where it is below the least float, or above the greatest one under 1."""
+    """The curve to 2^-140 of itself; 2^-1075 or 1 where it is below the least float, or above the
+    greatest one under 1.
+    """
     m, e = exact(mp, mu), mp.mpf(epsilon)
-    # Bits for what cancels between epsilon/mu and mu/2, and for what exp() loses to the size of its argument.
+    # Bits for what cancels between epsilon/mu and mu/2, and for what exp() loses to the size of its
+    # argument.
     mp.prec += 2 * max(0, mp.mag(e / m), mp.mag(m))
     a = exact(mp, mu) / 2 - e / exact(mp, mu)
     if a < -_FAR:
         return mp.ldexp(1, -1075)
     if a > _FAR:
         return mp.one
-    # Bits for the difference of the two terms: within these bounds it is about mu/40 of either, or more.
+    # Bits for the difference of the two terms: within these bounds it is about mu/40 of either, or
+    # more.
     mp.prec += 2 * max(0, -mp.mag(m))
     m = exact(mp, mu)
     return mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)

@@ -1,4 +1,5 @@
-"""Where the curve of Gaussian differential privacy is about some delta, in float64: where the exact searches of `gdp.py` begin.
+"""Where the curve of Gaussian differential privacy is about some delta, in float64: where the exact
+searches of `gdp.py` begin.
 
 Nothing is decided here. A guess that is off makes a search longer and never changes what it finds.
 """
@@ -10,11 +11,15 @@ from fastlloyd.base.precision import secant
 
 _LOG_ROOT = math.log(2 * math.pi) / 2
 _NEAR = 2.0**-20  # a difference of logarithms that is as good as none
-_LEAST = 2.0**-20  # of a difference of numbers about 1: below it fewer than 32 of its bits mean anything
+_LEAST = (
+    2.0**-20
+)  # of a difference of numbers about 1: below it fewer than 32 of its bits mean anything
 
 
 def near(mu_at: Callable[[float], float], delta: float) -> float:
-    """About the a = mu/2 - epsilon/mu at which the curve is `delta`; `mu_at` : the mu to an a. NaN where float64 cannot say."""
+    """About the a = mu/2 - epsilon/mu at which the curve is `delta`; `mu_at` : the mu to an a. NaN
+    where float64 cannot say.
+    """
     target = math.log(delta) - math.log1p(-delta)
 
     def excess(a: float) -> float:
@@ -25,17 +30,20 @@ def near(mu_at: Callable[[float], float], delta: float) -> float:
 
 
 def starts(delta: float) -> tuple[float, float]:
-    """Two a to begin with: the curve is about Phi(a), and either tail of that at most e^(-a^2/2)."""
+    """Two a to begin with: the curve is about Phi(a), and either tail of that at most
+    e^(-a^2/2).
+    """
     tail = math.sqrt(-2 * math.log(min(delta, 1 - delta)))
     start = -tail if delta < 0.5 else tail
     return start - 0.1, start
 
 
 def log_odds(a: float, mu: float) -> float:
-    """The logarithm of delta / (1 - delta), nearly a parabola of a in either tail; NaN where too few digits are left of it.
+    """The logarithm of delta / (1 - delta), nearly a parabola of a in either tail; NaN where too
+    few digits are left of it.
 
-    As phi(a) = e^epsilon phi(a - mu), delta is phi(a) (M(-a) - M(mu - a)), and 1 - delta is phi(a) (M(a) + M(mu - a)), with
-    M(x) = Phi(-x) / phi(x): neither overflows where the exponential does.
+    As phi(a) = e^epsilon phi(a - mu), delta is phi(a) (M(-a) - M(mu - a)), and 1 - delta is phi(a)
+    (M(a) + M(mu - a)), with M(x) = Phi(-x) / phi(x): neither overflows where the exponential does.
     """
     own, other, log_density = _mills(abs(a)), _mills(mu - a), -a * a / 2 - _LOG_ROOT
     if a > 0:
@@ -48,7 +56,9 @@ def log_odds(a: float, mu: float) -> float:
 
 
 def _mills(x: float) -> float:
-    """Phi(-x) / phi(x) for x >= 0; far out by its continued fraction 1/(x + 1/(x + 2/(x + ...)))."""
+    """Phi(-x) / phi(x) for x >= 0; far out by its continued fraction 1/(x + 1/(x + 2/(x +
+    ...))).
+    """
     if x < 4:
         return math.sqrt(math.pi / 2) * math.exp(x * x / 2) * math.erfc(x / math.sqrt(2))
     rest = x

@@ -14,13 +14,15 @@ MAX_CLIENTS = 10_000
 class NeighboringRelation(enum.Enum):
     """When two data sets are neighbours, so that their releases must be hard to tell apart.
 
-    What is added, removed or replaced is one record or, where a mechanism protects persons, one person with all records.
+    What is added, removed or replaced is one record or, where a mechanism protects persons, one
+    person with all records.
 
     ADD_OR_REMOVE_ONE
         One data set is the other plus one record. The number of records is itself protected.
     REPLACE_ONE
-        Both hold the same number of records and differ in one of them. The number of records is public. A release that
-        is mu-GDP under ADD_OR_REMOVE_ONE is 2 mu-GDP under this relation, and often less: see the query's sensitivity.
+        Both hold the same number of records and differ in one of them. The number of records is
+        public. A release that is mu-GDP under ADD_OR_REMOVE_ONE is 2 mu-GDP under this relation,
+        and often less: see the query's sensitivity.
     """
 
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
@@ -30,8 +32,9 @@ class NeighboringRelation(enum.Enum):
 class Neighbours(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Of whom a sum of privacy losses, or a limit on it, speaks.
 
-    relation : added or removed, or replaced. unit : None: one record; otherwise what a person is called, "patient" for example,
-    and it is one person with all records. max_clients : at up to how many organisations the person's records may be (c*).
+    relation : added or removed, or replaced. unit : None: one record; otherwise what a person is
+    called, "patient" for example, and it is one person with all records. max_clients : at up to how
+    many organisations the person's records may be (c*).
     """
 
     relation: NeighboringRelation
@@ -52,4 +55,6 @@ class Neighbours(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     def __str__(self) -> str:
         """In words: "one record replaced"."""
         where = f" at up to {self.max_clients} organisations" if self.max_clients > 1 else ""
-        return f"one {self.unit or 'record'}{where} {'added or removed' if self.adds else 'replaced'}"
+        return (
+            f"one {self.unit or 'record'}{where} {'added or removed' if self.adds else 'replaced'}"
+        )

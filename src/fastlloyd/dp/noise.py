@@ -1,21 +1,24 @@
 """Integer noise whose law is exact, drawn from the system's cryptographic random source.
 
 rounded Gaussian
-    floor(scale * Z + 1/2) with Z exactly standard normal. The values it hides are integers, and n + floor(y + 1/2) =
-    floor(n + y + 1/2), so the release is a function of n + scale * Z: as private as the Gaussian mechanism, at least.
-    (Truncation, or rounding half to even, has no such identity and leaks.)
+    floor(scale * Z + 1/2) with Z exactly standard normal. The values it hides are integers, and n +
+    floor(y + 1/2) = floor(n + y + 1/2), so the release is a function of n + scale * Z: as private
+    as the Gaussian mechanism, at least. (Truncation, or rounding half to even, has no such identity
+    and leaks.)
 two-sided geometric
-    P(x) proportional to exp(-|x| / scale) on the integers, the discrete Laplace law: a change of the hidden value by
-    one changes every probability by a factor of at most exp(1 / scale).
+    P(x) proportional to exp(-|x| / scale) on the integers, the discrete Laplace law: a change of
+    the hidden value by one changes every probability by a factor of at most exp(1 / scale).
 
-Both invert a distribution function F at a uniform number u of which only the first 64 bits are drawn: the answer is the
-least integer m with u <= F(m). Polynomials with a proven bound on their error (`dp/quantiles.py`) bracket the answers of all u
-that begin with these bits, and where both ends of the bracket agree there is only one. Otherwise F is enclosed between integers
-(`dp/enclosures.py`), and further bits are drawn, until every comparison is decided. So the law is exact, and what is drawn
-depends on the bits alone, on no machine and no library. Proof: docs/proofs/sampler.md.
+Both invert a distribution function F at a uniform number u of which only the first 64 bits are
+drawn: the answer is the least integer m with u <= F(m). Polynomials with a proven bound on their
+error (`dp/quantiles.py`) bracket the answers of all u that begin with these bits, and where both
+ends of the bracket agree there is only one. Otherwise F is enclosed between integers
+(`dp/enclosures.py`), and further bits are drawn, until every comparison is decided. So the law is
+exact, and what is drawn depends on the bits alone, on no machine and no library. Proof:
+docs/proofs/sampler.md.
 
-The few values that need further bits take longer, so the time of a draw says something about them. Draw before the
-moment of sending depends on it.
+The few values that need further bits take longer, so the time of a draw says something about them.
+Draw before the moment of sending depends on it.
 """
 
 import enum
@@ -61,23 +64,30 @@ class NoiseSource(Protocol):
 
     @property
     def private(self) -> bool:
-        """Whether this noise comes from the system's random source, unseeded, and so may protect records."""
+        """Whether this noise comes from the system's random source, unseeded, and so may protect
+        records.
+        """
 
     def gaussian(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """Return `size` independent values of the rounded Gaussian of standard deviation `scale`, shape (size,)."""
+        """Return `size` independent values of the rounded Gaussian of standard deviation `scale`,
+        shape (size,).
+        """
 
     def two_sided_geometric(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """Return `size` independent values with P(x) proportional to exp(-|x| / scale), shape (size,)."""
+        """Return `size` independent values with P(x) proportional to exp(-|x| / scale), shape
+        (size,).
+        """
 
 
 class SystemNoise:
     """The only noise that protects: from the operating system's random source.
 
-    # Departs from the paper: its published code seeds the noise with numbers that every client knows, and truncates it; its
-    # Laplace noise on reals is the two-sided geometric here, the same law on integers.
+    # Departs from the paper: its published code seeds the noise with numbers that every client
+    # knows, and truncates it; its Laplace noise on reals is the two-sided geometric here, the same
+    # law on integers.
 
-    It takes no seed and holds no state, so there is nothing to store, to copy or to replay: two copies of it, in one
-    process or in a forked one, draw independently.
+    It takes no seed and holds no state, so there is nothing to store, to copy or to replay: two
+    copies of it, in one process or in a forked one, draw independently.
     """
 
     __slots__ = ()
@@ -93,15 +103,16 @@ class SystemNoise:
 
 
 def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
-    """Return `size` independent draws of floor(scale * Z + 1/2), Z standard normal: int64, shape (size,).
+    """Return `size` independent draws of floor(scale * Z + 1/2), Z standard normal: int64, shape
+    (size,).
 
-    One bit is the sign, the other 63 begin a uniform number p in (0, 1/2), whose quantile is at most 0: so tails are as
-    sharp as the middle, and only the first cell has an infinite end (the last one ends at p = 1/2, quantile 0). A value
-    on the positive side is the negative of one on the negative side; the two roundings differ only at halves, which
-    have probability 0.
+    One bit is the sign, the other 63 begin a uniform number p in (0, 1/2), whose quantile is at
+    most 0: so tails are as sharp as the middle, and only the first cell has an infinite end (the
+    last one ends at p = 1/2, quantile 0). A value on the positive side is the negative of one on
+    the negative side; the two roundings differ only at halves, which have probability 0.
 
-    scale : standard deviation in units of the grid, exact. Raises OverflowRisk unless it is above 0 and at most 2^44, and
-    FastLloydError if the random source fails; then nothing is returned.
+    scale : standard deviation in units of the grid, exact. Raises OverflowRisk unless it is above 0
+    and at most 2^44, and FastLloydError if the random source fails; then nothing is returned.
     """
     scale = _checked(scale)
     words = _draw_words(size, random_bytes)
@@ -115,9 +126,11 @@ def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> N
 
 
 def two_sided_geometric(scale: Fraction, size: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
-    """Return `size` independent draws with P(x) proportional to exp(-|x| / scale): int64, shape (size,).
+    """Return `size` independent draws with P(x) proportional to exp(-|x| / scale): int64, shape
+    (size,).
 
-    The difference of two independent geometric numbers, each the least integer at or above scale * ln(u), u uniform.
+    The difference of two independent geometric numbers, each the least integer at or above scale *
+    ln(u), u uniform.
 
     scale : in units of the grid, exact. Raises as `rounded_gaussian` does.
     """
@@ -133,11 +146,13 @@ def two_sided_geometric(scale: Fraction, size: int, random_bytes: RandomBytes) -
 
 def _checked(scale: Fraction) -> Fraction:
     if scale <= 0:
-        raise OverflowRisk("a noise scale must be above 0, got one of 0 or below; without noise nothing is private")
+        raise OverflowRisk(
+            "a noise scale must be above 0, got one of 0 or below; without noise nothing is private"
+        )
     if scale > MAX_SCALE:
         raise OverflowRisk(
-            f"a noise scale must be at most 2^44 grid units, got about 2^{int(scale).bit_length() - 1}; "
-            "use fewer fractional bits or a larger epsilon"
+            "a noise scale must be at most 2^44 grid units, got about"
+            f" 2^{int(scale).bit_length() - 1}; use fewer fractional bits or a larger epsilon"
         )
     return Fraction(scale)
 
@@ -145,10 +160,16 @@ def _checked(scale: Fraction) -> Fraction:
 def _draw_words(size: int, random_bytes: RandomBytes) -> NDArray[np.uint64]:
     data = random_bytes(8 * size)
     if len(data) != 8 * size:
-        raise FastLloydError(f"the random source returned {len(data)} of {8 * size} bytes; no noise was drawn")
+        raise FastLloydError(
+            f"the random source returned {len(data)} of {8 * size} bytes; no noise was drawn"
+        )
     words = np.frombuffer(data, dtype="<u8").astype(np.uint64)
-    if (words[1:] == words[:-1]).any():  # the repetition count test of NIST SP 800-90B; by chance once in 2^64
-        raise FastLloydError("the random source returned the same 64 bits twice in a row; no noise was drawn")
+    if (
+        words[1:] == words[:-1]
+    ).any():  # the repetition count test of NIST SP 800-90B; by chance once in 2^64
+        raise FastLloydError(
+            "the random source returned the same 64 bits twice in a row; no noise was drawn"
+        )
     return words
 
 
@@ -160,21 +181,27 @@ def _invert(
     cdf: Callable[[int, int], tuple[int, int]],
     random_bytes: RandomBytes,
 ) -> NDArray[np.int64]:
-    """Return the least integers m with u <= F(m), for uniform u that begin with `words`; u is never above F(0).
+    """Return the least integers m with u <= F(m), for uniform u that begin with `words`; u is never
+    above F(0).
 
-    A bracket that is one integer is the value; otherwise more bits decide. The brackets of the lowest words have no low end.
+    A bracket that is one integer is the value; otherwise more bits decide. The brackets of the
+    lowest words have no low end.
     """
     lowest = np.uint64(1 << LOWEST_BIT)
     low, high = cells_of(law).brackets(np.maximum(words, lowest), scale, shift)
     values: NDArray[np.int64] = np.minimum(high, 0)
     for i in ((low < values) | (words < lowest)).nonzero()[0].tolist():
         u = _LazyUniform(int(words[i]), random_bytes)
-        values[i] = _least_integer(partial(u.is_below, cdf), int(low[i]) if words[i] >= lowest else None, int(values[i]))
+        values[i] = _least_integer(
+            partial(u.is_below, cdf), int(low[i]) if words[i] >= lowest else None, int(values[i])
+        )
     return values
 
 
 def _least_integer(holds: Callable[[int], bool], low: int | None, high: int) -> int:
-    """Return the least integer at which `holds`, given that it is at most `high` and, if there is a `low`, not below it."""
+    """Return the least integer at which `holds`, given that it is at most `high` and, if there is a
+    `low`, not below it.
+    """
     step = 1
     if low is None:
         while holds(high - step):
@@ -198,7 +225,9 @@ class _LazyUniform:
         self._prefix, self._bits, self._random_bytes = word, 64, random_bytes
 
     def is_below(self, cdf: Callable[[int, int], tuple[int, int]], m: int) -> bool:
-        """Tell whether this number is below F(m), where cdf(m, bits) encloses 2^bits * F(m) between integers."""
+        """Tell whether this number is below F(m), where cdf(m, bits) encloses 2^bits * F(m) between
+        integers.
+        """
         while self._bits <= _MOST_BITS:
             below, above = cdf(m, self._bits)
             if self._prefix + 1 <= below:
@@ -207,4 +236,6 @@ class _LazyUniform:
                 return False
             self._prefix = (self._prefix << 64) | int(_draw_words(1, self._random_bytes)[0])
             self._bits += 64
-        raise FastLloydError("the random source repeats itself beyond all chance; no noise was drawn")
+        raise FastLloydError(
+            "the random source repeats itself beyond all chance; no noise was drawn"
+        )

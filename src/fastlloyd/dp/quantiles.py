@@ -1,8 +1,10 @@
-"""Where a quantile lies: polynomials in float64, each with a proven bound on its error (docs/proofs/sampler.md).
+"""Where a quantile lies: polynomials in float64, each with a proven bound on its error
+(docs/proofs/sampler.md).
 
-The words that begin a uniform number fall into cells, by their leading bit and the five bits after it. In each cell the
-quantile is a polynomial around a point at which the distribution function is known between two integers. No library's
-quantile takes part: what is left to floats is sums and products, which IEEE 754 rounds alike on every machine.
+The words that begin a uniform number fall into cells, by their leading bit and the five bits after
+it. In each cell the quantile is a polynomial around a point at which the distribution function is
+known between two integers. No library's quantile takes part: what is left to floats is sums and
+products, which IEEE 754 rounds alike on every machine.
 """
 
 from collections.abc import Callable
@@ -31,8 +33,9 @@ _BLOCK: Final = 8192  # words at a time: what they take stays in the cache
 class Law:
     """A distribution of negative numbers whose density f rises towards 0.
 
-    cdf, density : 2^bits times F, or f, between two integers. guess : a quantile, nearly; nothing rests on it. slope : -f'/f as
-    coefficients of 1 and z. top : a uniform number that it knows begins with a word below 2^top.
+    cdf, density : 2^bits times F, or f, between two integers. guess : a quantile, nearly; nothing
+    rests on it. slope : -f'/f as coefficients of 1 and z. top : a uniform number that it knows
+    begins with a word below 2^top.
     """
 
     cdf: Enclosure
@@ -50,7 +53,9 @@ def _normal_guess(u: float) -> float:
     return high
 
 
-NORMAL: Final = Law(cdf=normal_cdf, density=normal_density, guess=_normal_guess, slope=(0, 1), top=63)
+NORMAL: Final = Law(
+    cdf=normal_cdf, density=normal_density, guess=_normal_guess, slope=(0, 1), top=63
+)
 """The lower half of the standard normal law: u in (0, 1/2)."""
 EXPONENTIAL: Final = Law(cdf=exponential, density=exponential, guess=log, slope=(-1, 0), top=64)
 """The law of ln u, u in (0, 1)."""
@@ -60,9 +65,10 @@ EXPONENTIAL: Final = Law(cdf=exponential, density=exponential, guess=log, slope=
 class Cells:
     """The quantile function q of a law, cell by cell, arrays of shape (n_cells,).
 
-    coarse : z0, in units of 2^-20. centre, rest : 2^64 F(z0) as a whole number, and 1/2 less what is left of it. width : about
-    half the words of the cell, a power of two. coefficients : (degree, n_cells), of t = (word + 1/2 - 2^64 F(z0)) / width, the
-    first power first. bound : how far q(u) may be from what float64 makes of it, for every u that begins with the word.
+    coarse : z0, in units of 2^-20. centre, rest : 2^64 F(z0) as a whole number, and 1/2 less what
+    is left of it. width : about half the words of the cell, a power of two. coefficients : (degree,
+    n_cells), of t = (word + 1/2 - 2^64 F(z0)) / width, the first power first. bound : how far q(u)
+    may be from what float64 makes of it, for every u that begins with the word.
     """
 
     coarse: NDArray[np.int64]
@@ -72,8 +78,11 @@ class Cells:
     coefficients: NDArray[np.float64]
     bound: NDArray[np.float64]
 
-    def brackets(self, words: NDArray[np.uint64], scale: Fraction, shift: float) -> NDArray[np.int64]:
-        """Enclose ceil(scale * q(u) - shift) for all u that begin with a word: low ends and high ends, int64 (2, n).
+    def brackets(
+        self, words: NDArray[np.uint64], scale: Fraction, shift: float
+    ) -> NDArray[np.int64]:
+        """Enclose ceil(scale * q(u) - shift) for all u that begin with a word: low ends and high
+        ends, int64 (2, n).
 
         words : uint64 (n,), at least 2^40. scale : above 0, at most 2^44. shift : 0 or 1/2.
         """
@@ -84,18 +93,26 @@ class Cells:
         return ends
 
     def _block(self, words: NDArray[np.uint64], scale: Fraction, shift: float) -> NDArray[np.int64]:
-        leading = words.astype(np.float64).view(np.int64) >> (52 - _CELL_BITS)  # exponent and first bits
+        leading = words.astype(np.float64).view(np.int64) >> (
+            52 - _CELL_BITS
+        )  # exponent and first bits
         cell = np.minimum(leading - ((1023 + LOWEST_BIT) << _CELL_BITS), self.coarse.size - 1)
-        t = ((words - self.centre.take(cell)).view(np.int64) + self.rest.take(cell)) / self.width.take(cell)
+        t = (
+            (words - self.centre.take(cell)).view(np.int64) + self.rest.take(cell)
+        ) / self.width.take(cell)
         *lower, offset = self.coefficients.take(cell, axis=1)
         for coefficient in reversed(lower):
             offset = offset * t + coefficient
         offset *= t
         coarse, unit = self.coarse.take(cell), scale.denominator << _COARSE_BITS
-        whole, part = divmod(scale.numerator, unit)  # the scale is whole + part / unit, in units of 2^20
+        whole, part = divmod(
+            scale.numerator, unit
+        )  # the scale is whole + part / unit, in units of 2^20
         value = coarse * (part / unit) + (offset * float(scale) - shift)
         error = self.bound.take(cell) * float(scale) + _REST
-        ends: NDArray[np.int64] = np.ceil([value - error, value + error]).astype(np.int64) + coarse * whole
+        ends: NDArray[np.int64] = (
+            np.ceil([value - error, value + error]).astype(np.int64) + coarse * whole
+        )
         return ends
 
 
@@ -103,17 +120,29 @@ class Cells:
 def cells_of(law: Law) -> Cells:
     """The cells of a law, made when they are first asked for."""
     per_bit = 1 << _CELL_BITS
-    # the leading bit of each cell and its first word; one more below, whose centre bounds the first cell
-    places = [(e, (per_bit + j) << (e - _CELL_BITS)) for e in range(LOWEST_BIT - 1, law.top) for j in range(per_bit)]
+    # the leading bit of each cell and its first word; one more below, whose centre bounds the first
+    # cell
+    places = [
+        (e, (per_bit + j) << (e - _CELL_BITS))
+        for e in range(LOWEST_BIT - 1, law.top)
+        for j in range(per_bit)
+    ]
     lowest, *places = places[per_bit - 1 :]
     widths = [e - _CELL_BITS - 1 for e, _ in places]
     below = _centre(law, lowest[1])
-    centres = [_centre(law, low + (1 << width)) for width, (_, low) in zip(widths, places, strict=True)]
+    centres = [
+        _centre(law, low + (1 << width)) for width, (_, low) in zip(widths, places, strict=True)
+    ]
     polynomials = _derivatives(law)
-    coefficients = [_coefficients(polynomials[:-1], width, centre) for width, centre in zip(widths, centres, strict=True)]
+    coefficients = [
+        _coefficients(polynomials[:-1], width, centre)
+        for width, centre in zip(widths, centres, strict=True)
+    ]
     bounds = [
         _bound(polynomials[-1], row, width, low, before, centre)
-        for row, width, (_, low), before, centre in zip(coefficients, widths, places, [below, *centres], centres, strict=False)
+        for row, width, (_, low), before, centre in zip(
+            coefficients, widths, places, [below, *centres], centres, strict=False
+        )
     ]
     return Cells(
         coarse=np.array([centre.coarse for centre in centres]),
@@ -144,37 +173,55 @@ def _centre(law: Law, word: int) -> _Centre:
 
 
 def _derivatives(law: Law) -> list[list[int]]:
-    """P_1 to P_(DEGREE + 1), coefficients from the constant on: the n-th derivative of q is P_n(q) / f(q)^n.
+    """P_1 to P_(DEGREE + 1), coefficients from the constant on: the n-th derivative of q is P_n(q)
+    / f(q)^n.
 
     P_1 = 1 and P_(n + 1) = P_n' - n (f' / f) P_n.
     """
     found = [[1]]
     for n in range(1, _DEGREE + 1):
         P = [*found[-1], 0, 0]
-        products = [law.slope[0] * P[j] + law.slope[1] * P[j - 1] for j in range(len(P) - 1)]  # P[-1] is 0
+        products = [
+            law.slope[0] * P[j] + law.slope[1] * P[j - 1] for j in range(len(P) - 1)
+        ]  # P[-1] is 0
         found.append([n * product + (j + 1) * P[j + 1] for j, product in enumerate(products)])
     return found
 
 
 def _coefficients(polynomials: list[list[int]], width: int, centre: _Centre) -> list[float]:
-    """P_n(z0) (2^width / 2^64)^n / (f(z0)^n n!): one division of integers each, rounded to nearest."""
+    """P_n(z0) (2^width / 2^64)^n / (f(z0)^n n!): one division of integers each, rounded to
+    nearest.
+    """
     row = []
     for n, P in enumerate(polynomials, 1):
-        value = sum(p * centre.coarse**j << (_COARSE_BITS * (len(P) - 1 - j)) for j, p in enumerate(P))
+        value = sum(
+            p * centre.coarse**j << (_COARSE_BITS * (len(P) - 1 - j)) for j, p in enumerate(P)
+        )
         divisor = (centre.density**n * factorial(n)) << (_COARSE_BITS * (len(P) - 1))
         row.append((value << ((width + 64) * n)) / divisor)
     return row
 
 
-def _bound(P: list[int], coefficients: list[float], width: int, low: int, before: _Centre, centre: _Centre) -> float:
-    """Bound the error in a cell: the rest of Taylor's series, half the width of a word, and rounding; see the proof."""
+def _bound(
+    P: list[int], coefficients: list[float], width: int, low: int, before: _Centre, centre: _Centre
+) -> float:
+    """Bound the error in a cell: the rest of Taylor's series, half the width of a word, and
+    rounding; see the proof.
+    """
     end = low + (2 << width)
     if not before.word < low <= centre.word < end:
         raise AssertionError("a cell does not hold its centre")
     reach = max(centre.word - low, end - centre.word) / 2**width  # of |t|
-    # every quantile of the cell is above the centre of the cell before; the derivatives are largest and f is least there
+    # every quantile of the cell is above the centre of the cell before; the derivatives are largest
+    # and f is least there
     z, density = abs(before.coarse) / 2**_COARSE_BITS, before.density / 2**128
     n = len(coefficients) + 1
-    cut_off: float = sum(abs(p) * z**j for j, p in enumerate(P)) * (reach * 2.0 ** (width - 64) / density) ** n / factorial(n)
-    rounding: float = sum((6 + 4 * n) * abs(a) * reach**n for n, a in enumerate(coefficients, 1)) * 2.0**-53
+    cut_off: float = (
+        sum(abs(p) * z**j for j, p in enumerate(P))
+        * (reach * 2.0 ** (width - 64) / density) ** n
+        / factorial(n)
+    )
+    rounding: float = (
+        sum((6 + 4 * n) * abs(a) * reach**n for n, a in enumerate(coefficients, 1)) * 2.0**-53
+    )
     return 1.01 * (cut_off + 2.0**-65 / density + rounding)

@@ -1,11 +1,14 @@
 """What all estimators share: scikit-learn's conventions around one run of the central model.
 
-What is private: `cluster_centers_`, `noisy_counts_` and everything computed from them. What is not: `labels_`, `score` and
-whatever else touches the records again without noise. `labels_` is the only exact thing a fitted estimator holds; it is there
-for who asks by name, and stays out of pickles, copies and the tables of attributes that notebooks draw.
+What is private: `cluster_centers_`, `noisy_counts_` and everything computed from them. What is not:
+`labels_`, `score` and whatever else touches the records again without noise. `labels_` is the only
+exact thing a fitted estimator holds; it is there for who asks by name, and stays out of pickles,
+copies and the tables of attributes that notebooks draw.
 """
 
-from __future__ import annotations  # signatures in short: help and ? show what is written here, not what it stands for
+from __future__ import (
+    annotations,
+)  # signatures in short: help and ? show what is written here, not what it stands for
 
 import json
 import numbers
@@ -56,7 +59,12 @@ from fastlloyd.reports.run_result import PRIVACY
 from fastlloyd.reports.statement import PrivacyStatement, cautions, with_leaks
 
 try:
-    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+    from sklearn.base import (
+        BaseEstimator,
+        ClassNamePrefixFeaturesOutMixin,
+        ClusterMixin,
+        TransformerMixin,
+    )
     from sklearn.utils import Tags, check_random_state
     from sklearn.utils.validation import check_is_fitted
 
@@ -71,7 +79,9 @@ try:
         validate_records,
     )
 except ImportError:
-    raise ImportError(f"the estimators need scikit-learn 1.6 or later: {extras.command('sklearn')}") from None
+    raise ImportError(
+        f"the estimators need scikit-learn 1.6 or later: {extras.command('sklearn')}"
+    ) from None
 
 
 if TYPE_CHECKING:
@@ -81,35 +91,49 @@ RandomState = int | np.random.RandomState
 PRIVATE = "private"  # in place of bounds that are to be found
 Limits = Bounds | str | None
 _CLIPPED = (
-    "more than a tenth of the records have values outside the bounds, which are clipped: are the bounds in the units of X? "
-    "This is an exact fact about the records: keep it to yourself."
+    "more than a tenth of the records have values outside the bounds, which are clipped: are the"
+    " bounds in the units of X? This is an exact fact about the records: keep it to yourself."
 )
-_OF_ONE_FIT = ("labels_", "noisy_loss_", "noisy_loss_std_", "privacy_spent_", "suggested_n_clusters_")  # not set by every fit
+_OF_ONE_FIT = (
+    "labels_",
+    "noisy_loss_",
+    "noisy_loss_std_",
+    "privacy_spent_",
+    "suggested_n_clusters_",
+)  # not set by every fit
 
 
 class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """What all estimators share; they differ in how they are designed."""
 
     _algorithm: ClassVar[AnyAlgorithm]
-    unit: str | None = None  # this and the next two, of models that were pickled before there was a choice
+    unit: str | None = (
+        None  # this and the next two, of models that were pickled before there was a choice
+    )
     value_range: Limits = None
     dataset: str | None = None
     _votes: NoisyVotes | None = None
 
     @classmethod
     def from_result(cls, folder: str | os.PathLike[str]) -> Self:
-        """The fitted estimator of a result that a command left (`fit`, `simulate`, `join`): it can predict, transform and plot.
+        """The fitted estimator of a result that a command left (`fit`, `simulate`, `join`): it can
+        predict, transform and plot.
 
-        folder : with centroids.json (in older results centroids.csv), the settings and privacy.json. All attributes of a fitted
-        estimator are there but labels_, which no result holds. Parameters are those that a fit with the same settings in the
-        central model needs; features have the names of the file, unless it had none (x1, x2, ...). Spends nothing.
-        Raises PlanError if the settings were changed, DataError if the folder is no whole result or one of another algorithm.
+        folder : with centroids.json (in older results centroids.csv), the settings and
+        privacy.json. All attributes of a fitted estimator are there but labels_, which no result
+        holds. Parameters are those that a fit with the same settings in the central model needs;
+        features have the names of the file, unless it had none (x1, x2, ...). Spends nothing.
+        Raises PlanError if the settings were changed, DataError if the folder is no whole result or
+        one of another algorithm.
         """
         path = Path(folder)
         stored = StoredResult.read(path)
         m = stored.mechanism
         if m.name != cls._algorithm.name:
-            raise DataError(f"{path} is a result of {m.name}, not of {cls._algorithm.name}: use the estimator of that name")
+            raise DataError(
+                f"{path} is a result of {m.name}, not of {cls._algorithm.name}: use the estimator"
+                " of that name"
+            )
         statement = _statement(path if path.is_dir() else path.parent, m)
         has_names = list(m.domain.features) != numbered(m.n_features)
         model = cls(**cls._parameters(m, has_names=has_names))
@@ -134,7 +158,11 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     def _parameters(cls, m: Any, *, has_names: bool) -> dict[str, Any]:
         """The parameters that a mechanism of this algorithm is designed from."""
         ends = zip(m.domain.lower, m.domain.upper, strict=True)
-        bounds = dict(zip(m.domain.features, ends, strict=True)) if has_names else (list(m.domain.lower), list(m.domain.upper))
+        bounds = (
+            dict(zip(m.domain.features, ends, strict=True))
+            if has_names
+            else (list(m.domain.lower), list(m.domain.upper))
+        )
         return {
             "n_clusters": m.n_clusters,
             "epsilon": 1.0 if m.noise is Noise.NONE else m.epsilon,
@@ -152,17 +180,23 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         }
 
     def plot(self, X: ArrayLike | None = None) -> Figure:
-        """The picture of the result, as the commands write it: noisy centroids with what the noise may have moved them.
+        """The picture of the result, as the commands write it: noisy centroids with what the noise
+        may have moved them.
 
-        X : records to draw as well, which makes the picture NOT PRIVATE, as it then says; None: noisy numbers only, so that it
-        may be shown wherever `cluster_centers_` may. Returns a matplotlib Figure, which a notebook shows and `savefig` saves.
-        Raises OutputError if matplotlib is not installed.
+        X : records to draw as well, which makes the picture NOT PRIVATE, as it then says; None:
+        noisy numbers only, so that it may be shown wherever `cluster_centers_` may. Returns a
+        matplotlib Figure, which a notebook shows and `savefig` saves. Raises OutputError if
+        matplotlib is not installed.
         """
         check_is_fitted(self)
         picture = pictures.Picture.of(
             self.mechanism_,
             private=self.privacy_spent_["private"],
-            records=None if X is None else np.asarray(validate_records(self, X, reset=False), dtype=np.float64),
+            records=(
+                None
+                if X is None
+                else np.asarray(validate_records(self, X, reset=False), dtype=np.float64)
+            ),
             centroids=self.cluster_centers_,
             errors=self.cluster_centers_std_,
             settled=np.isin(self.cluster_status_, [Status.SETTLED.value, UNKNOWN]),
@@ -170,26 +204,32 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         )
         return pictures.figure_of(picture, "the picture", pictures.ON_SCREEN)
 
-    def fit(self, X: ArrayLike, y: object = None, *, groups: Any = None, **unknown: object) -> Self:  # noqa: ARG002 - scikit-learn passes y
+    # scikit-learn passes y
+    def fit(self, X: ArrayLike, y: object = None, *, groups: Any = None, **unknown: object) -> Self:  # noqa: ARG002
         """Cluster the records privately.
 
-        X : array or data frame (n_samples, n_features), finite real numbers; values outside the bounds are clipped. y is
-        ignored. There is no sample_weight: a weight would multiply what one record can change.
-        groups : whose rows these are, one id for each, text or integers (n_samples,). All rows of one id are then protected
-        together, as one person; n_records, n_expected, delta and noisy_counts_ then speak of persons
-        (docs/how-to/several-rows.md). Set unit="person" too, so that a fit without them is refused.
-        X of Dask (a data frame, or an array) stays on the cluster that this process is connected to, whose workers see records
-        and exact sums. bounds must be stated, and n_records but for replace_one. There are no `labels_` then, which would take
-        one more pass: `X.map_partitions(model.predict)` has them.
-        Warns PrivacyLeakWarning naming each public parameter that had to be taken from X, and WeakGuaranteeWarning where delta
-        is above 1 / (100 n_records); ClippedRecordsWarning, which is for the owner of X only, where more than a tenth of the
-        records lie outside the bounds; NoisyResultWarning, which the guarantee covers, where the noise dominates the
-        centroids or some of them may be farther from their records than their standard errors say (`cluster_status_`).
-        Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError on sparse X and on any other keyword. With
-        dataset BudgetError too if its limits do not hold the fit, and StateError if the ledger cannot be written.
+        X : array or data frame (n_samples, n_features), finite real numbers; values outside the
+        bounds are clipped. y is ignored. There is no sample_weight: a weight would multiply what
+        one record can change. groups : whose rows these are, one id for each, text or integers
+        (n_samples,). All rows of one id are then protected together, as one person; n_records,
+        n_expected, delta and noisy_counts_ then speak of persons (docs/how-to/several-rows.md). Set
+        unit="person" too, so that a fit without them is refused. X of Dask (a data frame, or an
+        array) stays on the cluster that this process is connected to, whose workers see records and
+        exact sums. bounds must be stated, and n_records but for replace_one. There are no `labels_`
+        then, which would take one more pass: `X.map_partitions(model.predict)` has them. Warns
+        PrivacyLeakWarning naming each public parameter that had to be taken from X, and
+        WeakGuaranteeWarning where delta is above 1 / (100 n_records); ClippedRecordsWarning, which
+        is for the owner of X only, where more than a tenth of the records lie outside the bounds;
+        NoisyResultWarning, which the guarantee covers, where the noise dominates the centroids or
+        some of them may be farther from their records than their standard errors say
+        (`cluster_status_`). Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError
+        on sparse X and on any other keyword. With dataset BudgetError too if its limits do not hold
+        the fit, and StateError if the ledger cannot be written.
         """
         self._refuse("fit", unknown)
-        anew = object.__new__(type(self))  # this model is as it was until all is done, however that ends
+        anew = object.__new__(
+            type(self)
+        )  # this model is as it was until all is done, however that ends
         anew.__dict__.update(self.__dict__)
         cautions = anew._fit(X, groups)
         self.__dict__ = anew.__dict__
@@ -198,7 +238,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         return self
 
     def _fit(self, X: Any, groups: Any) -> list[Warning]:
-        """Do what `fit` says, on a model that nobody has; what its caller is to be warned of in the end."""
+        """Do what `fit` says, on a model that nobody has; what its caller is to be warned of in the
+        end.
+        """
         check_numbers(vars(self))
         leaks: list[str] = []
         till = till_of(self.dataset)
@@ -207,8 +249,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         settings, first = self._settings(held, persons, leaks, is_charged=till is not None), None
         if leaks and settings.noise is not Noise.NONE:
             warnings.warn(
-                f"{'; '.join(leaks)}. The guarantee does not hold, and privacy_spent_ says that the result is not private: "
-                "pass public values.",
+                f"{'; '.join(leaks)}. The guarantee does not hold, and privacy_spent_ says that the"
+                " result is not private: pass public values.",
                 PrivacyLeakWarning,
                 stacklevel=3,
             )
@@ -224,7 +266,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         for name in _OF_ONE_FIT:  # of an earlier fit, whose centroids are gone
             self.__dict__.pop(name, None)
         if held.grid is not None:
-            self.labels_ = kernels.assign(held.grid, clustering.centroids, limits=mechanism.domain.half_widths).astype(np.int32)
+            self.labels_ = kernels.assign(
+                held.grid, clustering.centroids, limits=mechanism.domain.half_widths
+            ).astype(np.int32)
         doubts = [*hidden(first), *self._found(mechanism, clustering)]
         self._spent = Spent(mechanism, first, tuple(leaks), till.dataset.name if till else None)
         clipped = [ClippedRecordsWarning(_CLIPPED)] if held.many_are_outside else []
@@ -247,12 +291,16 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._centroids, self._votes = clustering.centroids, clustering.votes
         self._n_features_out = mechanism.n_clusters
         typical = uncertainty.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
-        dominates = [noise_dominates(mechanism.unit)] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
+        dominates = (
+            [noise_dominates(mechanism.unit)] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
+        )
         return [*uncertainty.cautions(found.status, noise.counts), *dominates]
 
     @property
     def _name(self) -> str:
-        """What a ledger calls the estimator: by its class or, where that has no name for it, the nearest class above."""
+        """What a ledger calls the estimator: by its class or, where that has no name for it, the
+        nearest class above.
+        """
         kinds = [kind.__name__ for kind in type(self).__mro__ if issubclass(kind, Estimator)]
         return next(name for name in kinds if NAME.fullmatch(name))
 
@@ -265,7 +313,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     @cached_property
     def privacy_spent_(self) -> PrivacyStatement:
-        """See the attributes of the estimators; worked out when it is first asked for, or the model is saved or copied."""
+        """See the attributes of the estimators; worked out when it is first asked for, or the model
+        is saved or copied.
+        """
         check_is_fitted(self)
         return self._spent.statement()
 
@@ -276,20 +326,27 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         return suggested_n_clusters(self._votes, self.mechanism_.n_clusters, self.mechanism_.seed)
 
     def fit_predict(self, X: ArrayLike, y: object = None, **unknown: object) -> IntArray:
-        """Cluster the records as `fit` does, and return `labels_`. NOT PRIVATE. Raises DataError for X of Dask."""
+        """Cluster the records as `fit` does, and return `labels_`. NOT PRIVATE. Raises DataError
+        for X of Dask.
+        """
         refuse_collection(X)
         return np.asarray(super().fit_predict(X, y, **unknown))
 
     def predict(self, X: ArrayLike) -> IntArray:
-        """Index of the nearest centroid of each record in the scaled domain, int32 (n_samples,). NOT PRIVATE."""
+        """Index of the nearest centroid of each record in the scaled domain, int32 (n_samples,).
+        NOT PRIVATE.
+        """
         grid = self._grid(X)
-        return kernels.assign(grid, self._centroids, limits=self.mechanism_.domain.half_widths).astype(np.int32)
+        return kernels.assign(
+            grid, self._centroids, limits=self.mechanism_.domain.half_widths
+        ).astype(np.int32)
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """Distances to the centroids in the scaled domain, float64 (n_samples, n_clusters). NOT PRIVATE.
+        """Distances to the centroids in the scaled domain, float64 (n_samples, n_clusters). NOT
+        PRIVATE.
 
-        Unit: half the width of a feature's bounds (of the widest one with scaling="common"); the nearest by `transform`
-        is the one of `predict`.
+        Unit: half the width of a feature's bounds (of the widest one with scaling="common"); the
+        nearest by `transform` is the one of `predict`.
         """
         grid = self._grid(X)
         distances = np.empty((len(grid), len(self._centroids)))
@@ -297,17 +354,31 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             distances[start:stop] = np.sqrt(squared) / 2**self.mechanism_.domain.fraction_bits
         return distances
 
-    def score(self, X: ArrayLike, y: object = None, **unknown: object) -> float:  # noqa: ARG002 - scikit-learn passes y
-        """Minus the sum of squared distances to the nearest centroid in the scaled domain. Exact on X: NOT PRIVATE."""
+    # scikit-learn passes y
+    def score(self, X: ArrayLike, y: object = None, **unknown: object) -> float:  # noqa: ARG002
+        """Minus the sum of squared distances to the nearest centroid in the scaled domain. Exact on
+        X: NOT PRIVATE.
+        """
         self._refuse("score", unknown)
-        loss = sum(float(squared.min(axis=1).sum()) for _, _, squared in self._squared_distances(self._grid(X)))
+        loss = sum(
+            float(squared.min(axis=1).sum())
+            for _, _, squared in self._squared_distances(self._grid(X))
+        )
         return -loss / float(4**self.mechanism_.domain.fraction_bits)
 
     def _refuse(self, method: str, unknown: Mapping[str, object]) -> None:
-        """Refuse a keyword as Python does, but name the estimator that people use, not this class."""
+        """Refuse a keyword as Python does, but name the estimator that people use, not this
+        class.
+        """
         for name in unknown:
-            why = ": a weight would multiply what one record can change" if name == "sample_weight" else ""
-            raise TypeError(f"{type(self).__name__}.{method}() got an unexpected keyword argument {name!r}{why}")
+            why = (
+                ": a weight would multiply what one record can change"
+                if name == "sample_weight"
+                else ""
+            )
+            raise TypeError(
+                f"{type(self).__name__}.{method}() got an unexpected keyword argument {name!r}{why}"
+            )
 
     def _squared_distances(self, grid: IntArray) -> Iterator[tuple[int, int, FloatArray]]:
         for start, stop in kernels.blocks(len(grid), max(self._centroids.shape), None):
@@ -315,26 +386,32 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     def _grid(self, X: ArrayLike) -> GridArray:
         check_is_fitted(self)
-        return on_grid(self.mechanism_.domain, validate_records(self, X, reset=False, ensure_all_finite=False))[0]
+        return on_grid(
+            self.mechanism_.domain, validate_records(self, X, reset=False, ensure_all_finite=False)
+        )[0]
 
     def _fraction_bits(self) -> int:
         """The bits of the grid where the user names none."""
         return 16
 
     def _held(self, X: Any, groups: Any) -> Held:
-        """The records, of persons where groups say whose they are. Raises PlanError where something public is missing."""
+        """The records, of persons where groups say whose they are. Raises PlanError where something
+        public is missing.
+        """
         if not is_collection(X):
             values = validate_records(self, X, reset=True, ensure_all_finite=self.bounds is None)
             return InMemory(values, None if groups is None else person_ids(groups, len(values)))
         if groups is not None:
             raise DataError(
-                "X is a collection of Dask, which groups cannot go with: pass both in memory, or cluster files by "
-                "`fastlloyd fit --unit-column`"
+                "X is a collection of Dask, which groups cannot go with: pass both in memory, or"
+                " cluster files by `fastlloyd fit --unit-column`"
             )
         validate_collection(self, X)
         stated = "must be stated where X is a collection of Dask"
         if self.bounds is None:
-            raise PlanError(f"bounds {stated}: what each feature can be, known without looking at X")
+            raise PlanError(
+                f"bounds {stated}: what each feature can be, known without looking at X"
+            )
         relation = choose(NeighboringRelation, self.neighboring_relation, "neighboring_relation")
         if self.n_records is None and relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise PlanError(f"n_records {stated}: a round number above the number of records")
@@ -342,12 +419,20 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     @property
     def _finds_bounds(self) -> bool:
-        """Whether bounds are found privately. Raises PlanError where they are stated and a range, too, or neither."""
+        """Whether bounds are found privately. Raises PlanError where they are stated and a range,
+        too, or neither.
+        """
         is_private = isinstance(self.bounds, str) and self.bounds == PRIVATE
         if is_private and self.value_range is None:
-            raise PlanError("bounds are 'private', which takes value_range: a public range that surely holds all values")
+            raise PlanError(
+                "bounds are 'private', which takes value_range: a public range that surely holds"
+                " all values"
+            )
         if not is_private and self.value_range is not None:
-            raise PlanError("value_range has no effect on bounds that are stated; leave it out, or pass bounds='private'")
+            raise PlanError(
+                "value_range has no effect on bounds that are stated; leave it out, or pass"
+                " bounds='private'"
+            )
         return is_private
 
     @property
@@ -356,10 +441,16 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     @property
     def _names(self) -> list[str] | None:
-        return [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
+        return (
+            [str(name) for name in self.feature_names_in_]
+            if hasattr(self, "feature_names_in_")
+            else None
+        )
 
     def _outer_range(self) -> Domain:
-        """The range in which bounds are looked for. Raises DataError or PlanError, which name the parameter."""
+        """The range in which bounds are looked for. Raises DataError or PlanError, which name the
+        parameter.
+        """
         try:
             lower, upper = given_bounds(self.value_range, self._names, self.n_features_in_)
             return outer_range(self._columns, lower.tolist(), upper.tolist())
@@ -367,14 +458,21 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             raise type(error)(f"value_range: {error}") from None
 
     def _domain(self, values: NDArray[Any] | None, leaks: list[str]) -> Domain:
-        """The domain; values : None where bounds are stated. A placeholder where they are still to be found."""
+        """The domain; values : None where bounds are stated. A placeholder where they are still to
+        be found.
+        """
         scaling = choose(Scaling, self.scaling, "scaling")
         bits = self._fraction_bits() if self.fraction_bits is None else int(self.fraction_bits)
         if self._finds_bounds:
             return placeholder(self._outer_range(), scaling=scaling, fraction_bits=bits)
         if self.bounds is None and values is not None:
-            leaks.append("bounds were taken from the data, so the smallest and largest value of each feature leak")
-            return Domain.of_data(self._columns, *data_bounds([values]), scaling=scaling, fraction_bits=bits)
+            leaks.append(
+                "bounds were taken from the data, so the smallest and largest value of each feature"
+                " leak"
+            )
+            return Domain.of_data(
+                self._columns, *data_bounds([values]), scaling=scaling, fraction_bits=bits
+            )
         ends = given_bounds(self.bounds, self._names, self.n_features_in_)
         return Domain.of_bounds(self._columns, *ends, scaling=scaling, fraction_bits=bits)
 
@@ -382,15 +480,28 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """Whether persons are protected. Raises PlanError where `unit` says otherwise."""
         named = self.unit not in (None, "record")
         if named and groups is None:
-            raise PlanError(f"unit is {self.unit!r:.40}, and fit was given no groups; pass groups, one id for each row of X")
+            raise PlanError(
+                f"unit is {self.unit!r:.40}, and fit was given no groups; pass groups, one id for"
+                " each row of X"
+            )
         if self.unit == "record" and groups is not None:
-            raise PlanError("unit is 'record', and fit was given groups; leave groups out, or pass unit='person'")
+            raise PlanError(
+                "unit is 'record', and fit was given groups; leave groups out, or pass"
+                " unit='person'"
+            )
         if named and not isinstance(self.unit, str):
-            raise PlanError(f"unit is {self.unit!r:.40}; expected 'record', or what a person is called")
-        return None if groups is None else Persons.called("person" if self.unit is None else self.unit)
+            raise PlanError(
+                f"unit is {self.unit!r:.40}; expected 'record', or what a person is called"
+            )
+        return (
+            None if groups is None else Persons.called("person" if self.unit is None else self.unit)
+        )
 
-    def _settings(self, held: Held, persons: Persons | None, leaks: list[str], *, is_charged: bool) -> Settings[AnyAlgorithm]:
-        """What the mechanism is designed from; records on a cluster are counted only if n_records is not stated.
+    def _settings(
+        self, held: Held, persons: Persons | None, leaks: list[str], *, is_charged: bool
+    ) -> Settings[AnyAlgorithm]:
+        """What the mechanism is designed from; records on a cluster are counted only if n_records
+        is not stated.
 
         is_charged : to a data set, of whose records one may be added in another run.
         """
@@ -400,14 +511,29 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         relation = choose(NeighboringRelation, self.neighboring_relation, "neighboring_relation")
         if n_records is None:
             if self.n_clusters > n:  # said without their number
-                raise DataError(f"n_clusters is {self.n_clusters}, and there are fewer {many}; ask for fewer clusters")
+                raise DataError(
+                    f"n_clusters is {self.n_clusters}, and there are fewer {many}; ask for fewer"
+                    " clusters"
+                )
             n_records = n
-            taken = "n_records and delta, which depends on it, were" if self.delta is None else "n_records was"
-            # replace_one takes the number of records as known; a person who is replaced may have no row any more
-            if persons is not None or relation is NeighboringRelation.ADD_OR_REMOVE_ONE or is_charged:
+            taken = (
+                "n_records and delta, which depends on it, were"
+                if self.delta is None
+                else "n_records was"
+            )
+            # replace_one takes the number of records as known; a person who is replaced may have no
+            # row any more
+            if (
+                persons is not None
+                or relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+                or is_charged
+            ):
                 leaks.append(f"{taken} taken from the data, so the number of {many} leaks")
         elif n_records < 1:
-            raise PlanError(f"n_records is {n_records!r:.40}, the cap on the number of {many}; expected at least 1")
+            raise PlanError(
+                f"n_records is {n_records!r:.40}, the cap on the number of {many}; expected at"
+                " least 1"
+            )
         elif n > n_records:
             check_cap(n, n_records, unit(persons))
         check_expected(self.n_expected, n_records, persons)
@@ -440,26 +566,38 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     def __getstate__(self) -> dict[str, Any]:
         """Pickle and copy everything but `labels_`, which are exact outputs of the records.
 
-        The settings become the text of `mechanism.toml`, the statement a plain dict, and the votes what they suggest, so that
-        a pickle names no class that may move.
+        The settings become the text of `mechanism.toml`, the statement a plain dict, and the votes
+        what they suggest, so that a pickle names no class that may move.
         """
         state: dict[str, Any] = {
-            name: value for name, value in super().__getstate__().items() if name not in ("labels_", "_spent", "_votes")
+            name: value
+            for name, value in super().__getstate__().items()
+            if name not in ("labels_", "_spent", "_votes")
         }
         if "mechanism_" in state:
-            state |= {"mechanism_": self.mechanism_.to_toml(), "privacy_spent_": dict(self.privacy_spent_)}
+            state |= {
+                "mechanism_": self.mechanism_.to_toml(),
+                "privacy_spent_": dict(self.privacy_spent_),
+            }
             state["suggested_n_clusters_"] = self.suggested_n_clusters_
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Read a state as `__getstate__` writes it, or one of earlier versions, which hold the objects themselves."""
+        """Read a state as `__getstate__` writes it, or one of earlier versions, which hold the
+        objects themselves.
+        """
         read = dict(state)
         if isinstance(settings := state.get("mechanism_"), str):
-            read |= {"mechanism_": read_mechanism(settings), "privacy_spent_": PrivacyStatement(state["privacy_spent_"])}
+            read |= {
+                "mechanism_": read_mechanism(settings),
+                "privacy_spent_": PrivacyStatement(state["privacy_spent_"]),
+            }
         super().__setstate__(read)
 
     def __dir__(self) -> list[str]:
-        """All names but `labels_`: scikit-learn draws every attribute listed here into notebooks, which are passed on."""
+        """All names but `labels_`: scikit-learn draws every attribute listed here into notebooks,
+        which are passed on.
+        """
         return [name for name in super().__dir__() if name != "labels_"]
 
 
@@ -476,9 +614,17 @@ def _statement(folder: Path, m: Mechanism) -> PrivacyStatement:
             said = json.load(text)
         except (ValueError, RecursionError):
             said = None
-    if not isinstance(said, dict) or said.get("mechanism_digest") != m.digest.hex() or "loss_estimate" not in said:
-        raise DataError(f"{path} is not the privacy statement of the settings beside it; keep a result together")
-    return PrivacyStatement(with_leaks(said, said.get("taken_from_the_data", ())))  # which older statements did not count
+    if (
+        not isinstance(said, dict)
+        or said.get("mechanism_digest") != m.digest.hex()
+        or "loss_estimate" not in said
+    ):
+        raise DataError(
+            f"{path} is not the privacy statement of the settings beside it; keep a result together"
+        )
+    return PrivacyStatement(
+        with_leaks(said, said.get("taken_from_the_data", ()))
+    )  # which older statements did not count
 
 
 def _public_seed(random_state: RandomState | None) -> PublicSeed:

@@ -22,7 +22,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class Till(NamedTuple):
-    """What fits are charged to: a data set, in the ledger in that file, None for the holder's own."""
+    """What fits are charged to: a data set, in the ledger in that file, None for the holder's
+    own.
+    """
 
     dataset: "DataSet"
     ledger: Path | None = None
@@ -33,9 +35,10 @@ class Till(NamedTuple):
     ) -> Iterator[Callable[[int], None]]:
         """Charge the run inside durably, before its first noise is drawn.
 
-        leaks : settings that were taken from the data. by : name of the estimator. then : of what is to follow from the same
-        budget, for which there must be room too. Yields what is to be told of a round, from 0, before its noise is drawn.
-        Raises BudgetError and StateError; nothing is spent then.
+        leaks : settings that were taken from the data. by : name of the estimator. then : of what
+        is to follow from the same budget, for which there must be room too. Yields what is to be
+        told of a round, from 0, before its noise is drawn. Raises BudgetError and StateError;
+        nothing is spent then.
         """
         from fastlloyd.federation.admission import check_leaks
         from fastlloyd.federation.holder import HoldersLedger, place
@@ -52,11 +55,15 @@ class Till(NamedTuple):
 
 @contextmanager
 def nobodys(_mechanism: AnyRun, **_: object) -> Iterator[Callable[[int], None]]:
-    """What takes the place of `Till.charged` where no data set is named: nobody adds up what fits spend."""
+    """What takes the place of `Till.charged` where no data set is named: nobody adds up what fits
+    spend.
+    """
     yield lambda _: None
 
 
-_OPEN: ContextVar[tuple[Till, ...]] = ContextVar("blocks of `dataset` that are open, the innermost last", default=())
+_OPEN: ContextVar[tuple[Till, ...]] = ContextVar(
+    "blocks of `dataset` that are open, the innermost last", default=()
+)
 
 
 @contextmanager
@@ -68,13 +75,15 @@ def dataset(
     new_unit: bool = False,
     ledger: str | os.PathLike[str] | None = None,
 ) -> Iterator[None]:
-    """Charge every fit inside to the data set of that name, as the parameter `dataset` of an estimator does.
+    """Charge every fit inside to the data set of that name, as the parameter `dataset` of an
+    estimator does.
 
-    rows_are : every record is all there is of one person, such as "patient", so that a limit for patients can hold the fits.
-    new, new_unit : the ledger knows other data sets, or the data set knows other persons, and these are none of them.
-    ledger : the file; None: the one that the variable FASTLLOYD_LEDGER names, or the one in the user's state folder.
-    It holds for this thread or task. Fits of other threads and processes, as in a grid search with n_jobs, are not charged: use
-    the parameter there. Raises BudgetError for what cannot be a name.
+    rows_are : every record is all there is of one person, such as "patient", so that a limit for
+    patients can hold the fits. new, new_unit : the ledger knows other data sets, or the data set
+    knows other persons, and these are none of them. ledger : the file; None: the one that the
+    variable FASTLLOYD_LEDGER names, or the one in the user's state folder. It holds for this thread
+    or task. Fits of other threads and processes, as in a grid search with n_jobs, are not charged:
+    use the parameter there. Raises BudgetError for what cannot be a name.
     """
     from fastlloyd.federation.admission import DataSet
 
@@ -88,7 +97,9 @@ def dataset(
 
 
 def till_of(name: str | None) -> Till | None:
-    """Where a fit is charged whose estimator names this data set, or none. Raises BudgetError if it is inside another one."""
+    """Where a fit is charged whose estimator names this data set, or none. Raises BudgetError if it
+    is inside another one.
+    """
     from fastlloyd.federation.admission import DataSet
 
     innermost = next(reversed(_OPEN.get()), None)
@@ -99,5 +110,7 @@ def till_of(name: str | None) -> Till | None:
         return Till(named)
     if innermost.dataset.name != name:
         other = innermost.dataset.name
-        raise BudgetError(f"dataset is {name!r}, and the fit is inside dataset({other!r}): leave one of them out")
+        raise BudgetError(
+            f"dataset is {name!r}, and the fit is inside dataset({other!r}): leave one of them out"
+        )
     return innermost

@@ -1,12 +1,15 @@
 """Private k-means as scikit-learn estimators: the central model, one holder of all records.
 
-    FastLloyd(n_clusters=3, epsilon=1.0, bounds=(lower, upper), n_records=1000).fit(X).cluster_centers_
+    FastLloyd(n_clusters=3, epsilon=1.0, bounds=(lower, upper),
+    n_records=1000).fit(X).cluster_centers_
 
-What is private: `cluster_centers_`, `noisy_counts_` and everything computed from them. What is not: `labels_`, `score` and
-whatever else touches the records again without noise; see `base.py`.
+What is private: `cluster_centers_`, `noisy_counts_` and everything computed from them. What is not:
+`labels_`, `score` and whatever else touches the records again without noise; see `base.py`.
 """
 
-from __future__ import annotations  # signatures in short: help and ? show `Bounds`, not what it stands for
+from __future__ import (
+    annotations,
+)  # signatures in short: help and ? show `Bounds`, not what it stands for
 
 import enum
 from typing import Any, ClassVar
@@ -15,43 +18,57 @@ from fastlloyd.base.names import choose, fraction
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.estimators.base import Estimator, Limits, RandomState, plain
 from fastlloyd.mechanisms.catalogue import preset
-from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, VARIED, Algorithm
+from fastlloyd.mechanisms.lloyd.algorithm import (
+    FASTLLOYD,
+    GLLOYD,
+    LLOYD,
+    SULLOYD,
+    VARIED,
+    Algorithm,
+)
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MomentAlgorithm
 
 
 class FastLloyd(Estimator):
-    """k-means with (epsilon, delta)-differential privacy: bounded radius, relative updates, Gaussian noise (the paper's).
+    """k-means with (epsilon, delta)-differential privacy: bounded radius, relative updates,
+    Gaussian noise (the paper's).
 
-    Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`). Unit of protection: one row or,
-    with `groups` in `fit`, one person with all rows.
+    Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`).
+    Unit of protection: one row or, with `groups` in `fit`, one person with all rows.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters, known without looking at X.
     epsilon : float, default=1.0
-        Above 0: the privacy budget of one `fit`, all iterations together. Every further `fit` spends it again.
+        Above 0: the privacy budget of one `fit`, all iterations together. Every further `fit`
+        spends it again.
     delta : float, default=None
-        In (0, 1), well below one over the number of records. None: 1 / (100 n_records); preset="paper": 1 / (N ln N).
+        In (0, 1), well below one over the number of records. None: 1 / (100 n_records);
+        preset="paper": 1 / (N ln N).
     bounds : tuple (lower, upper) or dict {column name: (lower, upper)} or "private", default=None
-        What each feature can be, in the units of X, known without looking at X; values outside are clipped. lower and upper
-        are numbers or array-likes (n_features,); a dict has a pair for every column of a data frame. None takes the bounds
-        from X, which leaks its extreme values (PrivacyLeakWarning): the result is then not private. "private" finds them in
-        value_range with a part of the budget (docs/how-to/when-bounds-are-unknown.md).
+        What each feature can be, in the units of X, known without looking at X; values outside are
+        clipped. lower and upper are numbers or array-likes (n_features,); a dict has a pair for
+        every column of a data frame. None takes the bounds from X, which leaks its extreme values
+        (PrivacyLeakWarning): the result is then not private. "private" finds them in value_range
+        with a part of the budget (docs/how-to/when-bounds-are-unknown.md).
     n_records : int, default=None
-        Public upper bound on the number of records. None takes their number, which leaks it (PrivacyLeakWarning): the result is
-        then not private, but for neighboring_relation="replace_one".
+        Public upper bound on the number of records. None takes their number, which leaks it
+        (PrivacyLeakWarning): the result is then not private, but for
+        neighboring_relation="replace_one".
     random_state : int or RandomState instance, default=None
         Seeds the initial centroids, never the noise. None: a fresh one for every `fit`.
     n_expected : int, default=None
-        Public guess of the number of records, at most n_records, used only to plan the number of iterations and the share of
-        the loss. None: n_records.
+        Public guess of the number of records, at most n_records, used only to plan the number of
+        iterations and the share of the loss. None: n_records.
     preset : {"default", "paper"}, default="default"
-        "paper" for the settings of the published experiments (weaker delta, no floor under counts, 16 bits).
+        "paper" for the settings of the published experiments (weaker delta, no floor under counts,
+        16 bits).
     scaling : {"per-feature", "common"}, default="per-feature"
-        "per-feature": each feature fills [-1, 1] by its bounds. "common": Euclidean distances of the original units are kept.
+        "per-feature": each feature fills [-1, 1] by its bounds. "common": Euclidean distances of
+        the original units are kept.
     neighboring_relation : {"add_or_remove_one", "replace_one"}, default="add_or_remove_one"
         What the guarantee hides: that one record is there, or what it says.
     n_iter : int, default=None
@@ -61,11 +78,13 @@ class FastLloyd(Estimator):
     min_count : float, default=None
         Centroids with a smaller noisy count stay; 0 is the paper's rule. None: as the preset says.
     estimate_loss : bool, default=False
-        Also estimate the loss of the final centroids, privately, from a part of the budget; see `noisy_loss_`.
+        Also estimate the loss of the final centroids, privately, from a part of the budget; see
+        `noisy_loss_`.
     loss_share : float, default=None
         That part of the budget, above 0 and below 1. None: chosen from n_expected, at most a fifth.
     radius : {"none", "constant", "step"}, default=None
-        Which records count. This and the four below are the axes of the paper's ablation; None keeps the algorithm's own.
+        Which records count. This and the four below are the axes of the paper's ablation; None
+        keeps the algorithm's own.
     alpha : float, default=None
         Size of the radius, above 0 and at most 4.
     postprocessing : {"none", "truncate", "fold"}, default=None
@@ -75,51 +94,58 @@ class FastLloyd(Estimator):
     noise : {"gaussian", "laplace"}, default=None
         Law of the noise.
     fraction_bits : int, default=None
-        q: records are rounded to multiples of 2**-q of the half width of the domain; with scaling="common" a feature whose
-        width rounds to none is refused. None: 16, as in the paper, on the command line and in plans; of `GLloyd` 13 unless the
-        preset is "paper".
+        q: records are rounded to multiples of 2**-q of the half width of the domain; with
+        scaling="common" a feature whose width rounds to none is refused. None: 16, as in the paper,
+        on the command line and in plans; of `GLloyd` 13 unless the preset is "paper".
     unit : {"record", "person"}, default=None
-        What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`; n_records is then a cap on
-        persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups. Say "person" if you pass
-        groups: where they do not reach `fit` (a grid search keeps them to itself), it is refused then; with None it would
-        protect single rows.
+        What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`;
+        n_records is then a cap on persons. "record": one row; `fit` refuses groups. None: a person
+        if `fit` is given groups. Say "person" if you pass groups: where they do not reach `fit` (a
+        grid search keeps them to itself), it is refused then; with None it would protect single
+        rows.
     value_range : as bounds, default=None
-        With bounds="private": a public range that surely holds all values, in which bounds are found; it may be far too wide.
+        With bounds="private": a public range that surely holds all values, in which bounds are
+        found; it may be far too wide.
     dataset : str, default=None
-        Name of the data set under which your ledger counts every `fit`, clones and grid searches too, and keeps to its limits:
-        docs/how-to/ledger.md. None: nobody adds them up.
+        Name of the data set under which your ledger counts every `fit`, clones and grid searches
+        too, and keeps to its limits: docs/how-to/ledger.md. None: nobody adds them up.
 
     Attributes
     ----------
     cluster_centers_ : float64 ndarray (n_clusters, n_features)
         Centroids in original units. Private.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
-        Standard error of each coordinate, of noise and of moves that were shrunk or are not over (`uncertainty.assess`), in
-        original units; 0 without noise, NaN where a centroid stayed. Private.
+        Standard error of each coordinate, of noise and of moves that were shrunk or are not over
+        (`uncertainty.assess`), in original units; 0 without noise, NaN where a centroid stayed.
+        Private.
     cluster_status_ : str ndarray (n_clusters,)
-        "settled" where two standard errors to either side cover the mean of the records nearest to the centroid in nine of ten
-        cases or more; "moving" where it may still move, or its records may form several groups; "few" where they may be few
-        or none; "stayed" where it stayed in the last iteration; "unknown" in results of versions that did not say. Private.
+        "settled" where two standard errors to either side cover the mean of the records nearest to
+        the centroid in nine of ten cases or more; "moving" where it may still move, or its records
+        may form several groups; "few" where they may be few or none; "stayed" where it stayed in
+        the last iteration; "unknown" in results of versions that did not say. Private.
     noisy_counts_ : float64 ndarray (n_clusters,)
-        Records per cluster in the last iteration and noise, as they came: unbiased, so they may be negative. Private.
+        Records per cluster in the last iteration and noise, as they came: unbiased, so they may be
+        negative. Private.
     noisy_counts_std_ : float
         Standard deviation of the noise in each of noisy_counts_, records. Public.
     noisy_loss_ : float, only with estimate_loss
-        Sum of squared distances to the nearest centroid in the scaled domain, with noise; privacy_spent_["loss_estimate"] says
-        at which distance records are cut off. Private.
+        Sum of squared distances to the nearest centroid in the scaled domain, with noise;
+        privacy_spent_["loss_estimate"] says at which distance records are cut off. Private.
     noisy_loss_std_ : float, only with estimate_loss
         Standard deviation of the noise in noisy_loss_. Public.
     suggested_n_clusters_ : None
         For `MomentLloyd`, which asks for votes.
     privacy_spent_ : dict
-        The machine-readable privacy statement of this fit; shown in one line, complete for programs. Worked out when it is
-        first asked for, or the model is saved or copied. "private" is False where bounds or n_records were taken from X. It
-        speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of the clones that a grid search or a
-        cross-validation fits, each of which spends epsilon too; "data_set" is the name under which a ledger adds them up, None
-        if nobody does.
+        The machine-readable privacy statement of this fit; shown in one line, complete for
+        programs. Worked out when it is first asked for, or the model is saved or copied. "private"
+        is False where bounds or n_records were taken from X. It speaks of the last `fit` of this
+        very model ALONE: not of earlier ones, nor of the clones that a grid search or a
+        cross-validation fits, each of which spends epsilon too; "data_set" is the name under which
+        a ledger adds them up, None if nobody does.
     bounds_ : float64 ndarray (n_features, 2)
-        Lower and upper bound of each feature that this fit used, in original units. Public where they were stated, private
-        where they were found (bounds="private"), NOT PRIVATE where they were taken from X.
+        Lower and upper bound of each feature that this fit used, in original units. Public where
+        they were stated, private where they were found (bounds="private"), NOT PRIVATE where they
+        were taken from X.
     mechanism_ : Mechanism
         Every public setting of this fit.
     n_iter_ : int
@@ -129,8 +155,9 @@ class FastLloyd(Estimator):
     feature_names_in_ : ndarray of str (n_features_in_,), only where X had column names
         Their names.
     labels_ : int32 ndarray (n_samples,), not after X of Dask
-        Cluster of each record of X, from 0. NOT PRIVATE: computed from the records without noise, and left out when the model
-        is pickled, copied or drawn. There is no `inertia_` for the same reason.
+        Cluster of each record of X, from 0. NOT PRIVATE: computed from the records without noise,
+        and left out when the model is pickled, copied or drawn. There is no `inertia_` for the same
+        reason.
 
     See Also
     --------
@@ -168,12 +195,38 @@ class FastLloyd(Estimator):
         value_range: Limits = None,
         dataset: str | None = None,
     ) -> None:
-        self.n_clusters, self.epsilon, self.delta, self.bounds, self.n_records = n_clusters, epsilon, delta, bounds, n_records
-        self.random_state, self.n_expected, self.preset, self.scaling = random_state, n_expected, preset, scaling
-        self.neighboring_relation, self.n_iter, self.initialization = neighboring_relation, n_iter, initialization
+        self.n_clusters, self.epsilon, self.delta, self.bounds, self.n_records = (
+            n_clusters,
+            epsilon,
+            delta,
+            bounds,
+            n_records,
+        )
+        self.random_state, self.n_expected, self.preset, self.scaling = (
+            random_state,
+            n_expected,
+            preset,
+            scaling,
+        )
+        self.neighboring_relation, self.n_iter, self.initialization = (
+            neighboring_relation,
+            n_iter,
+            initialization,
+        )
         self.min_count, self.estimate_loss, self.loss_share = min_count, estimate_loss, loss_share
-        self.radius, self.alpha, self.postprocessing, self.clipping, self.noise = radius, alpha, postprocessing, clipping, noise
-        self.fraction_bits, self.unit, self.value_range, self.dataset = fraction_bits, unit, value_range, dataset
+        self.radius, self.alpha, self.postprocessing, self.clipping, self.noise = (
+            radius,
+            alpha,
+            postprocessing,
+            clipping,
+            noise,
+        )
+        self.fraction_bits, self.unit, self.value_range, self.dataset = (
+            fraction_bits,
+            unit,
+            value_range,
+            dataset,
+        )
 
     def _own_settings(self) -> dict[str, Any]:
         search, floor = self.initialization, self.min_count
@@ -181,26 +234,39 @@ class FastLloyd(Estimator):
             "algorithm": self._algorithm.varied(**{name: getattr(self, name) for name in VARIED}),
             "preset": preset(self.preset),
             "n_iterations": self.n_iter,
-            "initialization": None if search is None else choose(RadiusSearch, search, "initialization"),
+            "initialization": (
+                None if search is None else choose(RadiusSearch, search, "initialization")
+            ),
             "min_count": None if floor is None else fraction(floor, "min_count"),
         }
 
     @classmethod
     def _parameters(cls, m: LloydMechanism, *, has_names: bool) -> dict[str, Any]:
-        lloyds = {"n_iter": m.n_iterations, "initialization": m.initialization.value, "min_count": plain(m.min_count)}
+        lloyds = {
+            "n_iter": m.n_iterations,
+            "initialization": m.initialization.value,
+            "min_count": plain(m.min_count),
+        }
         ablation: dict[str, Any] = dict.fromkeys(VARIED)
         for name in VARIED:
             if (value := getattr(m.algorithm, name)) != getattr(cls._algorithm, name):
-                ablation[name] = value.value if isinstance(value, enum.Enum) else plain(value) if name == "alpha" else value
+                ablation[name] = (
+                    value.value
+                    if isinstance(value, enum.Enum)
+                    else plain(value)
+                    if name == "alpha"
+                    else value
+                )
         return super()._parameters(m, has_names=has_names) | lloyds | ablation
 
 
 class GLloyd(FastLloyd):
-    """k-means with Gaussian noise on absolute sums and counts: (epsilon, delta)-DP, the paper's second baseline.
+    """k-means with Gaussian noise on absolute sums and counts: (epsilon, delta)-DP, the paper's
+    second baseline.
 
-    Parameters, attributes and neighbouring relation as in `FastLloyd`.
-    Departs from the paper: 13 bits of grid instead of 16 unless the preset is "paper". So its last noise, which is larger
-    than that of `FastLloyd`, rounds to zero in scikit-learn's checks at an epsilon of 1e12.
+    Parameters, attributes and neighbouring relation as in `FastLloyd`. Departs from the paper: 13
+    bits of grid instead of 16 unless the preset is "paper". So its last noise, which is larger than
+    that of `FastLloyd`, rounds to zero in scikit-learn's checks at an epsilon of 1e12.
     """
 
     _algorithm = GLLOYD
@@ -210,16 +276,19 @@ class GLloyd(FastLloyd):
 
 
 class SuLloyd(FastLloyd):
-    """k-means with Laplace noise on absolute sums and counts (Su et al. 2016): pure epsilon-DP; delta is not used.
+    """k-means with Laplace noise on absolute sums and counts (Su et al. 2016): pure epsilon-DP;
+    delta is not used.
 
-    Parameters, attributes and neighbouring relation as in `FastLloyd`. On the integer grid the noise is two-sided geometric.
+    Parameters, attributes and neighbouring relation as in `FastLloyd`. On the integer grid the
+    noise is two-sided geometric.
     """
 
     _algorithm = SULLOYD
 
 
 class Lloyd(FastLloyd):
-    """Lloyd's algorithm on the grid of `FastLloyd`, from the same initial centroids, without any noise: NOT PRIVATE.
+    """Lloyd's algorithm on the grid of `FastLloyd`, from the same initial centroids, without any
+    noise: NOT PRIVATE.
 
     For comparison. Parameters as in `FastLloyd`; epsilon and delta are not used.
     """
@@ -228,101 +297,117 @@ class Lloyd(FastLloyd):
 
 
 class MomentLloyd(Estimator):
-    """k-means with (epsilon, delta)-differential privacy by moments first and tight offsets last (docs/momentlloyd.md).
+    """k-means with (epsilon, delta)-differential privacy by moments first and tight offsets last
+    (docs/momentlloyd.md).
 
-    Usually closer to k-means without noise than `FastLloyd` at the same privacy. Its planner chooses all that can be chosen;
-    there is nothing to tune. At most 1024 features.
+    Usually closer to k-means without noise than `FastLloyd` at the same privacy. Its planner
+    chooses all that can be chosen; there is nothing to tune. At most 1024 features.
 
-    Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`). Unit of protection: one row or,
-    with `groups` in `fit`, one person with all rows.
+    Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`).
+    Unit of protection: one row or, with `groups` in `fit`, one person with all rows.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters, known without looking at X.
     epsilon : float, default=1.0
-        Above 0: the privacy budget of one `fit`, all iterations together. Every further `fit` spends it again.
+        Above 0: the privacy budget of one `fit`, all iterations together. Every further `fit`
+        spends it again.
     delta : float, default=None
         In (0, 1), well below one over the number of records. None: 1 / (100 n_records).
     bounds : tuple (lower, upper) or dict {column name: (lower, upper)} or "private", default=None
-        What each feature can be, in the units of X, known without looking at X; values outside are clipped. lower and upper
-        are numbers or array-likes (n_features,); a dict has a pair for every column of a data frame. None takes the bounds
-        from X, which leaks its extreme values (PrivacyLeakWarning): the result is then not private. "private" finds them in
-        value_range with a part of the budget (docs/how-to/when-bounds-are-unknown.md).
+        What each feature can be, in the units of X, known without looking at X; values outside are
+        clipped. lower and upper are numbers or array-likes (n_features,); a dict has a pair for
+        every column of a data frame. None takes the bounds from X, which leaks its extreme values
+        (PrivacyLeakWarning): the result is then not private. "private" finds them in value_range
+        with a part of the budget (docs/how-to/when-bounds-are-unknown.md).
     n_records : int, default=None
-        Public upper bound on the number of records. None takes their number, which leaks it (PrivacyLeakWarning): the result is
-        then not private, but for neighboring_relation="replace_one".
+        Public upper bound on the number of records. None takes their number, which leaks it
+        (PrivacyLeakWarning): the result is then not private, but for
+        neighboring_relation="replace_one".
     random_state : int or RandomState instance, default=None
-        Seeds public randomness (where the clustering starts, given noisy answers), never the noise. None: a fresh one for every
-        `fit`.
+        Seeds public randomness (where the clustering starts, given noisy answers), never the noise.
+        None: a fresh one for every `fit`.
     n_expected : int, default=None
-        Public guess of the number of records, at most n_records, used to plan the rounds; the true number is counted with
-        noise. None: n_records.
+        Public guess of the number of records, at most n_records, used to plan the rounds; the true
+        number is counted with noise. None: n_records.
     scaling : {"per-feature", "common"}, default="per-feature"
-        "per-feature": each feature fills [-1, 1] by its bounds. "common": Euclidean distances of the original units are kept.
+        "per-feature": each feature fills [-1, 1] by its bounds. "common": Euclidean distances of
+        the original units are kept.
     neighboring_relation : {"add_or_remove_one", "replace_one"}, default="add_or_remove_one"
         What the guarantee hides: that one record is there, or what it says.
     estimate_loss : bool, default=False
-        Also estimate the loss of the final centroids, privately, from a part of the budget; see `noisy_loss_`.
+        Also estimate the loss of the final centroids, privately, from a part of the budget; see
+        `noisy_loss_`.
     loss_share : float, default=None
         That part of the budget, above 0 and below 1. None: chosen from n_expected, at most a fifth.
     fraction_bits : int, default=None
-        q: records are rounded to multiples of 2**-q of the half width of the domain; with scaling="common" a feature whose
-        width rounds to none is refused. None: 16.
+        q: records are rounded to multiples of 2**-q of the half width of the domain; with
+        scaling="common" a feature whose width rounds to none is refused. None: 16.
     unit : {"record", "person"}, default=None
-        What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`; n_records is then a cap on
-        persons. "record": one row; `fit` refuses groups. None: a person if `fit` is given groups. Say "person" if you pass
-        groups: where they do not reach `fit` (a grid search keeps them to itself), it is refused then; with None it would
-        protect single rows.
+        What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`;
+        n_records is then a cap on persons. "record": one row; `fit` refuses groups. None: a person
+        if `fit` is given groups. Say "person" if you pass groups: where they do not reach `fit` (a
+        grid search keeps them to itself), it is refused then; with None it would protect single
+        rows.
     value_range : as bounds, default=None
-        With bounds="private": a public range that surely holds all values, in which bounds are found; it may be far too wide.
+        With bounds="private": a public range that surely holds all values, in which bounds are
+        found; it may be far too wide.
     dataset : str, default=None
-        Name of the data set under which your ledger counts every `fit`, clones and grid searches too, and keeps to its limits:
-        docs/how-to/ledger.md. None: nobody adds them up.
+        Name of the data set under which your ledger counts every `fit`, clones and grid searches
+        too, and keeps to its limits: docs/how-to/ledger.md. None: nobody adds them up.
 
     Attributes
     ----------
     cluster_centers_ : float64 ndarray (n_clusters, n_features)
         Centroids in original units. Private.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
-        Standard error of each coordinate, of noise and of moves that were shrunk or are not over (`uncertainty.assess`), in
-        original units; 0 without noise, NaN where a centroid stayed. Private.
+        Standard error of each coordinate, of noise and of moves that were shrunk or are not over
+        (`uncertainty.assess`), in original units; 0 without noise, NaN where a centroid stayed.
+        Private.
     cluster_status_ : str ndarray (n_clusters,)
-        "settled" where two standard errors to either side cover the mean of the records nearest to the centroid in nine of ten
-        cases or more; "moving" where it may still move, or its records may form several groups; "few" where they may be few
-        or none; "stayed" where it stayed in the last iteration; "unknown" in results of versions that did not say. Private.
+        "settled" where two standard errors to either side cover the mean of the records nearest to
+        the centroid in nine of ten cases or more; "moving" where it may still move, or its records
+        may form several groups; "few" where they may be few or none; "stayed" where it stayed in
+        the last iteration; "unknown" in results of versions that did not say. Private.
     noisy_counts_ : float64 ndarray (n_clusters,)
-        Records per cluster in the last iteration and noise, as they came: unbiased, so they may be negative. Private.
+        Records per cluster in the last iteration and noise, as they came: unbiased, so they may be
+        negative. Private.
     noisy_counts_std_ : float
         Standard deviation of the noise in each of noisy_counts_, records. Public.
     noisy_loss_ : float, only with estimate_loss
-        Sum of squared distances to the nearest centroid in the scaled domain, with noise; privacy_spent_["loss_estimate"] says
-        at which distance records are cut off. Private.
+        Sum of squared distances to the nearest centroid in the scaled domain, with noise;
+        privacy_spent_["loss_estimate"] says at which distance records are cut off. Private.
     noisy_loss_std_ : float, only with estimate_loss
         Standard deviation of the noise in noisy_loss_. Public.
     suggested_n_clusters_ : int or None
-        The number of clusters, at most n_clusters, that the noisy votes of this fit suggest: advice from what is released
-        anyway (docs/how-to/choosing-parameters.md). None where they do not say. Private.
+        The number of clusters, at most n_clusters, that the noisy votes of this fit suggest: advice
+        from what is released anyway (docs/how-to/choosing-parameters.md). None where they do not
+        say. Private.
     privacy_spent_ : dict
-        The machine-readable privacy statement of this fit; shown in one line, complete for programs. Worked out when it is
-        first asked for, or the model is saved or copied. "private" is False where bounds or n_records were taken from X. It
-        speaks of the last `fit` of this very model ALONE: not of earlier ones, nor of the clones that a grid search or a
-        cross-validation fits, each of which spends epsilon too; "data_set" is the name under which a ledger adds them up, None
-        if nobody does.
+        The machine-readable privacy statement of this fit; shown in one line, complete for
+        programs. Worked out when it is first asked for, or the model is saved or copied. "private"
+        is False where bounds or n_records were taken from X. It speaks of the last `fit` of this
+        very model ALONE: not of earlier ones, nor of the clones that a grid search or a
+        cross-validation fits, each of which spends epsilon too; "data_set" is the name under which
+        a ledger adds them up, None if nobody does.
     bounds_ : float64 ndarray (n_features, 2)
-        Lower and upper bound of each feature that this fit used, in original units. Public where they were stated, private
-        where they were found (bounds="private"), NOT PRIVATE where they were taken from X.
+        Lower and upper bound of each feature that this fit used, in original units. Public where
+        they were stated, private where they were found (bounds="private"), NOT PRIVATE where they
+        were taken from X.
     mechanism_ : Mechanism
         Every public setting of this fit.
     n_iter_ : int
-        How many times the centroids moved; the statement counts all rounds, of which some ask for other things first.
+        How many times the centroids moved; the statement counts all rounds, of which some ask for
+        other things first.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of str (n_features_in_,), only where X had column names
         Their names.
     labels_ : int32 ndarray (n_samples,), not after X of Dask
-        Cluster of each record of X, from 0. NOT PRIVATE: computed from the records without noise, and left out when the model
-        is pickled, copied or drawn. There is no `inertia_` for the same reason.
+        Cluster of each record of X, from 0. NOT PRIVATE: computed from the records without noise,
+        and left out when the model is pickled, copied or drawn. There is no `inertia_` for the same
+        reason.
 
     See Also
     --------
@@ -330,7 +415,9 @@ class MomentLloyd(Estimator):
 
     Examples
     --------
-    >>> model = MomentLloyd(3, epsilon=1.0, bounds=([4, 1, 0, 0], [9, 5, 8, 3]), n_records=200).fit(X)  # doctest: +SKIP
+    >>> bounds = ([4, 1, 0, 0], [9, 5, 8, 3])
+    >>> model = MomentLloyd(3, epsilon=1.0, bounds=bounds, n_records=200)
+    >>> model.fit(X)  # doctest: +SKIP
     >>> model.cluster_centers_, model.plot()  # doctest: +SKIP
     """
 
@@ -356,7 +443,22 @@ class MomentLloyd(Estimator):
         value_range: Limits = None,
         dataset: str | None = None,
     ) -> None:
-        self.n_clusters, self.epsilon, self.delta, self.bounds, self.n_records = n_clusters, epsilon, delta, bounds, n_records
+        self.n_clusters, self.epsilon, self.delta, self.bounds, self.n_records = (
+            n_clusters,
+            epsilon,
+            delta,
+            bounds,
+            n_records,
+        )
         self.random_state, self.n_expected, self.scaling = random_state, n_expected, scaling
-        self.neighboring_relation, self.estimate_loss, self.loss_share = neighboring_relation, estimate_loss, loss_share
-        self.fraction_bits, self.unit, self.value_range, self.dataset = fraction_bits, unit, value_range, dataset
+        self.neighboring_relation, self.estimate_loss, self.loss_share = (
+            neighboring_relation,
+            estimate_loss,
+            loss_share,
+        )
+        self.fraction_bits, self.unit, self.value_range, self.dataset = (
+            fraction_bits,
+            unit,
+            value_range,
+            dataset,
+        )

@@ -1,4 +1,6 @@
-"""Whose rows these are: one id for each row of X, whatever it is given in, as text that tells persons apart."""
+"""Whose rows these are: one id for each row of X, whatever it is given in, as text that tells
+persons apart.
+"""
 
 import math
 import sys
@@ -20,11 +22,14 @@ _ONE_EACH = "give groups one id for each row of X, text or integers"
 def person_ids(groups: Any, n_samples: int) -> list[bytes]:
     """The id of each row: text in UTF-8 as it stands, or the integer in decimal.
 
-    groups : sequence, array or column of text or integers (NumPy, pandas, Polars, Arrow), (n_samples,). Raises DataError,
-    which shows no id, for anything else, and for a missing one.
+    groups : sequence, array or column of text or integers (NumPy, pandas, Polars, Arrow),
+    (n_samples,). Raises DataError, which shows no id, for anything else, and for a missing one.
     """
     if is_collection(groups):
-        raise DataError("groups is a collection of Dask; persons are told apart in memory only: pass X and groups in memory")
+        raise DataError(
+            "groups is a collection of Dask; persons are told apart in memory only: pass X and"
+            " groups in memory"
+        )
     cells = _cells(groups)
     if len(cells) != n_samples:
         raise DataError(f"groups has another length than X; {_ONE_EACH}")
@@ -37,7 +42,10 @@ def person_ids(groups: Any, n_samples: int) -> list[bytes]:
             raise _missing()
         ids, fault = in_utf8(cells), BROKEN
     else:
-        ids, fault = _in_decimal(cells), f"integers of more than {sys.get_int_max_str_digits():,} digits; give shorter ids"
+        ids, fault = (
+            _in_decimal(cells),
+            f"integers of more than {sys.get_int_max_str_digits():,} digits; give shorter ids",
+        )
     if ids is None:
         raise DataError(f"groups holds {fault}")
     return ids
@@ -45,7 +53,11 @@ def person_ids(groups: Any, n_samples: int) -> list[bytes]:
 
 def _cells(groups: Any) -> Sequence[Any]:
     """Each id as a Python object."""
-    if getattr(groups, "ndim", 1) != 1 or hasattr(groups, "columns") or isinstance(groups, str | bytes):
+    if (
+        getattr(groups, "ndim", 1) != 1
+        or hasattr(groups, "columns")
+        or isinstance(groups, str | bytes)
+    ):
         raise DataError(f"groups is no single column; {_ONE_EACH}")
     for name in ("to_pylist", "to_list", "tolist"):  # of Arrow, of pandas and Polars, of NumPy
         if hasattr(groups, name):
@@ -76,16 +88,23 @@ def _check_kinds(kinds: set[type], cells: Sequence[Any]) -> None:
     integers = {kind for kind in kinds if issubclass(kind, int | np.integer) and kind is not bool}
     others = kinds - text - integers
     if any(issubclass(kind, float) for kind in others):
-        if (text or integers) and all(math.isnan(cell) for cell in cells if isinstance(cell, float)):
+        if (text or integers) and all(
+            math.isnan(cell) for cell in cells if isinstance(cell, float)
+        ):
             raise _missing()
         raise DataError(
-            "groups holds floating-point numbers, which are no ids: 7 and 7.0 would be two persons; convert them to "
-            "integers, or to the text that stands in the source"
+            "groups holds floating-point numbers, which are no ids: 7 and 7.0 would be two persons;"
+            " convert them to integers, or to the text that stands in the source"
         )
     if others:
-        raise DataError(f"groups holds values of type {min(kind.__name__ for kind in others):.40}; {_ONE_EACH}")
+        raise DataError(
+            f"groups holds values of type {min(kind.__name__ for kind in others):.40}; {_ONE_EACH}"
+        )
     if text and integers:
-        raise DataError("groups holds text and integers, so that one person may have two ids; convert all of them to text")
+        raise DataError(
+            "groups holds text and integers, so that one person may have two ids; convert all of"
+            " them to text"
+        )
 
 
 def _missing() -> DataError:

@@ -1,4 +1,6 @@
-"""The records that an estimator is given: where they lie, and who answers for them on the grid of a mechanism."""
+"""The records that an estimator is given: where they lie, and who answers for them on the grid of a
+mechanism.
+"""
 
 from typing import Any, Protocol
 
@@ -15,9 +17,11 @@ from fastlloyd.mechanisms.private_run import AnyRun
 
 
 class Held(Protocol):
-    """values : (n, n_features), None where they lie elsewhere. grid : their grid points, where they are here.
+    """values : (n, n_features), None where they lie elsewhere. grid : their grid points, where they
+    are here.
 
-    many_are_outside : whether more than a tenth of the records had values outside the bounds: private.
+    many_are_outside : whether more than a tenth of the records had values outside the bounds:
+    private.
     """
 
     values: NDArray[Any] | None
@@ -30,11 +34,15 @@ class Held(Protocol):
         """How many records there are, or persons: private. domain : of the first pass."""
 
     def on(self, mechanism: AnyRun) -> AllRecords:
-        """Who answers the queries of this mechanism. Raises DataError where a value is not finite."""
+        """Who answers the queries of this mechanism. Raises DataError where a value is not
+        finite.
+        """
 
 
 class InMemory:
-    """`Held` in an array; ids : of their persons, a row each, None where each record stands for itself."""
+    """`Held` in an array; ids : of their persons, a row each, None where each record stands for
+    itself.
+    """
 
     def __init__(self, values: NDArray[Any], ids: list[bytes] | None) -> None:
         self.values: NDArray[Any] | None = values
@@ -89,7 +97,9 @@ class OnCluster:
 
 
 def on_grid(domain: Domain, values: NDArray[Any]) -> tuple[GridArray, NDArray[np.bool_]]:
-    """`Domain.to_grid_and_outside`, which sees what is not finite; that is refused as validation refuses it."""
+    """`Domain.to_grid_and_outside`, which sees what is not finite; that is refused as validation
+    refuses it.
+    """
     try:
         return domain.to_grid_and_outside(values)
     except DataError as error:

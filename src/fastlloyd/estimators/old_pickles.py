@@ -15,9 +15,11 @@ from fastlloyd.reports.statement import PrivacyStatement
 
 
 def let_old_pickles_be_read() -> None:
-    """Register the names that models pickled by earlier versions use: a pickle holds module and name of every class in it.
+    """Register the names that models pickled by earlier versions use: a pickle holds module and
+    name of every class in it.
 
-    Models pickled today name no class but the estimator, so nothing is ever added here; what moves is corrected.
+    Models pickled today name no class but the estimator, so nothing is ever added here; what moves
+    is corrected.
     """
     old_names: dict[str, list[type]] = {
         "fastlloyd.algorithms": [Algorithm, Noise, RadiusSchedule],
@@ -29,6 +31,8 @@ def let_old_pickles_be_read() -> None:
         "fastlloyd.momentlloyd.rounds": [*get_args(Rounds)],
     }
     for name, classes in old_names.items():
-        module = sys.modules[name] = ModuleType(name, "Classes that have moved, for models pickled by earlier versions.")
+        module = sys.modules[name] = ModuleType(
+            name, "Classes that have moved, for models pickled by earlier versions."
+        )
         vars(module).update({kind.__name__: kind for kind in classes})
     vars(sys.modules["fastlloyd.exchanges"])["Round"] = LloydRound

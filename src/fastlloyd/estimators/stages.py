@@ -1,4 +1,6 @@
-"""A fit of one stage, or of two: bounds are found first, and the clustering within them is designed after that."""
+"""A fit of one stage, or of two: bounds are found first, and the clustering within them is designed
+after that.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ Charge = Callable[..., AbstractContextManager[Callable[[int], None]]]  # `charge
 def narrowed(
     planned: TwoStages, held: Held, leaks: list[str], charge: Charge, noise: NoiseSource
 ) -> tuple[FirstStage, Mechanism]:
-    """Find bounds, which spends the first part of the budget, and design the clustering within them."""
+    """Find bounds, which spends the first part of the budget, and design the clustering within
+    them.
+    """
     mine = held.on(planned.first)
     with charge(planned.first, then=planned.later) as drawing:
         found = central.release(planned.first, mine, noise, drawing)
@@ -38,13 +42,19 @@ def narrowed(
 def hidden(first: FirstStage | None) -> list[str]:
     """What is doubtful in bounds that were found."""
     hidden = [] if first is None else first.result.not_found
-    return [f"noise hides where the records are in {listing(hidden)}: the outer range stands there"] if hidden else []
+    return (
+        [f"noise hides where the records are in {listing(hidden)}: the outer range stands there"]
+        if hidden
+        else []
+    )
 
 
 class Spent(NamedTuple):
-    """What a fit has spent, kept for its statement, which takes longer to work out than a fit of a few thousand records.
+    """What a fit has spent, kept for its statement, which takes longer to work out than a fit of a
+    few thousand records.
 
-    first : of a fit of two stages. leaks : settings that were taken from the data. data_set : what it was charged to, if any.
+    first : of a fit of two stages. leaks : settings that were taken from the data. data_set : what
+    it was charged to, if any.
     """
 
     mechanism: Mechanism

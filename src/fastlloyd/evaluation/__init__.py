@@ -1,1 +1,3 @@
-"""NOT PRIVATE: metrics, data sets and experiments for researchers. Only the command line imports it."""
+"""NOT PRIVATE: metrics, data sets and experiments for researchers. Only the command line imports
+it.
+"""

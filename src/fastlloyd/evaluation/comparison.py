@@ -1,7 +1,8 @@
-"""A private clustering beside Lloyd's algorithm without noise: exact figures for the owner of the records. NOT PRIVATE.
+"""A private clustering beside Lloyd's algorithm without noise: exact figures for the owner of the
+records. NOT PRIVATE.
 
-Both start from the same centroids on the same grid points, so what differs is the price of privacy: the noise, the radius and
-the smaller number of iterations that they leave room for.
+Both start from the same centroids on the same grid points, so what differs is the price of privacy:
+the noise, the radius and the smaller number of iterations that they leave room for.
 """
 
 import math
@@ -28,8 +29,8 @@ from fastlloyd.reports.result import Result
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Exact figures of one clustering, NOT PRIVATE.
 
-    nicv : the loss, mean squared distance of a record to its nearest centroid, in squared half widths of the scaled domain.
-    n_empty_clusters : centroids that no record is nearest to.
+    nicv : the loss, mean squared distance of a record to its nearest centroid, in squared half
+    widths of the scaled domain. n_empty_clusters : centroids that no record is nearest to.
     """
 
     algorithm: str
@@ -40,8 +41,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Exact figures of a private clustering and of Lloyd's algorithm, NOT PRIVATE.
 
-    centroid_distance : root mean square, over centroids matched one to one, of the distance between the two clusterings, in
-    half widths of the scaled domain.
+    centroid_distance : root mean square, over centroids matched one to one, of the distance between
+    the two clusterings, in half widths of the scaled domain.
     """
 
     with_noise: Figures
@@ -50,12 +51,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lloyd(m: Mechanism, X: Iterable[GridArray]) -> Result:
-    """What Lloyd's algorithm makes of blocks of grid points (n_i, n_features), row by row, from the start of m. NOT PRIVATE."""
+    """What Lloyd's algorithm makes of blocks of grid points (n_i, n_features), row by row, from the
+    start of m. NOT PRIVATE.
+    """
     settings = Settings(
         algorithm=LLOYD,
         domain=m.domain,
         n_clusters=m.n_clusters,
-        n_records=m.n_records if m.persons is None else max(sum(map(len, X)), m.n_clusters),  # a cap on rows is not known
+        n_records=(
+            m.n_records if m.persons is None else max(sum(map(len, X)), m.n_clusters)
+        ),  # a cap on rows is not known
         epsilon=m.epsilon,
         public_seed=m.seed,
         initialization=m.initialization,
@@ -66,10 +71,14 @@ def lloyd(m: Mechanism, X: Iterable[GridArray]) -> Result:
 
 
 def compare(private: Result, without_noise: Result, X: Iterable[GridArray]) -> Comparison:
-    """Measure two results on the same domain on blocks of grid points (n_i, n_features). NOT PRIVATE."""
+    """Measure two results on the same domain on blocks of grid points (n_i, n_features). NOT
+    PRIVATE.
+    """
     distance = metrics.matched_centroid_mse(_scaled(private), _scaled(without_noise))
     return Comparison(
-        with_noise=figures(private, X), without_noise=figures(without_noise, X), centroid_distance=math.sqrt(distance)
+        with_noise=figures(private, X),
+        without_noise=figures(without_noise, X),
+        centroid_distance=math.sqrt(distance),
     )
 
 
@@ -88,7 +97,11 @@ def figures(result: Result, X: Iterable[GridArray]) -> Figures:
         n += len(records)
         loss += metrics.wcss(records, centroids)
         occupied[metrics.assign(records, centroids)] = True
-    return Figures(algorithm=result.mechanism.name, nicv=loss / n, n_empty_clusters=len(centroids) - int(occupied.sum()))
+    return Figures(
+        algorithm=result.mechanism.name,
+        nicv=loss / n,
+        n_empty_clusters=len(centroids) - int(occupied.sum()),
+    )
 
 
 def to_builtins(comparison: Comparison) -> dict[str, Any]:

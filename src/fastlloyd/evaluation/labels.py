@@ -1,4 +1,6 @@
-"""Labels of records by a finished clustering, read back from the folder it left. Exact facts about the records: NOT PRIVATE."""
+"""Labels of records by a finished clustering, read back from the folder it left. Exact facts about
+the records: NOT PRIVATE.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +22,9 @@ BLOCK_ROWS = 1 << 16  # records held as numbers and text at a time
 class Labels(msgspec.Struct, frozen=True, kw_only=True):
     """Labels of one block of records, all exact and NOT PRIVATE.
 
-    clusters : int32 (n,), index of the nearest centroid in the scaled domain, from 0, ties to the lowest. distances : float64
-    (n,), to that centroid, in half widths of the scaled domain. n_clipped : how many records have a value outside the bounds.
+    clusters : int32 (n,), index of the nearest centroid in the scaled domain, from 0, ties to the
+    lowest. distances : float64 (n,), to that centroid, in half widths of the scaled domain.
+    n_clipped : how many records have a value outside the bounds.
     """
 
     clusters: NDArray[np.int32]
@@ -42,7 +45,8 @@ class FittedClustering(msgspec.Struct, frozen=True, kw_only=True):
         return cls(domain=stored.mechanism.domain, centroids=stored.centroids)
 
     def label(self, values: ArrayLike) -> Labels:
-        """Labels of records in original units, (n, n_features), equal to an estimator's `predict` bit for bit.
+        """Labels of records in original units, (n, n_features), equal to an estimator's `predict`
+        bit for bit.
 
         Values outside the bounds are clipped. Raises DataError where a value is not finite.
         """
@@ -56,8 +60,11 @@ class FittedClustering(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def record_blocks(path: str | Path, columns: tuple[str, ...], missing: Missing = Missing.REFUSE) -> Iterator[RealArray]:
-    """The named columns of a records file, block of rows by block of rows, (n, n_features). Raises DataError.
+def record_blocks(
+    path: str | Path, columns: tuple[str, ...], missing: Missing = Missing.REFUSE
+) -> Iterator[RealArray]:
+    """The named columns of a records file, block of rows by block of rows, (n, n_features). Raises
+    DataError.
 
     No record is left out: with `Missing.DROP` NaN stands for a missing cell.
     """

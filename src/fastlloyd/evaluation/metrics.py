@@ -1,13 +1,14 @@
 """How good a clustering is, measured on the raw records: arrays in, float out.
 
-Two kinds: against the centroids as they are (WCSS, NICV, BCSS, matched centroids), and of the partition that assigning every
-record to its nearest centroid makes (silhouette, Davies-Bouldin, Calinski-Harabasz, Dunn), in which empty clusters count
-for nothing. The latter do not change when records and centroids are moved or scaled together.
+Two kinds: against the centroids as they are (WCSS, NICV, BCSS, matched centroids), and of the
+partition that assigning every record to its nearest centroid makes (silhouette, Davies-Bouldin,
+Calinski-Harabasz, Dunn), in which empty clusters count for nothing. The latter do not change when
+records and centroids are moved or scaled together.
 
-Every function here is exact on raw data and NEVER private: its result depends on single records without noise, so it
-may be shown only to whoever may see the records themselves. Evaluation is therefore kept apart from clustering.
-A metric that is not defined for its arguments raises `DataError`; it never returns NaN, which an average over runs
-would be tempted to skip.
+Every function here is exact on raw data and NEVER private: its result depends on single records
+without noise, so it may be shown only to whoever may see the records themselves. Evaluation is
+therefore kept apart from clustering. A metric that is not defined for its arguments raises
+`DataError`; it never returns NaN, which an average over runs would be tempted to skip.
 """
 
 from collections.abc import Iterator
@@ -21,15 +22,18 @@ from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.errors import DataError
 
-# Cells of float64 in a temporary array (2 MiB): fits a cache, and Python's loop over blocks costs next to nothing.
+# Cells of float64 in a temporary array (2 MiB): fits a cache, and Python's loop over blocks costs
+# next to nothing.
 _BLOCK_CELLS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SilhouetteSample:
-    """Records that silhouettes are averaged over, and the distances among them: made once, used for many clusterings.
+    """Records that silhouettes are averaged over, and the distances among them: made once, used for
+    many clusterings.
 
-    records : intp (m,), their rows in X, ascending; distances : float64 (m, m), Euclidean. Exact on raw data, NEVER private.
+    records : intp (m,), their rows in X, ascending; distances : float64 (m, m), Euclidean. Exact on
+    raw data, NEVER private.
     """
 
     records: npt.NDArray[np.intp] = field(repr=False)
@@ -37,55 +41,70 @@ class SilhouetteSample:
 
     @classmethod
     def of(cls, X: npt.ArrayLike, *, n_records: int | None = None, seed: int = 0) -> Self:
-        """Draw `n_records` of X, the same for the same seed, or take all. Memory: 8 m^2 bytes. Errors as in `silhouette`."""
+        """Draw `n_records` of X, the same for the same seed, or take all. Memory: 8 m^2 bytes.
+        Errors as in `silhouette`.
+        """
         X = _unit_box(_matrix("X", X))
         records = np.arange(len(X))
         if n_records is not None and n_records < len(X):
             if n_records < 1:
-                raise DataError(f"a silhouette needs at least one record, got n_records = {n_records}")
+                raise DataError(
+                    f"a silhouette needs at least one record, got n_records = {n_records}"
+                )
             records = np.sort(np.random.default_rng(seed).choice(len(X), n_records, replace=False))
         return cls(records=records, distances=_sklearn_metrics().pairwise_distances(X[records]))
 
 
 def assign(X: npt.ArrayLike, centroids: npt.ArrayLike) -> npt.NDArray[np.intp]:
-    """Index of the nearest centroid of every record, ties to the lowest index. Exact on raw data, NEVER private.
+    """Index of the nearest centroid of every record, ties to the lowest index. Exact on raw data,
+    NEVER private.
 
-    X : (n_records, n_features), centroids : (n_clusters, n_features), real and finite. Returns intp (n_records,).
-    Raises DataError if a shape, dtype or value does not fit.
+    X : (n_records, n_features), centroids : (n_clusters, n_features), real and finite. Returns intp
+    (n_records,). Raises DataError if a shape, dtype or value does not fit.
     """
     X, centroids = _records_and_centroids(X, centroids)
     return np.concatenate([squared.argmin(axis=0) for squared in _squared_distances(X, centroids)])
 
 
 def wcss(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
-    """Within-cluster sum of squares: squared distances of the records to their nearest centroid, added up.
+    """Within-cluster sum of squares: squared distances of the records to their nearest centroid,
+    added up.
 
-    Exact on raw data, NEVER private. Unit: that of the features, squared. Shapes and errors as in `assign`.
+    Exact on raw data, NEVER private. Unit: that of the features, squared. Shapes and errors as in
+    `assign`.
     """
     X, centroids = _records_and_centroids(X, centroids)
     with np.errstate(over="ignore"):
-        total = sum(float(squared.min(axis=0).sum()) for squared in _squared_distances(X, centroids))
+        total = sum(
+            float(squared.min(axis=0).sum()) for squared in _squared_distances(X, centroids)
+        )
     return _finite(total)
 
 
 def nicv(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
-    """Normalised intra-cluster variance, WCSS / N: the paper's main measure of utility (after Su et al. 2016).
+    """Normalised intra-cluster variance, WCSS / N: the paper's main measure of utility (after Su et
+    al. 2016).
 
-    Exact on raw data, NEVER private. Every record counts with its nearest centroid. Shapes and errors as in `assign`.
+    Exact on raw data, NEVER private. Every record counts with its nearest centroid. Shapes and
+    errors as in `assign`.
     """
     return wcss(X, centroids) / len(np.asarray(X))
 
 
 def n_empty_clusters(X: npt.ArrayLike, centroids: npt.ArrayLike) -> int:
-    """Count the centroids that no record is assigned to. Exact on raw data, NEVER private. Shapes as in `assign`."""
+    """Count the centroids that no record is assigned to. Exact on raw data, NEVER private. Shapes
+    as in `assign`.
+    """
     return len(np.asarray(centroids)) - len(np.unique(assign(X, centroids)))
 
 
 def bcss(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
-    """Between-cluster sum of squares: squared distances of the centroids to the mean of all records, added up.
+    """Between-cluster sum of squares: squared distances of the centroids to the mean of all
+    records, added up.
 
-    Every centroid counts as often as it has records. If each is the mean of its records, WCSS + BCSS is the total.
-    Exact on raw data, NEVER private. Unit: that of the features, squared. Shapes and errors as in `assign`.
+    Every centroid counts as often as it has records. If each is the mean of its records, WCSS +
+    BCSS is the total. Exact on raw data, NEVER private. Unit: that of the features, squared. Shapes
+    and errors as in `assign`.
     """
     X, centroids = _records_and_centroids(X, centroids)
     counts = np.bincount(assign(X, centroids), minlength=len(centroids))
@@ -95,17 +114,23 @@ def bcss(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
         return _finite(float(counts[occupied] @ (deviations * deviations).sum(axis=1)))
 
 
-def silhouette(X: npt.ArrayLike, centroids: npt.ArrayLike, sample: SilhouetteSample | None = None) -> float:
+def silhouette(
+    X: npt.ArrayLike, centroids: npt.ArrayLike, sample: SilhouetteSample | None = None
+) -> float:
     """Mean silhouette (Rousseeuw 1987), from -1 to 1; higher is better.
 
-    That of a record is (b - a) / max(a, b), a its mean distance to the others of its cluster, b to those of the nearest
-    other cluster; 0 if it is alone in its cluster. -1 if all records are in one cluster: a value by convention. Time
-    O(n_records^2), so give many records a `sample` of the same X: the mean is then over its records, among each other.
-    Exact on raw data, NEVER private. Shapes and errors as in `assign`; DataError, too, without scikit-learn.
+    That of a record is (b - a) / max(a, b), a its mean distance to the others of its cluster, b to
+    those of the nearest other cluster; 0 if it is alone in its cluster. -1 if all records are in
+    one cluster: a value by convention. Time O(n_records^2), so give many records a `sample` of the
+    same X: the mean is then over its records, among each other. Exact on raw data, NEVER private.
+    Shapes and errors as in `assign`; DataError, too, without scikit-learn.
     """
     X, centroids = _records_and_centroids(X, centroids)
     if sample is not None and sample.records[-1] >= len(X):
-        raise DataError(f"the sample has record {sample.records[-1] + 1}, and X only {len(X)}; make it of the same records")
+        raise DataError(
+            f"the sample has record {sample.records[-1] + 1}, and X only {len(X)}; make it of the"
+            " same records"
+        )
     labels = assign(X if sample is None else X[sample.records], centroids)
     n_clusters = len(np.unique(labels))
     if n_clusters == 1:
@@ -114,15 +139,18 @@ def silhouette(X: npt.ArrayLike, centroids: npt.ArrayLike, sample: SilhouetteSam
         return 0.0
     if sample is None:
         return float(_sklearn_metrics().silhouette_score(_unit_box(X), labels))
-    return float(_sklearn_metrics().silhouette_score(sample.distances, labels, metric="precomputed"))
+    return float(
+        _sklearn_metrics().silhouette_score(sample.distances, labels, metric="precomputed")
+    )
 
 
 def davies_bouldin(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
     """Davies-Bouldin index (1979), from 0; lower is better.
 
-    The mean over clusters of the largest (s_i + s_j) / m_ij, s_i the mean distance of a cluster's records to their mean,
-    m_ij the distance of two such means: of the records, not of the centroids. Infinite if all records are in one cluster.
-    Exact on raw data, NEVER private. Shapes and errors as in `assign`; DataError, too, without scikit-learn.
+    The mean over clusters of the largest (s_i + s_j) / m_ij, s_i the mean distance of a cluster's
+    records to their mean, m_ij the distance of two such means: of the records, not of the
+    centroids. Infinite if all records are in one cluster. Exact on raw data, NEVER private. Shapes
+    and errors as in `assign`; DataError, too, without scikit-learn.
     """
     X, labels = _partition(X, centroids)
     n_clusters = len(np.unique(labels))
@@ -136,9 +164,10 @@ def davies_bouldin(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
 def calinski_harabasz(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
     """Calinski-Harabasz index (1974), from 0; higher is better.
 
-    B / (k - 1) over W / (n - k), B and W the sums of squares between and within the k occupied clusters, about the means
-    of their records. 0 if all records are in one cluster; infinite if there are more and every cluster is a single point.
-    Exact on raw data, NEVER private. Shapes and errors as in `assign`; DataError, too, without scikit-learn.
+    B / (k - 1) over W / (n - k), B and W the sums of squares between and within the k occupied
+    clusters, about the means of their records. 0 if all records are in one cluster; infinite if
+    there are more and every cluster is a single point. Exact on raw data, NEVER private. Shapes and
+    errors as in `assign`; DataError, too, without scikit-learn.
     """
     X, labels = _partition(X, centroids)
     clusters = np.unique(labels)
@@ -152,9 +181,10 @@ def calinski_harabasz(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
 def dunn(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
     """Dunn index (1974), from 0; higher is better.
 
-    The smallest distance between records of different clusters over the largest between records of the same. 0 if all
-    records are in one cluster; infinite if there are more and every cluster is a single point. Time O(n_records^2), in
-    bounded memory. Exact on raw data, NEVER private. Shapes and errors as in `assign`.
+    The smallest distance between records of different clusters over the largest between records of
+    the same. 0 if all records are in one cluster; infinite if there are more and every cluster is a
+    single point. Time O(n_records^2), in bounded memory. Exact on raw data, NEVER private. Shapes
+    and errors as in `assign`.
     """
     from scipy.spatial.distance import cdist
 
@@ -174,12 +204,15 @@ def dunn(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
 
 
 def matched_centroid_mse(centroids: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """Mean squared Euclidean distance between centroids and reference centroids, matched one to one.
+    """Mean squared Euclidean distance between centroids and reference centroids, matched one to
+    one.
 
-    The matching is the one that makes the mean smallest (Hungarian algorithm), so the order of the rows is irrelevant.
-    Exact on raw data, NEVER private when the reference was computed from records, as k-means++ centroids are.
+    The matching is the one that makes the mean smallest (Hungarian algorithm), so the order of the
+    rows is irrelevant. Exact on raw data, NEVER private when the reference was computed from
+    records, as k-means++ centroids are.
 
-    centroids, reference : (n_clusters, n_features), real and finite. Raises DataError if their shapes differ.
+    centroids, reference : (n_clusters, n_features), real and finite. Raises DataError if their
+    shapes differ.
     """
     from scipy.optimize import linear_sum_assignment
     from scipy.spatial.distance import cdist
@@ -187,7 +220,9 @@ def matched_centroid_mse(centroids: npt.ArrayLike, reference: npt.ArrayLike) -> 
     centroids, reference = _matrix("centroids", centroids), _matrix("reference", reference)
     if centroids.shape != reference.shape:
         shapes = f"{centroids.shape} and {reference.shape}"
-        raise DataError(f"centroids and reference are matched one to one and need the same shape, got {shapes}")
+        raise DataError(
+            f"centroids and reference are matched one to one and need the same shape, got {shapes}"
+        )
     squared = cdist(centroids, reference, "sqeuclidean")
     _finite(float(squared.max()))  # an infinite cost would make the matching meaningless
     rows, columns = linear_sum_assignment(squared)
@@ -196,10 +231,12 @@ def matched_centroid_mse(centroids: npt.ArrayLike, reference: npt.ArrayLike) -> 
 
 
 def _squared_distances(X: FloatArray, centroids: FloatArray) -> Iterator[FloatArray]:
-    """Squared distances of all centroids to a block of records, (n_clusters, n_block), block by block.
+    """Squared distances of all centroids to a block of records, (n_clusters, n_block), block by
+    block.
 
-    No temporary array exceeds _BLOCK_CELLS cells (or one record and all centroids), whatever n_records is [W32]. SciPy adds
-    up squared differences; the product |x|^2 - 2 xc + |c|^2 would break ties and lose small distances by cancellation.
+    No temporary array exceeds _BLOCK_CELLS cells (or one record and all centroids), whatever
+    n_records is [W32]. SciPy adds up squared differences; the product |x|^2 - 2 xc + |c|^2 would
+    break ties and lose small distances by cancellation.
     """
     from scipy.spatial.distance import cdist
 
@@ -210,23 +247,34 @@ def _squared_distances(X: FloatArray, centroids: FloatArray) -> Iterator[FloatAr
         yield squared
 
 
-def _records_and_centroids(X: npt.ArrayLike, centroids: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+def _records_and_centroids(
+    X: npt.ArrayLike, centroids: npt.ArrayLike
+) -> tuple[FloatArray, FloatArray]:
     X, centroids = _matrix("X", X), _matrix("centroids", centroids)
     if X.shape[1] != centroids.shape[1]:
-        raise DataError(f"X has {X.shape[1]} features and the centroids have {centroids.shape[1]}; they must agree")
+        raise DataError(
+            f"X has {X.shape[1]} features and the centroids have {centroids.shape[1]}; they must"
+            " agree"
+        )
     return X, centroids
 
 
-def _partition(X: npt.ArrayLike, centroids: npt.ArrayLike) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Records in a box around 0 that is less than 1 wide, and their labels: for what depends on neither place nor scale."""
+def _partition(
+    X: npt.ArrayLike, centroids: npt.ArrayLike
+) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+    """Records in a box around 0 that is less than 1 wide, and their labels: for what depends on
+    neither place nor scale.
+    """
     X, centroids = _records_and_centroids(X, centroids)
     return _unit_box(X), assign(X, centroids)
 
 
 def _unit_box(X: FloatArray) -> FloatArray:
-    """Records moved to the middle of their range, and divided by a power of two, which rounds nothing, to widths below 1.
+    """Records moved to the middle of their range, and divided by a power of two, which rounds
+    nothing, to widths below 1.
 
-    scikit-learn compares with absolute tolerances and computes distances from products, so it gets numbers near 1 around 0.
+    scikit-learn compares with absolute tolerances and computes distances from products, so it gets
+    numbers near 1 around 0.
     """
     lower, upper = X.min(axis=0), X.max(axis=0)
     with np.errstate(over="ignore"):
@@ -239,7 +287,9 @@ def _sklearn_metrics() -> Any:
     try:
         from sklearn import metrics
     except ImportError:
-        raise DataError(f"this measure needs scikit-learn, which is not installed: {extras.command('sklearn')}") from None
+        raise DataError(
+            f"this measure needs scikit-learn, which is not installed: {extras.command('sklearn')}"
+        ) from None
     return metrics
 
 
@@ -252,7 +302,9 @@ def _matrix(name: str, values: npt.ArrayLike) -> FloatArray:
     if array.dtype.kind not in "fiu":
         raise DataError(f"{name} must hold real numbers, got dtype {array.dtype}")
     if array.ndim != 2 or 0 in array.shape:
-        raise DataError(f"{name} must be a matrix with at least one row and one column, got shape {array.shape}")
+        raise DataError(
+            f"{name} must be a matrix with at least one row and one column, got shape {array.shape}"
+        )
     if not np.isfinite(array).all():
         raise DataError(f"{name} must be finite; it holds NaN or infinity")
     return np.asarray(array, dtype=np.float64)

@@ -1,7 +1,9 @@
-"""Whether one more run may begin: its limits hold it, its data set's name is no slip, its records had no other name.
+"""Whether one more run may begin: its limits hold it, its data set's name is no slip, its records
+had no other name.
 
-`check` is the filter of docs/proofs/ledger.md, asked once for each limit that stands on the data set: all must let the run
-through. Neighbouring relation: the one that the limit names (`ledger.Account.asked`).
+`check` is the filter of docs/proofs/ledger.md, asked once for each limit that stands on the data
+set: all must let the run through. Neighbouring relation: the one that the limit names
+(`ledger.Account.asked`).
 """
 
 from collections.abc import Sequence
@@ -37,10 +39,12 @@ from fastlloyd.federation.store.history import History
 
 
 class DataSet(msgspec.Struct, frozen=True, kw_only=True):
-    """The data set that a run is charged to, as its holder names it. Raises BudgetError for what cannot be a name.
+    """The data set that a run is charged to, as its holder names it. Raises BudgetError for what
+    cannot be a name.
 
-    rows_are : what the persons are called of whom each record is one; None where nothing is said. is_new, is_new_unit : the
-    name, or that of the persons, is unlike those known because it is another data set, or other persons.
+    rows_are : what the persons are called of whom each record is one; None where nothing is said.
+    is_new, is_new_unit : the name, or that of the persons, is unlike those known because it is
+    another data set, or other persons.
     """
 
     name: str
@@ -50,49 +54,64 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_dataset(self.name)
-        msgspec.structs.force_setattr(self, "name", str(self.name))  # NumPy's text is a kind of its own to msgspec
+        msgspec.structs.force_setattr(
+            self, "name", str(self.name)
+        )  # NumPy's text is a kind of its own to msgspec
         if self.rows_are is not None:
             check_unit_name(self.rows_are)
 
 
 def check_names(dataset: DataSet, cost: PlannedCost, *histories: History) -> None:
-    """Raise BudgetError if the name of the data set, or of the persons, is unlike all that are known and not said to be new.
+    """Raise BudgetError if the name of the data set, or of the persons, is unlike all that are
+    known and not said to be new.
 
     It would have no limit and no past.
     """
     known = sorted({name for history in histories for name in known_datasets(history)})
     if known and dataset.name not in known and not dataset.is_new:
         raise BudgetError(
-            f"data set {unknown_name(dataset.name, known)}: correct the name or, for other records, say --new-dataset "
-            "(in Python, fastlloyd.dataset(..., new=True))"
+            f"data set {unknown_name(dataset.name, known)}: correct the name or, for other records,"
+            " say --new-dataset (in Python, fastlloyd.dataset(..., new=True))"
         )
     if isinstance(cost, PersonRunCost) and not dataset.is_new_unit:
         check_known_unit(dataset.name, cost.unit, "--unit-name (in Python, unit=...)", *histories)
 
 
 def check_known_unit(dataset: str, unit: str, option: str, *histories: History) -> None:
-    """Raise BudgetError if the persons of a data set are known by other names only: a slip would count none of their runs."""
+    """Raise BudgetError if the persons of a data set are known by other names only: a slip would
+    count none of their runs.
+    """
     units = sorted({known for history in histories for known in _units_of(history, dataset)})
     if units and unit not in units:
         known_as = unknown_name(unit, units)
-        raise BudgetError(f"unit {known_as}: correct the name, {option}, or, for other persons, say --new-unit")
+        raise BudgetError(
+            f"unit {known_as}: correct the name, {option}, or, for other persons, say --new-unit"
+        )
 
 
 def _units_of(history: History, dataset: str) -> set[str]:
     """What the persons of a data set are called, in its limits and runs."""
     costs = [run.reserved.cost for run in runs_on(history, dataset) if run.reserved is not None]
-    limited = {each.unit for each in history.limits_on(dataset) if each is not None and each.unit is not None}
+    limited = {
+        each.unit
+        for each in history.limits_on(dataset)
+        if each is not None and each.unit is not None
+    }
     return limited | {cost.unit for cost in costs if isinstance(cost, PersonRunCost)}
 
 
 def check(history: History, dataset: str, *costs: PlannedCost) -> None:
-    """Raise BudgetError if runs of these costs would bring the data set above a limit, as all earlier ones count now."""
+    """Raise BudgetError if runs of these costs would bring the data set above a limit, as all
+    earlier ones count now.
+    """
     everything = [*counted_of(runs_on(history, dataset), {}), *map(whole, costs)]
     for speaks_of in history.limits_on(dataset):
         before = account(history, dataset, speaks_of=speaks_of)
         after = _together(everything, speaks_of)
         for limit in map(finite, (before.limit, before.first_limit)):
-            if limit is not None and not after.fits(limit.epsilon, limit.delta, first_of(everything, speaks_of)):
+            if limit is not None and not after.fits(
+                limit.epsilon, limit.delta, first_of(everything, speaks_of)
+            ):
                 raise BudgetError(_refusal(before, limit, after, costs))
 
 
@@ -110,35 +129,42 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
     if after.n_unknown and asked.unit:
         if not any(None in cost.under(asked) for cost in costs):
             return (
-                f"{told}, and a run before did not protect every {asked.unit} as a whole: what it cost one has no bound, so "
-                f"the limit holds no further run; lift it with {_lifting(limit, asked)}"
+                f"{told}, and a run before did not protect every {asked.unit} as a whole: what it"
+                " cost one has no bound, so the limit holds no further run; lift it with"
+                f" {_lifting(limit, asked)}"
             )
         return (
-            f"{told}, and this run does not protect every {asked.unit} as a whole: what it costs one has no bound; protect all "
-            f"records of a {asked.unit} together or, if each is one {asked.unit}, say --rows-are {asked.unit} (in Python, "
-            f"fastlloyd.dataset(..., rows_are={asked.unit!r}))"
+            f"{told}, and this run does not protect every {asked.unit} as a whole: what it costs"
+            f" one has no bound; protect all records of a {asked.unit} together or, if each is one"
+            f" {asked.unit}, say --rows-are {asked.unit} (in Python, fastlloyd.dataset(...,"
+            f" rows_are={asked.unit!r}))"
         )
     if after.n_unknown:
         return (
-            f"{told} for a record added or removed, and holds a run that an earlier version joined for replaced records: what "
-            "it costs where a record is added is not in the store; plan runs for replace_one, or lift the limit with "
-            "fastlloyd ledger limit"
+            f"{told} for a record added or removed, and holds a run that an earlier version joined"
+            " for replaced records: what it costs where a record is added is not in the store;"
+            " plan runs for replace_one, or lift the limit with fastlloyd ledger limit"
         )
     alone = _together([*map(whole, costs)], speaks_of or (before.asked if before.runs else None))
     if limit.delta == 0 and not after.is_pure:
         whose = "this run has" if not alone.is_pure else "a run before had"
         return (
-            f"{told}, and {whose} Gaussian noise, which has no bound at delta 0; plan all runs with Laplace noise (sulloyd) "
-            "or set a limit at a larger delta with fastlloyd ledger limit"
+            f"{told}, and {whose} Gaussian noise, which has no bound at delta 0; plan all runs with"
+            " Laplace noise (sulloyd) or set a limit at a larger delta with fastlloyd ledger limit"
         )
-    spent, needed, together = (rounded_up(each.epsilon(limit.delta)) for each in (before.spent, alone, after))
+    spent, needed, together = (
+        rounded_up(each.epsilon(limit.delta)) for each in (before.spent, alone, after)
+    )
     said = (
-        f"{told}, of which {spent} is spent or reserved; this run needs {needed} at that delta, which together makes "
-        f"{together}: plan a run that costs less (a limit raised now with fastlloyd ledger limit does not hold for runs that "
-        "were chosen by results)"
+        f"{told}, of which {spent} is spent or reserved; this run needs {needed} at that delta,"
+        f" which together makes {together}: plan a run that costs less (a limit raised now with"
+        " fastlloyd ledger limit does not hold for runs that were chosen by results)"
     )
     if after.epsilon(limit.delta) <= limit.epsilon:
-        said += "; about a millionth of a limit's delta is set aside for the noise that clients add in shares"
+        said += (
+            "; about a millionth of a limit's delta is set aside for the noise that clients add in"
+            " shares"
+        )
     return said
 
 
@@ -151,17 +177,24 @@ def _lifting(limit: Limit, asked: Neighbours) -> str:
 
 
 def outlook(history: History, dataset: str, plan: Plan) -> str:
-    """What runs on a data set spent before this plan's, and what they will have spent with it, in sentences for its owner."""
+    """What runs on a data set spent before this plan's, and what they will have spent with it, in
+    sentences for its owner.
+    """
     cost = plan_cost(plan)
     speaks_of = _of_plan(history, dataset, cost)
     one = account(history, dataset, speaks_of=speaks_of)
     delta, limit = one.delta or plan.mechanism.delta, finite(one.limit)
     known, by = known_datasets(history), "ledger" if history.role is Role.HOLDER else "store"
     said = f"Data set {unknown_name(dataset, known)}. " if known and dataset not in known else ""
-    said += f"By this {by}, {len(one.runs)} run{'' if len(one.runs) == 1 else 's'} on the data set {dataset!r} spent epsilon "
+    said += (
+        f"By this {by}, {len(one.runs)} run{'' if len(one.runs) == 1 else 's'} on the data set"
+        f" {dataset!r} spent epsilon "
+    )
     said += f"{rounded_up(one.spent.epsilon(delta))} at delta {delta_up(delta)}, for {one.asked}."
     counted_on = {
-        run.reserved.dataset for run in history.runs.values() if run.reserved and run.reserved.plan_digest == plan.digest
+        run.reserved.dataset
+        for run in history.runs.values()
+        if run.reserved and run.reserved.plan_digest == plan.digest
     }
     if dataset in counted_on:
         return f"{said} The run of this plan is among them."
@@ -174,20 +207,29 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
     try:
         check(history, dataset, cost)
     except BudgetError:
-        return f"{said} That is above the limit, epsilon {epsilon_up(limit.epsilon)}: `join` will refuse the plan."
+        return (
+            f"{said} That is above the limit, epsilon {epsilon_up(limit.epsilon)}: `join` will"
+            " refuse the plan."
+        )
     return f"{said} The limit is epsilon {epsilon_up(limit.epsilon)}."
 
 
 def _of_plan(history: History, dataset: str, cost: PlannedCost) -> Neighbours | None:
-    """Whose sum says most about a plan: that of the persons it protects, by their limit if they have one."""
+    """Whose sum says most about a plan: that of the persons it protects, by their limit if they
+    have one.
+    """
     if not isinstance(cost, PersonRunCost):
         return None
     own = Neighbours(cost.neighboring_relation, cost.unit, max(cost.max_clients, 1))
-    return next((each for each in sums_on(history, dataset) if each is not None and each.unit == cost.unit), own)
+    return next(
+        (each for each in sums_on(history, dataset) if each is not None and each.unit == cost.unit),
+        own,
+    )
 
 
 def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> list[str]:
-    """Raise BudgetError if these very records were used under another data set name, where what they spent is counted.
+    """Raise BudgetError if these very records were used under another data set name, where what
+    they spent is counted.
 
     Returns the names of other data sets whose records cannot be compared with these.
     """
@@ -198,8 +240,8 @@ def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> l
         is_known = fingerprint.is_of(known)
         if is_known:
             raise BudgetError(
-                f"these records were used under the data set name {known.dataset!r} before; use that name instead of "
-                f"{dataset!r}, so that what is spent on them adds up"
+                f"these records were used under the data set name {known.dataset!r} before; use"
+                f" that name instead of {dataset!r}, so that what is spent on them adds up"
             )
         if is_known is None:
             unknown.add(known.dataset)
@@ -209,7 +251,10 @@ def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> l
 def check_dataset(dataset: object) -> None:
     """Raise BudgetError unless this can be the name of a data set."""
     if not (isinstance(dataset, str) and NAME.fullmatch(dataset)):
-        raise BudgetError(f"dataset is {dataset!r:.80}; expected letters, digits, dot, dash or underscore, at most 64")
+        raise BudgetError(
+            f"dataset is {dataset!r:.80}; expected letters, digits, dot, dash or underscore, at"
+            " most 64"
+        )
 
 
 def check_unit_name(unit: object) -> None:
@@ -217,46 +262,81 @@ def check_unit_name(unit: object) -> None:
     if not isinstance(unit, str) or not NAME.fullmatch(unit):
         raise BudgetError(f"the name of the unit is {unit!r:.80}; expected a word such as patient")
     if is_plural(unit):
-        raise BudgetError(f"the name of the unit is {unit!r:.80}; expected what one of them is called, such as patient")
+        raise BudgetError(
+            f"the name of the unit is {unit!r:.80}; expected what one of them is called, such as"
+            " patient"
+        )
 
 
 CAP_LEAK: Final = "the number of records was taken from the data"
-"""What a replaced record does not change, but one added does; and one that is replaced today may be added tomorrow."""
+"""What a replaced record does not change, but one added does; and one that is replaced today may be
+added tomorrow.
+"""
 
 
 def check_leaks(dataset: str, leaks: Sequence[str]) -> None:
     """Raise BudgetError for settings that were taken from the data."""
     if leaks:
         raise BudgetError(
-            f"{'; '.join(leaks)}: the ledger of data set {dataset!r} cannot count that; pass public values, or name no data set"
+            f"{'; '.join(leaks)}: the ledger of data set {dataset!r} cannot count that; pass public"
+            " values, or name no data set"
         )
 
 
 def check_known(history: History, dataset: str, *, new: bool) -> None:
-    """Raise BudgetError unless the data set has a run or a limit, or has none and was said to be new: else a slip makes one."""
+    """Raise BudgetError unless the data set has a run or a limit, or has none and was said to be
+    new: else a slip makes one.
+    """
     known = known_datasets(history)
     if new and dataset in known:
-        raise BudgetError(f"data set {dataset!r} is not new: it has a run or a limit; leave --new out to set another limit")
+        raise BudgetError(
+            f"data set {dataset!r} is not new: it has a run or a limit; leave --new out to set"
+            " another limit"
+        )
     if not new and dataset not in known:
-        there = f"data set {unknown_name(dataset, known)}" if known else f"data set {dataset!r} is unknown; there is none yet"
-        raise BudgetError(f"{there}: correct the name, or say --new if its first run is still to come")
+        there = (
+            f"data set {unknown_name(dataset, known)}"
+            if known
+            else f"data set {dataset!r} is unknown; there is none yet"
+        )
+        raise BudgetError(
+            f"{there}: correct the name, or say --new if its first run is still to come"
+        )
 
 
 def reservation_of(
-    cost: PlannedCost, *, run_id: bytes, digest: bytes, client: str, dataset: str, fingerprint: bytes
+    cost: PlannedCost,
+    *,
+    run_id: bytes,
+    digest: bytes,
+    client: str,
+    dataset: str,
+    fingerprint: bytes,
 ) -> RunReserved | PersonRunReserved:
     """The event that reserves a run of this cost."""
     kind: Any = PersonRunReserved if isinstance(cost, PersonRunCost) else RunReserved
     event: RunReserved | PersonRunReserved = kind(
-        run_id=run_id, plan_digest=digest, client=client, dataset=dataset, fingerprint=fingerprint, cost=cost
+        run_id=run_id,
+        plan_digest=digest,
+        client=client,
+        dataset=dataset,
+        fingerprint=fingerprint,
+        cost=cost,
     )
     return event
 
 
 def reserve(
-    history: History, plan: Plan, *, client: str, dataset: str, fingerprint: Fingerprint, rows_are: str | None = None
+    history: History,
+    plan: Plan,
+    *,
+    client: str,
+    dataset: str,
+    fingerprint: Fingerprint,
+    rows_are: str | None = None,
 ) -> RunReserved | PersonRunReserved:
-    """The event that reserves a whole run on a data set, once it is known to fit; BudgetError if it does not.
+    """The event that reserves a whole run on a data set, once it is known to fit; BudgetError if it
+    does not.
 
     rows_are : as in `ledger.run_cost`.
     """
@@ -271,4 +351,8 @@ def reserve(
         dataset=dataset,
         fingerprint=fingerprint.digest,
     )
-    return replace(event, persons=fingerprint.of_persons) if isinstance(event, PersonRunReserved) else event
+    return (
+        replace(event, persons=fingerprint.of_persons)
+        if isinstance(event, PersonRunReserved)
+        else event
+    )

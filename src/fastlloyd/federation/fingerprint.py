@@ -1,7 +1,9 @@
-"""Fingerprints of records: whether these are the very records of an earlier run, under a key that never leaves the store.
+"""Fingerprints of records: whether these are the very records of an earlier run, under a key that
+never leaves the store.
 
-A fingerprint is the same for the same records in another order, in other blocks and with their columns in another order. It
-tells that records are the very same, not that they are nearly so; whoever holds them can change a bit.
+A fingerprint is the same for the same records in another order, in other blocks and with their
+columns in another order. It tells that records are the very same, not that they are nearly so;
+whoever holds them can change a bit.
 """
 
 import hmac
@@ -33,9 +35,10 @@ Block = RealArray | ColumnBlock
 class Fingerprint:
     """What tells these records from others.
 
-    digest : of the present kind, `RecordsHash`, 32 bytes, which ids do not change. earlier : works out that of the kind which
-    stores of earlier versions hold, `sorted_fingerprint`; None where the records are too many for memory. of_persons :
-    of the records and whose they are, `PersonsHash`; None without ids.
+    digest : of the present kind, `RecordsHash`, 32 bytes, which ids do not change. earlier : works
+    out that of the kind which stores of earlier versions hold, `sorted_fingerprint`; None where the
+    records are too many for memory. of_persons : of the records and whose they are, `PersonsHash`;
+    None without ids.
     """
 
     digest: bytes
@@ -46,29 +49,48 @@ class Fingerprint:
         """Whether a run was joined with these very records; None where that cannot be told."""
         if isinstance(reserved, RunReserved | PersonRunReserved):
             return hmac.compare_digest(reserved.fingerprint, self.digest)
-        return None if self.earlier is None else hmac.compare_digest(reserved.fingerprint, self.earlier())
+        return (
+            None
+            if self.earlier is None
+            else hmac.compare_digest(reserved.fingerprint, self.earlier())
+        )
 
     def goes_on_with(self, reserved: Reservation) -> bool | None:
-        """As `is_of`, and of the very same persons: their shares would move if an id was changed in mid run."""
-        if isinstance(reserved, PersonRunReserved) and (reserved.persons or b"") != (self.of_persons or b""):
+        """As `is_of`, and of the very same persons: their shares would move if an id was changed in
+        mid run.
+        """
+        if isinstance(reserved, PersonRunReserved) and (reserved.persons or b"") != (
+            self.of_persons or b""
+        ):
             return False
         return self.is_of(reserved)
 
 
 class Lanes:
-    """Sums of the lanes of records (see `RecordsHash`), by keys that tell nothing of the one they were drawn from."""
+    """Sums of the lanes of records (see `RecordsHash`), by keys that tell nothing of the one they
+    were drawn from.
+    """
 
     __slots__ = ("_high", "_low", "_odd", "_order")
 
-    def __init__(self, key: bytes, order: Sequence[int], label: bytes = _LABEL, n_words: int = 0) -> None:
+    def __init__(
+        self, key: bytes, order: Sequence[int], label: bytes = _LABEL, n_words: int = 0
+    ) -> None:
         """n_words : how many words each record has besides its cells."""
         d = len(order) + n_words
-        drawn = np.frombuffer(keystream(key, label, 8 * _LANES * (2 * d + 2)), dtype="<u8").reshape(_LANES, -1)
-        self._low, self._high, self._odd = drawn[:, :d] & _LOW, drawn[:, d : 2 * d] & _LOW, drawn[:, 2 * d :] | np.uint64(1)
+        drawn = np.frombuffer(keystream(key, label, 8 * _LANES * (2 * d + 2)), dtype="<u8").reshape(
+            _LANES, -1
+        )
+        self._low, self._high, self._odd = (
+            drawn[:, :d] & _LOW,
+            drawn[:, d : 2 * d] & _LOW,
+            drawn[:, 2 * d :] | np.uint64(1),
+        )
         self._order = tuple(order)
 
     def __call__(self, block: Block, *words: Words) -> Words:
-        """The sums modulo 2**64 over records (n, number of columns), float32 or float64 in original units: uint64 (4,).
+        """The sums modulo 2**64 over records (n, number of columns), float32 or float64 in original
+        units: uint64 (4,).
 
         words : uint64 (n,), besides.
         """
@@ -76,7 +98,9 @@ class Lanes:
         sums = np.zeros(_LANES, dtype=np.uint64)
         for start in range(0, len(block), _SPAN):
             span = slice(start, start + _SPAN)
-            sums += self._lanes([*(_bits(columns[at][span]) for at in self._order), *(word[span] for word in words)])
+            sums += self._lanes(
+                [*(_bits(columns[at][span]) for at in self._order), *(word[span] for word in words)]
+            )
         return sums
 
     def _lanes(self, columns: Sequence[Words]) -> Words:
@@ -103,13 +127,15 @@ def _bits(cells: RealArray) -> Words:
 
 
 class RecordsHash:
-    """A keyed hash of a multiset of records, which are added in blocks of any size and in any order.
+    """A keyed hash of a multiset of records, which are added in blocks of any size and in any
+    order.
 
-    A record becomes four numbers modulo 2**64, its lanes, which are summed over the records; HMAC-SHA256 binds the sums with
-    columns and number. With l and h the halves of a cell's 64 bits, a lane is the sum of (l + a)(h + b) over the columns, where
-    a and b are keys of 32 bits each (NH: Black et al., UMAC, CRYPTO 1999), so that two different records have the same lanes
-    with a probability of at most 2**-128. It is mixed by a one-to-one function before it is summed: else records that swap the
-    cells of a column would have the same sums.
+    A record becomes four numbers modulo 2**64, its lanes, which are summed over the records;
+    HMAC-SHA256 binds the sums with columns and number. With l and h the halves of a cell's 64 bits,
+    a lane is the sum of (l + a)(h + b) over the columns, where a and b are keys of 32 bits each
+    (NH: Black et al., UMAC, CRYPTO 1999), so that two different records have the same lanes with a
+    probability of at most 2**-128. It is mixed by a one-to-one function before it is summed: else
+    records that swap the cells of a column would have the same sums.
 
     Parameters
     ----------
@@ -120,7 +146,11 @@ class RecordsHash:
     _label, _n_words = _LABEL, 0
 
     def __init__(self, key: bytes, columns: Sequence[str]) -> None:
-        self._key, self._columns, self._order = key, columns, sorted(range(len(columns)), key=columns.__getitem__)
+        self._key, self._columns, self._order = (
+            key,
+            columns,
+            sorted(range(len(columns)), key=columns.__getitem__),
+        )
         self.lanes = Lanes(key, self._order, self._label, self._n_words)
         self._n, self._sums = 0, np.zeros(_LANES, dtype=np.uint64)
 
@@ -137,11 +167,15 @@ class RecordsHash:
         """The fingerprint of what was added, 32 bytes."""
         names = length_prefixed(*(self._columns[at].encode() for at in self._order))
         shape = len(self._columns).to_bytes(8, "big") + self._n.to_bytes(8, "big")
-        return hmac.digest(self._key, self._label + shape + names + self._sums.astype("<u8").tobytes(), "sha256")
+        return hmac.digest(
+            self._key, self._label + shape + names + self._sums.astype("<u8").tobytes(), "sha256"
+        )
 
 
 class PersonsHash(RecordsHash):
-    """The same of records and whose they are: each has two words more, the 128 bits that stand for its id under this key."""
+    """The same of records and whose they are: each has two words more, the 128 bits that stand for
+    its id under this key.
+    """
 
     _label, _n_words = _PERSONS_LABEL, 2
 
@@ -149,13 +183,17 @@ class PersonsHash(RecordsHash):
         """See `RecordsHash`; with ids."""
         ids = ids_of(block)
         texts = [] if ids is None else ids.texts()
-        self.add_sums(self.lanes(block, *person_hashes(texts, derive(self._key, self._label)).T), len(block))
+        self.add_sums(
+            self.lanes(block, *person_hashes(texts, derive(self._key, self._label)).T), len(block)
+        )
 
 
 def sorted_fingerprint(key: bytes, columns: Sequence[str], values: NDArray[np.float64]) -> bytes:
-    """The fingerprint that earlier versions stored, 32 bytes: HMAC-SHA256 of all records, sorted as bytes.
+    """The fingerprint that earlier versions stored, 32 bytes: HMAC-SHA256 of all records, sorted as
+    bytes.
 
-    values : (n, number of columns), as they were read, in original units. A second copy of them is held meanwhile.
+    values : (n, number of columns), as they were read, in original units. A second copy of them is
+    held meanwhile.
     """
     order = np.argsort(columns)
     rows = np.ascontiguousarray(values[:, order], dtype="<f8") + 0.0  # no negative zeros

@@ -1,11 +1,13 @@
 """What was spent on each data set, for whom, and what is left of its limits.
 
-All runs on one data set are added up: what a run reserved counts until it ends; then what was charged. How they add up, and
-what a limit holds, is in `spending.py`; whether one more run may begin in `admission.py`.
+All runs on one data set are added up: what a run reserved counts until it ends; then what was
+charged. How they add up, and what a limit holds, is in `spending.py`; whether one more run may
+begin in `admission.py`.
 
-Neighbouring relation: a limit says of whom it speaks, of one record or one person, added or removed, or replaced; each has a
-sum of its own (`store/costs.py`). One that does not say speaks of one record: replaced as long as all runs of the data set are
-made for that; otherwise added or removed.
+Neighbouring relation: a limit says of whom it speaks, of one record or one person, added or
+removed, or replaced; each has a sum of its own (`store/costs.py`). One that does not say speaks of
+one record: replaced as long as all runs of the data set are made for that; otherwise added or
+removed.
 """
 
 import enum
@@ -22,7 +24,14 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
-from fastlloyd.federation.store.costs import AnyRunCost, Cost, ExchangeCost, PersonRunCost, PlannedCost, RunCost
+from fastlloyd.federation.store.costs import (
+    AnyRunCost,
+    Cost,
+    ExchangeCost,
+    PersonRunCost,
+    PlannedCost,
+    RunCost,
+)
 from fastlloyd.federation.store.events import EarlierRunReserved, Limit
 from fastlloyd.federation.store.history import History, Limited, Run
 from fastlloyd.mechanisms.private_run import AnyRun
@@ -35,7 +44,10 @@ class Proviso(enum.Enum):
 
     NO_LIMIT = "no limit was set before the first run"
     RAISED = "its limit was raised or lifted after a run"
-    EARLIER = "a run was joined by an earlier version of fastlloyd, which let runs through by another rule"
+    EARLIER = (
+        "a run was joined by an earlier version of fastlloyd, which let runs through by another"
+        " rule"
+    )
     TAKEN_OVER = "a run began before this ledger knew of it"
     EXCEEDED = "its runs exceed the limit that was set before the first of them"
 
@@ -43,10 +55,11 @@ class Proviso(enum.Enum):
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """One sum of a data set: its runs, the limit on it if there is one, and what the runs spent.
 
-    asked : of whom it speaks. limit : the one that stands, if any. spent : of them; otherwise : of the same unit by the other
-    relation. first_run : what the first run reserved, for those of whom the limit speaks; where it does not say, for records by
-    that run's own relation. first_limit : the limit that was in force before it, if none later was larger. proviso : why the
-    runs together need not keep to that limit, had they been chosen from results; None if they do.
+    asked : of whom it speaks. limit : the one that stands, if any. spent : of them; otherwise : of
+    the same unit by the other relation. first_run : what the first run reserved, for those of whom
+    the limit speaks; where it does not say, for records by that run's own relation. first_limit :
+    the limit that was in force before it, if none later was larger. proviso : why the runs together
+    need not keep to that limit, had they been chosen from results; None if they do.
     """
 
     dataset: str
@@ -61,7 +74,9 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def delta(self) -> float:
-        """The limit's delta; without a limit, the smallest delta of the runs' plans, 0 if no run needs any."""
+        """The limit's delta; without a limit, the smallest delta of the runs' plans, 0 if no run
+        needs any.
+        """
         return self.spent.delta if self.limit is None else self.limit.delta
 
     @property
@@ -76,16 +91,19 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def left(self) -> float | None:
-        """The largest epsilon, rounded down, of one more plan at the limit's delta; None without a limit.
+        """The largest epsilon, rounded down, of one more plan at the limit's delta; None without a
+        limit.
 
-        At a delta of 0 a plan with Laplace noise, otherwise one with Gaussian noise; `left_pure` is the other.
+        At a delta of 0 a plan with Laplace noise, otherwise one with Gaussian noise; `left_pure` is
+        the other.
         """
         return self.left_for(1)
 
     def left_for(self, n_runs: int, at: float | None = None) -> float | None:
         """`left` of each of so many equal plans; at : their delta, None: the limit's.
 
-        None also at a delta of 0 where the limit has one and there is Gaussian noise: then Laplace noise counts as Gaussian.
+        None also at a delta of 0 where the limit has one and there is Gaussian noise: then Laplace
+        noise counts as Gaussian.
         """
         if (limit := finite(self.limit)) is None:
             return None
@@ -97,8 +115,12 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def left_pure(self) -> float | None:
-        """The largest epsilon, rounded down, of one more plan with Laplace noise after such plans; None without a limit."""
-        return None if (limit := finite(self.limit)) is None else self.spent.left_pure(limit.epsilon)
+        """The largest epsilon, rounded down, of one more plan with Laplace noise after such plans;
+        None without a limit.
+        """
+        return (
+            None if (limit := finite(self.limit)) is None else self.spent.left_pure(limit.epsilon)
+        )
 
     @property
     def is_within(self) -> bool:
@@ -108,20 +130,27 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_cost(
-    mechanism: AnyRun, distance: Fraction = Fraction(0), *, is_federated: bool = False, rows_are: str | None = None
+    mechanism: AnyRun,
+    distance: Fraction = Fraction(0),
+    *,
+    is_federated: bool = False,
+    rows_are: str | None = None,
 ) -> PlannedCost:
     """What every exchange of a mechanism costs, exactly; together no more than what it states.
 
-    distance : `Plan.distance`. is_federated : records may be at several organisations. rows_are : what the persons are called
-    of whom each record of a mechanism for records is one. Raises BudgetError for a mechanism without noise, or for persons of
-    another name.
+    distance : `Plan.distance`. is_federated : records may be at several organisations. rows_are :
+    what the persons are called of whom each record of a mechanism for records is one. Raises
+    BudgetError for a mechanism without noise, or for persons of another name.
     """
     if mechanism.noise is Noise.NONE:
-        raise BudgetError(f"{mechanism.name} adds no noise; no limit and no ledger holds what it costs")
+        raise BudgetError(
+            f"{mechanism.name} adds no noise; no limit and no ledger holds what it costs"
+        )
     persons = mechanism.persons
     if persons is not None and rows_are not in (None, persons.name):
         raise BudgetError(
-            f"rows are said to be one {rows_are!r} each, and the noise is made for all rows of a {persons.name!r}; leave it out"
+            f"rows are said to be one {rows_are!r} each, and the noise is made for all rows of a"
+            f" {persons.name!r}; leave it out"
         )
 
     def cost(number: int, relation: NeighboringRelation) -> Cost:
@@ -130,7 +159,9 @@ def run_cost(
 
     of_records = RunCost(
         neighboring_relation=mechanism.neighboring_relation,
-        costs=tuple(ExchangeCost(cost(n, ADD), cost(n, REPLACE)) for n in range(mechanism.n_rounds)),
+        costs=tuple(
+            ExchangeCost(cost(n, ADD), cost(n, REPLACE)) for n in range(mechanism.n_rounds)
+        ),
         epsilon=float(mechanism.epsilon),
         delta=float(mechanism.delta),
         distance=distance,
@@ -152,12 +183,15 @@ def plan_cost(plan: Plan, rows_are: str | None = None) -> PlannedCost:
 
 
 def account(
-    history: History, dataset: str, plans: Mapping[bytes, AnyRunCost] | None = None, speaks_of: Neighbours | None = None
+    history: History,
+    dataset: str,
+    plans: Mapping[bytes, AnyRunCost] | None = None,
+    speaks_of: Neighbours | None = None,
 ) -> Account:
     """One sum of a data set, empty if no run used it yet.
 
-    plans : by digest, the costs of plans whose files are at hand; they stand in for what the store knows of their runs.
-    speaks_of : whose sum; None: that of one record, as the runs are made.
+    plans : by digest, the costs of plans whose files are at hand; they stand in for what the store
+    knows of their runs. speaks_of : whose sum; None: that of one record, as the runs are made.
     """
     runs = runs_on(history, dataset)
     counted = counted_of(runs, plans or {})
@@ -181,10 +215,14 @@ def account(
 def accounts(history: History, plans: Mapping[bytes, AnyRunCost] | None = None) -> list[Account]:
     """All sums that are worth a look, by the names of the data sets.
 
-    Of each: that of every limit, and that of persons whom runs were made to protect; that of one record if a limit or a run
-    speaks of records, or nothing else does.
+    Of each: that of every limit, and that of persons whom runs were made to protect; that of one
+    record if a limit or a run speaks of records, or nothing else does.
     """
-    return [account(history, dataset, plans, each) for dataset in known_datasets(history) for each in sums_on(history, dataset)]
+    return [
+        account(history, dataset, plans, each)
+        for dataset in known_datasets(history)
+        for each in sums_on(history, dataset)
+    ]
 
 
 def sums_on(history: History, dataset: str) -> list[Neighbours | None]:
@@ -196,13 +234,19 @@ def sums_on(history: History, dataset: str) -> list[Neighbours | None]:
         if isinstance(cost, PersonRunCost) and cost.unit not in limited:
             named.append(Neighbours(cost.neighboring_relation, cost.unit, max(cost.max_clients, 1)))
             limited.add(cost.unit)
-    of_records = (dataset, None) in history.limits or any(not isinstance(cost, PersonRunCost) for cost in costs)
+    of_records = (dataset, None) in history.limits or any(
+        not isinstance(cost, PersonRunCost) for cost in costs
+    )
     return [*([None] if of_records or not named else []), *named]
 
 
 def runs_on(history: History, dataset: str) -> tuple[Run, ...]:
     """The runs on a data set, in the order in which they began."""
-    return tuple(run for run in history.runs.values() if run.reserved is not None and run.reserved.dataset == dataset)
+    return tuple(
+        run
+        for run in history.runs.values()
+        if run.reserved is not None and run.reserved.dataset == dataset
+    )
 
 
 def known_datasets(history: History) -> list[str]:
@@ -212,12 +256,18 @@ def known_datasets(history: History) -> list[str]:
 
 
 def check_sums(history: History) -> None:
-    """Raise BudgetError unless the accountant, by its own route, finds every data set's epsilon large enough. Takes seconds."""
+    """Raise BudgetError unless the accountant, by its own route, finds every data set's epsilon
+    large enough. Takes seconds.
+    """
     for one in accounts(history):
-        for spent, epsilon in ((one.spent, one.epsilon), (one.otherwise, one.otherwise.epsilon(one.delta))):
+        for spent, epsilon in (
+            (one.spent, one.epsilon),
+            (one.otherwise, one.otherwise.epsilon(one.delta)),
+        ):
             if not _found_again(spent, epsilon, one.delta):
                 raise BudgetError(
-                    f"data set {one.dataset!r}: two ways to add up what is spent disagree; report it, start no run"
+                    f"data set {one.dataset!r}: two ways to add up what is spent disagree; report"
+                    " it, start no run"
                 )
     every = [
         cost
@@ -227,15 +277,21 @@ def check_sums(history: History) -> None:
         if run.reserved is not None
         for cost in run.reserved.cost.under(asked)
     ]
-    for epsilon in {float(cost.pure_epsilon) for cost in every if cost is not None and cost.pure_epsilon}:
+    for epsilon in {
+        float(cost.pure_epsilon) for cost in every if cost is not None and cost.pure_epsilon
+    }:
         # total variation: that of two Gaussians m apart is at least that of an epsilon-DP exchange
         m = math.sqrt(pure_mu_squared(Fraction(epsilon)))
         if math.erfc(m / math.sqrt(8)) > 2 / (1 + math.exp(min(epsilon, 700))) + 1e-12:
-            raise BudgetError("two ways to count Laplace noise as Gaussian disagree; report it, start no run")
+            raise BudgetError(
+                "two ways to count Laplace noise as Gaussian disagree; report it, start no run"
+            )
 
 
 def _found_again(spent: Spending, epsilon: float, delta: float) -> bool:
-    """Whether that epsilon holds by integration of the privacy loss, or by adding up pure epsilons."""
+    """Whether that epsilon holds by integration of the privacy loss, or by adding up pure
+    epsilons.
+    """
     if math.isinf(epsilon) or (spent.is_pure and spent.pure_epsilon <= Fraction(epsilon)):
         return True
     releases = [GaussianRelease(spent.whole, Fraction(1))] if spent.whole else []
@@ -249,7 +305,11 @@ Counted = tuple[AnyRunCost, Sequence[int]]
 
 def counted_of(runs: Iterable[Run], plans: Mapping[bytes, AnyRunCost]) -> list[Counted]:
     """What counts of these runs now."""
-    return [(plans.get(run.reserved.plan_digest, run.reserved.cost), run.counted) for run in runs if run.reserved is not None]
+    return [
+        (plans.get(run.reserved.plan_digest, run.reserved.cost), run.counted)
+        for run in runs
+        if run.reserved is not None
+    ]
 
 
 def whole(cost: AnyRunCost) -> Counted:
@@ -258,15 +318,23 @@ def whole(cost: AnyRunCost) -> Counted:
 
 
 def first_of(runs: Sequence[Counted], speaks_of: Neighbours | None) -> Spending:
-    """What the first run reserved: a constant, whatever later runs are made for (`Account.first_run`)."""
+    """What the first run reserved: a constant, whatever later runs are made for
+    (`Account.first_run`).
+    """
     if not runs:
         return Spending()
-    return Spending.of([whole(runs[0][0])], speaks_of or Neighbours(runs[0][0].neighboring_relation))
+    return Spending.of(
+        [whole(runs[0][0])], speaks_of or Neighbours(runs[0][0].neighboring_relation)
+    )
 
 
 def records_of(runs: Iterable[Counted]) -> Neighbours:
-    """The records of whom a limit speaks that does not say: replaced if all runs, those that cost nothing too, are made so."""
-    return Neighbours(REPLACE if {cost.neighboring_relation for cost, _ in runs} == {REPLACE} else ADD)
+    """The records of whom a limit speaks that does not say: replaced if all runs, those that cost
+    nothing too, are made so.
+    """
+    return Neighbours(
+        REPLACE if {cost.neighboring_relation for cost, _ in runs} == {REPLACE} else ADD
+    )
 
 
 def finite(limit: Limit | None) -> Limit | None:
@@ -277,13 +345,18 @@ def finite(limit: Limit | None) -> Limit | None:
 def _kept(
     history: History, runs: Sequence[Run], limited: Limited, spent: Spending, first_run: Spending
 ) -> tuple[Limit | None, Proviso | None]:
-    """The limit from before the first run, if none after it was larger; and why it may not hold whatever was chosen."""
+    """The limit from before the first run, if none after it was larger; and why it may not hold
+    whatever was chosen.
+    """
     if not runs:
         return None, None
     set_first, *later = history.limits_since_first_run.get(limited, (None,))
     if (first := finite(set_first)) is None:
         return None, Proviso.NO_LIMIT
-    if any(limit is None or limit.epsilon > first.epsilon or limit.delta > first.delta for limit in later):
+    if any(
+        limit is None or limit.epsilon > first.epsilon or limit.delta > first.delta
+        for limit in later
+    ):
         return None, Proviso.RAISED
     if any(isinstance(run.reserved, EarlierRunReserved) for run in runs):
         return first, Proviso.EARLIER

@@ -1,8 +1,10 @@
-"""Where a client's store stood, signed by its identity: what a server remembers, and the next plan can carry to another one.
+"""Where a client's store stood, signed by its identity: what a server remembers, and the next plan
+can carry to another one.
 
-A position says "my store held at this length this head", whoever asks and in whatever run, so the signature binds no run and no
-server. A position that is shown again, by anybody to anybody, is a true one of an earlier moment: whoever has seen a later one
-forgets nothing, and whoever has seen none learns that the store is at least that long.
+A position says "my store held at this length this head", whoever asks and in whatever run, so the
+signature binds no run and no server. A position that is shown again, by anybody to anybody, is a
+true one of an earlier moment: whoever has seen a later one forgets nothing, and whoever has seen
+none learns that the store is at least that long.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +23,10 @@ from fastlloyd.federation.secagg.masks import DIGEST_BYTES
 HEADING: Final = "# Signed positions of clients' stores"  # how every such file begins
 MAX_EVENTS: Final = 1 << 32  # no store holds more: it would be larger than its disk
 _LABEL: Final = b"fastlloyd/v1/position"
-_TEXT: Final = "To be put into the next plan with --positions. It says how many events each client's store has; nothing else."
+_TEXT: Final = (
+    "To be put into the next plan with --positions. It says how many events each client's store"
+    " has; nothing else."
+)
 
 Length = Annotated[int, Meta(ge=0, le=MAX_EVENTS)]
 HexHead = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
@@ -29,7 +34,9 @@ HexSignature = Annotated[str, Meta(pattern=r"\A[0-9a-f]{128}\Z")]
 
 
 class SignedPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """How many events a client's store holds, the head of its chain (32 bytes), and its identity's signature (64 bytes)."""
+    """How many events a client's store holds, the head of its chain (32 bytes), and its identity's
+    signature (64 bytes).
+    """
 
     length: Length
     head: Annotated[bytes, Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
@@ -55,21 +62,30 @@ class KnownStore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @classmethod
     def of(cls, position: SignedPosition) -> Self:
         """A signed position with its bytes as hex digits."""
-        return cls(length=position.length, head=position.head.hex(), signature=position.signature.hex())
+        return cls(
+            length=position.length, head=position.head.hex(), signature=position.signature.hex()
+        )
 
     def check(self, signing_key: str, name: str) -> None:
-        """Raise PlanError unless it is signed with the key (64 hex digits) of the client of that name."""
+        """Raise PlanError unless it is signed with the key (64 hex digits) of the client of that
+        name.
+        """
         try:
-            signed = SignedPosition(self.length, bytes.fromhex(self.head), bytes.fromhex(self.signature))
+            signed = SignedPosition(
+                self.length, bytes.fromhex(self.head), bytes.fromhex(self.signature)
+            )
             signed.check(bytes.fromhex(signing_key))
         except RemoteProtocolError:
             raise PlanError(
-                f"the position of the store of {name!r} is not signed with its key; get the original from the server's operator"
+                f"the position of the store of {name!r} is not signed with its key; get the"
+                " original from the server's operator"
             ) from None
 
 
 class KnownStoreOf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose store it is: the client's name when it was seen, and its signing key (64 hex digits)."""
+    """Whose store it is: the client's name when it was seen, and its signing key (64 hex
+    digits).
+    """
 
     name: str
     signing_key: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
@@ -80,7 +96,9 @@ class KnownStoreOf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Positions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file `positions.toml`, which the operator of a server exports: the newest position of each client it has seen."""
+    """The file `positions.toml`, which the operator of a server exports: the newest position of
+    each client it has seen.
+    """
 
     clients: tuple[KnownStoreOf, ...]
 
@@ -90,22 +108,30 @@ class Positions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read such a file; PlanError if it is none, was changed, or holds a position that its client did not sign."""
+        """Read such a file; PlanError if it is none, was changed, or holds a position that its
+        client did not sign.
+        """
         text = load_text(path)
         if not text.startswith(HEADING):
-            raise PlanError(f"{path} holds no positions; name a file that `fastlloyd ledger positions SERVER.store --out` made")
+            raise PlanError(
+                f"{path} holds no positions; name a file that `fastlloyd ledger positions"
+                " SERVER.store --out` made"
+            )
         return from_toml(text, cls, str(path))
 
 
 def newest(known: Iterable[tuple[str, KnownStore]]) -> Mapping[str, KnownStore]:
-    """The longest position of each signing key; PlanError if one signed two of a length: two copies of a store were used."""
+    """The longest position of each signing key; PlanError if one signed two of a length: two copies
+    of a store were used.
+    """
     found: dict[str, KnownStore] = {}
     for key, store in known:
         other = found.setdefault(key, store)
         if store.length == other.length and store.head != other.head:
             raise PlanError(
-                f"the identity with signing key {key[:16]}... signed two positions of {store.length} events: two copies of its "
-                "store were used; it must go on under a new identity"
+                f"the identity with signing key {key[:16]}... signed two positions of"
+                f" {store.length} events: two copies of its store were used; it must go on under a"
+                " new identity"
             )
         if store.length > other.length:
             found[key] = store

@@ -1,15 +1,17 @@
-"""What exchanges cost together, and whether a limit set beforehand holds them: a filter, proven in docs/proofs/ledger.md.
+"""What exchanges cost together, and whether a limit set beforehand holds them: a filter, proven in
+docs/proofs/ledger.md.
 
-Whoever plans the next run has seen the answers of those before. So it is not enough that what was done adds up to no more than
-(E, delta); the rule by which runs are let through must keep to it, whatever is asked of it. This one does: let through if
+Whoever plans the next run has seen the answers of those before. So it is not enough that what was
+done adds up to no more than (E, delta); the rule by which runs are let through must keep to it,
+whatever is asked of it. This one does: let through if
 
     everything is pure, and its epsilons add up to at most E, or
     sum of mu^2 + sum of m(epsilon)^2 <= gdp_mu(E, delta - s)^2  and  (1 + e^E) sum of tau <= s,
 
-m(epsilon) what makes an epsilon-DP exchange a Gaussian one (`dp.gdp.pure_mu_squared`), tau how far adding up rounded shares of
-noise moves a run, and s = delta 2^-20. Everything is rounded to the side of privacy. A data set's first run may use up a limit
-alone: it was chosen before there was any answer, so what it needs may take the place of that bound, and what it leaves of delta
-that of s.
+m(epsilon) what makes an epsilon-DP exchange a Gaussian one (`dp.gdp.pure_mu_squared`), tau how far
+adding up rounded shares of noise moves a run, and s = delta 2^-20. Everything is rounded to the
+side of privacy. A data set's first run may use up a limit alone: it was chosen before there was any
+answer, so what it needs may take the place of that bound, and what it leaves of delta that of s.
 """
 
 import math
@@ -33,9 +35,10 @@ _LARGE = 1000  # an epsilon at which no distance is small enough
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
     """What some exchanges cost some neighbours together.
 
-    mu_squared : of Gaussian noise, exact. pure_epsilon : of Laplace noise, exact. pure_mu_squared : the sum of m^2 of the
-    exchanges with Laplace noise, rounded up. distance : the sum of the taus of their runs. n_unknown : of how many exchanges
-    there is no bound on what they cost. delta : the smallest that one of their plans states with Gaussian noise, 0 without any.
+    mu_squared : of Gaussian noise, exact. pure_epsilon : of Laplace noise, exact. pure_mu_squared :
+    the sum of m^2 of the exchanges with Laplace noise, rounded up. distance : the sum of the taus
+    of their runs. n_unknown : of how many exchanges there is no bound on what they cost. delta :
+    the smallest that one of their plans states with Gaussian noise, 0 without any.
     """
 
     mu_squared: Fraction = Fraction(0)
@@ -46,7 +49,9 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
     delta: float = 0.0
 
     @classmethod
-    def of(cls, exchanges: Iterable[tuple[AnyRunCost, Sequence[int]]], asked: Neighbours) -> "Spending":
+    def of(
+        cls, exchanges: Iterable[tuple[AnyRunCost, Sequence[int]]], asked: Neighbours
+    ) -> "Spending":
         """Add up, per run, the exchanges of these numbers, counted from 1."""
         runs = [(cost, numbers) for cost, numbers in exchanges if numbers]
         costs: Counter[Cost | None] = Counter()
@@ -58,7 +63,9 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             mu_squared=sum((n * cost.mu_squared for cost, n in known), Fraction(0)),
             pure_epsilon=sum((n * cost.pure_epsilon for cost, n in known), Fraction(0)),
-            pure_mu_squared=sum((n * pure_mu_squared(cost.pure_epsilon) for cost, n in known), Fraction(0)),
+            pure_mu_squared=sum(
+                (n * pure_mu_squared(cost.pure_epsilon) for cost, n in known), Fraction(0)
+            ),
             distance=sum((cost.distance for cost, _ in runs), Fraction(0)),
             n_unknown=unknown,
             delta=min((cost.delta for cost, _ in runs if cost.delta), default=0.0),
@@ -75,16 +82,27 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         return self.mu_squared + self.pure_mu_squared
 
     def fits(self, epsilon: float, delta: float, first: "Spending") -> bool:
-        """Whether a limit (epsilon, delta), both finite, holds all of it, whatever runs were chosen by.
+        """Whether a limit (epsilon, delta), both finite, holds all of it, whatever runs were chosen
+        by.
 
-        first : what the first run reserved on the data set, all of its exchanges, as `ledger.Account.first_run`.
+        first : what the first run reserved on the data set, all of its exchanges, as
+        `ledger.Account.first_run`.
         """
         if self.is_pure and self.pure_epsilon <= Fraction(epsilon):
             return True
         return not self.n_unknown and self.whole <= self._room(epsilon, delta, first)
 
-    def left(self, epsilon: float, delta: float, first: "Spending", *, n_runs: int = 1, at: float | None = None) -> float:
-        """The largest epsilon, rounded down, of each of so many more runs with equal Gaussian noise that a limit holds.
+    def left(
+        self,
+        epsilon: float,
+        delta: float,
+        first: "Spending",
+        *,
+        n_runs: int = 1,
+        at: float | None = None,
+    ) -> float:
+        """The largest epsilon, rounded down, of each of so many more runs with equal Gaussian noise
+        that a limit holds.
 
         at : the delta that these runs are planned with; None: the limit's.
         """
@@ -92,7 +110,9 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         room = self._room(epsilon, delta, first) - self.whole
         if self.n_unknown or room <= 0 or planned == 0:
             return 0.0
-        if first == Spending() and n_runs == 1:  # it is the first run, and may use up all of the limit
+        if (
+            first == Spending() and n_runs == 1
+        ):  # it is the first run, and may use up all of the limit
             if planned == delta:
                 return epsilon
             room = Fraction(gdp_mu(epsilon, delta)) ** 2
@@ -100,11 +120,18 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         return gdp_epsilon(mu, planned) * (1 - 2**-40)
 
     def left_pure(self, epsilon: float, n_runs: int = 1) -> float:
-        """The largest epsilon, rounded down, of each of so many more runs with Laplace noise among such; 0 among others."""
-        return max(0.0, -round_up((self.pure_epsilon - Fraction(epsilon)) / n_runs)) if self.is_pure else 0.0
+        """The largest epsilon, rounded down, of each of so many more runs with Laplace noise among
+        such; 0 among others.
+        """
+        return (
+            max(0.0, -round_up((self.pure_epsilon - Fraction(epsilon)) / n_runs))
+            if self.is_pure
+            else 0.0
+        )
 
     def epsilon(self, delta: float) -> float:
-        """An epsilon such that all of it is (epsilon, delta)-DP, if number and size of runs were not chosen from results.
+        """An epsilon such that all of it is (epsilon, delta)-DP, if number and size of runs were
+        not chosen from results.
 
         Rounded up; infinite where there is none.
         """
@@ -125,7 +152,9 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
             return pure
 
     def _room(self, epsilon: float, delta: float, first: "Spending") -> Fraction:
-        """What mu^2 may add up to under a limit; 0 where there is no delta, or shares of noise take too much of it."""
+        """What mu^2 may add up to under a limit; 0 where there is no delta, or shares of noise take
+        too much of it.
+        """
         if delta == 0:
             return Fraction(0)
         aside = set_aside(delta)
@@ -148,5 +177,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def set_aside(delta: float) -> float:
-    """s, the part of a limit's delta, about a millionth, that is kept for adding up shares of noise in all runs together."""
+    """s, the part of a limit's delta, about a millionth, that is kept for adding up shares of noise
+    in all runs together.
+    """
     return math.ldexp(delta, -20)

@@ -1,4 +1,6 @@
-"""How many bytes the clients of a federated run send and receive, counted on the messages' own encodings."""
+"""How many bytes the clients of a federated run send and receive, counted on the messages' own
+encodings.
+"""
 
 from collections.abc import Iterable
 
@@ -22,12 +24,19 @@ from fastlloyd.federation.protocol.messages import (
 )
 from fastlloyd.federation.secagg.keys import CONFIRMATION_BYTES, PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 from fastlloyd.federation.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, UPLOAD_NONCE_BYTES
-from fastlloyd.federation.secagg.pairs import ENCAPSULATION_KEY_BYTES, EXCHANGE_KEY_BYTES, PAIR_MESSAGE_BYTES, SEALED_BYTES
+from fastlloyd.federation.secagg.pairs import (
+    ENCAPSULATION_KEY_BYTES,
+    EXCHANGE_KEY_BYTES,
+    PAIR_MESSAGE_BYTES,
+    SEALED_BYTES,
+)
 from fastlloyd.federation.secagg.sealing import SALT_BYTES
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of one client's messages, in the last round of the clustering and in the whole run; no wrapping of a transport."""
+    """Bytes of one client's messages, in the last round of the clustering and in the whole run; no
+    wrapping of a transport.
+    """
 
     sent_per_round: int
     received_per_round: int
@@ -38,29 +47,46 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
 def traffic(plan: Plan, name: str) -> Traffic:
     """What the client of that name sends and receives in a run that nobody misses.
 
-    The first client of the plan deals the group key, and works out the parameters where there are any. Every field of a message
-    has a fixed length but names, round numbers and the lists of clients, which are those of the plan; so messages of zeros are
-    as long as real ones.
+    The first client of the plan deals the group key, and works out the parameters where there are
+    any. Every field of a message has a fixed length but names, round numbers and the lists of
+    clients, which are those of the plan; so messages of zeros are as long as real ones.
     """
     T, limits = len(plan.mechanism.rounds), Limits.of(plan)
-    nonce, salt, signature, mac = (bytes(n) for n in (UPLOAD_NONCE_BYTES, SALT_BYTES, SIGNATURE_BYTES, CONFIRMATION_BYTES))
+    nonce, salt, signature, mac = (
+        bytes(n) for n in (UPLOAD_NONCE_BYTES, SALT_BYTES, SIGNATURE_BYTES, CONFIRMATION_BYTES)
+    )
     payloads = [(t, bytes(size)) for t, size in enumerate(limits.payload_bytes, 1)]
     sealed = [(t, bytes(size)) for t, size in limits.box_bytes.items()]
     uploads = [Upload(t, nonce, payload) for t, payload in payloads]
-    broadcasts = [Broadcast.of(plan.names, t, dict.fromkeys(plan.names, nonce), payload) for t, payload in payloads]
+    broadcasts = [
+        Broadcast.of(plan.names, t, dict.fromkeys(plan.names, nonce), payload)
+        for t, payload in payloads
+    ]
     proposals = [Proposal(t, salt, box, signature) for t, box in sealed]
     parameters = [Parameters(t, plan.names[0], salt, box, signature) for t, box in sealed]
     confirmations = Confirmations(tuple((each, mac, signature) for each in plan.names))
     at, speakers = plan.names.index(name), plan.masks_kind.speakers(plan.names)
     deals, n_later, n_made = at == 0, plan.n_clients - 1 - at, len(speakers[:at])
-    made = SealedKeys(bytes(DIGEST_BYTES), (bytes(PAIR_MESSAGE_BYTES),) * n_later, (bytes(SEALED_BYTES),) * (n_later * deals))
-    key_box = KeyBox(bytes(DIGEST_BYTES), (bytes(PAIR_MESSAGE_BYTES),) * n_made, None if deals else bytes(SEALED_BYTES))
+    made = SealedKeys(
+        bytes(DIGEST_BYTES),
+        (bytes(PAIR_MESSAGE_BYTES),) * n_later,
+        (bytes(SEALED_BYTES),) * (n_later * deals),
+    )
+    key_box = KeyBox(
+        bytes(DIGEST_BYTES),
+        (bytes(PAIR_MESSAGE_BYTES),) * n_made,
+        None if deals else bytes(SEALED_BYTES),
+    )
     joining: list[Message] = [_hello(name), *([made] if name in speakers else [])]
     return Traffic(
         sent_per_round=_length(uploads[T - 1 : T]),
         received_per_round=_length(broadcasts[T - 1 : T]),
-        sent=_length([*joining, *uploads, *(proposals if deals else []), Confirmation(mac, signature)]),
-        received=_length([Deal(tuple(map(_hello, plan.names))), key_box, *broadcasts, *parameters, confirmations]),
+        sent=_length(
+            [*joining, *uploads, *(proposals if deals else []), Confirmation(mac, signature)]
+        ),
+        received=_length(
+            [Deal(tuple(map(_hello, plan.names))), key_box, *broadcasts, *parameters, confirmations]
+        ),
     )
 
 
@@ -69,5 +95,8 @@ def _length(messages: Iterable[Message]) -> int:
 
 
 def _hello(name: str) -> Hello:
-    keys = (bytes(n) for n in (EXCHANGE_KEY_BYTES, ENCAPSULATION_KEY_BYTES, PUBLIC_KEY_BYTES, SIGNATURE_BYTES))
+    keys = (
+        bytes(n)
+        for n in (EXCHANGE_KEY_BYTES, ENCAPSULATION_KEY_BYTES, PUBLIC_KEY_BYTES, SIGNATURE_BYTES)
+    )
     return Hello(bytes(DIGEST_BYTES), bytes(RUN_ID_BYTES), name, *keys)

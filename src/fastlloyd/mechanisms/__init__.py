@@ -1,1 +1,3 @@
-"""Private clusterings: what they ask of records, what it costs, and how noisy answers become centroids."""
+"""Private clusterings: what they ask of records, what it costs, and how noisy answers become
+centroids.
+"""

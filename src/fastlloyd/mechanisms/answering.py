@@ -1,4 +1,6 @@
-"""Who answers queries: the records of one holder, however they are held, and never more of them than the cap."""
+"""Who answers queries: the records of one holder, however they are held, and never more of them
+than the cap.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar, Protocol
@@ -17,10 +19,11 @@ from fastlloyd.mechanisms.spread import Shares, shares_of, spread_key
 
 
 class Records(Protocol):
-    """Records of one holder, grid points of `domain`, which answer queries: integers, which no split of the records changes.
+    """Records of one holder, grid points of `domain`, which answer queries: integers, which no
+    split of the records changes.
 
-    n : how many records, or persons, there are, None until a pass has counted them (a private number). share_bits : a person
-    has 2**share_bits shares; 0 where each record stands for itself.
+    n : how many records, or persons, there are, None until a pass has counted them (a private
+    number). share_bits : a person has 2**share_bits shares; 0 where each record stands for itself.
     """
 
     @property
@@ -31,17 +34,23 @@ class Records(Protocol):
     def share_bits(self) -> int: ...  # noqa: D102
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """The exact answer, int64 of the shape of its question, and how many records, or persons, gave it."""
+        """The exact answer, int64 of the shape of its question, and how many records, or persons,
+        gave it.
+        """
 
 
 class Asked(Protocol):
-    """What is asked of records: plain data. shape : of what is added up over them, a query's answer for example."""
+    """What is asked of records: plain data. shape : of what is added up over them, a query's answer
+    for example.
+    """
 
     @property
     def shape(self) -> tuple[int, ...]: ...  # noqa: D102 - see the class
 
     def evaluate(self, X: GridArray, first: int, /) -> IntArray:
-        """Integers for grid points X, int64 of that shape; `first` is the number of the first one in a pass, from 0."""
+        """Integers for grid points X, int64 of that shape; `first` is the number of the first one
+        in a pass, from 0.
+        """
 
 
 class _Nothing:
@@ -63,14 +72,18 @@ class AllRecords(Records, Protocol):
         """What is asked, added up in one pass, and the number of records."""
 
     def count(self) -> int:
-        """How many records there are, by a pass that asks nothing; what asks for numbers of records comes after it."""
+        """How many records there are, by a pass that asks nothing; what asks for numbers of records
+        comes after it.
+        """
 
 
 class LocalRecords:
-    """`AllRecords` on this machine: grid points X (n, n_features) in one array, or in blocks that are read anew for each query.
+    """`AllRecords` on this machine: grid points X (n, n_features) in one array, or in blocks that
+    are read anew for each query.
 
-    An array is looked at once and must stay as it is; blocks are looked at each time, except those of `GridRecords` under the
-    same domain, which are grid points by the way they are made. Raises DataError when X is not made of grid points.
+    An array is looked at once and must stay as it is; blocks are looked at each time, except those
+    of `GridRecords` under the same domain, which are grid points by the way they are made. Raises
+    DataError when X is not made of grid points.
     """
 
     __slots__ = ("_X", "domain", "n")
@@ -88,7 +101,9 @@ class LocalRecords:
         return self.total(query)
 
     def total(self, asked: Asked, first: int = 0) -> tuple[IntArray, int]:
-        """See `AllRecords`; first : number of the first record, where these are a piece of others."""
+        """See `AllRecords`; first : number of the first record, where these are a piece of
+        others.
+        """
         n, total = 0, np.zeros(asked.shape, dtype=np.int64)
         for block in self._blocks():
             total += asked.evaluate(block, first + n)
@@ -114,31 +129,42 @@ class LocalRecords:
 
 
 class SharedRecords:
-    """`AllRecords` of persons: rows X, grid points (n, n_features), in memory; each answers once for each of its shares.
+    """`AllRecords` of persons: rows X, grid points (n, n_features), in memory; each answers once
+    for each of its shares.
 
-    An answer is linear in the shares. So rows with equal shares are kept together, each such group answers as records do, and
-    its answer is multiplied: the same exact integers as row by row, by the code that answers for records. There are at most
-    about 2**(share_bits / 2 + 1) groups where shares are spread evenly over a person's rows.
+    An answer is linear in the shares. So rows with equal shares are kept together, each such group
+    answers as records do, and its answer is multiplied: the same exact integers as row by row, by
+    the code that answers for records. There are at most about 2**(share_bits / 2 + 1) groups where
+    shares are spread evenly over a person's rows.
 
     n : the number of persons.
     """
 
     __slots__ = ("_groups", "domain", "n", "share_bits")
 
-    def __init__(self, domain: Domain, X: GridArray, shares: Shares, *, n_persons: int, share_bits: int) -> None:
-        """shares : uint16 (n,), of the rows in their order; rows without any may be left out before."""
+    def __init__(
+        self, domain: Domain, X: GridArray, shares: Shares, *, n_persons: int, share_bits: int
+    ) -> None:
+        """shares : uint16 (n,), of the rows in their order; rows without any may be left out
+        before.
+        """
         self.domain, self.share_bits = domain, share_bits
         self.n: int | None = n_persons
         self._groups = [(w, LocalRecords(domain, rows)) for w, rows in grouped(X, shares) if w]
 
     @classmethod
     def of_persons(cls, mechanism: AnyRun, X: GridArray, ids: Sequence[bytes]) -> "SharedRecords":
-        """All rows of persons who are told apart by ids, as of `spread.person_hashes`, with the shares of the mechanism.
+        """All rows of persons who are told apart by ids, as of `spread.person_hashes`, with the
+        shares of the mechanism.
 
-        Raises DataError for a mechanism that protects single records: ids would give some of them none.
+        Raises DataError for a mechanism that protects single records: ids would give some of them
+        none.
         """
         if mechanism.persons is None:
-            raise DataError("the mechanism protects single records, not persons; leave the ids out, or design it for persons")
+            raise DataError(
+                "the mechanism protects single records, not persons; leave the ids out, or design"
+                " it for persons"
+            )
         key, bits = spread_key(mechanism.seed), mechanism.share_bits
         shares, n_persons = shares_of(ids, X, key, bits)
         return cls(mechanism.domain, X, shares, n_persons=n_persons, share_bits=bits)
@@ -160,38 +186,57 @@ class SharedRecords:
 
 
 class CappedRecords:
-    """Records that answer `mechanism`: grid points of its domain, with its shares, no more than the cap, as many in every pass.
+    """Records that answer `mechanism`: grid points of its domain, with its shares, no more than the
+    cap, as many in every pass.
 
-    check_cap : raises for a number of records above the cap. Raises DataError, and whatever check_cap raises.
+    check_cap : raises for a number of records above the cap. Raises DataError, and whatever
+    check_cap raises.
     """
 
     __slots__ = ("_check_cap", "_n", "_records", "_unit")
 
-    def __init__(self, records: Records, mechanism: AnyRun, check_cap: Callable[[int], None]) -> None:
+    def __init__(
+        self, records: Records, mechanism: AnyRun, check_cap: Callable[[int], None]
+    ) -> None:
         if records.domain != mechanism.domain:
-            raise DataError("the records are grid points of another domain than that of the mechanism")
+            raise DataError(
+                "the records are grid points of another domain than that of the mechanism"
+            )
         if records.share_bits != mechanism.share_bits:
-            raise DataError("the mechanism protects persons and the records have no shares of persons, or the other way round")
-        self._records, self._check_cap, self._n, self._unit = records, check_cap, records.n, mechanism.unit
+            raise DataError(
+                "the mechanism protects persons and the records have no shares of persons, or the"
+                " other way round"
+            )
+        self._records, self._check_cap, self._n, self._unit = (
+            records,
+            check_cap,
+            records.n,
+            mechanism.unit,
+        )
         if self._n is not None:
             check_cap(self._n)
 
     def answer(self, query: Query) -> IntArray:
-        """The exact answer, int64 of the shape of its question. DataError if the number of records changed since the last."""
+        """The exact answer, int64 of the shape of its question. DataError if the number of records
+        changed since the last.
+        """
         answer, n = self._records.answer(query)
         self._check_cap(n)
         if self._n not in (None, n):
             raise DataError(
-                f"the number of {self._unit.many} changed between two passes; leave the file alone while it is read"
+                f"the number of {self._unit.many} changed between two passes; leave the file alone"
+                " while it is read"
             )
         self._n = n
         return answer
 
 
 def check_cap(n: int, cap: int, unit: Unit = RECORD) -> None:
-    """Refuse more records, or persons, than the cap; the message does not say how many there are."""
+    """Refuse more records, or persons, than the cap; the message does not say how many there
+    are.
+    """
     if n > cap:
         raise DataError(
-            f"there are more {unit.many} than the cap of {cap}; agree on a higher cap (n_records), or leave {unit.many} out at "
-            "random"
+            f"there are more {unit.many} than the cap of {cap}; agree on a higher cap (n_records),"
+            f" or leave {unit.many} out at random"
         )

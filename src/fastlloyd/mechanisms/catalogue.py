@@ -1,4 +1,6 @@
-"""The algorithms, mechanisms and presets there are, by name; settings turned into mechanisms, and files read as such."""
+"""The algorithms, mechanisms and presets there are, by name; settings turned into mechanisms, and
+files read as such.
+"""
 
 from collections.abc import Callable
 from typing import Any, overload
@@ -17,7 +19,9 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MomentAlgorith
 from fastlloyd.mechanisms.settings import PRESETS, AnyAlgorithm, Preset, RunSettings, Settings
 
 AnyMechanism = LloydMechanism | MomentMechanism
-ALGORITHMS: dict[str, AnyAlgorithm] = {each.name: each for each in (MOMENTLLOYD, FASTLLOYD, GLLOYD, SULLOYD, LLOYD)}
+ALGORITHMS: dict[str, AnyAlgorithm] = {
+    each.name: each for each in (MOMENTLLOYD, FASTLLOYD, GLLOYD, SULLOYD, LLOYD)
+}
 AnyPlanned = AnyMechanism | BoundsMechanism  # what a plan may hold
 _DESIGNS: dict[type, Callable[[Any], AnyPlanned]] = {
     Algorithm: lloyd.design,
@@ -39,12 +43,16 @@ def design(settings: RunSettings) -> AnyPlanned: ...
 
 
 def design(settings: RunSettings) -> AnyPlanned:
-    """The mechanism of these settings: rounds and noise for their guarantee. Raises BudgetError or PlanError."""
+    """The mechanism of these settings: rounds and noise for their guarantee. Raises BudgetError or
+    PlanError.
+    """
     return _DESIGNS[settings.designed_as](settings)
 
 
 def read_mechanism(text: str, source: str = "mechanism.toml") -> AnyMechanism:
-    """Read `mechanism.toml`; raises PlanError if it was changed or cannot give the guarantee it states."""
+    """Read `mechanism.toml`; raises PlanError if it was changed or cannot give the guarantee it
+    states.
+    """
     kinds: Any = AnyMechanism
     mechanism: AnyMechanism = from_toml(text, kinds, source)
     return mechanism

@@ -22,8 +22,8 @@ Drawing = Callable[[int], None]  # told the number of a round, from 0, before it
 def run(mechanism: PrivateRun[T], ask: Ask) -> T:
     """Ask the query of every round, go on from each noisy answer, and return what was found.
 
-    ask : takes the number of a round, from 0, and its query; returns the noisy answer, and what is known of the noise in it.
-    A client of a federated run makes the same calls, one per message.
+    ask : takes the number of a round, from 0, and its query; returns the noisy answer, and what is
+    known of the noise in it. A client of a federated run makes the same calls, one per message.
     """
     state = mechanism.start()
     for number in range(mechanism.n_rounds):
@@ -33,7 +33,9 @@ def run(mechanism: PrivateRun[T], ask: Ask) -> T:
 
 
 def rehearse(mechanism: AnyRun) -> list[Query]:
-    """Return what a run over no records asks without noise, round by round: to find out how long answers take."""
+    """Return what a run over no records asks without noise, round by round: to find out how long
+    answers take.
+    """
     asked: list[Query] = []
 
     def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
@@ -44,24 +46,36 @@ def rehearse(mechanism: AnyRun) -> list[Query]:
     return asked
 
 
-def cluster(mechanism: Mechanism, records: Records, noise: NoiseSource, drawing: Drawing = lambda _: None) -> Clustering:
+def cluster(
+    mechanism: Mechanism, records: Records, noise: NoiseSource, drawing: Drawing = lambda _: None
+) -> Clustering:
     """Cluster records, as `release` runs any mechanism on them."""
     return release(mechanism, records, noise, drawing)
 
 
-def release(mechanism: PrivateRun[T], records: Records, noise: NoiseSource, drawing: Drawing = lambda _: None) -> T:
+def release(
+    mechanism: PrivateRun[T],
+    records: Records,
+    noise: NoiseSource,
+    drawing: Drawing = lambda _: None,
+) -> T:
     """Run the mechanism on records.
 
-    What is found satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises LocalProtocolError for noise that is
-    not private outside `testing.repeatable_noise`; DataError when the records are not grid points of the mechanism's domain,
-    when there are more, or more persons, than the cap `mechanism.n_records`, or when their number changes between two rounds.
+    What is found satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises
+    LocalProtocolError for noise that is not private outside `testing.repeatable_noise`; DataError
+    when the records are not grid points of the mechanism's domain, when there are more, or more
+    persons, than the cap `mechanism.n_records`, or when their number changes between two rounds.
     """
     check_private(noise)
-    capped = CappedRecords(records, mechanism, partial(check_cap, cap=mechanism.n_records, unit=mechanism.unit))
+    capped = CappedRecords(
+        records, mechanism, partial(check_cap, cap=mechanism.n_records, unit=mechanism.unit)
+    )
 
     def ask(number: int, query: Query) -> tuple[Answer, AnswerNoise]:
         exact = capped.answer(query)
         drawing(number)
-        return exact + mechanism.draw_noise(mechanism.all_rounds[number], noise), mechanism.answer_noise(number)
+        return exact + mechanism.draw_noise(
+            mechanism.all_rounds[number], noise
+        ), mechanism.answer_noise(number)
 
     return run(mechanism, ask)

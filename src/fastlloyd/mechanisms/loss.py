@@ -1,4 +1,6 @@
-"""The private estimate of the loss, which the paper has not: its share of the budget, and its round."""
+"""The private estimate of the loss, which the paper has not: its share of the budget, and its
+round.
+"""
 
 from fractions import Fraction
 from typing import Any
@@ -11,13 +13,17 @@ from fastlloyd.mechanisms.persons import reach
 from fastlloyd.mechanisms.rounds import SCALE_UNITS, LossRound
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 
-LOSS_TOLERANCE = Fraction(2, 100)  # of the typical loss: the standard deviation that the noise of its estimate may have
+LOSS_TOLERANCE = Fraction(
+    2, 100
+)  # of the typical loss: the standard deviation that the noise of its estimate may have
 _MARGIN = Fraction(1, 10**40)
 MIN_LOSS_SHARE, MAX_LOSS_SHARE = Fraction(1, 100), Fraction(1, 5)
 
 
 def loss_share(settings: Settings[AnyAlgorithm]) -> Fraction:
-    """The share of the budget that the loss gets: 0 where it is not estimated, else the one wanted or the planned one."""
+    """The share of the budget that the loss gets: 0 where it is not estimated, else the one wanted
+    or the planned one.
+    """
     s = settings
     if not s.estimate_loss:
         return Fraction(0)
@@ -27,34 +33,49 @@ def loss_share(settings: Settings[AnyAlgorithm]) -> Fraction:
 
 
 def planned_share(noise: Noise, n_expected: int, *, epsilon: float, mu: float | None) -> Fraction:
-    """The share of the budget that goes to the estimate of the loss: of mu^2 with Gaussian noise, of epsilon with Laplace.
+    """The share of the budget that goes to the estimate of the loss: of mu^2 with Gaussian noise,
+    of epsilon with Laplace.
 
-    The least in [1/100, 1/5], a multiple of 1/1000, with which the noise deviates by at most LOSS_TOLERANCE of a typical loss:
-    n_expected records at half the radius from their centroid (the distance that Section 5.5 reckons with), so a quarter of the
-    cap each. The cap cancels out: noise of a multiplier s deviates by s caps, and Laplace noise by sqrt 2 / epsilon caps.
+    The least in [1/100, 1/5], a multiple of 1/1000, with which the noise deviates by at most
+    LOSS_TOLERANCE of a typical loss: n_expected records at half the radius from their centroid (the
+    distance that Section 5.5 reckons with), so a quarter of the cap each. The cap cancels out:
+    noise of a multiplier s deviates by s caps, and Laplace noise by sqrt 2 / epsilon caps.
     """
     if noise is Noise.NONE:
         return Fraction(0)
     with fifty_decimals() as digits:
         # both in caps
         tolerated = exact(digits, LOSS_TOLERANCE * n_expected / 4)
-        multiplier = digits.sqrt(2) / digits.mpf(epsilon) if noise is Noise.LAPLACE else 1 / digits.mpf(mu or 0)
+        multiplier = (
+            digits.sqrt(2) / digits.mpf(epsilon)
+            if noise is Noise.LAPLACE
+            else 1 / digits.mpf(mu or 0)
+        )
         share = multiplier / tolerated if noise is Noise.LAPLACE else (multiplier / tolerated) ** 2
-        return max(MIN_LOSS_SHARE, Fraction(int(digits.ceil(1000 * min(share, exact(digits, MAX_LOSS_SHARE)))), 1000))
+        return max(
+            MIN_LOSS_SHARE,
+            Fraction(int(digits.ceil(1000 * min(share, exact(digits, MAX_LOSS_SHARE)))), 1000),
+        )
 
 
 def loss_round(settings: Settings[AnyAlgorithm], share: Fraction, largest: int) -> LossRound | None:
-    """The loss with its share of the budget, its noise scale rounded up; None where it is not estimated.
+    """The loss with its share of the budget, its noise scale rounded up; None where it is not
+    estimated.
 
-    A record counts at most eta_d^2 in squared grid units, whatever radius a round has: FastLloyd would move no centroid for one
-    that is farther from every centroid, and one cap for all algorithms makes their losses comparable. At most the squared
-    diagonal: no two points of the domain are farther apart. The loss travels in the finest units in which one record counts no
-    more than `largest`, the most by which one moves a coordinate of a sum: so a ring that holds the sums holds the loss.
+    A record counts at most eta_d^2 in squared grid units, whatever radius a round has: FastLloyd
+    would move no centroid for one that is farther from every centroid, and one cap for all
+    algorithms makes their losses comparable. At most the squared diagonal: no two points of the
+    domain are farther apart. The loss travels in the finest units in which one record counts no
+    more than `largest`, the most by which one moves a coordinate of a sum: so a ring that holds the
+    sums holds the loss.
     """
     if not settings.estimate_loss:
         return None
     domain, algorithm = settings.domain, settings.algorithm
-    squared_cap = min(usable_radius(domain, settings.n_clusters, algorithm.alpha), 4 * domain.squared_half_diagonal)
+    squared_cap = min(
+        usable_radius(domain, settings.n_clusters, algorithm.alpha),
+        4 * domain.squared_half_diagonal,
+    )
     shift = 0
     while squared_cap >> shift > min(largest, MAX_LOSS_CAP):
         shift += 1

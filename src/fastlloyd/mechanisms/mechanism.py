@@ -1,7 +1,7 @@
 """A private clustering: a `PrivateRun` that ends with centroids.
 
-There are two kinds: `LloydMechanism` (`lloyd/mechanism.py`) for the paper's algorithms, `MomentMechanism`
-(`moment_lloyd/mechanism.py`) for MomentLloyd. What both have is here.
+There are two kinds: `LloydMechanism` (`lloyd/mechanism.py`) for the paper's algorithms,
+`MomentMechanism` (`moment_lloyd/mechanism.py`) for MomentLloyd. What both have is here.
 """
 
 import math
@@ -20,23 +20,32 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.persons import Persons
-from fastlloyd.mechanisms.private_run import MAX_ROUNDS, PrivateRun, check_grid, check_ints, check_numbers
+from fastlloyd.mechanisms.private_run import (
+    MAX_ROUNDS,
+    PrivateRun,
+    check_grid,
+    check_ints,
+    check_numbers,
+)
 from fastlloyd.mechanisms.queries.relative import centroids_digest
 from fastlloyd.mechanisms.rounds import Answer, LossRound, Round, State
 from fastlloyd.mechanisms.suggestion import NoisyVotes
 
-MAX_CLUSTERS = 10_000  # packing them takes time quadratic in their number, also for whoever only reads the file
+# packing them takes time quadratic in their number, also for whoever only reads the file
+MAX_CLUSTERS = 10_000
 MAX_LOSS_CAP = 1 << 20  # MAX_RECORDS of them stay below 2**62
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What the answers show of where the records of each cluster are, beside where its centroid was moved; grid units.
+    """What the answers show of where the records of each cluster are, beside where its centroid was
+    moved; grid units.
 
-    means : float64 (n_clusters, n_features), of the records nearest to each centroid; deviations : of the noise in these, the
-    same shape. sizes : float64 (n_clusters,), how many records each is taken to have, given the counts of all. radius : where
-    offsets were cut in the last round. hidden : float64 (n_clusters, n_features), how far what was cut may have moved the
-    mean. crowded : bool (n_clusters,), whether so many records seem to lie beyond that they may be several groups. is_first :
-    whether it was the first round in which centroids moved in all directions.
+    means : float64 (n_clusters, n_features), of the records nearest to each centroid; deviations :
+    of the noise in these, the same shape. sizes : float64 (n_clusters,), how many records each is
+    taken to have, given the counts of all. radius : where offsets were cut in the last round.
+    hidden : float64 (n_clusters, n_features), how far what was cut may have moved the mean. crowded
+    : bool (n_clusters,), whether so many records seem to lie beyond that they may be several
+    groups. is_first : whether it was the first round in which centroids moved in all directions.
     """
 
     means: FloatArray
@@ -49,9 +58,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cautious(counts: FloatArray, deviation: float, n_expected: int) -> FloatArray:
-    """What noisy counts (n_clusters,) are taken for where something is divided by them to say how far it may be off.
+    """What noisy counts (n_clusters,) are taken for where something is divided by them to say how
+    far it may be off.
 
-    Less by their deviation, but no less than it, unless the deviation is more than equal clusters would have.
+    Less by their deviation, but no less than it, unless the deviation is more than equal clusters
+    would have.
     """
     least = max(min(deviation, n_expected / len(counts)), 1.0)
     return np.asarray(np.maximum(counts - deviation, least))
@@ -60,11 +71,12 @@ def cautious(counts: FloatArray, deviation: float, n_expected: int) -> FloatArra
 class Clustering(msgspec.Struct, frozen=True):
     """The centroids that the iterations have led to, during a run or at its end.
 
-    centroids and previous : int64 (n_clusters, n_features), grid units, after and before the last update; answer : the last
-    noisy answer of a round; updated : bool (n_clusters,), False where the last noisy count was too small and the centroid
-    stayed; loss : the noisy loss of `centroids` in the units of `LossRound`, None where it was not asked for.
-    unit : grid units in one unit of the answer's sums. evidence : of all rounds; None where the last answer is all. votes : of
-    the round that asked for some, if one did.
+    centroids and previous : int64 (n_clusters, n_features), grid units, after and before the last
+    update; answer : the last noisy answer of a round; updated : bool (n_clusters,), False where the
+    last noisy count was too small and the centroid stayed; loss : the noisy loss of `centroids` in
+    the units of `LossRound`, None where it was not asked for. unit : grid units in one unit of the
+    answer's sums. evidence : of all rounds; None where the last answer is all. votes : of the round
+    that asked for some, if one did.
     """
 
     centroids: IntArray
@@ -77,7 +89,9 @@ class Clustering(msgspec.Struct, frozen=True):
     votes: NoisyVotes | None = None
 
     def noisy_counts(self, number_bits: int) -> FloatArray:
-        """Records, or persons, per cluster in the last round, float64 (n_clusters,): exact and noise, so perhaps negative."""
+        """Records, or persons, per cluster in the last round, float64 (n_clusters,): exact and
+        noise, so perhaps negative.
+        """
         return self.answer[:, -1] / 2.0**number_bits
 
     @property
@@ -87,9 +101,11 @@ class Clustering(msgspec.Struct, frozen=True):
 
 
 class ExpectedError(NamedTuple):
-    """How far noise moves a typical centroid, as a share of `Mechanism.planned_radius`; infinite where it says nothing.
+    """How far noise moves a typical centroid, as a share of `Mechanism.planned_radius`; infinite
+    where it says nothing.
 
-    low, high : four of five runs lie between them, where the error was found by simulation; otherwise both are `typical`.
+    low, high : four of five runs lie between them, where the error was found by simulation;
+    otherwise both are `typical`.
     """
 
     typical: float
@@ -98,10 +114,11 @@ class ExpectedError(NamedTuple):
 
 
 class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A private clustering, fully determined but for the records and the noise. Made by `catalogue.design`.
+    """A private clustering, fully determined but for the records and the noise. Made by
+    `catalogue.design`.
 
-    n_expected : to plan the iterations. loss : the round that estimates the loss in the end; None without it. For the other
-    fields see `PrivateRun`.
+    n_expected : to plan the iterations. loss : the round that estimates the loss in the end; None
+    without it. For the other fields see `PrivateRun`.
     """
 
     domain: Domain
@@ -127,31 +144,43 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
 
     @property
     def radius_share(self) -> Fraction:
-        """The radius a cluster is planned to have, as a share of that of n_clusters equal cubes filling the domain."""
+        """The radius a cluster is planned to have, as a share of that of n_clusters equal cubes
+        filling the domain.
+        """
         raise NotImplementedError
 
     @property
     def sums_are_relative(self) -> bool:
-        """Whether the last round sums up offsets from the previous centroids; otherwise the records themselves."""
+        """Whether the last round sums up offsets from the previous centroids; otherwise the records
+        themselves.
+        """
         raise NotImplementedError
 
     @property
     def initialization(self) -> RadiusSearch:
-        """How initial centroids are packed: the algorithm's own or, if it has none, those of Lloyd, for comparison."""
+        """How initial centroids are packed: the algorithm's own or, if it has none, those of Lloyd,
+        for comparison.
+        """
         return RadiusSearch.BISECTION
 
     @property
     def may_leave_bounds(self) -> bool:
-        """Whether the last update leaves centroids outside the bounds where noise has moved them."""
+        """Whether the last update leaves centroids outside the bounds where noise has moved
+        them.
+        """
         return False
 
-    def centroids(self, number: int, state: State) -> IntArray | None:  # noqa: ARG002 - some mechanisms begin without any
-        """The centroids after so many rounds, int64 (n_clusters, n_features), grid units; None if there are none yet."""
+    # some mechanisms begin without any
+    def centroids(self, number: int, state: State) -> IntArray | None:  # noqa: ARG002
+        """The centroids after so many rounds, int64 (n_clusters, n_features), grid units; None if
+        there are none yet.
+        """
         centroids: IntArray = state.centroids
         return centroids
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
-        """The error of a typical centroid, of n_expected / n_clusters records, before there is a run.
+        """The error of a typical centroid, of n_expected / n_clusters records, before there is a
+        run.
 
         noise_factor : how many times larger the noise is than what the guarantee needs.
         """
@@ -159,17 +188,23 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
 
     @cached_property
     def planned_radius(self) -> float:
-        """The radius a cluster is planned to have, grid units: what errors of centroids are compared with."""
+        """The radius a cluster is planned to have, grid units: what errors of centroids are
+        compared with.
+        """
         return math.sqrt(squared_radius(self.domain, self.n_clusters, self.radius_share))
 
     @property
     def last_radius(self) -> float:
-        """How far from their centroids records count in full in the last round, grid units; as planned where all do."""
+        """How far from their centroids records count in full in the last round, grid units; as
+        planned where all do.
+        """
         return self.planned_radius
 
     @property
     def divides_by_noisy_counts(self) -> bool:
-        """Whether centroids move by sums over noisy counts as they are, not shrunk by what is known of their noise."""
+        """Whether centroids move by sums over noisy counts as they are, not shrunk by what is known
+        of their noise.
+        """
         return False
 
     @cached_property
@@ -181,26 +216,37 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
         """The loss, if it is estimated."""
         if self.loss is None:
             return []
-        deviation, cap = noise_factor * self.loss_deviation, self.loss.cap * self.loss.unit(self.domain.fraction_bits)
+        deviation, cap = (
+            noise_factor * self.loss_deviation,
+            self.loss.cap * self.loss.unit(self.domain.fraction_bits),
+        )
         each = "" if self.persons is None else f"The rows of {self.unit.a} count as one record. "
         line = (
-            "Loss: one more exchange after the last round releases the sum of squared distances to the nearest centroid, with "
-            f"{float(self.loss_share):.3g} of the budget. {each}Records farther than {math.sqrt(cap):.4g} half widths count "
-            f"as {cap:.4g}. Noise: {deviation:.4g} squared half widths, {deviation / self.n_expected:.4g} per expected "
-            f"{self.unit.one}."
+            "Loss: one more exchange after the last round releases the sum of squared distances to"
+            f" the nearest centroid, with {float(self.loss_share):.3g} of the budget. {each}Records"
+            f" farther than {math.sqrt(cap):.4g} half widths count as {cap:.4g}. Noise:"
+            f" {deviation:.4g} squared half widths, {deviation / self.n_expected:.4g} per expected"
+            f" {self.unit.one}."
         )
         return [line]
 
     def agreed(self) -> list[str]:
         """Whether the loss is estimated."""
-        return ["The loss of the result is " + ("estimated too, within that budget." if self.loss else "not estimated.")]
+        return [
+            "The loss of the result is "
+            + ("estimated too, within that budget." if self.loss else "not estimated.")
+        ]
 
     def shown(self) -> dict[str, str]:
         """Clusters, rounds and loss."""
         return {
             "clusters": str(self.n_clusters),
             "rounds": f"{len(self.rounds)}, of which {self.n_iterations} move the centroids",
-            "loss": f"estimated, with {float(self.loss_share):.3g} of the budget" if self.loss else "not estimated",
+            "loss": (
+                f"estimated, with {float(self.loss_share):.3g} of the budget"
+                if self.loss
+                else "not estimated"
+            ),
         }
 
     @property
@@ -212,7 +258,9 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
         """Numbers of iterations and clusters."""
         return {
             "n_iterations": self.n_iterations,
-            "iterations_and_rounds": "a round is one noisy answer; an iteration is a round that moves the centroids",
+            "iterations_and_rounds": (
+                "a round is one noisy answer; an iteration is a round that moves the centroids"
+            ),
             "n_clusters": self.n_clusters,
             "loss_estimate": self.loss.statement(self) if self.loss else None,
         }
@@ -225,23 +273,42 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
     @property
     def loss_share(self) -> Fraction:
         """What the loss costs, as a share of what the run costs; 0 without it."""
-        return Fraction(0) if self.loss is None or self.noise is Noise.NONE else self.share_of_budget(self.loss)
+        return (
+            Fraction(0)
+            if self.loss is None or self.noise is Noise.NONE
+            else self.share_of_budget(self.loss)
+        )
 
     @property
     def loss_deviation(self) -> float:
-        """Standard deviation of the noise on the loss in the central model, squared half widths of the domain; 0 without it."""
-        return 0.0 if self.loss is None else self.noise.spread * float(self.loss.scale) * self.loss_unit
+        """Standard deviation of the noise on the loss in the central model, squared half widths of
+        the domain; 0 without it.
+        """
+        return (
+            0.0
+            if self.loss is None
+            else self.noise.spread * float(self.loss.scale) * self.loss_unit
+        )
 
     @property
     def loss_unit(self) -> float:
-        """The unit of the noisy loss in squared half widths of the domain, exactly; 0 without it."""
-        return 0.0 if self.loss is None else math.ldexp(self.loss.unit(self.domain.fraction_bits), -self.share_bits)
+        """The unit of the noisy loss in squared half widths of the domain, exactly; 0 without
+        it.
+        """
+        return (
+            0.0
+            if self.loss is None
+            else math.ldexp(self.loss.unit(self.domain.fraction_bits), -self.share_bits)
+        )
 
 
 def check_clusters(n_clusters: int, n_records: int) -> None:
     """Refuse a number of clusters out of range."""
     if not 1 <= n_clusters <= min(n_records, MAX_CLUSTERS):
-        raise PlanError(f"n_clusters is {n_clusters}; expected 1 to {min(n_records, MAX_CLUSTERS)} (n_records is {n_records})")
+        raise PlanError(
+            f"n_clusters is {n_clusters}; expected 1 to {min(n_records, MAX_CLUSTERS)} (n_records"
+            f" is {n_records})"
+        )
 
 
 def check_sizes(m: Mechanism) -> None:
@@ -258,8 +325,13 @@ def check_sizes(m: Mechanism) -> None:
 
 def _check_loss(m: Mechanism, loss: LossRound) -> None:
     if m.n_rounds > MAX_ROUNDS:
-        raise PlanError(f"there are {len(m.rounds)} rounds and one for the loss; expected at most {MAX_ROUNDS} together")
+        raise PlanError(
+            f"there are {len(m.rounds)} rounds and one for the loss; expected at most {MAX_ROUNDS}"
+            " together"
+        )
     if not 1 <= loss.cap <= MAX_LOSS_CAP:
         raise PlanError(f"cap of the loss is {loss.cap}; expected 1 to {MAX_LOSS_CAP}")
     if not 0 <= loss.shift < 53 or loss.squared_cap >= 1 << 53:
-        raise PlanError(f"shift of the loss is {loss.shift}; expected a cap of at most 2**53 squared grid units")
+        raise PlanError(
+            f"shift of the loss is {loss.shift}; expected a cap of at most 2**53 squared grid units"
+        )

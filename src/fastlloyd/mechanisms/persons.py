@@ -1,7 +1,9 @@
-"""Whom a mechanism protects where a person has several rows: every person has the same number of shares, spread over the rows.
+"""Whom a mechanism protects where a person has several rows: every person has the same number of
+shares, spread over the rows.
 
-A query then is a sum over rows of the number of shares times what the row adds, exact integers. One person moves it by no more
-than one record with all shares would (docs/proofs/persons.md). A mechanism without `Persons` protects single records.
+A query then is a sum over rows of the number of shares times what the row adds, exact integers. One
+person moves it by no more than one record with all shares would (docs/proofs/persons.md). A
+mechanism without `Persons` protects single records.
 """
 
 from typing import Final, NamedTuple
@@ -12,13 +14,17 @@ from fastlloyd.base.names import NAME, is_plural
 from fastlloyd.dp.neighboring import MAX_CLIENTS
 from fastlloyd.errors import PlanError
 
-MIN_WEIGHT_BITS: Final = 1  # with 0 a person has one share, and taking a row away may move another row's
+MIN_WEIGHT_BITS: Final = (
+    1  # with 0 a person has one share, and taking a row away may move another row's
+)
 MAX_WEIGHT_BITS: Final = 15
 WEIGHT_BITS: Final = 10
 
 
 class Unit(NamedTuple):
-    """What is protected, and what caps and counts are numbers of, in words: one of them, and several."""
+    """What is protected, and what caps and counts are numbers of, in words: one of them, and
+    several.
+    """
 
     one: str
     many: str
@@ -28,7 +34,10 @@ class Unit(NamedTuple):
         """The unit of which one has this name: a patient, patients; a family, families."""
         if name.endswith(("s", "x", "ch", "sh")):
             return cls(name, f"{name}es")
-        return cls(name, f"{name[:-1]}ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else f"{name}s")
+        return cls(
+            name,
+            f"{name[:-1]}ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else f"{name}s",
+        )
 
     @property
     def a(self) -> str:
@@ -42,8 +51,9 @@ RECORD: Final = Unit.called("record")
 class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The unit of protection: one person with all rows. Raises PlanError.
 
-    name : what a person is called, "patient" for example. max_clients : at how many clients a person's rows may be (c); each of
-    these gives the person all shares, so the noise grows with c. weight_bits : of the number of shares.
+    name : what a person is called, "patient" for example. max_clients : at how many clients a
+    person's rows may be (c); each of these gives the person all shares, so the noise grows with c.
+    weight_bits : of the number of shares.
     """
 
     name: str = "person"
@@ -52,18 +62,29 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
-            raise PlanError(f"the name of the unit is {self.name!r:.80}; expected a word such as patient")
+            raise PlanError(
+                f"the name of the unit is {self.name!r:.80}; expected a word such as patient"
+            )
         if type(self.max_clients) is not int or not 1 <= self.max_clients <= MAX_CLIENTS:
             raise PlanError(f"max_clients is {self.max_clients!r:.40}; expected 1 to {MAX_CLIENTS}")
-        if type(self.weight_bits) is not int or not MIN_WEIGHT_BITS <= self.weight_bits <= MAX_WEIGHT_BITS:
-            raise PlanError(f"weight_bits is {self.weight_bits!r:.40}; expected {MIN_WEIGHT_BITS} to {MAX_WEIGHT_BITS}")
+        if (
+            type(self.weight_bits) is not int
+            or not MIN_WEIGHT_BITS <= self.weight_bits <= MAX_WEIGHT_BITS
+        ):
+            raise PlanError(
+                f"weight_bits is {self.weight_bits!r:.40}; expected {MIN_WEIGHT_BITS} to"
+                f" {MAX_WEIGHT_BITS}"
+            )
 
     @classmethod
     def called(cls, name: str, max_clients: int = 1) -> "Persons":
         """Persons as somebody names them today: sentences make the plural. Raises PlanError."""
         persons = cls(name=name, max_clients=max_clients)
         if is_plural(name):
-            raise PlanError(f"the name of the unit is {name!r:.80}; expected what one of them is called, such as patient")
+            raise PlanError(
+                f"the name of the unit is {name!r:.80}; expected what one of them is called, such"
+                " as patient"
+            )
         return persons
 
     @property

@@ -1,10 +1,12 @@
-"""A private run of rounds, in one frozen record: the only source of noise scales. What drives a run needs no more than this.
+"""A private run of rounds, in one frozen record: the only source of noise scales. What drives a run
+needs no more than this.
 
-Sensitivities, noise scales and what the accountant is told come from the same object, so they cannot disagree. One that is read
-from a file is checked the same way as one just designed: the rational cost of its rounds must fit its epsilon and delta.
+Sensitivities, noise scales and what the accountant is told come from the same object, so they
+cannot disagree. One that is read from a file is checked the same way as one just designed: the
+rational cost of its rounds must fit its epsilon and delta.
 
-There are two kinds: `Mechanism` (`mechanism.py`), a clustering, and `BoundsMechanism` (`bounds/mechanism.py`), which finds
-bounds of the features.
+There are two kinds: `Mechanism` (`mechanism.py`), a clustering, and `BoundsMechanism`
+(`bounds/mechanism.py`), which finds bounds of the features.
 """
 
 import math
@@ -31,8 +33,8 @@ from fastlloyd.mechanisms.queries.sensitivity import Release
 from fastlloyd.mechanisms.queries.shares import in_shares
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Part, Round, State, draw
 
-# Departs from the paper, where delta is 1 / (N ln N) and neighbours differ by an added record only: delta defaults to
-# 1 / (100 N); replacing a record is available.
+# Departs from the paper, where delta is 1 / (N ln N) and neighbours differ by an added record only:
+# delta defaults to 1 / (100 N); replacing a record is available.
 MAX_RECORDS = 1 << 40
 MAX_COUNT_BITS = 32
 MAX_ROUNDS = 1000
@@ -51,7 +53,9 @@ FoundT_co = TypeVar("FoundT_co", bound=Found, covariant=True)
 
 
 class Choices(NamedTuple):
-    """How a run was planned, for people: by what, and in sentences what was, of its rounds and of what they lead to."""
+    """How a run was planned, for people: by what, and in sentences what was, of its rounds and of
+    what they lead to.
+    """
 
     by: str
     of_rounds: list[str]
@@ -59,12 +63,19 @@ class Choices(NamedTuple):
 
 
 class PrivateRun(
-    msgspec.Struct, Generic[FoundT_co], frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True, dict=True
+    msgspec.Struct,
+    Generic[FoundT_co],
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    cache_hash=True,
+    dict=True,
 ):
     """A run that is fully determined but for the records and the noise.
 
-    Neighbouring relation: `neighboring_relation`; the unit of protection is one record (one row) or, with `persons`, one person
-    with all rows. Each kind has the properties up to `persons` as fields, in the order in which its files have them.
+    Neighbouring relation: `neighboring_relation`; the unit of protection is one record (one row)
+    or, with `persons`, one person with all rows. Each kind has the properties up to `persons` as
+    fields, in the order in which its files have them.
     """
 
     @property
@@ -84,7 +95,9 @@ class PrivateRun(
 
     @property
     def epsilon(self) -> float:
-        """With delta the guarantee: P[M(D) in S] <= e^epsilon P[M(D') in S] + delta for all neighbours D, D'."""
+        """With delta the guarantee: P[M(D) in S] <= e^epsilon P[M(D') in S] + delta for all
+        neighbours D, D'.
+        """
         raise NotImplementedError
 
     @property
@@ -94,7 +107,9 @@ class PrivateRun(
 
     @property
     def delta_slack(self) -> float:
-        """The part of delta set aside for adding up rounded shares of noise; 0 in the central model."""
+        """The part of delta set aside for adding up rounded shares of noise; 0 in the central
+        model.
+        """
         raise NotImplementedError
 
     @property
@@ -114,7 +129,9 @@ class PrivateRun(
 
     @property
     def persons(self) -> Persons | None:
-        """Whose rows are protected together; None where each row stands for itself. An answer then is in shares of a person."""
+        """Whose rows are protected together; None where each row stands for itself. An answer then
+        is in shares of a person.
+        """
         raise NotImplementedError
 
     @property
@@ -162,7 +179,9 @@ class PrivateRun(
         raise NotImplementedError
 
     def query(self, number: int, state: State) -> Query:
-        """The query of the round of that number, from 0, in this state; made of integers, so all clients ask the same."""
+        """The query of the round of that number, from 0, in this state; made of integers, so all
+        clients ask the same.
+        """
         return self.all_rounds[number].query(self, state)
 
     def advance(self, number: int, state: State, answer: Answer, noise: AnswerNoise) -> State:
@@ -173,12 +192,16 @@ class PrivateRun(
         """What was found, from the state after the last round."""
         raise NotImplementedError
 
-    def centroids(self, number: int, state: State) -> IntArray | None:  # noqa: ARG002 - not every run has any
-        """The centroids after so many rounds, int64 (n_clusters, n_features), grid units; None if there are none."""
+    # not every run has any
+    def centroids(self, number: int, state: State) -> IntArray | None:  # noqa: ARG002
+        """The centroids after so many rounds, int64 (n_clusters, n_features), grid units; None if
+        there are none.
+        """
         return None
 
     def travelling_bytes(self, number: int) -> int:  # noqa: ARG002 - in most runs no state does
-        """The length of the state after that round if one client works it out and sends it to the others; 0: every client does.
+        """The length of the state after that round if one client works it out and sends it to the
+        others; 0: every client does.
 
         A state travels if working it out takes floating point, which differs between machines.
         """
@@ -188,21 +211,30 @@ class PrivateRun(
         """The bytes to send of the state after that round, `travelling_bytes` of them."""
         raise NotImplementedError
 
-    def read_state(self, number: int, state: State, answer: Answer, noise: AnswerNoise, data: bytes) -> State:
-        """The state after that round: what travelled, and what every client knows from the arguments of `advance`.
+    def read_state(
+        self, number: int, state: State, answer: Answer, noise: AnswerNoise, data: bytes
+    ) -> State:
+        """The state after that round: what travelled, and what every client knows from the
+        arguments of `advance`.
 
-        Whoever called `advance` goes on from here too. Raises OverflowRisk if a number is out of its range.
+        Whoever called `advance` goes on from here too. Raises OverflowRisk if a number is out of
+        its range.
         """
         raise NotImplementedError
 
     def check_noise(self, totals: Sequence[tuple[Fraction, ...]]) -> None:
-        """Raise PlanError if noise of these scales, round by round and part by part, would hide all that the run looks for."""
+        """Raise PlanError if noise of these scales, round by round and part by part, would hide all
+        that the run looks for.
+        """
 
     def choices(self, noise_factor: float) -> Choices:
-        """How this run was planned, in sentences; noise_factor : how many times larger the noise is than what is needed."""
+        """How this run was planned, in sentences; noise_factor : how many times larger the noise is
+        than what is needed.
+        """
         raise NotImplementedError
 
-    def afterwards(self, noise_factor: float) -> list[str]:  # noqa: ARG002 - most runs end with their rounds
+    # most runs end with their rounds
+    def afterwards(self, noise_factor: float) -> list[str]:  # noqa: ARG002
         """What is asked after the last of its rounds, in sentences."""
         return []
 
@@ -225,7 +257,9 @@ class PrivateRun(
 
     @property
     def sums_are_in_grid_units(self) -> bool:
-        """Whether one unit of a sum is one of the grid; otherwise it is found while the run goes on, or there are no sums."""
+        """Whether one unit of a sum is one of the grid; otherwise it is found while the run goes
+        on, or there are no sums.
+        """
         return True
 
     @property
@@ -291,7 +325,9 @@ class PrivateRun(
         """Rows and columns of a round's answer."""
         return self.question(round).shape
 
-    def releases_of(self, round: Round, relation: NeighboringRelation | None = None) -> list[Release]:
+    def releases_of(
+        self, round: Round, relation: NeighboringRelation | None = None
+    ) -> list[Release]:
         """What one round reveals, as an accountant takes it; relation : None for the run's own."""
         sensitivity = self.question(round).sensitivity
         return sensitivity.releases(self.noise, round.scales, relation or self.neighboring_relation)
@@ -316,8 +352,11 @@ class PrivateRun(
         """Everything the run reveals, for an accountant that knows nothing of rounds."""
         return [release for round in self.all_rounds for release in self.releases_of(round)]
 
-    def accountant_of(self, round: Round, relation: NeighboringRelation | None = None) -> Accountant:
-        """An accountant that has seen one round; what those of all rounds have seen adds up to the whole run, exactly.
+    def accountant_of(
+        self, round: Round, relation: NeighboringRelation | None = None
+    ) -> Accountant:
+        """An accountant that has seen one round; what those of all rounds have seen adds up to the
+        whole run, exactly.
 
         relation : None for the run's own.
         """
@@ -325,9 +364,13 @@ class PrivateRun(
         return Accountant(relation).compose(self.releases_of(round, relation))
 
     def share_of_budget(self, round: Round) -> Fraction:
-        """What a round costs as a share of what the run costs: of mu^2, or of epsilon with Laplace noise."""
+        """What a round costs as a share of what the run costs: of mu^2, or of epsilon with Laplace
+        noise.
+        """
         whole, alone = self._whole, self._costs.get(round) or self.accountant_of(round)
-        return (alone.mu_squared + alone.pure_epsilon) / (whole.mu_squared + whole.pure_epsilon)  # one of each pair is 0
+        return (alone.mu_squared + alone.pure_epsilon) / (
+            whole.mu_squared + whole.pure_epsilon
+        )  # one of each pair is 0
 
     def draw_noise(self, round: Round, source: NoiseSource) -> IntArray:
         """The total noise of one answer, int64 of its `shape`, part by part."""
@@ -336,15 +379,21 @@ class PrivateRun(
 
     def answer_noise(self, number: int) -> AnswerNoise:
         """What is known of an answer that lacks nobody and has exactly the noise it must carry."""
-        return AnswerNoise(deviations=tuple(float(scale) for scale in self.all_rounds[number].scales), share=1.0)
+        return AnswerNoise(
+            deviations=tuple(float(scale) for scale in self.all_rounds[number].scales), share=1.0
+        )
 
     def to_toml(self) -> str:
         """The text of the file `mechanism.toml`."""
-        return to_toml(self, "A fastlloyd mechanism: settings, no records. The last line seals the content.")
+        return to_toml(
+            self, "A fastlloyd mechanism: settings, no records. The last line seals the content."
+        )
 
     @classmethod
     def from_toml(cls, text: str, source: str = "mechanism.toml") -> Self:
-        """Read `mechanism.toml`; raises PlanError if it was changed or cannot give the guarantee it states."""
+        """Read `mechanism.toml`; raises PlanError if it was changed or cannot give the guarantee it
+        states.
+        """
         return from_toml(text, cls, source)
 
     @property
@@ -359,9 +408,14 @@ AnyRun = PrivateRun[Any]
 def usable_delta(delta: float, delta_slack: float) -> float:
     """What is left of delta for the Gaussian itself, rounded down."""
     if not 0 < delta < 1:
-        raise BudgetError(f"delta is {delta}; expected a number above 0 and below 1, such as 1 / (100 n_records)")
+        raise BudgetError(
+            f"delta is {delta}; expected a number above 0 and below 1, such as 1 / (100 n_records)"
+        )
     if not delta_slack >= 0:  # NaN included
-        raise BudgetError(f"delta_slack is {delta_slack}; expected a part of delta, 0 or more: design the plan anew")
+        raise BudgetError(
+            f"delta_slack is {delta_slack}; expected a part of delta, 0 or more: design the plan"
+            " anew"
+        )
     if delta_slack == 0:
         return delta
     left = math.nextafter(delta - delta_slack, 0)
@@ -382,7 +436,9 @@ def check_numbers(n_records: int, epsilon: float, noise: Noise) -> None:
 
 
 def check_grid(n_expected: int, count_bits: int) -> None:
-    """Refuse an expected number of records, or a grid of the counts, out of range, naming the setting."""
+    """Refuse an expected number of records, or a grid of the counts, out of range, naming the
+    setting.
+    """
     if not 1 <= n_expected <= MAX_RECORDS:
         raise PlanError(f"n_expected is {n_expected}; expected 1 to {MAX_RECORDS}")
     if not 0 <= count_bits <= MAX_COUNT_BITS:
@@ -390,7 +446,9 @@ def check_grid(n_expected: int, count_bits: int) -> None:
 
 
 def check_ints(m: AnyRun, *names: str) -> None:
-    """Refuse a run whose fields of these names are no integers of Python: NumPy's are equal to them, and wrap around."""
+    """Refuse a run whose fields of these names are no integers of Python: NumPy's are equal to
+    them, and wrap around.
+    """
     for name in names:
         if type(getattr(m, name)) is not int:
             raise PlanError(f"{name} is {getattr(m, name)!r:.40}; expected a Python int")
@@ -401,34 +459,47 @@ def _check_sums(m: AnyRun) -> None:
     largest = max(part.bound for round in m.all_rounds for part in m.parts(round))
     if m.n_records * largest >= MAX_SUM:
         raise OverflowRisk(
-            f"n_records is {m.n_records}: sums of so many {m.unit.many} could leave 64 bits; expected fewer than "
-            f"{MAX_SUM // largest}, or use fewer fraction_bits"
+            f"n_records is {m.n_records}: sums of so many {m.unit.many} could leave 64 bits;"
+            f" expected fewer than {MAX_SUM // largest}, or use fewer fraction_bits"
         )
 
 
 def check_guarantee(m: AnyRun) -> None:
-    """Refuse a run whose exact sums could leave 64 bits, or whose noise does not give its epsilon and delta."""
+    """Refuse a run whose exact sums could leave 64 bits, or whose noise does not give its epsilon
+    and delta.
+    """
     _check_sums(m)
     if m.noise is not Noise.GAUSSIAN and not m.delta == m.delta_slack == 0:
-        raise PlanError(f"delta is {m.delta} and delta_slack {m.delta_slack}; expected 0 and 0 without Gaussian noise")
+        raise PlanError(
+            f"delta is {m.delta} and delta_slack {m.delta_slack}; expected 0 and 0 without Gaussian"
+            " noise"
+        )
     if m.noise is Noise.NONE:
         if m.epsilon != math.inf:
-            raise PlanError(f"epsilon is {m.epsilon}; expected inf: {m.name} adds no noise and promises nothing")
+            raise PlanError(
+                f"epsilon is {m.epsilon}; expected inf: {m.name} adds no noise and promises nothing"
+            )
         return
     scales = [scale for round in m.all_rounds for scale in round.scales]
     if min(scales) <= 0:
-        raise PlanError(f"a round of {m.name} has no noise; expected positive scales in every round")
+        raise PlanError(
+            f"a round of {m.name} has no noise; expected positive scales in every round"
+        )
     largest = max(scales)
     if largest > MAX_SCALE:
         raise OverflowRisk(
-            f"epsilon {m.epsilon} needs noise of about 2^{math.ceil(largest).bit_length() - 1} grid units, above 2^44; "
-            "use fewer fraction_bits or a larger epsilon" + (", or another loss_share" if m.n_rounds > len(m.rounds) else "")
+            f"epsilon {m.epsilon} needs noise of about 2^{math.ceil(largest).bit_length() - 1} grid"
+            " units, above 2^44; use fewer fraction_bits or a larger epsilon"
+            + (", or another loss_share" if m.n_rounds > len(m.rounds) else "")
         )
     accountant = m.accountant()
     if m.noise is Noise.LAPLACE:
         fits = accountant.pure_epsilon <= Fraction(m.epsilon)
     else:
-        fits = accountant.mu_squared <= Fraction(gdp_mu(m.epsilon, usable_delta(m.delta, m.delta_slack))) ** 2
+        fits = (
+            accountant.mu_squared
+            <= Fraction(gdp_mu(m.epsilon, usable_delta(m.delta, m.delta_slack))) ** 2
+        )
     if not fits:
         raise PlanError(
             f"the noise scales do not give epsilon {m.epsilon} and delta {m.delta}; "

@@ -1,8 +1,9 @@
-"""The rounds of a run: one query each, and one noisy answer. Rounds of the clustering and, if asked for, one for its loss.
+"""The rounds of a run: one query each, and one noisy answer. Rounds of the clustering and, if asked
+for, one for its loss.
 
-Whatever drives a run (the central model, clients, the server) treats all rounds alike: an answer is a matrix whose columns come
-in parts, and every entry of a part carries noise of the same scale. Kinds of rounds: `LossRound`, `lloyd/mechanism.LloydRound`
-and those in `moment_lloyd/rounds.py`.
+Whatever drives a run (the central model, clients, the server) treats all rounds alike: an answer is
+a matrix whose columns come in parts, and every entry of a part carries noise of the same scale.
+Kinds of rounds: `LossRound`, `lloyd/mechanism.LloydRound` and those in `moment_lloyd/rounds.py`.
 """
 
 import math
@@ -20,8 +21,8 @@ from fastlloyd.mechanisms.persons import reach
 from fastlloyd.mechanisms.queries.query import Query, Question, ask
 from fastlloyd.mechanisms.queries.relative import ClippedLoss
 
-# Departs from the paper, where noise scales are reals: they are multiples of 1/65536 grid unit, rounded up, so that the cost of
-# a mechanism is an exact rational.
+# Departs from the paper, where noise scales are reals: they are multiples of 1/65536 grid unit,
+# rounded up, so that the cost of a mechanism is an exact rational.
 SCALE_UNITS = 1 << 16
 
 Answer = IntArray  # int64, of the shape of the round's question: exact sums and noise
@@ -32,8 +33,9 @@ State = Any  # of a type that each mechanism has for itself; what drives one han
 class AnswerNoise:
     """What is known of a noisy answer beside its numbers.
 
-    deviations : of the noise, one per part, in units of the answer. share : the caps of the clients whose records are in the
-    answer, over those of the clients in the first answer of the run; 1 in the central model.
+    deviations : of the noise, one per part, in units of the answer. share : the caps of the clients
+    whose records are in the answer, over those of the clients in the first answer of the run; 1 in
+    the central model.
     """
 
     deviations: tuple[float, ...]
@@ -41,9 +43,11 @@ class AnswerNoise:
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """One query and its noisy answer, as a plan holds it. `m` is the mechanism that it is a round of.
+    """One query and its noisy answer, as a plan holds it. `m` is the mechanism that it is a round
+    of.
 
-    moves_centroids : whether they move by its answer. counts_records : whether the last column of its answer counts records.
+    moves_centroids : whether they move by its answer. counts_records : whether the last column of
+    its answer counts records.
     """
 
     moves_centroids: ClassVar[bool] = False
@@ -53,7 +57,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     def scales(self) -> tuple[Fraction, ...]:
         """Scales of the noise, one per part of the answer, in units of the answer.
 
-        Standard deviations of Gaussian noise, or scales of two-sided geometric noise; 0 without noise.
+        Standard deviations of Gaussian noise, or scales of two-sided geometric noise; 0 without
+        noise.
         """
         raise NotImplementedError
 
@@ -70,7 +75,9 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         raise NotImplementedError
 
     def information_on_number(self, m: Any, scales: Sequence[Fraction]) -> Fraction:
-        """How well the answer tells the number of records, with noise of these scales: one over a variance, in its units."""
+        """How well the answer tells the number of records, with noise of these scales: one over a
+        variance, in its units.
+        """
         return 1 / (m.shape(self)[0] * scales[-1] ** 2) if self.counts_records else Fraction(0)
 
     def statement(self, m: Any) -> dict[str, Any]:
@@ -79,12 +86,13 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
 
 
 class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The round after the last iteration that estimates the loss: what one record counts at most, and the noise of the sum.
+    """The round after the last iteration that estimates the loss: what one record counts at most,
+    and the noise of the sum.
 
     # Departs from the paper, which has no private estimate of the loss.
 
-    scale and cap in units of 2**shift squared grid units: a record farther from its centroid than sqrt(cap << shift) grid units
-    counts as if it were that far away.
+    scale and cap in units of 2**shift squared grid units: a record farther from its centroid than
+    sqrt(cap << shift) grid units counts as if it were that far away.
     """
 
     scale: Fraction
@@ -113,17 +121,22 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The loss of the centroids of the state."""
         return ask(m.question(self), centroids=state.centroids)
 
-    def advance(self, m: Any, state: State, answer: Answer, noise: AnswerNoise) -> State:  # noqa: ARG002 - needs neither
+    # needs neither
+    def advance(self, m: Any, state: State, answer: Answer, noise: AnswerNoise) -> State:  # noqa: ARG002
         """The state with its loss."""
         return msgspec.structs.replace(state, loss=int(answer[0, 0]))
 
     def statement(self, m: Any) -> dict[str, Any]:
         """What the estimate means, what it may cost, and its noise."""
         unit = self.unit(m.domain.fraction_bits)
-        of_persons = f", weighted so that those of {m.unit.a} count as one record" if m.persons else ""
+        of_persons = (
+            f", weighted so that those of {m.unit.a} count as one record" if m.persons else ""
+        )
         return {
-            "meaning": f"sum over all records{of_persons} of the squared distance to the nearest final centroid, at most cap "
-            "each, plus noise: unbiased, so it may be negative",
+            "meaning": (
+                f"sum over all records{of_persons} of the squared distance to the nearest final"
+                " centroid, at most cap each, plus noise: unbiased, so it may be negative"
+            ),
             "unit": "squared half widths of the domain",
             "cap": self.cap * unit,
             "cap_distance": math.sqrt(self.cap * unit),
@@ -137,22 +150,30 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def sqrt_up(square: Fraction) -> Fraction:
-    """The square root rounded up to a multiple of 1 / SCALE_UNITS, exactly: no float is involved."""
+    """The square root rounded up to a multiple of 1 / SCALE_UNITS, exactly: no float is
+    involved.
+    """
     units = square * SCALE_UNITS**2
     root = math.isqrt(math.ceil(units))
     return Fraction(root if root * root >= units else root + 1, SCALE_UNITS)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """Columns of an answer with the same noise: how many, its scale, and by how much one record moves one entry at most."""
+    """Columns of an answer with the same noise: how many, its scale, and by how much one record
+    moves one entry at most.
+    """
 
     n_columns: int
     scale: Fraction
     bound: int
 
 
-def draw(noise: Noise, n_rows: int, columns: Iterable[tuple[int, Fraction]], source: NoiseSource) -> IntArray:
-    """Draw the noise of one answer, int64 (n_rows, number of columns); columns : per part, how many and the scale."""
+def draw(
+    noise: Noise, n_rows: int, columns: Iterable[tuple[int, Fraction]], source: NoiseSource
+) -> IntArray:
+    """Draw the noise of one answer, int64 (n_rows, number of columns); columns : per part, how many
+    and the scale.
+    """
     parts = []
     for n_columns, scale in columns:
         match noise:

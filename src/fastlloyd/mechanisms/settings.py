@@ -1,4 +1,6 @@
-"""What a mechanism is designed from: an algorithm, public numbers and choices, in one frozen record that checks them."""
+"""What a mechanism is designed from: an algorithm, public numbers and choices, in one frozen record
+that checks them.
+"""
 
 import math
 import operator
@@ -28,22 +30,30 @@ class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def alpha(self) -> Fraction:
-        """The radius a cluster is planned to have, as a share of that of n_clusters equal cubes filling the domain."""
+        """The radius a cluster is planned to have, as a share of that of n_clusters equal cubes
+        filling the domain.
+        """
         raise NotImplementedError
 
     @property
     def fewest_iterations(self) -> int | None:
-        """How many its planner chooses at least; None where the error does not depend on their number."""
+        """How many its planner chooses at least; None where the error does not depend on their
+        number.
+        """
         raise NotImplementedError
 
     def check(self) -> None:
         """Refuse fields out of range."""
 
     def check_use(self, settings: Mapping[str, object]) -> None:
-        """Raise PlanError naming the first of these settings that is given (not None) and has no effect on the algorithm."""
+        """Raise PlanError naming the first of these settings that is given (not None) and has no
+        effect on the algorithm.
+        """
 
     def varied(self, **fields: Any) -> Self:
-        """The algorithm with some of its fields replaced, given in words and numbers; None keeps its own. Raises PlanError."""
+        """The algorithm with some of its fields replaced, given in words and numbers; None keeps
+        its own. Raises PlanError.
+        """
         raise NotImplementedError
 
 
@@ -53,8 +63,9 @@ A_co = TypeVar("A_co", bound=AnyAlgorithm, covariant=True)
 class Preset(msgspec.Struct, frozen=True, kw_only=True):
     """What a preset decides where the user does not.
 
-    algorithm : where none is named. min_count None: the planner's floor under noisy counts. paper_delta: delta = 1 / (N ln N)
-    instead of 1 / (100 N), which lets one record in ln N data sets' worth be exposed on average: for comparison only.
+    algorithm : where none is named. min_count None: the planner's floor under noisy counts.
+    paper_delta: delta = 1 / (N ln N) instead of 1 / (100 N), which lets one record in ln N data
+    sets' worth be exposed on average: for comparison only.
     """
 
     initialization: RadiusSearch
@@ -64,22 +75,37 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
 
     def delta(self, n_records: int) -> float:
         """The delta for a public cap on the number of records."""
-        return 1 / (n_records * math.log(n_records)) if self.paper_delta and n_records > 2 else 1 / (100 * n_records)
+        return (
+            1 / (n_records * math.log(n_records))
+            if self.paper_delta and n_records > 2
+            else 1 / (100 * n_records)
+        )
 
 
 PRESETS = {
-    "default": Preset(initialization=RadiusSearch.BISECTION, min_count=None, paper_delta=False, algorithm="momentlloyd"),
-    "paper": Preset(initialization=RadiusSearch.HALVING, min_count=Fraction(0), paper_delta=True, algorithm="fastlloyd"),
+    "default": Preset(
+        initialization=RadiusSearch.BISECTION,
+        min_count=None,
+        paper_delta=False,
+        algorithm="momentlloyd",
+    ),
+    "paper": Preset(
+        initialization=RadiusSearch.HALVING,
+        min_count=Fraction(0),
+        paper_delta=True,
+        algorithm="fastlloyd",
+    ),
 }
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What every private run is designed from. Raises BudgetError or PlanError naming the setting.
 
-    epsilon, delta : the guarantee; delta None: the default. persons : whose rows are protected together, if not each row alone.
-    n_records : public cap on the number of records, or of persons; n_expected : public guess of it, None: n_records.
-    public_seed : of all public randomness, such as where centroids start. count_bits, delta_slack : of a federated run, which
-    its planner chooses. Without noise epsilon has no effect.
+    epsilon, delta : the guarantee; delta None: the default. persons : whose rows are protected
+    together, if not each row alone. n_records : public cap on the number of records, or of persons;
+    n_expected : public guess of it, None: n_records. public_seed : of all public randomness, such
+    as where centroids start. count_bits, delta_slack : of a federated run, which its planner
+    chooses. Without noise epsilon has no effect.
     """
 
     domain: Domain
@@ -101,7 +127,9 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
             usable_delta(self.whole_delta, self.delta_slack)
 
     def _become_ints(self, *names: str) -> None:
-        """Make Python's integers of NumPy's, which would wrap around in the planner's exact arithmetic, and it never ends."""
+        """Make Python's integers of NumPy's, which would wrap around in the planner's exact
+        arithmetic, and it never ends.
+        """
         for name in names:
             if (number := getattr(self, name)) is not None:
                 msgspec.structs.force_setattr(self, name, operator.index(number))
@@ -147,7 +175,9 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def planned_mu(self) -> float | None:
-        """`mu` of one person at one client, which the noise compares with: for c clients it is c times as large."""
+        """`mu` of one person at one client, which the noise compares with: for c clients it is c
+        times as large.
+        """
         return None if self.mu is None else self.mu / max_clients(self.persons)
 
     @property
@@ -157,8 +187,12 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def budget(self) -> Fraction:
-        """What may be spent, exactly: epsilon with Laplace noise, squared mu with Gaussian noise, 0 without noise."""
-        return Fraction(self.epsilon) if self.noise is Noise.LAPLACE else Fraction(self.mu or 0) ** 2
+        """What may be spent, exactly: epsilon with Laplace noise, squared mu with Gaussian noise, 0
+        without noise.
+        """
+        return (
+            Fraction(self.epsilon) if self.noise is Noise.LAPLACE else Fraction(self.mu or 0) ** 2
+        )
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -178,11 +212,13 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
-    """What `catalogue.design` makes a clustering of. Raises BudgetError or PlanError naming the setting.
+    """What `catalogue.design` makes a clustering of. Raises BudgetError or PlanError naming the
+    setting.
 
-    delta None: the preset's, without Gaussian noise 0. n_iterations None: the algorithm's rule. initialization, min_count None:
-    the preset's. min_count : centroids with a smaller noisy count stay. estimate_loss : spend loss_share of the budget (of
-    mu^2, with Laplace noise of epsilon; None: `loss.planned_share`) on the loss in the end. For the others see `RunSettings`.
+    delta None: the preset's, without Gaussian noise 0. n_iterations None: the algorithm's rule.
+    initialization, min_count None: the preset's. min_count : centroids with a smaller noisy count
+    stay. estimate_loss : spend loss_share of the budget (of mu^2, with Laplace noise of epsilon;
+    None: `loss.planned_share`) on the loss in the end. For the others see `RunSettings`.
     """
 
     algorithm: A_co
@@ -202,17 +238,20 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
         self.algorithm.check_use({"n_iterations": self.n_iterations, "min_count": self.min_count})
         if self.n_iterations is not None and not 1 <= self.n_iterations <= MAX_ROUNDS:
             raise PlanError(
-                f"n_iterations is {self.n_iterations}; expected 1 to {MAX_ROUNDS}, or nothing for the planner's choice"
+                f"n_iterations is {self.n_iterations}; expected 1 to {MAX_ROUNDS}, or nothing for"
+                " the planner's choice"
             )
         if self.loss_share is None:
             return
         if not self.estimate_loss:
             raise PlanError(
-                "loss_share is for a private estimate of the loss; ask for the estimate too, or leave loss_share out"
+                "loss_share is for a private estimate of the loss; ask for the estimate too, or"
+                " leave loss_share out"
             )
         if not 0 < self.loss_share < 1:  # NaN included
             raise BudgetError(
-                f"loss_share is {self.loss_share}; expected a share of the budget, above 0 and below 1, such as 0.05"
+                f"loss_share is {self.loss_share}; expected a share of the budget, above 0 and"
+                " below 1, such as 0.05"
             )
 
     @property
@@ -237,13 +276,19 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
 
 
 def check_expected(n_expected: int | None, n_records: int, persons: Persons | None = None) -> None:
-    """Refuse a guess below 1 or above the cap beside it; the cap, which may have been taken from the data, is not shown."""
+    """Refuse a guess below 1 or above the cap beside it; the cap, which may have been taken from
+    the data, is not shown.
+    """
     if n_expected is None:
         return
     many = unit(persons).many
     if n_expected < 1:
-        raise PlanError(f"n_expected is {n_expected}; expected 1 or more, an honest guess of the number of {many}")
+        raise PlanError(
+            f"n_expected is {n_expected}; expected 1 or more, an honest guess of the number of"
+            f" {many}"
+        )
     if n_expected > n_records:
         raise PlanError(
-            f"n_expected is {n_expected}, above n_records, the cap on the number of {many}; expect fewer, or raise the cap"
+            f"n_expected is {n_expected}, above n_records, the cap on the number of {many}; expect"
+            " fewer, or raise the cap"
         )

@@ -1,14 +1,17 @@
-"""How the shares of a person are spread over the rows: evenly, and those that are left over by an order that means nothing.
+"""How the shares of a person are spread over the rows: evenly, and those that are left over by an
+order that means nothing.
 
-A person with m rows and W shares gives each row floor(W / m), and one more to the first W mod m rows (so if m > W, one share
-each to the first W rows). *First* is by a hash of the person, the row and the row's number among equal rows of the person: a
-function of the multiset of the person's own rows, whatever the order of the file and whoever else is in it. Among values that
-are equal for everybody none comes first for everybody.
+A person with m rows and W shares gives each row floor(W / m), and one more to the first W mod m
+rows (so if m > W, one share each to the first W rows). *First* is by a hash of the person, the row
+and the row's number among equal rows of the person: a function of the multiset of the person's own
+rows, whatever the order of the file and whoever else is in it. Among values that are equal for
+everybody none comes first for everybody.
 
-Privacy needs of the hash (docs/proofs/persons.md) that persons are told apart, which 128 bits of BLAKE2b do, and that nobody
-makes many rows of one hash: they are taken for equal, and by the number of such a row the others would trade shares when it is
-taken away. Its key is public, so plain arithmetic will not do; 64 bits of BLAKE2b do. Two of one hash move no more than others.
-Equal rows are numbered by plain arithmetic on whole arrays, as in SplitMix64 (Steele, Lea and Flood 2014).
+Privacy needs of the hash (docs/proofs/persons.md) that persons are told apart, which 128 bits of
+BLAKE2b do, and that nobody makes many rows of one hash: they are taken for equal, and by the number
+of such a row the others would trade shares when it is taken away. Its key is public, so plain
+arithmetic will not do; 64 bits of BLAKE2b do. Two of one hash move no more than others. Equal rows
+are numbered by plain arithmetic on whole arrays, as in SplitMix64 (Steele, Lea and Flood 2014).
 """
 
 import hashlib
@@ -28,30 +31,46 @@ Shares = NDArray[np.uint16]
 _LABEL = b"fastlloyd/v1/persons/spread"
 _PERSON_BYTES, _ROW_BYTES = 16, 8
 _SPAN = 1 << 14  # rows that are held as bytes at a time
-# of mix13 (Stafford), the finaliser of SplitMix64, and the step of its state: the odd number nearest to 2**64 / golden ratio
-_FIRST, _SECOND, _STEP = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15)
+# of mix13 (Stafford), the finaliser of SplitMix64, and the step of its state: the odd number
+# nearest to 2**64 / golden ratio
+_FIRST, _SECOND, _STEP = (
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+    np.uint64(0x9E3779B97F4A7C15),
+)
 
 
 def spread_key(seed: PublicSeed) -> bytes:
-    """The key of the hashes, 32 bytes, from the public seed of a mechanism: every client spreads shares alike."""
+    """The key of the hashes, 32 bytes, from the public seed of a mechanism: every client spreads
+    shares alike.
+    """
     return derive(seed.value, _LABEL)
 
 
 def person_hashes(ids: Sequence[bytes], key: bytes) -> Words:
-    """128 bits that stand for each id, uint64 (n, 2). ids : the text of a cell in UTF-8, an integer in decimal."""
-    digests = b"".join([hashlib.blake2b(each, digest_size=_PERSON_BYTES, key=key).digest() for each in ids])
+    """128 bits that stand for each id, uint64 (n, 2). ids : the text of a cell in UTF-8, an integer
+    in decimal.
+    """
+    digests = b"".join(
+        [hashlib.blake2b(each, digest_size=_PERSON_BYTES, key=key).digest() for each in ids]
+    )
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64).reshape(-1, 2)
 
 
 def row_hashes(persons: Words, X: GridArray) -> Words:
     """64 bits for each row of a person, uint64 (n,).
 
-    persons : uint64 (n, 2), the `person_hashes` of each row; X : grid points (n, n_features), features in the plan's order.
+    persons : uint64 (n, 2), the `person_hashes` of each row; X : grid points (n, n_features),
+    features in the plan's order.
     """
     hashes, n_bytes = np.empty(len(X), dtype=np.uint64), 8 * (2 + X.shape[1])
     for start in range(0, len(X), _SPAN):
         span = slice(start, start + _SPAN)
-        rows = np.column_stack([persons[span], X[span].astype(np.int64).view(np.uint64)]).astype("<u8").tobytes()
+        rows = (
+            np.column_stack([persons[span], X[span].astype(np.int64).view(np.uint64)])
+            .astype("<u8")
+            .tobytes()
+        )
         each = (rows[at : at + n_bytes] for at in range(0, len(rows), n_bytes))
         digests = b"".join([hashlib.blake2b(row, digest_size=_ROW_BYTES).digest() for row in each])
         hashes[span] = np.frombuffer(digests, dtype="<u8")
@@ -59,7 +78,8 @@ def row_hashes(persons: Words, X: GridArray) -> Words:
 
 
 def numbered_hashes(hashes: Words, numbers: IntArray) -> Words:
-    """What rows are ordered by, uint64 (n,): the output of that number, from 0, of the SplitMix64 that begins with the hash.
+    """What rows are ordered by, uint64 (n,): the output of that number, from 0, of the SplitMix64
+    that begins with the hash.
 
     numbers : int64 (n,), of each row among the rows of its person with this very hash.
     """
@@ -73,19 +93,25 @@ def numbered_hashes(hashes: Words, numbers: IntArray) -> Words:
 def spread_evenly(ranks: IntArray, sizes: IntArray, weight_bits: int) -> Shares:
     """The shares of each row, uint16 (n,), of 2**weight_bits that a person has.
 
-    ranks : int64 (n,), how many rows of the person come before it; sizes : int64 (n,), how many rows the person has.
+    ranks : int64 (n,), how many rows of the person come before it; sizes : int64 (n,), how many
+    rows the person has.
     """
     least, left = np.divmod(np.int64(1 << weight_bits), sizes)
     return (least + (ranks < left)).astype(np.uint16)
 
 
-def shares_of(ids: Sequence[bytes], X: GridArray, key: bytes, weight_bits: int) -> tuple[Shares, int]:
+def shares_of(
+    ids: Sequence[bytes], X: GridArray, key: bytes, weight_bits: int
+) -> tuple[Shares, int]:
     """The shares of each row, uint16 (n,), and how many persons there are.
 
-    ids : of each row, as of `person_hashes`. X : grid points (n, n_features), all usable rows. key : see `spread_key`.
+    ids : of each row, as of `person_hashes`. X : grid points (n, n_features), all usable rows. key
+    : see `spread_key`.
     """
     numbers: dict[bytes, int] = {}
-    places = np.fromiter((numbers.setdefault(each, len(numbers)) for each in ids), dtype=np.int64, count=len(ids))
+    places = np.fromiter(
+        (numbers.setdefault(each, len(numbers)) for each in ids), dtype=np.int64, count=len(ids)
+    )
     persons = person_hashes(list(numbers), key)[places]
     return spread(persons, row_hashes(persons, X), weight_bits)
 
@@ -93,7 +119,8 @@ def shares_of(ids: Sequence[bytes], X: GridArray, key: bytes, weight_bits: int) 
 def spread(persons: Words, hashes: Words, weight_bits: int) -> tuple[Shares, int]:
     """The shares of each row, uint16 (n,), and how many persons there are.
 
-    persons : uint64 (n, 2), or further words that tell persons apart; hashes : uint64 (n,), the `row_hashes`.
+    persons : uint64 (n, 2), or further words that tell persons apart; hashes : uint64 (n,), the
+    `row_hashes`.
     """
     order = np.lexsort((hashes, *persons.T[::-1]))
     hashes, whose = hashes[order], numbered(persons[order])
@@ -105,29 +132,36 @@ def spread(persons: Words, hashes: Words, weight_bits: int) -> tuple[Shares, int
 
 
 def numbered(words: Words) -> IntArray:
-    """The number, from 0, of each row of words (n, m) among the different ones, int64 (n,); equal ones stand together."""
+    """The number, from 0, of each row of words (n, m) among the different ones, int64 (n,); equal
+    ones stand together.
+    """
     return np.cumsum(np.any([_differs(word) for word in words.T], axis=0), dtype=np.int64) - 1
 
 
 def ranks(values: NDArray[Any]) -> IntArray:
-    """The position of each value among those equal to it, int64 (n,), where equal ones stand together."""
+    """The position of each value among those equal to it, int64 (n,), where equal ones stand
+    together.
+    """
     return _ranks(_differs(values))[0]
 
 
 class Deal(NamedTuple):
-    """How persons are dealt out to clients, for a simulation: in turn, by the order of their hashes, which means nothing.
+    """How persons are dealt out to clients, for a simulation: in turn, by the order of their
+    hashes, which means nothing.
 
-    So with one client each the numbers of persons differ by at most one, the larger first; further rows of a person go to the
-    clients that follow, `max_clients` in all.
+    So with one client each the numbers of persons differ by at most one, the larger first; further
+    rows of a person go to the clients that follow, `max_clients` in all.
     """
 
     n_clients: int
     max_clients: int
 
     def clients(self, persons: Words, first: int = 0) -> tuple[IntArray, int]:
-        """The client of each row, from 0, int64 (n,), and how many persons there are; rows of a person in their order.
+        """The client of each row, from 0, int64 (n,), and how many persons there are; rows of a
+        person in their order.
 
-        persons : uint64 (n, 2), the `person_hashes`; first : how many persons come before all of these.
+        persons : uint64 (n, 2), the `person_hashes`; first : how many persons come before all of
+        these.
         """
         order = np.lexsort(persons.T[::-1])
         turns, found = numbered(persons[order]), np.empty(len(persons), dtype=np.int64)
@@ -154,7 +188,11 @@ def _differs(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _ranks(begins: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
-    """Of runs that begin where `begins` says: the position of each element in its run, from 0, and the length of the run."""
+    """Of runs that begin where `begins` says: the position of each element in its run, from 0, and
+    the length of the run.
+    """
     starts = np.flatnonzero(begins)
     lengths = np.diff(np.append(starts, len(begins)))
-    return np.arange(len(begins), dtype=np.int64) - np.repeat(starts, lengths), np.repeat(lengths, lengths)
+    return np.arange(len(begins), dtype=np.int64) - np.repeat(starts, lengths), np.repeat(
+        lengths, lengths
+    )

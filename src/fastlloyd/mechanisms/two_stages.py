@@ -16,8 +16,9 @@ from fastlloyd.mechanisms.settings import RunSettings, Settings
 class TwoStages(msgspec.Struct, frozen=True):
     """What is asked in both stages, planned from public numbers before anything is spent.
 
-    first : finds the bounds. later : settings of the clustering, with all that is left of the budget, in a box that stands for
-    the bounds to come; nothing else of it will change. epsilon : of both together, at the delta of either.
+    first : finds the bounds. later : settings of the clustering, with all that is left of the
+    budget, in a box that stands for the bounds to come; nothing else of it will change. epsilon :
+    of both together, at the delta of either.
     """
 
     first: BoundsMechanism
@@ -26,30 +27,46 @@ class TwoStages(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, settings: Settings[Any], outer: Domain) -> Self:
-        """Divide the budget of these settings, whose domain is a `placeholder`. outer : `bounds.design.outer_range`.
+        """Divide the budget of these settings, whose domain is a `placeholder`. outer :
+        `bounds.design.outer_range`.
 
-        Raises PlanError or BudgetError where either stage cannot be planned, whatever bounds will be found.
+        Raises PlanError or BudgetError where either stage cannot be planned, whatever bounds will
+        be found.
         """
         if settings.noise is not Noise.GAUSSIAN:
-            why = "adds no noise" if settings.noise is Noise.NONE else "has a guarantee without delta"
+            why = (
+                "adds no noise" if settings.noise is Noise.NONE else "has a guarantee without delta"
+            )
             raise PlanError(
-                f"bounds are found with Gaussian noise, and {settings.algorithm.name} {why}; state bounds, or name another "
-                "algorithm, such as momentlloyd"
+                f"bounds are found with Gaussian noise, and {settings.algorithm.name} {why}; state"
+                " bounds, or name another algorithm, such as momentlloyd"
             )
         shared = {name: getattr(settings, name) for name in RunSettings.__struct_fields__}
         stages = divide(BoundsSettings(**shared | {"domain": outer, "delta": settings.whole_delta}))
-        later = msgspec.structs.replace(settings, epsilon=stages.epsilon, delta=settings.whole_delta)
+        later = msgspec.structs.replace(
+            settings, epsilon=stages.epsilon, delta=settings.whole_delta
+        )
         design(later)
         return cls(stages.first, later, float(settings.epsilon))
 
     def second(self, found: FoundBounds) -> Settings[Any]:
-        """Settings of the clustering within these bounds. Raises PlanError where they cannot be its domain."""
+        """Settings of the clustering within these bounds. Raises PlanError where they cannot be its
+        domain.
+        """
         box = self.later.domain
-        domain = found.domain(self.first.domain, scaling=box.scaling, fraction_bits=box.fraction_bits)
+        domain = found.domain(
+            self.first.domain, scaling=box.scaling, fraction_bits=box.fraction_bits
+        )
         return msgspec.structs.replace(self.later, domain=domain)
 
 
 def placeholder(outer: Domain, *, scaling: Scaling, fraction_bits: int = 16) -> Domain:
     """A domain that stands for bounds which are not known yet."""
     d = outer.n_features
-    return Domain(features=outer.features, lower=(-1.0,) * d, upper=(1.0,) * d, scaling=scaling, fraction_bits=fraction_bits)
+    return Domain(
+        features=outer.features,
+        lower=(-1.0,) * d,
+        upper=(1.0,) * d,
+        scaling=scaling,
+        fraction_bits=fraction_bits,
+    )

@@ -1,8 +1,10 @@
-"""How far a shown centroid may be from the mean of its records, of which clusters that is not known, and how noisy the loss is.
+"""How far a shown centroid may be from the mean of its records, of which clusters that is not
+known, and how noisy the loss is.
 
-From noisy answers and public scales alone, so it costs no privacy. Noise is only part of it: a move may have been shrunk, the
-centroids may not have arrived, and records far away may be cut. All of these are estimated from the last answer, with constants
-that were chosen on synthetic groups; docs/results/coverage.md has the study, on other groups.
+From noisy answers and public scales alone, so it costs no privacy. Noise is only part of it: a move
+may have been shrunk, the centroids may not have arrived, and records far away may be cut. All of
+these are estimated from the last answer, with constants that were chosen on synthetic groups;
+docs/results/coverage.md has the study, on other groups.
 """
 
 import enum
@@ -22,12 +24,21 @@ from fastlloyd.mechanisms.persons import Unit
 
 BoolArray = npt.NDArray[np.bool_]
 
-FINE, MOSTLY_NOISE = 0.1, 0.5  # of the radius: beyond the second, a centroid may well be that of its neighbour
+FINE, MOSTLY_NOISE = (
+    0.1,
+    0.5,
+)  # of the radius: beyond the second, a centroid may well be that of its neighbour
 FEW = 3  # a noisy count of so many standard deviations is hardly one of no records
 OWN = 0.7  # of a move that noise does not explain may be to come;
-OTHERS, OTHERS_SHRUNK = 1.0, 0.3  # and so much of that of all clusters; the second where moves were shrunk
+OTHERS, OTHERS_SHRUNK = (
+    1.0,
+    0.3,
+)  # and so much of that of all clusters; the second where moves were shrunk
 EXPLAINED = 2.0  # deviations of noise explain a move
-MOVED, FIRST_MOVED = 0.1, 0.3  # of the radius: a longer move is not over; the second holds where the last move was the first
+MOVED, FIRST_MOVED = (
+    0.1,
+    0.3,
+)  # of the radius: a longer move is not over; the second holds where the last move was the first
 BY_CHANCE = 0.001  # probability that noise alone makes a move look like one
 
 
@@ -41,11 +52,19 @@ class Verdict(enum.Enum):
     @classmethod
     def on(cls, relative_error: float) -> "Verdict":
         """The verdict on a relative error; infinity is one."""
-        return cls.FINE if relative_error <= FINE else cls.NOISY if relative_error <= MOSTLY_NOISE else cls.MOSTLY_NOISE
+        return (
+            cls.FINE
+            if relative_error <= FINE
+            else cls.NOISY
+            if relative_error <= MOSTLY_NOISE
+            else cls.MOSTLY_NOISE
+        )
 
 
 class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
-    """Standard deviation of the noise in the last answer: of one coordinate of a sum, in its units, and of a count."""
+    """Standard deviation of the noise in the last answer: of one coordinate of a sum, in its units,
+    and of a count.
+    """
 
     sums: float
     counts: float
@@ -54,32 +73,44 @@ class NoiseDeviation(msgspec.Struct, frozen=True, kw_only=True):
 def noise_deviation(mechanism: Mechanism) -> NoiseDeviation:
     """The noise in the last answer of the central model, and of `server-noise`."""
     (sums, counts), spread = mechanism.rounds[-1].scales, mechanism.noise.spread
-    return NoiseDeviation(sums=spread * float(sums), counts=spread * float(counts / 2**mechanism.number_bits))
-
-
-def noise_errors(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, sizes: FloatArray) -> FloatArray:
-    """How far noise moves the mean that the last answer shows: one standard deviation of every coordinate, original units.
-
-    float64 (n_clusters, n_features). The last update set m = (R + r) / (C + c), with noise r on the sum and c on the count.
-    To first order its error is (r - m c) / C, so se_i = units_i sqrt(sd(r)^2 + sd(c)^2 m_i^2) / C, where `sizes`
-    (n_clusters,) stand for C, and for m the displacement of the last update (the centroid itself where sums are absolute), as
-    it is after clipping and folding. It speaks of the noise only, given the previous centroids: not of how the records are
-    spread.
-    """
-    moves = (clustering.centroids - clustering.previous if mechanism.sums_are_relative else clustering.centroids).astype(
-        np.float64
+    return NoiseDeviation(
+        sums=spread * float(sums), counts=spread * float(counts / 2**mechanism.number_bits)
     )
+
+
+def noise_errors(
+    mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, sizes: FloatArray
+) -> FloatArray:
+    """How far noise moves the mean that the last answer shows: one standard deviation of every
+    coordinate, original units.
+
+    float64 (n_clusters, n_features). The last update set m = (R + r) / (C + c), with noise r on the
+    sum and c on the count. To first order its error is (r - m c) / C, so se_i = units_i
+    sqrt(sd(r)^2 + sd(c)^2 m_i^2) / C, where `sizes` (n_clusters,) stand for C, and for m the
+    displacement of the last update (the centroid itself where sums are absolute), as it is after
+    clipping and folding. It speaks of the noise only, given the previous centroids: not of how the
+    records are spread.
+    """
+    moves = (
+        clustering.centroids - clustering.previous
+        if mechanism.sums_are_relative
+        else clustering.centroids
+    ).astype(np.float64)
     errors: FloatArray = (
-        mechanism.domain.units * np.sqrt((clustering.unit * noise.sums) ** 2 + (noise.counts * moves) ** 2) / sizes[:, None]
+        mechanism.domain.units
+        * np.sqrt((clustering.unit * noise.sums) ** 2 + (noise.counts * moves) ** 2)
+        / sizes[:, None]
     )
     return errors
 
 
 def relative_errors(mechanism: Mechanism, errors: FloatArray) -> FloatArray:
-    """Length of each centroid's standard error over the radius a cluster is planned to have, float64 (n_clusters,).
+    """Length of each centroid's standard error over the radius a cluster is planned to have,
+    float64 (n_clusters,).
 
-    The radius is eta_d, alpha times that of n_clusters equal cubes filling the domain (Section 5.6 of the paper), also for
-    the algorithms that use none. Near 1 and above, the centroid says more about the noise than about the records.
+    The radius is eta_d, alpha times that of n_clusters equal cubes filling the domain (Section 5.6
+    of the paper), also for the algorithms that use none. Near 1 and above, the centroid says more
+    about the noise than about the records.
     """
     lengths = np.sqrt(((errors / mechanism.domain.units) ** 2).sum(axis=1))
     ratios: FloatArray = lengths / max(mechanism.planned_radius, 1.0)
@@ -87,9 +118,11 @@ def relative_errors(mechanism: Mechanism, errors: FloatArray) -> FloatArray:
 
 
 def chi_squared_quantile(degrees: int, exceeded: float) -> float:
-    """What a chi-squared variable of so many degrees of freedom exceeds with this probability, to three percent.
+    """What a chi-squared variable of so many degrees of freedom exceeds with this probability, to
+    three percent.
 
-    Wilson and Hilferty 1931. With one degree it is the square of a normal quantile, exact up to rounding. degrees >= 1.
+    Wilson and Hilferty 1931. With one degree it is the square of a normal quantile, exact up to
+    rounding. degrees >= 1.
     """
     if degrees == 1:
         return NormalDist().inv_cdf(1 - exceeded / 2) ** 2
@@ -98,20 +131,24 @@ def chi_squared_quantile(degrees: int, exceeded: float) -> float:
 
 
 class LossEstimate(msgspec.Struct, frozen=True, kw_only=True):
-    """The noisy loss of the final centroids and the standard error of its noise, squared half widths of the domain.
+    """The noisy loss of the final centroids and the standard error of its noise, squared half
+    widths of the domain.
 
-    The sum over all records of the squared distance to the nearest centroid, at most the cap each. Unbiased: where the noise is
-    larger than the loss it may come out negative, and is left so.
+    The sum over all records of the squared distance to the nearest centroid, at most the cap each.
+    Unbiased: where the noise is larger than the loss it may come out negative, and is left so.
     """
 
     value: float
     standard_error: float
 
 
-def loss_estimate(mechanism: Mechanism, clustering: Clustering, deviation: float | None = None) -> LossEstimate | None:
+def loss_estimate(
+    mechanism: Mechanism, clustering: Clustering, deviation: float | None = None
+) -> LossEstimate | None:
     """The loss that the clustering ended with; None where the mechanism does not ask for it.
 
-    deviation : of its noise, squared half widths of the domain; None for that of the central model and of `server-noise`.
+    deviation : of its noise, squared half widths of the domain; None for that of the central model
+    and of `server-noise`.
     """
     if mechanism.loss is None:
         return None
@@ -131,10 +168,13 @@ class Status(enum.Enum):
 
 
 SENTENCES = {
-    Status.MOVING: "the centroid may still be moving, or its records may form several groups, farther away than ± says",
+    Status.MOVING: (
+        "the centroid may still be moving, or its records may form several groups, farther away"
+        " than ± says"
+    ),
     Status.FEW: (
-        f"the noisy count, alone or weighed with the others, is below {FEW} standard errors, so the cluster may have few "
-        "records or none; ignore its ±"
+        f"the noisy count, alone or weighed with the others, is below {FEW} standard errors, so the"
+        " cluster may have few records or none; ignore its ±"
     ),
 }
 
@@ -142,11 +182,12 @@ SENTENCES = {
 class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
     """How far each centroid may be off, and whether that can be said.
 
-    errors : float64 (n_clusters, n_features), standard errors of the centroids in original units; NaN where one stayed.
-    status : one per cluster.
+    errors : float64 (n_clusters, n_features), standard errors of the centroids in original units;
+    NaN where one stayed. status : one per cluster.
 
-    Two standard errors to either side of a coordinate of a centroid cover the same coordinate of the mean of all records
-    nearest to that centroid, in nine of ten cases or more, where it is settled. Where it is not, that is not known.
+    Two standard errors to either side of a coordinate of a centroid cover the same coordinate of
+    the mean of all records nearest to that centroid, in nine of ten cases or more, where it is
+    settled. Where it is not, that is not known.
     """
 
     errors: FloatArray
@@ -154,31 +195,40 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) -> Accuracy:
-    """How far each centroid may be off; noise : in the last answer. Without noise all errors are 0: nothing is estimated.
+    """How far each centroid may be off; noise : in the last answer. Without noise all errors are 0:
+    nothing is estimated.
 
-    A squared standard error is the sum of four squares: the noise in the mean that the answers show; how far the centroid is
-    from that mean, because moves were shrunk; what a move that noise does not explain lets expect of a next one; and what
-    records beyond the radius of the last round may have added.
+    A squared standard error is the sum of four squares: the noise in the mean that the answers
+    show; how far the centroid is from that mean, because moves were shrunk; what a move that noise
+    does not explain lets expect of a next one; and what records beyond the radius of the last round
+    may have added.
     """
     updated = clustering.updated
     if mechanism.noise is Noise.NONE:
         errors = np.where(updated[:, None], np.zeros(clustering.centroids.shape), np.nan)
-        return Accuracy(errors=errors, status=_status(updated, np.zeros_like(updated), np.zeros_like(updated)))
+        return Accuracy(
+            errors=errors, status=_status(updated, np.zeros_like(updated), np.zeros_like(updated))
+        )
     move = _last_move(mechanism, clustering, noise)
     seen = clustering.evidence or _evidence(mechanism, clustering, move)
     left = seen.means - clustering.centroids
     others = OTHERS if clustering.evidence is None else OTHERS_SHRUNK
     squares = seen.deviations**2 + left**2 + _to_come(move, seen.radius, others) + seen.hidden**2
     errors = np.where(updated[:, None], mechanism.domain.units * np.sqrt(squares), np.nan)
-    few = np.minimum(move.counts, seen.sizes) < FEW * noise.counts  # a large count among such that say nothing may be small
-    return Accuracy(errors=errors, status=_status(updated, few, _is_moving(move, seen) | seen.crowded))
+    few = (
+        np.minimum(move.counts, seen.sizes) < FEW * noise.counts
+    )  # a large count among such that say nothing may be small
+    return Accuracy(
+        errors=errors, status=_status(updated, few, _is_moving(move, seen) | seen.crowded)
+    )
 
 
 def noise_dominates(unit: Unit) -> str:
     """That centroids are mostly noise, and what would help."""
     return (
-        f"The noise dominates: these centroids say more about the noise than about the records. More {unit.many}, fewer "
-        "clusters or features, tighter bounds or a larger epsilon would help."
+        "The noise dominates: these centroids say more about the noise than about the records."
+        f" More {unit.many}, fewer clusters or features, tighter bounds or a larger epsilon would"
+        " help."
     )
 
 
@@ -190,20 +240,27 @@ def settled(status: Sequence[Status]) -> BoolArray:
 def cautions(status: Sequence[Status], count_error: float) -> list[str]:
     """One sentence for each status that some cluster has, except "settled" and "stayed".
 
-    No sentence about few records where noise on counts would not hide a single one: that they are few is known.
+    No sentence about few records where noise on counts would not hide a single one: that they are
+    few is known.
     """
     numbers = {kind: sum(each is kind for each in status) for kind in SENTENCES}
     if FEW * count_error < 1:
         del numbers[Status.FEW]
-    return [f"Status {kind.value!r}, {n} of {len(status)} clusters: {SENTENCES[kind]}." for kind, n in numbers.items() if n]
+    return [
+        f"Status {kind.value!r}, {n} of {len(status)} clusters: {SENTENCES[kind]}."
+        for kind, n in numbers.items()
+        if n
+    ]
 
 
-def typical_error(mechanism: Mechanism, accuracy: Accuracy, noisy_counts: FloatArray, count_error: float) -> float:
+def typical_error(
+    mechanism: Mechanism, accuracy: Accuracy, noisy_counts: FloatArray, count_error: float
+) -> float:
     """Median of the relative errors (see `relative_errors`).
 
-    A centroid that stayed counts as moved by any distance, and so does one of few records where the mechanism divides by noisy
-    counts as they are. But one that stayed because its cluster is empty was not moved by noise: that is known where noise on
-    counts would not hide a single record.
+    A centroid that stayed counts as moved by any distance, and so does one of few records where the
+    mechanism divides by noisy counts as they are. But one that stayed because its cluster is empty
+    was not moved by noise: that is known where noise on counts would not hide a single record.
     """
     ratios = np.nan_to_num(relative_errors(mechanism, accuracy.errors))
     stayed = np.array([each is Status.STAYED for each in accuracy.status])
@@ -219,9 +276,10 @@ def typical_error(mechanism: Mechanism, accuracy: Accuracy, noisy_counts: FloatA
 class _Move:
     """What the last answer says, clusters by features, grid units.
 
-    asked : from the centroid before to the mean that the answer shows; deviations : of the noise in that mean. Both are for the
-    noisy count less its standard error, as a small count may be that of still fewer records. unlikely : sum of squares of what
-    was asked, each over its variance if there were nothing to move. counts : noisy, (n_clusters,).
+    asked : from the centroid before to the mean that the answer shows; deviations : of the noise in
+    that mean. Both are for the noisy count less its standard error, as a small count may be that of
+    still fewer records. unlikely : sum of squares of what was asked, each over its variance if
+    there were nothing to move. counts : noisy, (n_clusters,).
     """
 
     asked: FloatArray
@@ -231,7 +289,9 @@ class _Move:
 
     @property
     def squared_excess(self) -> FloatArray:
-        """Squared length of what was asked without that of its noise, (n_clusters,): below 0 where noise explains more."""
+        """Squared length of what was asked without that of its noise, (n_clusters,): below 0 where
+        noise explains more.
+        """
         excess: FloatArray = (self.asked**2 - self.deviations**2).sum(axis=1)
         return excess
 
@@ -260,7 +320,9 @@ def _to_come(move: _Move, radius: float, others: float) -> FloatArray:
     variances = move.deviations**2
     own = np.maximum(move.asked**2 - EXPLAINED**2 * variances, 0.0)
     weights = np.maximum(move.counts, 0.0) ** 2
-    limited = np.minimum(move.squared_excess, (MOVED * radius) ** 2)  # one that is far from settled says little of others
+    limited = np.minimum(
+        move.squared_excess, (MOVED * radius) ** 2
+    )  # one that is far from settled says little of others
     of_all = max(float(weights @ limited) / max(float(weights.sum()), 1.0), 0.0) / own.shape[1]
     return np.asarray(OWN**2 * own + others**2 * of_all)
 
@@ -273,7 +335,9 @@ def _is_moving(move: _Move, seen: Evidence) -> BoolArray:
 
 
 def _evidence(mechanism: Mechanism, clustering: Clustering, move: _Move) -> Evidence:
-    """What the last answer shows where it is all there is. What lies beyond the radius is not known."""
+    """What the last answer shows where it is all there is. What lies beyond the radius is not
+    known.
+    """
     shape = clustering.centroids.shape
     return Evidence(
         means=clustering.previous + move.asked,

@@ -1,8 +1,9 @@
-"""A client's records, read from a file or a data frame and checked before anything is computed with them.
+"""A client's records, read from a file or a data frame and checked before anything is computed with
+them.
 
-Whatever is wrong is refused here, in one sentence that names file, line or record, and column, and never the value in the
-cell: such sentences end up in logs, and a cell is a private value. Bounds are public: they come from what the user states,
-never from records.
+Whatever is wrong is refused here, in one sentence that names file, line or record, and column, and
+never the value in the cell: such sentences end up in logs, and a cell is a private value. Bounds
+are public: they come from what the user states, never from records.
 """
 
 from fastlloyd.records.columns import NUMERIC

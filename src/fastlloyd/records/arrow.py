@@ -1,7 +1,8 @@
 """Columns of Arrow: which are numbers, and how they become blocks of floats.
 
-Accepted: integers of all widths, float16, float32, float64, booleans (0 and 1) and decimals. What float64 cannot hold, large
-integers and long decimals, is rounded to the nearest float64, as the same digits in a text file would be.
+Accepted: integers of all widths, float16, float32, float64, booleans (0 and 1) and decimals. What
+float64 cannot hold, large integers and long decimals, is rounded to the nearest float64, as the
+same digits in a text file would be.
 """
 
 from __future__ import annotations
@@ -37,15 +38,18 @@ def load(name: str, source: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise DataError(f"{source}: this needs pyarrow, which is not installed: {extras.command('data')}") from None
+        raise DataError(
+            f"{source}: this needs pyarrow, which is not installed: {extras.command('data')}"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowRecords(Reader):
-    """Records in batches of Arrow. `batches` gives them from the beginning, with at least the chosen columns.
+    """Records in batches of Arrow. `batches` gives them from the beginning, with at least the
+    chosen columns.
 
-    missing : what becomes of a record with null. Where it is left out, all batches take the path of those that have one.
-    unit : the column of the ids, () where nobody asks.
+    missing : what becomes of a record with null. Where it is left out, all batches take the path of
+    those that have one. unit : the column of the ids, () where nobody asks.
     """
 
     source: str
@@ -74,7 +78,8 @@ class ArrowRecords(Reader):
         missing: Missing,
         unit: str | None,
     ) -> ArrowRecords:
-        """Choose columns of a schema. Raises DataError for one that is not numeric, with the names of those that are.
+        """Choose columns of a schema. Raises DataError for one that is not numeric, with the names
+        of those that are.
 
         unit : the column of the ids; also for one that is neither text nor integers.
         """
@@ -84,7 +89,8 @@ class ArrowRecords(Reader):
             if faults[i]:
                 numeric = [name for name, fault in zip(names, faults, strict=True) if not fault]
                 there = f"the numeric ones are {listing(numeric)}" if numeric else "none is numeric"
-                # who has chosen, or has a plan that did, is told which ones hold numbers and no option to choose with
+                # who has chosen, or has a plan that did, is told which ones hold numbers and no
+                # option to choose with
                 way_out = f"choose others with --columns ({there})" if columns is None else there
                 raise DataError(f"{source}: column {names[i]!r} holds {faults[i]}; {way_out}")
         taken, kinds = tuple(names[i] for i in indices), [schema.types[i] for i in indices]
@@ -108,10 +114,13 @@ class ArrowRecords(Reader):
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
         """Blocks (n_i, n_features), NaN for null, of about BLOCK_CELLS cells.
 
-        Batches of floats that are about as long are given as they are; others are joined or cut, in column-major order.
+        Batches of floats that are about as long are given as they are; others are joined or cut, in
+        column-major order.
         """
         size = max(1, BLOCK_CELLS // len(self.columns))
-        for is_block, batches in groupby(map(self._arrays, self._sound_batches()), partial(self._is_block, size)):
+        for is_block, batches in groupby(
+            map(self._arrays, self._sound_batches()), partial(self._is_block, size)
+        ):
             if is_block:
                 yield from map(self._as_it_is, batches)
             else:
@@ -126,10 +135,16 @@ class ArrowRecords(Reader):
 
     def _as_it_is(self, arrays: list[Any]) -> ColumnBlock:
         with errors(self.source, self.what):
-            return ColumnBlock([self._numbers(array) for array in arrays[: len(self.columns)]], self._ids([arrays]))
+            return ColumnBlock(
+                [self._numbers(array) for array in arrays[: len(self.columns)]], self._ids([arrays])
+            )
 
     def _joined(self, batches: Iterable[list[Any]], size: int) -> Iterator[RealArray | ColumnBlock]:
-        block, filled, parts = np.empty((len(self.columns), size), dtype=self.dtype), 0, list[list[Any]]()
+        block, filled, parts = (
+            np.empty((len(self.columns), size), dtype=self.dtype),
+            0,
+            list[list[Any]](),
+        )
         for arrays in batches:
             start, n_rows = 0, len(arrays[0])
             while start < n_rows:
@@ -163,7 +178,8 @@ class ArrowRecords(Reader):
                 batch = next(batches, None)
                 if batch is None:
                     return
-                batch.validate()  # lengths and offsets lie within the buffers, whatever a damaged file says
+                # lengths and offsets lie within the buffers, whatever a damaged file says
+                batch.validate()
             yield batch
 
 
@@ -176,16 +192,31 @@ def errors(source: str, what: str) -> Iterator[None]:
         raise
     except MemoryError:
         raise DataError(
-            f"{source}: a piece of it does not fit into memory, or the file is damaged; write it anew, in smaller pieces"
+            f"{source}: a piece of it does not fit into memory, or the file is damaged; write it"
+            " anew, in smaller pieces"
         ) from None
-    except (OSError, ValueError, TypeError, LookupError, OverflowError, NotImplementedError):  # ArrowException's are such
-        raise DataError(f"{source}: not {what}, or one that is damaged or cut short; write it anew") from None
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        LookupError,
+        OverflowError,
+        NotImplementedError,
+    ):  # ArrowException's are such
+        raise DataError(
+            f"{source}: not {what}, or one that is damaged or cut short; write it anew"
+        ) from None
 
 
 def not_numbers(kind: Any) -> str:
     """What a column of this Arrow type holds and what to do about it, or "" if it holds numbers."""
     types = load("pyarrow.types", "Arrow")
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
+    if (
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_decimal(kind)
+    ):
         return ""
     if types.is_temporal(kind):
         return "dates or times, which must first become numbers, such as days since a fixed day"
@@ -201,13 +232,22 @@ def not_numbers(kind: Any) -> str:
 def _dtype(kinds: Sequence[Any]) -> npt.DTypeLike:
     """float32 if it holds every value of these types exactly, otherwise float64."""
     types = load("pyarrow.types", "Arrow")
-    widest = {types.is_boolean: 1, types.is_integer: 16, types.is_floating: 32}  # bits of what float32 holds exactly
-    narrow = all(any(holds(kind) and kind.bit_width <= bits for holds, bits in widest.items()) for kind in kinds)
+    widest = {
+        types.is_boolean: 1,
+        types.is_integer: 16,
+        types.is_floating: 32,
+    }  # bits of what float32 holds exactly
+    narrow = all(
+        any(holds(kind) and kind.bit_width <= bits for holds, bits in widest.items())
+        for kind in kinds
+    )
     return np.float32 if narrow else np.float64
 
 
 def numbers(array: Any) -> npt.NDArray[Any]:
-    """Numbers of an Arrow array, (n,) of any real dtype, NaN for null; no copy where there is no null."""
+    """Numbers of an Arrow array, (n,) of any real dtype, NaN for null; no copy where there is no
+    null.
+    """
     pa = load("pyarrow", "Arrow")
     if pa.types.is_decimal(array.type):
         return _decimals(array)
@@ -220,14 +260,20 @@ def numbers(array: Any) -> npt.NDArray[Any]:
 
 
 def numbers_or_nan(array: Any) -> npt.NDArray[Any]:
-    """Return what `numbers` does, always as a copy that has looked for null at every place, whether there is one or not."""
+    """Return what `numbers` does, always as a copy that has looked for null at every place, whether
+    there is one or not.
+    """
     pa = load("pyarrow", "Arrow")
     if pa.types.is_decimal(array.type) or not len(array) or array.buffers()[1] is None:
         return numbers(array)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.uint8())
     there, values = array.is_valid(), _stored(array)
-    bits = np.unpackbits(np.frombuffer(there.buffers()[1], np.uint8), count=there.offset + len(there), bitorder="little")
+    bits = np.unpackbits(
+        np.frombuffer(there.buffers()[1], np.uint8),
+        count=there.offset + len(there),
+        bitorder="little",
+    )
     found = values.astype(values.dtype if values.dtype.kind == "f" else np.float64)
     np.copyto(found, np.nan, where=bits[there.offset :] == 0)
     return found
@@ -242,14 +288,16 @@ def _stored(array: Any) -> npt.NDArray[Any]:
 def _decimals(array: Any) -> npt.NDArray[np.float64]:
     """The nearest float64 to each decimal.
 
-    A quotient or product of two integers that float64 holds is rounded once, and so is the nearest; other decimals go by way of
-    text.
+    A quotient or product of two integers that float64 holds is rounded once, and so is the nearest;
+    other decimals go by way of text.
     """
     values = np.full(len(array), np.nan)
     left = array.is_valid().to_numpy(zero_copy_only=False)
     scale = array.type.scale
     if array.type.bit_width == 128 and abs(scale) <= _LARGEST_POWER and sys.byteorder == "little":
-        words = np.frombuffer(array.buffers()[1], dtype=np.int64)[2 * array.offset :][: 2 * len(array)].reshape(-1, 2)
+        words = np.frombuffer(array.buffers()[1], dtype=np.int64)[2 * array.offset :][
+            : 2 * len(array)
+        ].reshape(-1, 2)
         low, high = words.T
         short = left & (high == low >> 63) & (low > -_EXACT) & (low < _EXACT)
         power = float(10 ** abs(scale))

@@ -1,9 +1,11 @@
-"""Numbers and ids of text by Arrow's parser, where it is sure to read what Python's does; elsewhere Python's is asked.
+"""Numbers and ids of text by Arrow's parser, where it is sure to read what Python's does; elsewhere
+Python's is asked.
 
-Both round to the nearest float64. But Arrow's parser takes text after a closing quotation mark, line breaks within marks, cells
-of any length, bytes that are not UTF-8, and a byte order mark where a chunk begins. So it is given no text with these, and what
-it finds counts only if every cell is a finite number, or is missing in a way that it knows and such records are left out. Of
-an id Python's parser drops the spaces before it.
+Both round to the nearest float64. But Arrow's parser takes text after a closing quotation mark,
+line breaks within marks, cells of any length, bytes that are not UTF-8, and a byte order mark where
+a chunk begins. So it is given no text with these, and what it finds counts only if every cell is a
+finite number, or is missing in a way that it knows and such records are left out. Of an id Python's
+parser drops the spaces before it.
 """
 
 from __future__ import annotations
@@ -24,17 +26,37 @@ from fastlloyd.records.reader import Missing
 from fastlloyd.records.table import ColumnBlock
 
 _MOST_THREADS = 8  # each has a chunk and its numbers in memory
-_MOST_COLUMNS = 1 << 14  # of all threads: Arrow keeps some kilobytes for each, most of them for the words below
-_SPELLED = sorted({space + kind(word) for word in WORDS for space in ("", " ") for kind in (str.lower, str.upper, str.title)})
+_MOST_COLUMNS = (
+    1 << 14
+)  # of all threads: Arrow keeps some kilobytes for each, most of them for the words below
+_SPELLED = sorted(
+    {
+        space + kind(word)
+        for word in WORDS
+        for space in ("", " ")
+        for kind in (str.lower, str.upper, str.title)
+    }
+)
 _MISSING = {Missing.REFUSE: [], Missing.DROP: [*_SPELLED, "NaN", " NaN"]}
 
-Parsed = tuple[bytes, Iterator[bytes], ColumnBlock | None]  # a chunk, those that follow it, and its numbers
+Parsed = tuple[
+    bytes, Iterator[bytes], ColumnBlock | None
+]  # a chunk, those that follow it, and its numbers
 
 
 class ArrowText:
-    """Numbers of the chosen columns, by index, of text with `width` columns, two or more, and the ids in column `unit`."""
+    """Numbers of the chosen columns, by index, of text with `width` columns, two or more, and the
+    ids in column `unit`.
+    """
 
-    def __init__(self, delimiter: str, width: int, chosen: Sequence[int], missing: Missing, unit: int | None = None) -> None:
+    def __init__(
+        self,
+        delimiter: str,
+        width: int,
+        chosen: Sequence[int],
+        missing: Missing,
+        unit: int | None = None,
+    ) -> None:
         self._pa, self._csv = load("pyarrow", "Arrow"), load("pyarrow.csv", "Arrow")
         names = list(map(str, range(width)))
         self._names, self._chosen, self._missing = names, [names[i] for i in chosen], missing
@@ -42,17 +64,24 @@ class ArrowText:
         self._parsing = self._csv.ParseOptions(delimiter=delimiter)
         self._converting = self._csv.ConvertOptions(
             include_columns=[*self._chosen, *of_ids],
-            column_types=dict.fromkeys(self._chosen, self._pa.float64()) | dict.fromkeys(of_ids, self._pa.string()),
+            column_types=dict.fromkeys(self._chosen, self._pa.float64())
+            | dict.fromkeys(of_ids, self._pa.string()),
             null_values=_MISSING[missing],
         )
         mark = re.escape(delimiter.encode())
         self._separator = re.compile(rb"[%b\r\n]" % mark)
-        self._quoted = re.compile(rb'"(?<![^%b\r\n]")[^"\r\n]*(?:""[^"\r\n]*)*"(?![^%b\r\n])' % (mark, mark))
+        self._quoted = re.compile(
+            rb'"(?<![^%b\r\n]")[^"\r\n]*(?:""[^"\r\n]*)*"(?![^%b\r\n])' % (mark, mark)
+        )
 
     def parsed(self, coming: Iterator[bytes]) -> Iterator[Parsed]:
-        """Each chunk, those that follow it, and its numbers or None; meanwhile other threads are at the next ones."""
+        """Each chunk, those that follow it, and its numbers or None; meanwhile other threads are at
+        the next ones.
+        """
         waiting = deque[tuple[bytes, Future[ColumnBlock | None]]]()
-        n_threads = max(1, min(self._pa.cpu_count(), _MOST_THREADS, _MOST_COLUMNS // len(self._chosen)))
+        n_threads = max(
+            1, min(self._pa.cpu_count(), _MOST_THREADS, _MOST_COLUMNS // len(self._chosen))
+        )
         with ThreadPoolExecutor(n_threads) as pool:
             try:
                 for chunk in chain(coming, [None] * n_threads):
@@ -66,12 +95,18 @@ class ArrowText:
                     unread.cancel()
 
     def parse(self, chunk: bytes) -> ColumnBlock | None:
-        """The numbers in a chunk of lines, NaN where a cell is missing; None where Python's parser has to decide."""
+        """The numbers in a chunk of lines, NaN where a cell is missing; None where Python's parser
+        has to decide.
+        """
         if not self._is_plain(chunk):
             return None
-        reading = self._csv.ReadOptions(use_threads=False, block_size=len(chunk) + 1, column_names=self._names)
+        reading = self._csv.ReadOptions(
+            use_threads=False, block_size=len(chunk) + 1, column_names=self._names
+        )
         try:
-            table = self._csv.read_csv(self._pa.BufferReader(chunk), reading, self._parsing, self._converting)
+            table = self._csv.read_csv(
+                self._pa.BufferReader(chunk), reading, self._parsing, self._converting
+            )
         except (ValueError, self._pa.ArrowException):
             return None
         columns = [column.chunk(0) for column in table.columns]
@@ -81,15 +116,24 @@ class ArrowText:
             return None
         if self._missing is Missing.REFUSE:
             arrays = list(map(numbers, columns))
-            return ColumnBlock(arrays, ids) if all(np.isfinite(array).all() for array in arrays) else None
+            return (
+                ColumnBlock(arrays, ids)
+                if all(np.isfinite(array).all() for array in arrays)
+                else None
+            )
         arrays = [numbers_or_nan(column) for column in columns]
-        n_missing = [np.count_nonzero(np.isnan(array)) for array in arrays]  # other words for NaN are left to Python's parser
-        if n_missing != [column.null_count for column in columns] or any(np.isinf(array).any() for array in arrays):
+        n_missing = [
+            np.count_nonzero(np.isnan(array)) for array in arrays
+        ]  # other words for NaN are left to Python's parser
+        if n_missing != [column.null_count for column in columns] or any(
+            np.isinf(array).any() for array in arrays
+        ):
             return None
         return ColumnBlock(arrays, ids)
 
     def _is_plain(self, chunk: bytes) -> bool:
-        """Whether both parsers split the chunk alike: it is UTF-8, no cell is too long, every quotation mark is in its place.
+        """Whether both parsers split the chunk alike: it is UTF-8, no cell is too long, every
+        quotation mark is in its place.
 
         A cell that is too long would fill one of these windows, which then had no separator.
         """
@@ -103,4 +147,7 @@ class ArrowText:
             return False
         window = csv.field_size_limit() // 2
         between = re.compile(rb"[\r\n]") if marks else self._separator
-        return all(between.search(chunk, start, start + window) for start in range(0, len(chunk) - window, window))
+        return all(
+            between.search(chunk, start, start + window)
+            for start in range(0, len(chunk) - window, window)
+        )

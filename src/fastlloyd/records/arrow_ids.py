@@ -16,7 +16,9 @@ _TEXT = ("string", "large_string", "string_view")
 
 
 def check_ids(kind: Any, name: str, source: str) -> str:
-    """What ids of this Arrow type are, "integers" or "text". Raises DataError for a type that is neither."""
+    """What ids of this Arrow type are, "integers" or "text". Raises DataError for a type that is
+    neither.
+    """
     types = importlib.import_module("pyarrow.types")
     kind = kind.value_type if types.is_dictionary(kind) else kind
     if types.is_integer(kind):
@@ -24,15 +26,29 @@ def check_ids(kind: Any, name: str, source: str) -> str:
     if str(kind) in _TEXT:
         return TextIds.kind
     if types.is_floating(kind):
-        hint = "; where one is missing, pandas makes such numbers of integers" if source.startswith("pandas ") else ""
-        raise DataError(f"{source}: column {name!r} holds floating-point numbers, and {FLOATS}{hint}")
-    raise DataError(f"{source}: column {name!r} holds values of type {str(kind)[:40]}, and ids are integers or text")
+        hint = (
+            "; where one is missing, pandas makes such numbers of integers"
+            if source.startswith("pandas ")
+            else ""
+        )
+        raise DataError(
+            f"{source}: column {name!r} holds floating-point numbers, and {FLOATS}{hint}"
+        )
+    raise DataError(
+        f"{source}: column {name!r} holds values of type {str(kind)[:40]}, and ids are integers or"
+        " text"
+    )
 
 
 def ids_in(arrays: Sequence[Any]) -> Ids:
-    """The ids in Arrow arrays of one type, one behind the other; where there is null, one is missing."""
+    """The ids in Arrow arrays of one type, one behind the other; where there is null, one is
+    missing.
+    """
     pa = importlib.import_module("pyarrow")
-    plain = [array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in arrays]
+    plain = [
+        array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+        for array in arrays
+    ]
     if pa.types.is_integer(plain[0].type):
         return IntegerIds.joined([_integers(pa, array) for array in plain])
     return TextIds.joined([texts_in(array) for array in plain])
@@ -40,7 +56,9 @@ def ids_in(arrays: Sequence[Any]) -> Ids:
 
 def _integers(pa: Any, array: Any) -> IntegerIds:
     wide = array.cast(pa.uint64() if pa.types.is_unsigned_integer(array.type) else pa.int64())
-    gone = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None  # which is refused anyway
+    gone = (
+        array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    )  # which is refused anyway
     return IntegerIds(_stored(wide, np.dtype(wide.type.to_pandas_dtype()), len(wide)), gone)
 
 
@@ -56,4 +74,8 @@ def texts_in(array: Any) -> TextIds:
 
 def _stored(array: Any, dtype: np.dtype[Any], n: int) -> npt.NDArray[Any]:
     """n numbers as they lie in memory: those of the array, or where its texts begin and end."""
-    return np.frombuffer(array.buffers()[1] or b"", dtype, n, array.offset * dtype.itemsize) if n else np.empty(0, dtype)
+    return (
+        np.frombuffer(array.buffers()[1] or b"", dtype, n, array.offset * dtype.itemsize)
+        if n
+        else np.empty(0, dtype)
+    )

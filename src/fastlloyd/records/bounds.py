@@ -1,4 +1,6 @@
-"""Public bounds of features, as people write them; and, where they were left out, as the data have them, which leaks."""
+"""Public bounds of features, as people write them; and, where they were left out, as the data have
+them, which leaks.
+"""
 
 import json
 import math
@@ -18,21 +20,28 @@ from fastlloyd.records.cells import floats
 from fastlloyd.records.files import opened
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike] | Mapping[str, tuple[float, float]]
-"""As programs give them: (lower, upper), each a number or an array (n_features,); or a pair for each column by its name."""
+"""As programs give them: (lower, upper), each a number or an array (n_features,); or a pair for
+each column by its name.
+"""
 
 _Interval = tuple[float, float]
 
 TEMPLATE_HEADING = "# Public bounds"  # how every template begins
-_BLANKS = ["LOWER", "UPPER"]  # TOML, so that the file can be read, and no numbers, so that it cannot be used
+_BLANKS = [
+    "LOWER",
+    "UPPER",
+]  # TOML, so that the file can be read, and no numbers, so that it cannot be used
 _ROWS_JOINED = 64
 _NOT_NEEDED = (math.nan, math.nan)  # of a column that is not used, where nothing was filled in
 _ADVICE = """ of the columns of a file of records, in the units of the file.
 #
-# Replace "LOWER" and "UPPER" by two numbers for every column that you use; lines of other columns may stay as they are.
-# Bounds are published with the result, so they must not come from the records: not their smallest and largest values, nor
-# anything else computed from them. Use what is known without them: the range of the instrument, the definition of the
-# quantity (a share lies between 0 and 1), the literature, the admission criteria of the study.
-# Values outside are clipped to the bounds, or refused with --outside refuse. Bounds much wider than the records cost accuracy.
+# Replace "LOWER" and "UPPER" by two numbers for every column that you use; lines of other columns
+# may stay as they are. Bounds are published with the result, so they must not come from the
+# records: not their smallest and largest values, nor anything else computed from them. Use what is
+# known without them: the range of the instrument, the definition of the quantity (a share lies
+# between 0 and 1), the literature, the admission criteria of the study.
+# Values outside are clipped to the bounds, or refused with --outside refuse. Bounds much wider than
+# the records cost accuracy.
 
 [bounds]
 """
@@ -41,17 +50,21 @@ _ADVICE = """ of the columns of a file of records, in the units of the file.
 def parse_bounds(
     text: str, columns: Sequence[str], others: Sequence[str] | None = ()
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Public bounds of `columns`: arrays (lower, upper), float64 (n_features,), in the units of the columns.
+    """Public bounds of `columns`: arrays (lower, upper), float64 (n_features,), in the units of the
+    columns.
 
-    `text` is "LO:HI" for every column, or "name=LO:HI,name2=LO:HI", or the path of a TOML file whose table [bounds]
-    says `name = [lo, hi]` or `name = {lower = lo, upper = hi}`. Bounds may also be stated for `others`, columns that are not
-    used: one list of bounds serves every choice of columns. Where there is no table to know them from, `others` are None, and
-    a file that has all of `columns` may have any others. Raises DataError unless every column gets two finite numbers, the
-    lower one first, and every name is one of these.
+    `text` is "LO:HI" for every column, or "name=LO:HI,name2=LO:HI", or the path of a TOML file
+    whose table [bounds] says `name = [lo, hi]` or `name = {lower = lo, upper = hi}`. Bounds may
+    also be stated for `others`, columns that are not used: one list of bounds serves every choice
+    of columns. Where there is no table to know them from, `others` are None, and a file that has
+    all of `columns` may have any others. Raises DataError unless every column gets two finite
+    numbers, the lower one first, and every name is one of these.
     """
     given = _stated(text, columns)
     if others is None:
-        others = list(given) if text.lower().endswith(".toml") and given.keys() >= set(columns) else []
+        others = (
+            list(given) if text.lower().endswith(".toml") and given.keys() >= set(columns) else []
+        )
     _check_names(given, columns, others)
     for name in columns:
         _check_interval(name, *given[name])
@@ -60,19 +73,34 @@ def parse_bounds(
 
 
 def check_names_of_bounds(text: str, columns: Sequence[str], others: Sequence[str]) -> None:
-    """Raise DataError if bounds, as of `parse_bounds`, are stated for what is no column; those that are missing may be so."""
+    """Raise DataError if bounds, as of `parse_bounds`, are stated for what is no column; those that
+    are missing may be so.
+    """
     _check_known(_stated(text, columns), columns, others)
 
 
 def bounds_template(columns: Sequence[str]) -> str:
-    """A TOML file for `parse_bounds` with a line to fill in for each column: names, and nothing that records tell."""
-    return TEMPLATE_HEADING + _ADVICE + "".join(f"{key} = {json.dumps(_BLANKS)}\n" for key in _keys(columns))
+    """A TOML file for `parse_bounds` with a line to fill in for each column: names, and nothing
+    that records tell.
+    """
+    return (
+        TEMPLATE_HEADING
+        + _ADVICE
+        + "".join(f"{key} = {json.dumps(_BLANKS)}\n" for key in _keys(columns))
+    )
 
 
-def bounds_file(columns: Sequence[str], lower: npt.ArrayLike, upper: npt.ArrayLike, remarks: Sequence[str]) -> str:
-    """A TOML file for `parse_bounds` with bounds that were found, float64 (n_features,); remarks : sentences, a line each."""
+def bounds_file(
+    columns: Sequence[str], lower: npt.ArrayLike, upper: npt.ArrayLike, remarks: Sequence[str]
+) -> str:
+    """A TOML file for `parse_bounds` with bounds that were found, float64 (n_features,); remarks :
+    sentences, a line each.
+    """
     ends = np.array([lower, upper], dtype=np.float64).T.tolist()
-    lines = (f"{key} = [{low!r}, {high!r}]\n" for key, (low, high) in zip(_keys(columns), ends, strict=True))
+    lines = (
+        f"{key} = [{low!r}, {high!r}]\n"
+        for key, (low, high) in zip(_keys(columns), ends, strict=True)
+    )
     return "".join(f"# {remark}\n" for remark in remarks) + "\n[bounds]\n" + "".join(lines)
 
 
@@ -86,29 +114,37 @@ def given_bounds(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Public bounds as a program gives them: arrays (lower, upper), float64 (n_features,).
 
-    bounds : (lower, upper), each a number or array-like (n_features,); or {name: (lower, upper)} for every one of `columns`,
-    which are None where the records have no column names. Raises DataError for names that are missing, unknown or not there
-    to be used, PlanError for what is no pair of numbers; whether they are in order is for `Domain` to say.
+    bounds : (lower, upper), each a number or array-like (n_features,); or {name: (lower, upper)}
+    for every one of `columns`, which are None where the records have no column names. Raises
+    DataError for names that are missing, unknown or not there to be used, PlanError for what is no
+    pair of numbers; whether they are in order is for `Domain` to say.
     """
     if isinstance(bounds, Mapping):
         if columns is None:
             raise DataError(
-                "bounds are given by column name, but X has no column names; pass a data frame whose column names are text, or "
-                "(lower, upper)"
+                "bounds are given by column name, but X has no column names; pass a data frame"
+                " whose column names are text, or (lower, upper)"
             )
         _check_names(bounds, columns)
         pairs = [_pair(bounds[name], 1, f"bounds of {name!r} are") for name in columns]
         lower, upper = np.concatenate(pairs, axis=1)
         return lower, upper
-    if n_features == 2 and isinstance(bounds, list) and all(isinstance(pair, tuple) for pair in bounds):
+    if (
+        n_features == 2
+        and isinstance(bounds, list)
+        and all(isinstance(pair, tuple) for pair in bounds)
+    ):
         raise PlanError(
-            "bounds are a list of two pairs, which may mean a pair for each feature or (lower, upper); write a dict "
-            "{name: (lower, upper)}, or two lists ([lower, lower], [upper, upper])"
+            "bounds are a list of two pairs, which may mean a pair for each feature or (lower,"
+            " upper); write a dict {name: (lower, upper)}, or two lists ([lower, lower], [upper,"
+            " upper])"
         )
     return _pair(bounds, n_features, "bounds are")
 
 
-def _pair(ends: Any, length: int, what: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _pair(
+    ends: Any, length: int, what: str
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     with suppress(TypeError, ValueError):
         lower, upper = (_ends(end, length) for end in ends)
         return lower, upper
@@ -117,26 +153,36 @@ def _pair(ends: Any, length: int, what: str) -> tuple[npt.NDArray[np.float64], n
 
 
 def _ends(given: Any, length: int) -> npt.NDArray[np.float64]:
-    """One number for all features, or one for each. Raises ValueError or TypeError for anything else, and for text."""
+    """One number for all features, or one for each. Raises ValueError or TypeError for anything
+    else, and for text.
+    """
     ends = np.asarray(given)
     if ends.dtype.kind in "SU" or ends.shape not in ((), (length,)):
         raise ValueError
     return np.broadcast_to(np.asarray(given, dtype=np.float64), (length,))
 
 
-def _check_names(given: Mapping[str, object], columns: Sequence[str], others: Sequence[str] = ()) -> None:
+def _check_names(
+    given: Mapping[str, object], columns: Sequence[str], others: Sequence[str] = ()
+) -> None:
     _check_known(given, columns, others)
     if missing := [name for name in columns if name not in given]:
         raise DataError(f"bounds are missing for {listing(missing)}; every column needs them")
 
 
-def _check_known(given: Mapping[str, object], columns: Sequence[str], others: Sequence[str]) -> None:
+def _check_known(
+    given: Mapping[str, object], columns: Sequence[str], others: Sequence[str]
+) -> None:
     known = [*columns, *others]
     missing = [name for name in columns if name not in given]
     for name in given:
         if name not in known:
             have = "has" if len(missing) == 1 else "have"
-            both = f"; {listing(missing)} {have} none: if one name is misspelt, correct that one" if missing else ""
+            both = (
+                f"; {listing(missing)} {have} none: if one name is misspelt, correct that one"
+                if missing
+                else ""
+            )
             raise DataError(f"bounds: column {unknown_name(str(name), known)}{both}")
 
 
@@ -149,8 +195,8 @@ def _stated(text: str, columns: Sequence[str]) -> dict[str, _Interval]:
     for item in items:
         if "=" not in item:
             raise DataError(
-                f"bounds: {item!r} is not NAME=LO:HI, such as age=0:120; if a name has a comma, put double quotes around the "
-                "whole item, or use a TOML file"
+                f"bounds: {item!r} is not NAME=LO:HI, such as age=0:120; if a name has a comma, put"
+                " double quotes around the whole item, or use a TOML file"
             )
     pairs = [item.rpartition("=") for item in items]
     refuse_repeated([name.strip() for name, _, _ in pairs], f"bounds {text!r}")
@@ -162,13 +208,23 @@ def _bounds_in_toml(path: str, columns: Sequence[str]) -> dict[str, _Interval]:
         content = text.read()
         try:
             bounds = tomllib.loads(content).get("bounds")
-        except (ValueError, RecursionError) as error:  # TOMLDecodeError is a ValueError, as is a number of too many digits
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # TOMLDecodeError is a ValueError, as is a number of too many digits
             raise DataError(f"{path}: not a TOML file ({error})") from None
     if not isinstance(bounds, dict):
-        raise DataError(f"{path}: a table [bounds] with a line such as age = [0, 120] for every column is needed")
+        raise DataError(
+            f"{path}: a table [bounds] with a line such as age = [0, 120] for every column is"
+            " needed"
+        )
     used = set(columns)
     return {
-        name: _NOT_NEEDED if ends == _BLANKS and name not in used else _interval_in_toml(ends, f"{name!r} in {path}")
+        name: (
+            _NOT_NEEDED
+            if ends == _BLANKS and name not in used
+            else _interval_in_toml(ends, f"{name!r} in {path}")
+        )
         for name, ends in bounds.items()
     }
 
@@ -177,39 +233,58 @@ def _interval_in_toml(ends: object, where: str) -> _Interval:
     if isinstance(ends, dict) and ends.keys() == {"lower", "upper"}:
         ends = [ends["lower"], ends["upper"]]
     if ends == _BLANKS:
-        raise DataError(f"bounds of {where} are not filled in yet: write two public numbers in place of LOWER and UPPER")
+        raise DataError(
+            f"bounds of {where} are not filled in yet: write two public numbers in place of LOWER"
+            " and UPPER"
+        )
     if isinstance(ends, list) and len(ends) == 2 and all(type(end) in (int, float) for end in ends):
         with suppress(OverflowError):  # TOML's integers have no limit
             return float(ends[0]), float(ends[1])
-    raise DataError(f"bounds of {where}: expected two numbers, [lo, hi] or {{lower = lo, upper = hi}}")
+    raise DataError(
+        f"bounds of {where}: expected two numbers, [lo, hi] or {{lower = lo, upper = hi}}"
+    )
 
 
 def _interval(text: str, where: str, instead: str = "") -> _Interval:
     with suppress(ValueError):
         lower, upper = floats(text.split(":"))
         return lower, upper
-    raise DataError(f"bounds of {where}: expected LO:HI, two numbers such as 0:120{instead}, got {text!r}")
+    raise DataError(
+        f"bounds of {where}: expected LO:HI, two numbers such as 0:120{instead}, got {text!r}"
+    )
 
 
 def _check_interval(name: str, lower: float, upper: float) -> None:
     if not math.isfinite(upper - lower):
-        raise DataError(f"bounds of {name!r}: both must be finite, and so must their difference; got {lower}:{upper}")
+        raise DataError(
+            f"bounds of {name!r}: both must be finite, and so must their difference; got"
+            f" {lower}:{upper}"
+        )
     if lower > upper:
-        raise DataError(f"bounds of {name!r} are reversed: write {upper}:{lower}, the lower one first")
+        raise DataError(
+            f"bounds of {name!r} are reversed: write {upper}:{lower}, the lower one first"
+        )
     if lower == upper:
         raise DataError(
-            f"bounds of {name!r} are equal, and a feature whose bounds are equal carries no information: drop the "
-            "column or widen its bounds"
+            f"bounds of {name!r} are equal, and a feature whose bounds are equal carries no"
+            " information: drop the column or widen its bounds"
         )
 
 
-def data_bounds(blocks: Iterable[npt.ArrayLike]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Smallest and largest value per feature, float64 (n_features,) each; a constant feature gets room on both sides.
+def data_bounds(
+    blocks: Iterable[npt.ArrayLike],
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Smallest and largest value per feature, float64 (n_features,) each; a constant feature gets
+    room on both sides.
 
-    blocks : records (n_i, n_features), at least one. Exact outputs of the records: using them as public bounds leaks them.
+    blocks : records (n_i, n_features), at least one. Exact outputs of the records: using them as
+    public bounds leaks them.
     """
     tables = (np.asarray(block) for block in blocks)
-    ends = [np.array([_over_records(of, X) for of in (np.min, np.max)], dtype=np.float64) for X in tables]
+    ends = [
+        np.array([_over_records(of, X) for of in (np.min, np.max)], dtype=np.float64)
+        for X in tables
+    ]
     lower, upper = np.min(ends, axis=0)[0], np.max(ends, axis=0)[1]
     # half a unit; beside a large value that would be lost in rounding
     room = np.where(lower == upper, np.maximum(0.5, np.abs(lower) * 2.0**-12), 0.0)
@@ -217,7 +292,9 @@ def data_bounds(blocks: Iterable[npt.ArrayLike]) -> tuple[npt.NDArray[np.float64
 
 
 def _over_records(of: Callable[..., npt.NDArray[Any]], X: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The least or greatest of each column, of(X, axis=0): NumPy's loops run along rows, so short rows are joined."""
+    """The least or greatest of each column, of(X, axis=0): NumPy's loops run along rows, so short
+    rows are joined.
+    """
     whole = len(X) // _ROWS_JOINED * _ROWS_JOINED
     if not whole or not X.flags.c_contiguous:
         return of(X, axis=0)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-WORDS = frozenset({"", "na", "nan", "null", "?"})  # in text files, in any case and with spaces around
+WORDS = frozenset(
+    {"", "na", "nan", "null", "?"}
+)  # in text files, in any case and with spaces around
 
 
 def is_missing(cell: str) -> bool:
@@ -21,12 +23,16 @@ def is_number(cell: str) -> bool:
 
 
 def is_header(cells: Sequence[str]) -> bool:
-    """Whether a row names columns: no cell is a number or says that it is missing, and not all are empty."""
+    """Whether a row names columns: no cell is a number or says that it is missing, and not all are
+    empty.
+    """
     return not any(is_number(cell) or (cell and is_missing(cell)) for cell in cells) and any(cells)
 
 
 def floats(cells: Sequence[str]) -> Iterator[float]:
-    """Convert decimal text; ValueError also for what only Python reads as a number: 1_000 and other scripts' digits."""
+    """Convert decimal text; ValueError also for what only Python reads as a number: 1_000 and other
+    scripts' digits.
+    """
     if not is_plain("".join(cells)):
         raise ValueError
     return map(float, cells)

@@ -31,11 +31,13 @@ def chosen(
     is_number: Callable[[int], bool] = lambda _: True,
     unit: str | None = None,
 ) -> list[int]:
-    """Indices of `columns` among all `names`; of all columns for None; of those that `is_number` takes for NUMERIC.
+    """Indices of `columns` among all `names`; of all columns for None; of those that `is_number`
+    takes for NUMERIC.
 
-    A column without a name is an index that some program wrote: it can be left out, but is never taken for a feature unasked;
-    nor is that of the ids, `unit`. Raises DataError, which says `where` in the `source` the names stand, for a name that is
-    unknown or repeated, and where no column is left.
+    A column without a name is an index that some program wrote: it can be left out, but is never
+    taken for a feature unasked; nor is that of the ids, `unit`. Raises DataError, which says
+    `where` in the `source` the names stand, for a name that is unknown or repeated, and where no
+    column is left.
     """
     refuse_repeated([name for name in names if name], f"{source}, the {where}")
     if columns is None or columns is NUMERIC:
@@ -44,10 +46,13 @@ def chosen(
         for number, name in enumerate(names, 1):
             if not name or _PANDAS_INDEX.fullmatch(name):
                 raise DataError(
-                    f"{source}: column {number} has no name; if it is the index of a pandas frame, write the file with "
-                    "index=False, or choose the other columns with --columns; otherwise name it"
+                    f"{source}: column {number} has no name; if it is the index of a pandas frame,"
+                    " write the file with index=False, or choose the other columns with --columns;"
+                    " otherwise name it"
                 )
-        indices = [i for i in range(len(names)) if names[i] != unit and (columns is None or is_number(i))]
+        indices = [
+            i for i in range(len(names)) if names[i] != unit and (columns is None or is_number(i))
+        ]
         if not indices:
             raise DataError(f"{source}: no column holds numbers; there are {listing(names)}")
         return indices
@@ -55,7 +60,10 @@ def chosen(
         raise DataError(f"{source}: no columns are chosen; there are {listing(names)}")
     refuse_repeated(columns, "the chosen columns")
     if unit in columns:
-        raise DataError(f"{source}: column {unit!r} tells persons apart (--unit-column), so it is no feature; choose others")
+        raise DataError(
+            f"{source}: column {unit!r} tells persons apart (--unit-column), so it is no feature;"
+            " choose others"
+        )
     return [place(names, name, source) for name in columns]
 
 
@@ -63,12 +71,17 @@ def place(names: Sequence[str], name: str, source: str) -> int:
     """The index of a column among all `names`. Raises DataError."""
     if not name or name not in names:
         known = [other for other in names if other]
-        raise DataError(f"{source}: there is no column {name!r}{nearest_name(name, known)}; there are {listing(known)}")
+        raise DataError(
+            f"{source}: there is no column {name!r}{nearest_name(name, known)}; there are"
+            f" {listing(known)}"
+        )
     return names.index(name)
 
 
 def unit_place(names: Sequence[str], unit: str | None, source: str) -> int | None:
-    """The index of the column of ids among all `names`, None if none is asked for. Raises DataError."""
+    """The index of the column of ids among all `names`, None if none is asked for. Raises
+    DataError.
+    """
     return None if unit is None else place(names, unit, source)
 
 

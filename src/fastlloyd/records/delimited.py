@@ -28,43 +28,58 @@ from fastlloyd.records.table import ColumnBlock, with_ids
 _ANSWERS = frozenset({"true", "false", "yes", "no", "t", "f", "y", "n"})
 _COMMAS = re.compile(r"[-+]?[0-9][0-9. ]*(,[0-9]+)+")  # between digits: of decimals or of thousands
 
-POINTS = "; where cells are separated by semicolons, `tr , . <IN.csv >OUT.csv` turns decimal commas into points"
+POINTS = (
+    "; where cells are separated by semicolons, `tr , . <IN.csv >OUT.csv` turns decimal commas into"
+    " points"
+)
 CHOOSE = "choose numeric columns with --columns"
 EMPTY = "empty it if it stands for a missing value (--missing drop leaves out all such records)"
 LOOKED_AT = 100  # records that tell what a column holds
-BLOCK_CELLS = 1 << 16  # cells held as text at a time: Python's text takes many times the memory of the numbers
+BLOCK_CELLS = (
+    1 << 16
+)  # cells held as text at a time: Python's text takes many times the memory of the numbers
 
-FIRST_BYTES = 1 << 16  # of the chunk with the header, which Python's parser reads: few files need another
+FIRST_BYTES = (
+    1 << 16
+)  # of the chunk with the header, which Python's parser reads: few files need another
 CHUNK_BYTES, MOST_CHUNK_BYTES, CHUNK_ROWS = 1 << 20, 1 << 22, 1 << 9  # of the others
 _CELL_BYTES = 8  # as a rule
 
 
 class DelimitedFile(Reader):
-    """Numeric columns of a CSV file in UTF-8, plain or compressed with gzip, with or without a header.
+    """Numeric columns of a CSV file in UTF-8, plain or compressed with gzip, with or without a
+    header.
 
-    Cells are separated by commas, or by semicolons or tabs if the first line has these and no comma. The first line is
-    a header if no cell of it is a number; otherwise the columns are called x1, x2, ... Blank lines are passed over,
-    except between the records of a table of one column, where they are missing cells. Every row must have the cells of all
-    columns, chosen or not. A cell is missing if it is empty, NA, NaN, null or ?. An id, of column `unit`, is the cell's text as
-    it stands, without spaces before it.
+    Cells are separated by commas, or by semicolons or tabs if the first line has these and no
+    comma. The first line is a header if no cell of it is a number; otherwise the columns are called
+    x1, x2, ... Blank lines are passed over, except between the records of a table of one column,
+    where they are missing cells. Every row must have the cells of all columns, chosen or not. A
+    cell is missing if it is empty, NA, NaN, null or ?. An id, of column `unit`, is the cell's text
+    as it stands, without spaces before it.
 
-    Raises DataError, naming file, line and column but never a value, if the file cannot be read or holds no records,
-    if a row has too few or too many cells, or if a chosen cell is not a number or not finite, or missing and not to be
-    dropped, or if an id is missing.
+    Raises DataError, naming file, line and column but never a value, if the file cannot be read or
+    holds no records, if a row has too few or too many cells, or if a chosen cell is not a number or
+    not finite, or missing and not to be dropped, or if an id is missing.
     """
 
     n_rows = None
 
-    def __init__(self, path: str, columns: Columns, missing: Missing, unit: str | None = None) -> None:
+    def __init__(
+        self, path: str, columns: Columns, missing: Missing, unit: str | None = None
+    ) -> None:
         self._path, self._missing, self._once = path, missing, is_pipe(path)
-        self._way_out = CHOOSE if columns is None else EMPTY  # who has chosen, or has a plan that did, cannot choose others
+        self._way_out = (
+            CHOOSE if columns is None else EMPTY
+        )  # who has chosen, or has a plan that did, cannot choose others
         self._chunk_bytes = CHUNK_BYTES
         source = self._chunks()
         kept, coming = tee(source)
         with ExitStack() as at_the_end:
             at_the_end.callback(source.close)  # not whenever what is refused is forgotten
             self._look_at(coming, columns, unit)
-            self._kept = (kept, source) if self._once else None  # what a pipe has given away does not come again
+            self._kept = (
+                (kept, source) if self._once else None
+            )  # what a pipe has given away does not come again
             if self._once:
                 at_the_end.pop_all()
 
@@ -72,12 +87,20 @@ class DelimitedFile(Reader):
         """Learn from the first lines what the columns are. Raises DataError."""
         path = self._path
         names, where, parser, rows = self._begin(coming)
-        head = list(islice(chain(rows, parser.every(coming)), 1 + LOOKED_AT if columns is NUMERIC else 1))
-        if where == path and head and not any(is_number(cell) or is_missing(cell) for cell in head[0][1]):
-            # only because nothing in it is a number does the first line pass for names, which messages may show
+        head = list(
+            islice(chain(rows, parser.every(coming)), 1 + LOOKED_AT if columns is NUMERIC else 1)
+        )
+        if (
+            where == path
+            and head
+            and not any(is_number(cell) or is_missing(cell) for cell in head[0][1])
+        ):
+            # only because nothing in it is a number does the first line pass for names, which
+            # messages may show
             raise DataError(
-                f"{path}: no cell of the first two lines is a number; separate cells by commas, semicolons or tabs, "
-                f"write decimals with a point, and give at least one column of numbers{POINTS}"
+                f"{path}: no cell of the first two lines is a number; separate cells by commas,"
+                " semicolons or tabs, write decimals with a point, and give at least one column of"
+                f" numbers{POINTS}"
             )
 
         def is_number_in_head(column: int) -> bool:
@@ -92,15 +115,22 @@ class DelimitedFile(Reader):
         self._unit = unit_place(names, unit, where)
         self.ids = None if unit is None else TextIds.kind
         self._delimiter = parser.delimiter
-        self._chunk_bytes = min(max(CHUNK_BYTES, CHUNK_ROWS * len(names) * _CELL_BYTES), MOST_CHUNK_BYTES)
+        self._chunk_bytes = min(
+            max(CHUNK_BYTES, CHUNK_ROWS * len(names) * _CELL_BYTES), MOST_CHUNK_BYTES
+        )
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Read the file from its beginning: float64 (n_i, n_features), NaN where a cell is missing."""
+        """Read the file from its beginning: float64 (n_i, n_features), NaN where a cell is
+        missing.
+        """
         source = self._chunks()
         coming: Iterator[bytes] = source
         if self._once:
             if self._kept is None:
-                raise DataError(f"{self._path}: what comes through a pipe can be read only once; write it to a file")
+                raise DataError(
+                    f"{self._path}: what comes through a pipe can be read only once; write it to a"
+                    " file"
+                )
             (coming, source), self._kept = self._kept, None
         with closing(source):
             _, _, parser, rows = self._begin(coming)
@@ -122,7 +152,9 @@ class DelimitedFile(Reader):
         return chunks(self._path, chain([FIRST_BYTES], repeat(self._chunk_bytes)))
 
     def _begin(self, coming: Iterator[bytes]) -> tuple[list[str], str, Rows, Iterator[Row]]:
-        """Names of the columns and where they stand, the parser, and the records of the first chunk."""
+        """Names of the columns and where they stand, the parser, and the records of the first
+        chunk.
+        """
         parser = Rows(self._path)
         rows = parser.of(coming)
         first = next(rows, None)
@@ -130,20 +162,32 @@ class DelimitedFile(Reader):
             raise DataError(f"{self._path}: the file is empty")
         names = [cell.strip() for cell in first[1]]
         if names[0].lower() == "sep=":  # the rest of it is the separator
-            raise DataError(f"{self._path}: the first line is a note for Excel, not a header; delete it")
+            raise DataError(
+                f"{self._path}: the first line is a note for Excel, not a header; delete it"
+            )
         if is_header(names):
             return names, self._path, parser, rows
-        return numbered(len(names)), f"{self._path} (no header in its first line)", parser, chain([first], rows)
+        return (
+            numbered(len(names)),
+            f"{self._path} (no header in its first line)",
+            parser,
+            chain([first], rows),
+        )
 
     def _parsed(self, coming: Iterator[bytes]) -> Iterator[Parsed]:
-        """Further chunks, each with those that follow it, and with its numbers where Arrow is there and sure of them.
+        """Further chunks, each with those that follow it, and with its numbers where Arrow is there
+        and sure of them.
 
         In a table of one column, blank lines mean something.
         """
-        for chunk in coming:  # not before there is one: to load Arrow takes longer than to read a short file
+        for chunk in (
+            coming
+        ):  # not before there is one: to load Arrow takes longer than to read a short file
             further = chain([chunk], coming)
             if len(self.names) > 1 and extras.is_installed("data"):
-                yield from ArrowText(self._delimiter, len(self.names), self._chosen, self._missing, self._unit).parsed(further)
+                yield from ArrowText(
+                    self._delimiter, len(self.names), self._chosen, self._missing, self._unit
+                ).parsed(further)
             else:
                 yield from ((chunk, coming, None) for chunk in further)
 
@@ -153,7 +197,9 @@ class DelimitedFile(Reader):
             yield with_ids(self._numbers(block), self._ids(block))
 
     def _ids(self, rows: Sequence[Row]) -> TextIds | None:
-        """The ids of records whose cells were looked at, if they were asked for. Raises DataError for the first one missing."""
+        """The ids of records whose cells were looked at, if they were asked for. Raises DataError
+        for the first one missing.
+        """
         if self._unit is None:
             return None
         ids = TextIds.of([cells[self._unit].encode() for _, cells in rows])
@@ -162,10 +208,11 @@ class DelimitedFile(Reader):
         return ids
 
     def _numbers(self, rows: Sequence[Row]) -> npt.NDArray[np.float64]:
-        """Return the chosen cells, float64 (n, n_chosen), NaN where one is missing. Raises DataError for the first fault.
+        """Return the chosen cells, float64 (n, n_chosen), NaN where one is missing. Raises
+        DataError for the first fault.
 
-        A missing cell costs what one exception costs, and changes nothing for the cells around it: who watches the time of a
-        pass does not see where values are missing.
+        A missing cell costs what one exception costs, and changes nothing for the cells around it:
+        who watches the time of a pass does not see where values are missing.
         """
         width, several = len(self.names), len(self._chosen) > 1
         picked = map(itemgetter(*self._chosen), [cells for _, cells in rows if len(cells) == width])
@@ -189,10 +236,14 @@ class DelimitedFile(Reader):
         """Look at all cells again: where something is wrong, and what."""
         for line, cells in rows:
             if len(cells) != len(self.names):
-                decimals = ", or a decimal comma (write 3.14, not 3,14)" if len(cells) > len(self.names) else ""
+                decimals = (
+                    ", or a decimal comma (write 3.14, not 3,14)"
+                    if len(cells) > len(self.names)
+                    else ""
+                )
                 yield (
-                    f"{self._path}, line {line}: the row has {len(cells)} cell(s) and the first row "
-                    f"{len(self.names)}; look for a missing or stray separator{decimals}"
+                    f"{self._path}, line {line}: the row has {len(cells)} cell(s) and the first row"
+                    f" {len(self.names)}; look for a missing or stray separator{decimals}"
                 )
                 continue
             hint = "; line 1 is a header only if none of its cells is a number" if line == 1 else ""
@@ -215,5 +266,8 @@ def _remedy(cell: str, way_out: str) -> str:
     if cell.strip().lower() in _ANSWERS:
         return f"write yes and no, or true and false, as 1 and 0, or {way_out}"
     if _COMMAS.fullmatch(cell.strip()):
-        return f"a comma stands in it: write decimals with a point (3.14) and thousands without a separator (1234){POINTS}"
+        return (
+            "a comma stands in it: write decimals with a point (3.14) and thousands without a"
+            f" separator (1234){POINTS}"
+        )
     return f"{way_out}, or correct the cell"

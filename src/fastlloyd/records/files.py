@@ -1,4 +1,6 @@
-"""Files: which ones a path means, whether one is still what it was; and what systems and codecs raise, in one sentence."""
+"""Files: which ones a path means, whether one is still what it was; and what systems and codecs
+raise, in one sentence.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ _BUFFER = 1 << 22  # bytes asked of a store at a time
 
 
 class FileState(NamedTuple):
-    """What changes when a file is replaced or written to; plain data, equal on all machines that share the file.
+    """What changes when a file is replaced or written to; plain data, equal on all machines that
+    share the file.
 
     version : of a file its time and inode, of an object what its store states (ETag).
     """
@@ -34,34 +37,50 @@ States = Mapping[str, FileState | None]
 
 
 def find(source: str) -> States:
-    """The files that a file, folder, pattern or address means, sorted by path, each with its state (None for a pipe).
+    """The files that a file, folder, pattern or address means, sorted by path, each with its state
+    (None for a pipe).
 
-    Of a folder, all files in it and below, but none whose name begins with . or _, as engines call what holds no records,
-    unless the pattern asks for it. Raises DataError where there is none, and where records would count twice.
+    Of a folder, all files in it and below, but none whose name begins with . or _, as engines call
+    what holds no records, unless the pattern asks for it. Raises DataError where there is none, and
+    where records would count twice.
     """
     if not source:
         raise DataError("the name of the file is empty; say which records to read")
     if stores.is_address(source):
         found = {path: FileState(*state) for path, state in stores.find(source).items()}
     elif Path(source).is_dir() or is_pattern(source):
-        matches = glob.glob(source, recursive=True) if is_pattern(source) else [source]  # noqa: PTH207 - knows absolute ones
+        # knows absolute ones
+        matches = glob.glob(source, recursive=True) if is_pattern(source) else [source]  # noqa: PTH207
         plain = stores.literal(source) if is_pattern(source) else source
         with readable(source):
-            paths = {path for match in matches for path in (_below(match) if Path(match).is_dir() else [match])}
-            there = {path: Path(path).stat() for path in sorted(paths) if not stores.is_hidden(path, plain)}
+            paths = {
+                path
+                for match in matches
+                for path in (_below(match) if Path(match).is_dir() else [match])
+            }
+            there = {
+                path: Path(path).stat()
+                for path in sorted(paths)
+                if not stores.is_hidden(path, plain)
+            }
         _check_once(there)
         found = {path: _state(state) for path, state in there.items()}
     else:
         return {source: state(source)}
     if not found:
-        raise DataError(
-            f"{source}: {'no file matches this pattern' if is_pattern(source) else 'there are no files in this folder'}"
+        fault = (
+            "no file matches this pattern"
+            if is_pattern(source)
+            else "there are no files in this folder"
         )
+        raise DataError(f"{source}: {fault}")
     return dict(sorted(found.items()))
 
 
 def is_pattern(source: str) -> bool:
-    """Whether a path stands for those that match it: it has *, ? or [, and no file has this name."""
+    """Whether a path stands for those that match it: it has *, ? or [, and no file has this
+    name.
+    """
     return glob.has_magic(source) and (stores.is_address(source) or not os.path.lexists(source))
 
 
@@ -75,17 +94,23 @@ def _raise(error: OSError) -> NoReturn:
 
 
 def _check_once(found: Mapping[str, os.stat_result]) -> None:
-    """Raise DataError for a file of two names, whose records a run would not protect, and for what nobody reads to its end."""
+    """Raise DataError for a file of two names, whose records a run would not protect, and for what
+    nobody reads to its end.
+    """
     seen = dict[tuple[int, int], str]()
     for path, of in found.items():
         if not stat.S_ISREG(of.st_mode):
-            raise DataError(f"{path}: this is not a regular file; take it out of the folder, or name it alone")
+            raise DataError(
+                f"{path}: this is not a regular file; take it out of the folder, or name it alone"
+            )
         if (first := seen.setdefault((of.st_dev, of.st_ino), path)) != path:
             stores.refuse_twice(first, path)
 
 
 def state(path: str) -> FileState | None:
-    """The state of a file, None for what can be read once only (a pipe). Raises DataError where nothing can be read."""
+    """The state of a file, None for what can be read once only (a pipe). Raises DataError where
+    nothing can be read.
+    """
     if stores.is_address(path):
         return find(path)[path]
     with readable(path):
@@ -108,11 +133,15 @@ def _state(found: os.stat_result) -> FileState:
 
 
 def open_binary(path: str, *, buffer: int = _BUFFER) -> BinaryIO:
-    """Open a file or an object. Raises OSError for a file, DataError for an object, whose reading does too."""
+    """Open a file or an object. Raises OSError for a file, DataError for an object, whose reading
+    does too.
+    """
     if not stores.is_address(path):
         file = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
         if not file.seekable() and os.name == "posix":
-            os.set_blocking(file.fileno(), True)  # whoever passed it on may not wait; what is late would seem to be the end
+            os.set_blocking(
+                file.fileno(), True
+            )  # whoever passed it on may not wait; what is late would seem to be the end
         return file
     stored = stores.open_object(path)
     return _ReadAhead(stored, buffer) if buffer else cast("BinaryIO", stored)
@@ -122,7 +151,9 @@ class _ReadAhead(io.BufferedReader):
     """Asks a store for a whole buffer each time: every request takes its time to be answered."""
 
     def read1(self, size: int = -1, /) -> bytes:
-        """What has arrived, which by itself would ask past an empty buffer for no more than is wanted."""
+        """What has arrived, which by itself would ask past an empty buffer for no more than is
+        wanted.
+        """
         self.peek(1)
         return super().read1(size)
 
@@ -142,11 +173,15 @@ def readable(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def unpacked(path: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
-    """Open a file for reading bytes, unpacked if its content is gzip's; what file system and codecs raise becomes DataError."""
+    """Open a file for reading bytes, unpacked if its content is gzip's; what file system and codecs
+    raise becomes DataError.
+    """
     try:
         with readable(path), cast("io.BufferedReader", open_binary(path)) as raw:
             try:
-                first = raw.peek(2)[:2]  # of a pipe maybe one byte; no text begins with that of gzip
+                first = raw.peek(2)[
+                    :2
+                ]  # of a pipe maybe one byte; no text begins with that of gzip
                 yield gzip.GzipFile(fileobj=raw) if first and _GZIP_MAGIC.startswith(first) else raw
             except gzip.BadGzipFile:  # an OSError, but not the file system's
                 raise EOFError from None
@@ -158,7 +193,10 @@ def unpacked(path: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
 def opened(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     """Open a text file as `unpacked` does; text that is not UTF-8 is a DataError too."""
     try:
-        with unpacked(os.fspath(path)) as plain, io.TextIOWrapper(plain, encoding="utf-8-sig", newline="") as text:
+        with (
+            unpacked(os.fspath(path)) as plain,
+            io.TextIOWrapper(plain, encoding="utf-8-sig", newline="") as text,
+        ):
             yield text
     except UnicodeDecodeError:
         raise DataError(f"{path}: the text is not UTF-8; save it as UTF-8") from None

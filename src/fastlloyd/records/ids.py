@@ -1,8 +1,9 @@
 """Ids: whom each record of a block belongs to, where a person may have several records.
 
-An id is a text: the cell as it stands in a text file, an integer in decimal. So 7 is the same person in every format, and "007"
-is another one. A missing id is an empty text, or a word that says so (`is_missing`): records whose person is unknown cannot be
-protected together, so it is refused. Ids are private, and stay out of every repr and message.
+An id is a text: the cell as it stands in a text file, an integer in decimal. So 7 is the same
+person in every format, and "007" is another one. A missing id is an empty text, or a word that says
+so (`is_missing`): records whose person is unknown cannot be protected together, so it is refused.
+Ids are private, and stay out of every repr and message.
 """
 
 from __future__ import annotations
@@ -19,23 +20,32 @@ import numpy.typing as npt
 from fastlloyd.errors import DataError
 from fastlloyd.records.cells import WORDS, is_missing
 
-MISSING = "the id is missing, and nobody knows whose record it is; fill it in or take the record out"
+MISSING = (
+    "the id is missing, and nobody knows whose record it is; fill it in or take the record out"
+)
 BROKEN = "text that is not valid Unicode; read its source anew, in the right encoding"
-FLOATS = "ids are integers or text: of numbers with a decimal point nobody can tell which are the same person"
+FLOATS = (
+    "ids are integers or text: of numbers with a decimal point nobody can tell which are the same"
+    " person"
+)
 SHORTENED = (
-    "the id is a number with a power of ten, such as 1.2E+15, which a spreadsheet makes of a long number and so may make one "
-    "of several persons; export the ids as text"
+    "the id is a number with a power of ten, such as 1.2E+15, which a spreadsheet makes of a long"
+    " number and so may make one of several persons; export the ids as text"
 )
 _POWER_OF_TEN = re.compile(rb" *[0-9](\.[0-9]+)?[eE]\+[0-9]+ *")
 _PLUS = ord("+")
 _LONGEST_WORD = max(map(len, WORDS))
-_INITIALS = np.frombuffer("".join({letter for word in WORDS for letter in word[:1] + word[:1].upper()}).encode(), np.uint8)
+_INITIALS = np.frombuffer(
+    "".join({letter for word in WORDS for letter in word[:1] + word[:1].upper()}).encode(), np.uint8
+)
 _MOST_SIGNED = (1 << 63) - 1
 _SPACE = ord(" ")  # what ASCII has below is space too, or nothing to see
 
 
 def in_utf8(texts: Sequence[str]) -> list[bytes] | None:
-    """The texts in UTF-8; None where it cannot hold one of them, as Python's own refusal would show it."""
+    """The texts in UTF-8; None where it cannot hold one of them, as Python's own refusal would show
+    it.
+    """
     try:
         return [text.encode() for text in texts]
     except UnicodeEncodeError:
@@ -91,8 +101,12 @@ class IntegerIds(Ids):
     __slots__ = ("_gaps", "_numbers")
     kind = "integers"
 
-    def __init__(self, numbers: npt.NDArray[Any], gaps: npt.NDArray[np.bool_] | None = None) -> None:
-        self._numbers = numbers.astype(np.uint64 if numbers.dtype.kind == "u" else np.int64, copy=False)
+    def __init__(
+        self, numbers: npt.NDArray[Any], gaps: npt.NDArray[np.bool_] | None = None
+    ) -> None:
+        self._numbers = numbers.astype(
+            np.uint64 if numbers.dtype.kind == "u" else np.int64, copy=False
+        )
         self._gaps = np.zeros(len(numbers), dtype=np.bool_) if gaps is None else gaps
 
     def __len__(self) -> int:
@@ -126,10 +140,15 @@ class IntegerIds(Ids):
     def joined(cls, parts: Sequence[IntegerIds]) -> IntegerIds:
         """See `Ids`. Raises DataError where neither int64 nor uint64 holds all of them."""
         numbers = [part.cells()[0] for part in parts]
-        if len({each.dtype for each in numbers}) > 1:  # NumPy makes floats of both, which take several persons for one
+        if (
+            len({each.dtype for each in numbers}) > 1
+        ):  # NumPy makes floats of both, which take several persons for one
             signed = any((each < 0).any() for each in numbers)
             if signed and any((each > _MOST_SIGNED).any() for each in numbers):
-                raise DataError(f"some ids are negative and some are above {_MOST_SIGNED}; write all ids as text")
+                raise DataError(
+                    f"some ids are negative and some are above {_MOST_SIGNED}; write all ids as"
+                    " text"
+                )
             numbers = [each.astype(np.int64 if signed else np.uint64) for each in numbers]
         return cls(np.concatenate(numbers), np.concatenate([part.missing() for part in parts]))
 
@@ -146,7 +165,10 @@ class TextIds(Ids):
     @classmethod
     def of(cls, texts: Sequence[bytes]) -> TextIds:
         """The ids that these texts are."""
-        return cls(np.frombuffer(b"".join(texts), dtype=np.uint8), np.fromiter(map(len, texts), np.int64, len(texts)))
+        return cls(
+            np.frombuffer(b"".join(texts), dtype=np.uint8),
+            np.fromiter(map(len, texts), np.int64, len(texts)),
+        )
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -161,14 +183,18 @@ class TextIds(Ids):
         return TextIds(self._letters[before : before + within], self._lengths[start:stop])
 
     def missing(self) -> npt.NDArray[np.bool_]:
-        """See `Ids`. Looked at as text is only what is as short as such a word, or has a space at one end."""
+        """See `Ids`. Looked at as text is only what is as short as such a word, or has a space at
+        one end.
+        """
         found = self._lengths == 0
         ends, there = np.cumsum(self._lengths), np.flatnonzero(~found)
         starts = ends - self._lengths
         first, last = self._letters[starts[there]], self._letters[ends[there] - 1]
         short = np.isin(first, _INITIALS) & (self._lengths[there] <= _LONGEST_WORD)
         for at in there[short | (first <= _SPACE) | (last <= _SPACE)]:
-            found[at] = is_missing(self._letters[starts[at] : ends[at]].tobytes().decode(errors="replace"))
+            found[at] = is_missing(
+                self._letters[starts[at] : ends[at]].tobytes().decode(errors="replace")
+            )
         return np.asarray(found)
 
     def begin_with_a_space(self) -> npt.NDArray[np.bool_]:
@@ -180,14 +206,20 @@ class TextIds(Ids):
     def shortened(self) -> npt.NDArray[np.intp]:
         """See `Ids`. Looked at as text is only what has a plus sign."""
         ends = np.cumsum(self._lengths)
-        there = np.unique(np.searchsorted(ends, np.flatnonzero(self._letters == _PLUS), side="right"))
+        there = np.unique(
+            np.searchsorted(ends, np.flatnonzero(self._letters == _PLUS), side="right")
+        )
         texts = [self._letters[ends[at] - self._lengths[at] : ends[at]].tobytes() for at in there]
-        return there[[bool(_POWER_OF_TEN.fullmatch(text)) for text in texts]] if len(there) else there
+        return (
+            there[[bool(_POWER_OF_TEN.fullmatch(text)) for text in texts]] if len(there) else there
+        )
 
     def texts(self) -> list[bytes]:
         """See `Ids`."""
         letters = self._letters.tobytes()
-        return [letters[start:end] for start, end in pairwise([0, *np.cumsum(self._lengths).tolist()])]
+        return [
+            letters[start:end] for start, end in pairwise([0, *np.cumsum(self._lengths).tolist()])
+        ]
 
     def cells(self) -> tuple[npt.NDArray[Any], ...]:
         """See `Ids`."""

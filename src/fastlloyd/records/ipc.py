@@ -1,7 +1,8 @@
 """Arrow IPC files (Feather version 2) and streams.
 
-A file is mapped into memory, and mapped anew every now and then, so that the pages that belong to this process stay few. A
-compressed batch is unpacked whole: how much memory that takes was decided by whoever wrote the file.
+A file is mapped into memory, and mapped anew every now and then, so that the pages that belong to
+this process stay few. A compressed batch is unpacked whole: how much memory that takes was decided
+by whoever wrote the file.
 """
 
 from __future__ import annotations
@@ -17,33 +18,58 @@ from fastlloyd.records.reader import Missing
 from fastlloyd.records.stores import is_address
 
 _WHAT = "an Arrow IPC file"
-_MAPPED = 1 << 26  # bytes after which the file is mapped anew; opening it takes time in proportion to its batches
+_MAPPED = (
+    1 << 26
+)  # bytes after which the file is mapped anew; opening it takes time in proportion to its batches
 _FILE_MAGIC, _OLD_MAGIC = b"ARROW1", b"FEA1"
 
 
-def open_ipc(source: str, columns: Columns, missing: Missing, unit: str | None = None) -> ArrowRecords:
+def open_ipc(
+    source: str, columns: Columns, missing: Missing, unit: str | None = None
+) -> ArrowRecords:
     """Check the schema. Raises DataError."""
     load("pyarrow.ipc", source)
     pa = load("pyarrow", source)
     with readable(source), open_binary(source, buffer=0) as raw:
         magic = raw.read(len(_FILE_MAGIC))
     if magic.startswith(_OLD_MAGIC):
-        raise DataError(f"{source}: version 1 of the Feather format is not read; write the records anew as Arrow IPC")
+        raise DataError(
+            f"{source}: version 1 of the Feather format is not read; write the records anew as"
+            " Arrow IPC"
+        )
     is_stream = magic != _FILE_MAGIC
     with errors(source, _WHAT), _opened(pa, source, mapped=not is_stream) as opened:
         reader = pa.ipc.open_stream(opened) if is_stream else pa.ipc.open_file(opened)
         # in a store, to count them takes a request for each batch
-        schema, n_rows = reader.schema, None if is_stream or is_address(source) else reader.count_rows()
+        schema, n_rows = (
+            reader.schema,
+            None if is_stream or is_address(source) else reader.count_rows(),
+        )
         names = list(schema.names)
 
     def batches(taken: tuple[str, ...]) -> Iterator[Any]:
-        return _of_stream(pa, source, [names.index(name) for name in taken]) if is_stream else _of_file(pa, source)
+        return (
+            _of_stream(pa, source, [names.index(name) for name in taken])
+            if is_stream
+            else _of_file(pa, source)
+        )
 
-    return ArrowRecords.of(schema, columns, batches, source=source, what=_WHAT, n_rows=n_rows, missing=missing, unit=unit)
+    return ArrowRecords.of(
+        schema,
+        columns,
+        batches,
+        source=source,
+        what=_WHAT,
+        n_rows=n_rows,
+        missing=missing,
+        unit=unit,
+    )
 
 
 def _of_file(pa: Any, source: str) -> Iterator[Any]:
-    """Batches with all columns: to choose some would make Arrow copy what is otherwise only mapped."""
+    """Batches with all columns: to choose some would make Arrow copy what is otherwise only
+    mapped.
+    """
     number, n = 0, 1
     while number < n:
         with _opened(pa, source, mapped=True) as mapped:

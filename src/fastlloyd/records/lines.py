@@ -16,18 +16,22 @@ from fastlloyd.records.files import unpacked
 HEADER_LENGTH = 1 << 14  # characters of a header that spans lines, looked at for the delimiter
 
 _MARK = b"\xef\xbb\xbf"  # of UTF-8, before the first line
-_QUOTED = re.compile(r'(?:^|(?<=[,;\t\r\n])) *"[^"]*(?:""[^"]*)*(?:"|(?P<open>\Z))')  # a cell between quotation marks
+_QUOTED = re.compile(
+    r'(?:^|(?<=[,;\t\r\n])) *"[^"]*(?:""[^"]*)*(?:"|(?P<open>\Z))'
+)  # a cell between quotation marks
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _OPEN = (
-    "the row does not end in its line, because a quotation mark stays open; take the mark out or close it, or, if a column of "
-    "text has line breaks, export without that column, or as Parquet"
+    "the row does not end in its line, because a quotation mark stays open; take the mark out or"
+    " close it, or, if a column of text has line breaks, export without that column, or as Parquet"
 )
 
 Row = tuple[int, list[str]]  # line number, cells
 
 
 def chunks(path: str, sizes: Iterable[int]) -> Generator[bytes]:
-    """The text of a file in chunks of about these sizes in bytes, each to the end of a line. Raises DataError as `unpacked`."""
+    """The text of a file in chunks of about these sizes in bytes, each to the end of a line. Raises
+    DataError as `unpacked`.
+    """
     with unpacked(path) as stream:
         left = _read(stream, len(_MARK)).removeprefix(_MARK)
         for size in sizes:
@@ -43,7 +47,9 @@ def chunks(path: str, sizes: Iterable[int]) -> Generator[bytes]:
 
 
 def _read(stream: io.BufferedReader | gzip.GzipFile, size: int) -> bytes:
-    """So many bytes, fewer at the end only, as they arrive: a Ctrl-C that comes between two arrivals is heard at the next."""
+    """So many bytes, fewer at the end only, as they arrive: a Ctrl-C that comes between two
+    arrivals is heard at the next.
+    """
     arrived, left = list[bytes](), size
     while left and (part := stream.read1(left)):
         arrived.append(part)
@@ -52,11 +58,13 @@ def _read(stream: io.BufferedReader | gzip.GzipFile, size: int) -> bytes:
 
 
 class Rows:
-    """Splits chunks of text, one after the other, into rows of cells, each with its line, without the blank lines.
+    """Splits chunks of text, one after the other, into rows of cells, each with its line, without
+    the blank lines.
 
-    A record is one line: where a quotation mark stays open, a reader of CSV takes the records that follow for text of that
-    cell, up to the next quotation mark, and nobody would notice. Only a header may go on in further lines. The first row tells
-    the delimiter and the width; in a table of one column a blank line between records is a missing cell.
+    A record is one line: where a quotation mark stays open, a reader of CSV takes the records that
+    follow for text of that cell, up to the next quotation mark, and nobody would notice. Only a
+    header may go on in further lines. The first row tells the delimiter and the width; in a table
+    of one column a blank line between records is a missing cell.
     """
 
     def __init__(self, path: str) -> None:
@@ -66,7 +74,9 @@ class Rows:
 
     def skip(self, chunk: bytes) -> None:
         """Count the lines of a chunk that something else has split."""
-        self._line += chunk.count(b"\n") + (chunk.count(b"\r") - chunk.count(b"\r\n") if b"\r" in chunk else 0)
+        self._line += chunk.count(b"\n") + (
+            chunk.count(b"\r") - chunk.count(b"\r\n") if b"\r" in chunk else 0
+        )
 
     def every(self, coming: Iterator[bytes]) -> Iterator[Row]:
         """The rows of all chunks. Raises DataError."""
@@ -98,7 +108,11 @@ class Rows:
                 if last == self._n_lines:
                     break
         except csv.Error:
-            fault = _OPEN if reader.line_num > last + 1 else "a quotation mark has no partner, or a cell is far too long"
+            fault = (
+                _OPEN
+                if reader.line_num > last + 1
+                else "a quotation mark has no partner, or a cell is far too long"
+            )
             raise DataError(f"{self._path}, line {before + last + 1}: {fault}") from None
         self._line = before + last
 
@@ -114,7 +128,9 @@ class Rows:
 
 
 def _first_row(text: Iterable[str]) -> list[str]:
-    """The lines up to the end of the first row that is not blank, which tells the delimiter; of a long one the first lines."""
+    """The lines up to the end of the first row that is not blank, which tells the delimiter; of a
+    long one the first lines.
+    """
     lines: list[str] = []
     row = ""
     for line in text:
@@ -127,9 +143,11 @@ def _first_row(text: Iterable[str]) -> list[str]:
 
 
 def _is_long_header(cells: Sequence[str], delimiter: str) -> bool:
-    """Whether a first row that spans lines is a header, and none of its lines a record that a quotation mark swallowed.
+    """Whether a first row that spans lines is a header, and none of its lines a record that a
+    quotation mark swallowed.
 
-    A record that was swallowed brings its delimiters along, or, in a table of one column, a number or a missing cell.
+    A record that was swallowed brings its delimiters along, or, in a table of one column, a number
+    or a missing cell.
     """
     if not is_header(cells):
         return False
@@ -137,4 +155,6 @@ def _is_long_header(cells: Sequence[str], delimiter: str) -> bool:
     if len(cells) > 1:
         return not any(delimiter in cell for cell in long)
     further = [line for cell in long for line in _LINE_END.split(cell)[1:]]
-    return not any(is_number(line) or is_missing(line) or set(line) & set(",;\t") for line in further)
+    return not any(
+        is_number(line) or is_missing(line) or set(line) & set(",;\t") for line in further
+    )

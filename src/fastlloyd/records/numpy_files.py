@@ -1,7 +1,8 @@
-"""Arrays that NumPy saved: .npy, one array, and .npz, an archive of them. Nothing pickled is ever unpickled.
+"""Arrays that NumPy saved: .npy, one array, and .npz, an archive of them. Nothing pickled is ever
+unpickled.
 
-Files are read piece by piece and not mapped into memory: when a mapped file is cut short by another program, the reading
-program is ended by the system without a word.
+Files are read piece by piece and not mapped into memory: when a mapped file is cut short by another
+program, the reading program is ended by the system without a word.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ _SUFFIX = ".npy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Array:
-    """A saved array: where it lies, and what its header says. `member` : its name in an archive, None for a file of its own."""
+    """A saved array: where it lies, and what its header says. `member` : its name in an archive,
+    None for a file of its own.
+    """
 
     path: str
     member: str | None
@@ -59,10 +62,14 @@ class _Array:
         """Raise DataError, which begins with `what` this is, unless it holds numbers."""
         if self.dtype.names is not None:
             raise DataError(
-                f"{what} is a structured one; save its numeric fields as a plain matrix, or each as an array in a .npz"
+                f"{what} is a structured one; save its numeric fields as a plain matrix, or each as"
+                " an array in a .npz"
             )
         if not self.holds_numbers:
-            raise DataError(f"{what} holds {self.dtype}; expected integers, float16, float32, float64 or booleans")
+            raise DataError(
+                f"{what} holds {self.dtype}; expected integers, float16, float32, float64 or"
+                " booleans"
+            )
 
     def ids_in(self, cells: npt.NDArray[Any]) -> Ids:
         """Ids that stand in cells of this array."""
@@ -76,7 +83,9 @@ class _Array:
         return TextIds.of(texts)
 
     def kind_of_ids(self, what: str) -> str:
-        """What ids in this array are, "integers" or "text". Raises DataError, which begins with `what` this is."""
+        """What ids in this array are, "integers" or "text". Raises DataError, which begins with
+        `what` this is.
+        """
         if self.dtype.names is None and self.dtype.kind in "iu":
             return IntegerIds.kind
         if self.dtype.names is None and self.dtype.kind in "SU":
@@ -94,7 +103,9 @@ class _Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Matrix(Reader):
-    """One array (n, d), or (n,) for one column. unit : the column of the ids, None where nobody asks."""
+    """One array (n, d), or (n,) for one column. unit : the column of the ids, None where nobody
+    asks.
+    """
 
     array: _Array
     names: tuple[str, ...]
@@ -105,21 +116,31 @@ class _Matrix(Reader):
     ids: str | None
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Blocks (n_i, n_features). An archived array in column-major order is unpacked whole first."""
+        """Blocks (n_i, n_features). An archived array in column-major order is unpacked whole
+        first.
+        """
         array = self.array
         with _damage(array.path), _opened(array.path, array.member) as stream:
             if not array.by_columns or len(self.names) == 1:
                 yield from self._row_major(stream)
             else:
-                yield from self._column_major(stream if array.member is None else BytesIO(stream.read()))
+                yield from self._column_major(
+                    stream if array.member is None else BytesIO(stream.read())
+                )
 
     def _row_major(self, stream: IO[bytes]) -> Iterator[RealArray | ColumnBlock]:
         d, all_in_order = len(self.names), self.columns == self.names
-        stream.read(self.array.offset)  # in an archive, `seek` would end the comparison with its checksum (Python 3.13)
+        stream.read(
+            self.array.offset
+        )  # in an archive, `seek` would end the comparison with its checksum (Python 3.13)
         for n in _sizes(self.n_rows, d):
             rows = self.array.cells(stream, n * d).reshape(n, d)
-            block: RealArray = (rows if all_in_order else rows[:, self.indices]).astype(self.array.wide, copy=False)
-            yield with_ids(block, None if self.unit is None else self.array.ids_in(rows[:, self.unit]))
+            block: RealArray = (rows if all_in_order else rows[:, self.indices]).astype(
+                self.array.wide, copy=False
+            )
+            yield with_ids(
+                block, None if self.unit is None else self.array.ids_in(rows[:, self.unit])
+            )
 
     def _column_major(self, stream: IO[bytes]) -> Iterator[RealArray | ColumnBlock]:
         start, array = 0, self.array
@@ -127,7 +148,14 @@ class _Matrix(Reader):
             block = np.empty((len(self.indices), n), dtype=array.wide)
             for row, column in zip(block, self.indices, strict=True):
                 row[:] = self._cells(stream, column, start, n)
-            yield with_ids(block.T, None if self.unit is None else array.ids_in(self._cells(stream, self.unit, start, n)))
+            yield with_ids(
+                block.T,
+                (
+                    None
+                    if self.unit is None
+                    else array.ids_in(self._cells(stream, self.unit, start, n))
+                ),
+            )
             start += n
 
     def _cells(self, stream: IO[bytes], column: int, start: int, n: int) -> npt.NDArray[Any]:
@@ -138,7 +166,9 @@ class _Matrix(Reader):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns(Reader):
-    """Arrays (n,) of one archive, each a column. They are unpacked side by side. unit : with the ids, () where nobody asks."""
+    """Arrays (n,) of one archive, each a column. They are unpacked side by side. unit : with the
+    ids, () where nobody asks.
+    """
 
     arrays: tuple[_Array, ...]  # of the chosen columns
     names: tuple[str, ...]
@@ -165,22 +195,40 @@ class _Columns(Reader):
 
 
 def open_npy(path: str, columns: Columns, _missing: Missing, unit: str | None = None) -> _Matrix:
-    """Check the header of an array (n, d), columns x1, x2, ..., or (n,), column x1. Raises DataError."""
+    """Check the header of an array (n, d), columns x1, x2, ..., or (n,), column x1. Raises
+    DataError.
+    """
     return _matrix(_array(path, None), columns, unit)
 
 
-def open_npz(path: str, columns: Columns, _missing: Missing, unit: str | None = None) -> _Matrix | _Columns:
-    """Check the headers of an archive: one array (n, d) as in .npy, or arrays (n,) whose names are the columns' names."""
-    with _damage(path), readable(path), open_binary(path) as packed, zipfile.ZipFile(packed) as archive:
+def open_npz(
+    path: str, columns: Columns, _missing: Missing, unit: str | None = None
+) -> _Matrix | _Columns:
+    """Check the headers of an archive: one array (n, d) as in .npy, or arrays (n,) whose names are
+    the columns' names.
+    """
+    with (
+        _damage(path),
+        readable(path),
+        open_binary(path) as packed,
+        zipfile.ZipFile(packed) as archive,
+    ):
         members = archive.namelist()
-        if any(info.flag_bits & 1 or info.compress_type not in _PACKED for info in archive.infolist()):
-            raise DataError(f"{path}: the archive is encrypted or packed in a way that NumPy does not use; save it anew")
+        if any(
+            info.flag_bits & 1 or info.compress_type not in _PACKED for info in archive.infolist()
+        ):
+            raise DataError(
+                f"{path}: the archive is encrypted or packed in a way that NumPy does not use; save"
+                " it anew"
+            )
     if strange := [name for name in members if not name.endswith(_SUFFIX)]:
         raise DataError(f"{path}: {strange[0]!r} in it is not an array")
     if len(members) == 1 and len((matrix := _array(path, members[0])).shape) == 2:
         return _matrix(matrix, columns, unit)
     names = tuple(name.removesuffix(_SUFFIX) for name in members)
-    indices = chosen(names, columns, str(path), "archive", lambda i: _array(path, members[i]).holds_numbers, unit)
+    indices = chosen(
+        names, columns, str(path), "archive", lambda i: _array(path, members[i]).holds_numbers, unit
+    )
     taken = tuple(names[i] for i in indices)
     at = unit_place(names, unit, path)
     arrays = tuple(_array(path, members[i]) for i in indices)
@@ -191,26 +239,43 @@ def open_npz(path: str, columns: Columns, _missing: Missing, unit: str | None = 
     for name, array in zip((*taken, str(unit)), (*arrays, *of_ids), strict=False):
         if len(array.shape) != 1:
             raise DataError(
-                f"{path}: array {name!r} has {len(array.shape)} dimensions; expected one matrix alone in the file, or arrays "
-                f"of one dimension, one for each column (there are {listing(names)})"
+                f"{path}: array {name!r} has {len(array.shape)} dimensions; expected one matrix"
+                " alone in the file, or arrays of one dimension, one for each column (there are"
+                f" {listing(names)})"
             )
         if array.shape != arrays[0].shape:
-            raise DataError(f"{path}: arrays {taken[0]!r} and {name!r} differ in length; columns must have equal lengths")
+            raise DataError(
+                f"{path}: arrays {taken[0]!r} and {name!r} differ in length; columns must have"
+                " equal lengths"
+            )
     ids = kinds[0] if kinds else None
-    return _Columns(arrays=arrays, names=names, columns=taken, n_rows=arrays[0].shape[0], unit=of_ids, ids=ids)
+    return _Columns(
+        arrays=arrays, names=names, columns=taken, n_rows=arrays[0].shape[0], unit=of_ids, ids=ids
+    )
 
 
 def _matrix(array: _Array, columns: Columns, unit: str | None) -> _Matrix:
     array.check(f"{array.path}: the array")
     if len(array.shape) not in (1, 2):
-        raise DataError(f"{array.path}: the array has {len(array.shape)} dimensions; expected 2, a row for each record")
+        raise DataError(
+            f"{array.path}: the array has {len(array.shape)} dimensions; expected 2, a row for each"
+            " record"
+        )
     names = tuple(numbered(prod(array.shape[1:])))
     source = f"{array.path} (an array has no names of columns)"
     indices = tuple(chosen(names, columns, source, "array", unit=unit))
     taken = tuple(names[i] for i in indices)
     at = unit_place(names, unit, source)
     ids = None if at is None else array.kind_of_ids(f"{array.path}: the array")
-    return _Matrix(array=array, names=names, columns=taken, indices=indices, n_rows=array.shape[0], unit=at, ids=ids)
+    return _Matrix(
+        array=array,
+        names=names,
+        columns=taken,
+        indices=indices,
+        n_rows=array.shape[0],
+        unit=at,
+        ids=ids,
+    )
 
 
 def _array(path: str, member: str | None) -> _Array:
@@ -218,9 +283,19 @@ def _array(path: str, member: str | None) -> _Array:
     with _damage(path), _opened(path, member) as stream:
         read = _VERSIONS.get(npy_format.read_magic(stream))
         if read is None:
-            raise DataError(f"{path}: the array is in a version of the format that is not read; save plain numbers anew")
+            raise DataError(
+                f"{path}: the array is in a version of the format that is not read; save plain"
+                " numbers anew"
+            )
         shape, by_columns, dtype = read(stream)
-        array = _Array(path=path, member=member, shape=shape, by_columns=by_columns, dtype=dtype, offset=stream.tell())
+        array = _Array(
+            path=path,
+            member=member,
+            shape=shape,
+            by_columns=by_columns,
+            dtype=dtype,
+            offset=stream.tell(),
+        )
         size = array.offset + prod(shape) * dtype.itemsize
         if any(n < 0 for n in shape) or size > stream.seek(
             0, os.SEEK_END
@@ -242,7 +317,12 @@ def _opened(path: str, member: str | None) -> Iterator[IO[bytes]]:
         with readable(path), open_binary(path) as file:
             yield file
     else:
-        with readable(path), open_binary(path) as packed, zipfile.ZipFile(packed) as archive, archive.open(member) as file:
+        with (
+            readable(path),
+            open_binary(path) as packed,
+            zipfile.ZipFile(packed) as archive,
+            archive.open(member) as file,
+        ):
             yield file
 
 
@@ -253,6 +333,10 @@ def _damage(path: str) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except (ValueError, TypeError, LookupError, SyntaxError, EOFError, OverflowError, RecursionError, tokenize.TokenError,
+    except (ValueError, TypeError, LookupError, SyntaxError, EOFError, OverflowError,
+      RecursionError, tokenize.TokenError,
             NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error):  # fmt: skip
-        raise DataError(f"{path}: not a file that NumPy saved, or one that is damaged or cut short; save it anew") from None
+        raise DataError(
+            f"{path}: not a file that NumPy saved, or one that is damaged or cut short; save it"
+            " anew"
+        ) from None

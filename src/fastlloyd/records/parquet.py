@@ -1,4 +1,6 @@
-"""Parquet files. A pass holds one block, one buffer per column and the pages being decoded, however long the row groups are."""
+"""Parquet files. A pass holds one block, one buffer per column and the pages being decoded, however
+long the row groups are.
+"""
 
 from __future__ import annotations
 
@@ -21,31 +23,47 @@ _AHEAD = 1 << 25  # bytes of blocks read ahead: four times as many were no faste
 
 
 def open_parquet(
-    path: str, columns: Columns, missing: Missing, unit: str | None = None, groups: Sequence[int] | None = None
+    path: str,
+    columns: Columns,
+    missing: Missing,
+    unit: str | None = None,
+    groups: Sequence[int] | None = None,
 ) -> ArrowRecords:
     """Check the schema. `groups` are the row groups to read, None for all. Raises DataError."""
     stored = is_address(path)
 
     def opened(n_columns: int) -> Any:
-        # pre_buffer would hold the whole file, and no buffer_size a whole column of a row group: of what a store holds the
-        # columns of a row group are asked for at once, as each answer takes its time
+        # pre_buffer would hold the whole file, and no buffer_size a whole column of a row group: of
+        # what a store holds the columns of a row group are asked for at once, as each answer takes
+        # its time
         buffer = 0 if stored else min(max(_BUFFERS // n_columns, _LEAST), _MOST)
         return _opened(path, pre_buffer=stored, buffer_size=buffer, page_checksum_verification=True)
 
     def batches(names: tuple[str, ...]) -> Iterator[Any]:
         with opened(len(names)) as file:
-            # one thread: it reads ahead while others work on the block before, who would only be in each other's way
+            # one thread: it reads ahead while others work on the block before, who would only be in
+            # each other's way
             rows = max(1, BLOCK_CELLS // len(names))
             every = range(file.num_row_groups) if groups is None else groups
             for together in [[group] for group in every] if stored else [list(every)]:
-                yield from file.iter_batches(batch_size=rows, columns=list(names), use_threads=False, row_groups=together)
+                yield from file.iter_batches(
+                    batch_size=rows, columns=list(names), use_threads=False, row_groups=together
+                )
 
     with errors(path, _WHAT), opened(1) as file:
         schema = file.schema_arrow
-        n_rows = file.metadata.num_rows if groups is None else sum(file.metadata.row_group(i).num_rows for i in groups)
+        n_rows = (
+            file.metadata.num_rows
+            if groups is None
+            else sum(file.metadata.row_group(i).num_rows for i in groups)
+        )
         schema.names  # noqa: B018 - may not be text
-    records = ArrowRecords.of(schema, columns, batches, source=path, what=_WHAT, n_rows=n_rows, missing=missing, unit=unit)
-    return replace(records, n_ahead=max(1, _AHEAD // (BLOCK_CELLS * np.dtype(records.dtype).itemsize)))
+    records = ArrowRecords.of(
+        schema, columns, batches, source=path, what=_WHAT, n_rows=n_rows, missing=missing, unit=unit
+    )
+    return replace(
+        records, n_ahead=max(1, _AHEAD // (BLOCK_CELLS * np.dtype(records.dtype).itemsize))
+    )
 
 
 def row_groups(path: str) -> list[int]:

@@ -1,8 +1,9 @@
-"""What can be read alone and anywhere: a file, or row groups of one; and the formats, by the suffix that stands for each.
+"""What can be read alone and anywhere: a file, or row groups of one; and the formats, by the suffix
+that stands for each.
 
-Of the folders that a file lies in, those called name=value stand for a column with this value in all of its records, as Hive
-and Spark write them. It is used only where it is chosen by name, or where all columns of numbers are asked for; a column of the
-files that has its name comes first.
+Of the folders that a file lies in, those called name=value stand for a column with this value in
+all of its records, as Hive and Spark write them. It is used only where it is chosen by name, or
+where all columns of numbers are asked for; a column of the files that has its name comes first.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ from fastlloyd.records.table import ColumnBlock, ids_of
 PIECE_CELLS = 1 << 24  # of row groups that are read together, where a file is split
 
 Opener = Callable[[str, Columns, Missing, str | None], Reader]
-STREAMS: Mapping[str, Opener] = {".csv": DelimitedFile, ".tsv": DelimitedFile, ".txt": DelimitedFile}  # may be packed by gzip
+STREAMS: Mapping[str, Opener] = {
+    ".csv": DelimitedFile,
+    ".tsv": DelimitedFile,
+    ".txt": DelimitedFile,
+}  # may be packed by gzip
 FORMATS: Mapping[str, Opener] = {
     **STREAMS,
     ".parquet": open_parquet,
@@ -51,24 +56,32 @@ def opener(path: str) -> Opener:
     name = PurePosixPath(path)
     suffix = name.suffix.lower()
     if suffix in _SHEETS:
-        raise DataError(f"{path}: workbooks are not read; save the sheet as CSV in UTF-8, with decimal points")
-    known = STREAMS.get(PurePosixPath(name.stem).suffix.lower()) if suffix == ".gz" else FORMATS.get(suffix)
+        raise DataError(
+            f"{path}: workbooks are not read; save the sheet as CSV in UTF-8, with decimal points"
+        )
+    known = (
+        STREAMS.get(PurePosixPath(name.stem).suffix.lower())
+        if suffix == ".gz"
+        else FORMATS.get(suffix)
+    )
     if known is None:
         raise DataError(
-            f"{path}: the suffix must say the format: {', '.join(STREAMS)}, each of which may be followed by .gz, or "
-            f"{', '.join(other for other in FORMATS if other not in STREAMS)}"
+            f"{path}: the suffix must say the format: {', '.join(STREAMS)}, each of which may be"
+            f" followed by .gz, or {', '.join(other for other in FORMATS if other not in STREAMS)}"
         )
     return known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Records that can be opened in any process that can reach the file: plain data, which is pickled and compared.
+    """Records that can be opened in any process that can reach the file: plain data, which is
+    pickled and compared.
 
-    path : of the file, or its address; columns : names, in the order asked for; state : of the file at the door; n_rows :
-    number of records, None where only reading tells; groups : row groups of a Parquet file, None for all of it; before : how
-    many records of the file stand before the piece; folders : value of each column that the names of folders state, NaN where
-    it is missing, None where it is no number; unit : the column of the ids, None where nobody asks.
+    path : of the file, or its address; columns : names, in the order asked for; state : of the file
+    at the door; n_rows : number of records, None where only reading tells; groups : row groups of a
+    Parquet file, None for all of it; before : how many records of the file stand before the piece;
+    folders : value of each column that the names of folders state, NaN where it is missing, None
+    where it is no number; unit : the column of the ids, None where nobody asks.
     """
 
     path: str
@@ -87,7 +100,10 @@ class Piece:
         if own is not None and own is not NUMERIC:
             own = [name for name in own if name not in self.folders]
         if self.unit in self.folders:
-            raise DataError(f"{self.path}: column {self.unit!r} stands in names of folders; ids must stand in the files")
+            raise DataError(
+                f"{self.path}: column {self.unit!r} stands in names of folders; ids must stand in"
+                " the files"
+            )
         if self.groups is not None:
             reader: Reader = open_parquet(self.path, own, self.missing, self.unit, self.groups)
         else:
@@ -95,7 +111,9 @@ class Piece:
         return _InFolders(reader, self) if self.folders else reader
 
     def split(self) -> list[Piece]:
-        """The piece in parts of about PIECE_CELLS cells, where its format allows that; otherwise itself alone."""
+        """The piece in parts of about PIECE_CELLS cells, where its format allows that; otherwise
+        itself alone.
+        """
         if opener(self.path) is not open_parquet or self.groups is not None:
             return [self]
         parts, groups, before, n = list[Piece](), list[int](), 0, 0
@@ -117,16 +135,25 @@ class _InFolders(Reader):
         self.ids = reader.ids
         self.names = (*reader.names, *piece.folders)
         if piece.columns is NUMERIC:
-            self.columns = (*reader.columns, *(name for name, value in piece.folders.items() if value is not None))
+            self.columns = (
+                *reader.columns,
+                *(name for name, value in piece.folders.items() if value is not None),
+            )
         else:
             self.columns = reader.columns if piece.columns is None else tuple(piece.columns)
         self._reader, self._folders = reader, {}
         for name in set(self.columns) - set(reader.columns):
             value = piece.folders[name]
             if name in reader.names:  # and in those of the first file not
-                raise DataError(f"{piece.path}: column {name!r} stands in the file and in the name of its folder; drop one")
+                raise DataError(
+                    f"{piece.path}: column {name!r} stands in the file and in the name of its"
+                    " folder; drop one"
+                )
             if value is None:
-                raise DataError(f"{piece.path}: column {name!r}, which names of folders state, is not a number in all of them")
+                raise DataError(
+                    f"{piece.path}: column {name!r}, which names of folders state, is not a number"
+                    " in all of them"
+                )
             self._folders[name] = value
 
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
@@ -135,14 +162,18 @@ class _InFolders(Reader):
             yield from self._reader.blocks()
             return
         for block in self._reader.blocks():
-            arrays = block.arrays if isinstance(block, ColumnBlock) else np.ascontiguousarray(block.T)
+            arrays = (
+                block.arrays if isinstance(block, ColumnBlock) else np.ascontiguousarray(block.T)
+            )
             own = dict(zip(self._reader.columns, arrays, strict=True))
             stated = {name: np.full(len(block), value) for name, value in self._folders.items()}
             yield ColumnBlock([(own | stated)[name] for name in self.columns], ids_of(block))
 
 
 def folders_of(path: str) -> dict[str, float | None]:
-    """The columns that the names of folders on a path state: their values, NaN if missing, None if not a number."""
+    """The columns that the names of folders on a path state: their values, NaN if missing, None if
+    not a number.
+    """
     found: dict[str, float | None] = {}
     for part in PurePosixPath(path).parts[:-1]:
         name, equals, value = part.partition("=")

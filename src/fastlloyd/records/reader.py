@@ -20,23 +20,33 @@ FEW = 32  # features that are looked at one by one, though they do not lie so in
 DROP_HINT = " (--missing drop leaves out all such records)"
 NOT_THERE = "the cell is missing; fill it in or take the record out" + DROP_HINT
 NOT_FINITE = "not a finite number; correct the cell or take the record out"
-BLOCK_CELLS = 1 << 21  # of a block: 8 MiB of float32, large enough that what a block costs beside its cells is nothing
+BLOCK_CELLS = (
+    1 << 21
+)  # of a block: 8 MiB of float32, large enough that what a block costs beside its cells is nothing
 
 
 class Missing(enum.Enum):
-    """What becomes of a record with a missing cell. Either is decided for each record by that record alone."""
+    """What becomes of a record with a missing cell. Either is decided for each record by that
+    record alone.
+    """
 
     REFUSE = "refuse"  # the file is refused, and where the cell is missing is said
     DROP = "drop"  # the record is left out, and counted
 
 
 def complete(
-    block: RealArray | ColumnBlock, columns: Sequence[str], missing: Missing, where: Callable[[int], str], first: int
+    block: RealArray | ColumnBlock,
+    columns: Sequence[str],
+    missing: Missing,
+    where: Callable[[int], str],
+    first: int,
 ) -> RealArray | ColumnBlock:
-    """The records of a block (n, n_features) in which no cell is missing (NaN); memory order is kept.
+    """The records of a block (n, n_features) in which no cell is missing (NaN); memory order is
+    kept.
 
-    `first` is the number of the block's first record, and `where` says where the record of a number stands. Raises DataError
-    for the first record with an infinite cell, or with a missing one unless these are dropped.
+    `first` is the number of the block's first record, and `where` says where the record of a number
+    stands. Raises DataError for the first record with an infinite cell, or with a missing one
+    unless these are dropped.
     """
     arrays = block.arrays if isinstance(block, ColumnBlock) else (block,)
     if np.any([wrong_cells(array, missing).any() for array in arrays]):
@@ -51,7 +61,10 @@ def complete(
     # all records are copied, whether one is left out or none is: those that stay take the same path
     if isinstance(block, ColumnBlock):
         whole = ~_any_missing(block.arrays)
-        return ColumnBlock([array[whole] for array in block.arrays], None if block.ids is None else block.ids.kept(whole))
+        return ColumnBlock(
+            [array[whole] for array in block.arrays],
+            None if block.ids is None else block.ids.kept(whole),
+        )
     by_feature = block.flags.f_contiguous or block.shape[1] <= FEW
     kept = ~_any_missing(block.T) if by_feature else ~np.isnan(block).any(axis=1)
     if block.flags.f_contiguous:
@@ -75,9 +88,10 @@ def _any_missing(features: Iterable[RealArray]) -> npt.NDArray[np.bool_]:
 class Reader(ABC):
     """What a format has to offer.
 
-    names : of all columns. columns : of the chosen ones. n_rows : number of records, None where only reading tells. n_ahead :
-    how many blocks are worth their memory before they are asked for. ids : what those of the records are in the format,
-    "integers" or "text", None where they were not asked for; where they were, every block is a ColumnBlock that has them.
+    names : of all columns. columns : of the chosen ones. n_rows : number of records, None where
+    only reading tells. n_ahead : how many blocks are worth their memory before they are asked for.
+    ids : what those of the records are in the format, "integers" or "text", None where they were
+    not asked for; where they were, every block is a ColumnBlock that has them.
     """
 
     names: tuple[str, ...]
@@ -88,7 +102,9 @@ class Reader(ABC):
 
     @abstractmethod
     def blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Read the file from its beginning: float32 or float64 (n_i, n_features), NaN where a cell is missing."""
+        """Read the file from its beginning: float32 or float64 (n_i, n_features), NaN where a cell
+        is missing.
+        """
 
     def place(self, record: int) -> str:
         """Where the record of a number, counted from 1, stands in the file, for messages."""

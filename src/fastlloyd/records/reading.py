@@ -25,30 +25,47 @@ LARGE_CELLS = 1 << 25  # 256 MiB of float64
 LARGE_TEXT = 1 << 28  # bytes
 
 STANDARD_INPUT = "-"
-_LOGS: Final = {"_delta_log": "Delta Lake", ".hoodie": "Hudi", "metadata/*.metadata.json": "Iceberg"}  # beside the files
+_LOGS: Final = {
+    "_delta_log": "Delta Lake",
+    ".hoodie": "Hudi",
+    "metadata/*.metadata.json": "Iceberg",
+}  # beside the files
 _AT_ONCE = 16  # questions to a store, which takes its time to answer
 _Named = Sequence[str] | None
 
 
 def open_records(
-    path: str | os.PathLike[str], columns: Columns = None, *, missing: Missing = Missing.REFUSE, unit: str | None = None
+    path: str | os.PathLike[str],
+    columns: Columns = None,
+    *,
+    missing: Missing = Missing.REFUSE,
+    unit: str | None = None,
 ) -> RecordFile:
-    """Check files at the door, without reading their records: they exist, are what their suffix says, and have the columns.
+    """Check files at the door, without reading their records: they exist, are what their suffix
+    says, and have the columns.
 
-    `path` is a file, a folder (all files in it and below, but those whose names begin with . or _), a pattern with *, ?, [] or
-    **, or the address of one in an object store (s3://bucket/visits/*.parquet). The files of a source have one format.
-    `columns` chooses columns by name and gives their order (None: all; NUMERIC: those of numbers, as far as the format or, of
-    text, the first records tell); what the other columns hold is ignored. Raises DataError, in one sentence, for an unknown
-    suffix, a file that cannot be read, repeated or unknown names, files that differ in format or columns, and, where the format
-    has types, chosen columns that are not numbers. `-` is standard input: CSV, read once.
+    `path` is a file, a folder (all files in it and below, but those whose names begin with . or _),
+    a pattern with *, ?, [] or **, or the address of one in an object store
+    (s3://bucket/visits/*.parquet). The files of a source have one format. `columns` chooses columns
+    by name and gives their order (None: all; NUMERIC: those of numbers, as far as the format or, of
+    text, the first records tell); what the other columns hold is ignored. Raises DataError, in one
+    sentence, for an unknown suffix, a file that cannot be read, repeated or unknown names, files
+    that differ in format or columns, and, where the format has types, chosen columns that are not
+    numbers. `-` is standard input: CSV, read once.
 
-    `unit` is the column of the ids, which tells whose the records are (`ids.Ids`); it is no feature.
+    `unit` is the column of the ids, which tells whose the records are (`ids.Ids`); it is no
+    feature.
     """
     source = os.fspath(path)
     if isinstance(columns, str):  # whose letters may be names of columns too
-        raise DataError(f"the chosen columns are the text {columns!r}; pass a list of names, such as [{columns!r}]")
+        raise DataError(
+            f"the chosen columns are the text {columns!r}; pass a list of names, such as"
+            f" [{columns!r}]"
+        )
     if source == STANDARD_INPUT:
-        return RecordFile(DelimitedFile("/dev/stdin", columns, missing, unit), "/dev/stdin", missing, unit=unit)
+        return RecordFile(
+            DelimitedFile("/dev/stdin", columns, missing, unit), "/dev/stdin", missing, unit=unit
+        )
     states = files.find(source)
     if set(states) != {source}:  # who names a file means it
         _check_no_lake(states)
@@ -56,7 +73,10 @@ def open_records(
     first, *others = _pieces(source, states, columns, missing, unit)
     if first.state is None:
         if opener(source) is not DelimitedFile:
-            raise DataError(f"{source}: this is not a regular file, which this format needs; write the records to one")
+            raise DataError(
+                f"{source}: this is not a regular file, which this format needs; write the records"
+                " to one"
+            )
         return RecordFile(first.open(), source, missing, unit=unit)
     reader = first.open()
     pieces = [replace(first, columns=reader.columns, n_rows=reader.n_rows)]
@@ -66,13 +86,19 @@ def open_records(
     return RecordFile(reader, source, missing, pieces, states, unit)
 
 
-def _pieces(source: str, states: files.States, columns: Columns, missing: Missing, unit: str | None) -> list[Piece]:
+def _pieces(
+    source: str, states: files.States, columns: Columns, missing: Missing, unit: str | None
+) -> list[Piece]:
     """The files, each with what the names of its folders below the source state."""
     base = len(stores.literal(source).rpartition("/")[0] if files.is_pattern(source) else source)
     stated = {path: folders_of(path[base:]) for path in states}
     text = {name for folders in stated.values() for name, value in folders.items() if value is None}
     first = next(iter(states))
-    own = set(opener(first)(first, NUMERIC, missing, None).names) if any(stated.values()) else set[str]()
+    own = (
+        set(opener(first)(first, NUMERIC, missing, None).names)
+        if any(stated.values())
+        else set[str]()
+    )
     return [
         Piece(
             path=path,
@@ -80,22 +106,35 @@ def _pieces(source: str, states: files.States, columns: Columns, missing: Missin
             missing=missing,
             unit=unit,
             state=states[path],
-            folders={name: None if name in text else value for name, value in folders.items() if name not in own},
+            folders={
+                name: None if name in text else value
+                for name, value in folders.items()
+                if name not in own
+            },
         )
         for path, folders in stated.items()
     ]
 
 
 def _check_no_lake(paths: Iterable[str]) -> None:
-    """Raise DataError if a folder that one of the files lies in, directly or not, is a lake's table: a log says what counts."""
-    folders = sorted({folder for within in {os.path.dirname(path) for path in paths} for folder in _around(within)})  # noqa: PTH120 - of addresses, too
+    """Raise DataError if a folder that one of the files lies in, directly or not, is a lake's
+    table: a log says what counts.
+    """
+    folders = sorted(
+        {
+            folder
+            for within in {os.path.dirname(path) for path in paths}  # noqa: PTH120
+            for folder in _around(within)
+        }
+    )
     asked = [(folder, log) for folder in folders for log in _LOGS]
     with ThreadPoolExecutor(_AT_ONCE) as several:
         for (folder, log), found in zip(asked, several.map(_has_log, asked), strict=True):
             if found:
                 raise DataError(
-                    f"{folder}: this is a table of {_LOGS[log]}, whose files also hold what was deleted, and some records "
-                    "twice; write its present records to a folder of their own"
+                    f"{folder}: this is a table of {_LOGS[log]}, whose files also hold what was"
+                    " deleted, and some records twice; write its present records to a folder of"
+                    " their own"
                 )
 
 
@@ -106,7 +145,10 @@ def _around(folder: str) -> list[str]:
         here = PurePosixPath(rest)
         found = [f"{scheme}://{path}" for path in (here, *here.parents) if path.name]
     else:
-        names = {Path(os.path.abspath(folder)), Path(folder).resolve()}  # noqa: PTH100 - keeps links
+        names = {
+            Path(os.path.abspath(folder)),  # noqa: PTH100
+            Path(folder).resolve(),
+        }
         found = [str(path) for name in names for path in (name, *name.parents)]
     return [path for path in found if "=" not in PurePosixPath(path).name]
 
@@ -114,52 +156,75 @@ def _around(folder: str) -> list[str]:
 def _has_log(asked: tuple[str, str]) -> bool:
     folder, log = asked
     pattern = f"{glob.escape(folder)}/{log}"
-    return stores.is_there(pattern) if stores.is_address(folder) else bool(glob.glob(pattern))  # noqa: PTH207 - knows absolute ones
+    # knows absolute ones
+    return stores.is_there(pattern) if stores.is_address(folder) else bool(glob.glob(pattern))  # noqa: PTH207
 
 
 def _check_formats(source: str, paths: Iterable[str]) -> None:
-    """Raise DataError for an unknown suffix, for two formats, and for a file beside itself packed."""
+    """Raise DataError for an unknown suffix, for two formats, and for a file beside itself
+    packed.
+    """
     first, *others = every = list(paths)
     known = set(every)
     for path in others:
         if path.endswith(".gz") and (plain := path.removesuffix(".gz")) in known:
             stores.refuse_twice(plain, path)
         if opener(path) is not opener(first):
-            raise DataError(f"{source}: {first} and {path} differ in format; choose those of one by a pattern such as *.csv")
+            raise DataError(
+                f"{source}: {first} and {path} differ in format; choose those of one by a pattern"
+                " such as *.csv"
+            )
     opener(first)
 
 
 def _agreeing(first: Piece, reader: Reader, piece: Piece) -> Piece:
-    """The piece, of which the number of records is known now. Raises DataError where it has not the columns of the first."""
+    """The piece, of which the number of records is known now. Raises DataError where it has not the
+    columns of the first.
+    """
     asked_by_name = first.columns is not None and first.columns is not NUMERIC
     try:
         other = piece.open()
     except DataError as error:
-        raise DataError(f"{error}; in {first.path} they are as asked, and all files must have the same columns") from None
+        raise DataError(
+            f"{error}; in {first.path} they are as asked, and all files must have the same columns"
+        ) from None
     if differing := set(other.names) ^ set(reader.names) if not asked_by_name else None:
         raise DataError(
-            f"{first.path} and {piece.path} differ in their columns: only one has {listing(sorted(differing))}; choose columns "
-            "that all have with --columns, or files that belong together"
+            f"{first.path} and {piece.path} differ in their columns: only one has"
+            f" {listing(sorted(differing))}; choose columns that all have with --columns, or files"
+            " that belong together"
         )
     if other.ids != reader.ids:
         raise DataError(
-            f"{first.path} and {piece.path} differ in their ids: {reader.ids} and {other.ids}; write all as text, or all as "
-            "integers: 007 and 7 are two persons"
+            f"{first.path} and {piece.path} differ in their ids: {reader.ids} and {other.ids};"
+            " write all as text, or all as integers: 007 and 7 are two persons"
         )
     return replace(piece, n_rows=other.n_rows)
 
 
 def read_table(
-    path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE, unit: str | None = None
+    path: str | os.PathLike[str],
+    columns: _Named = None,
+    *,
+    missing: Missing = Missing.REFUSE,
+    unit: str | None = None,
 ) -> Table:
-    """All records of a file at once. Parameters and errors as of `open_records` and `RecordFile.blocks`."""
+    """All records of a file at once. Parameters and errors as of `open_records` and
+    `RecordFile.blocks`.
+    """
     return open_records(path, columns, missing=missing, unit=unit).table()
 
 
 def table_or_file(
-    path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE, unit: str | None = None
+    path: str | os.PathLike[str],
+    columns: _Named = None,
+    *,
+    missing: Missing = Missing.REFUSE,
+    unit: str | None = None,
 ) -> Table | RecordFile:
-    """All records at once if they are few, otherwise the file, to be read in passes. Errors as of `read_table`."""
+    """All records at once if they are few, otherwise the file, to be read in passes. Errors as of
+    `read_table`.
+    """
     return at_once_if_few(open_records(path, columns, missing=missing, unit=unit))
 
 
@@ -168,16 +233,29 @@ def at_once_if_few(file: RecordFile) -> Table | RecordFile:
     return file if _is_large(file) else file.table()
 
 
-def read_csv(path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE) -> Table:
+def read_csv(
+    path: str | os.PathLike[str], columns: _Named = None, *, missing: Missing = Missing.REFUSE
+) -> Table:
     """All records of a text file, whatever its suffix; see `DelimitedFile`."""
     source = os.fspath(path)
     state = files.state(source)
-    return RecordFile(DelimitedFile(source, columns, missing, None), source, missing, states=state and {source: state}).table()
+    return RecordFile(
+        DelimitedFile(source, columns, missing, None),
+        source,
+        missing,
+        states=state and {source: state},
+    ).table()
 
 
 def _is_large(file: RecordFile) -> bool:
-    """Whether the chosen columns take more than some hundred megabytes as numbers; for text a guess by the files' sizes."""
+    """Whether the chosen columns take more than some hundred megabytes as numbers; for text a guess
+    by the files' sizes.
+    """
     if file.n_rows is not None:
         return file.n_rows * len(file.columns) > LARGE_CELLS
-    sizes = (piece.state.size * (8 if piece.path.lower().endswith(".gz") else 1) for piece in file.pieces if piece.state)
+    sizes = (
+        piece.state.size * (8 if piece.path.lower().endswith(".gz") else 1)
+        for piece in file.pieces
+        if piece.state
+    )
     return sum(sizes) > LARGE_TEXT

@@ -1,4 +1,6 @@
-"""Records in one or many files, read as often as needed, in blocks, always with the same outcome."""
+"""Records in one or many files, read as often as needed, in blocks, always with the same
+outcome.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,19 @@ class _Array(Reader):
 
 
 class RecordFile:
-    """Records in files: chosen columns, known to be numbers where the format says so, and not yet read.
+    """Records in files: chosen columns, known to be numbers where the format says so, and not yet
+    read.
 
-    columns : names of the chosen columns; others : those of the files that were not chosen; source : file, folder or pattern,
-    for messages; pieces : the files, sorted by path, () where the records come from no regular file; n_rows : number of records
-    before any is dropped, None where only reading tells; dropped : how many records a complete pass left out because a cell was
-    missing, None before the first (a private number, as n_rows is); n_ahead : how many blocks another thread reads before they
-    are asked for; unit : the column of the ids, which every block then has, None where nobody asked.
+    columns : names of the chosen columns; others : those of the files that were not chosen; source
+    : file, folder or pattern, for messages; pieces : the files, sorted by path, () where the
+    records come from no regular file; n_rows : number of records before any is dropped, None where
+    only reading tells; dropped : how many records a complete pass left out because a cell was
+    missing, None before the first (a private number, as n_rows is); n_ahead : how many blocks
+    another thread reads before they are asked for; unit : the column of the ids, which every block
+    then has, None where nobody asked.
 
-    `reader` is that of the first piece, `states` those of all files of the source before any was opened.
+    `reader` is that of the first piece, `states` those of all files of the source before any was
+    opened.
     """
 
     def __init__(
@@ -74,8 +80,12 @@ class RecordFile:
 
     @classmethod
     def of_piece(cls, piece: Piece) -> RecordFile:
-        """The records of one piece alone, wherever it is opened; there may be none in it. Raises DataError."""
-        file = cls(piece.open(), piece.path, piece.missing, [piece], {piece.path: piece.state}, piece.unit)
+        """The records of one piece alone, wherever it is opened; there may be none in it. Raises
+        DataError.
+        """
+        file = cls(
+            piece.open(), piece.path, piece.missing, [piece], {piece.path: piece.state}, piece.unit
+        )
         file._least = 0
         return file
 
@@ -109,11 +119,13 @@ class RecordFile:
         )
 
     def column_blocks(self) -> Iterator[RealArray | ColumnBlock]:
-        """Read the file from its beginning: finite float32 or float64 blocks (n_i, n_features), n_i >= 1.
+        """Read the file from its beginning: finite float32 or float64 blocks (n_i, n_features), n_i
+        >= 1.
 
-        Blocks have about `BLOCK_CELLS` cells and any memory order (by columns where the format is). Raises DataError, naming
-        record (in text files line) and column but never a value, if a cell is not a number, infinite, or missing and not to be
-        dropped; if no record is left; and if the file is not what it was when it was opened, or in an earlier pass.
+        Blocks have about `BLOCK_CELLS` cells and any memory order (by columns where the format is).
+        Raises DataError, naming record (in text files line) and column but never a value, if a cell
+        is not a number, infinite, or missing and not to be dropped; if no record is left; and if
+        the file is not what it was when it was opened, or in an earlier pass.
         """
         kept = 0
         for first, block in self._pass():
@@ -126,9 +138,11 @@ class RecordFile:
         self.dropped = (self._rows_read or 0) - kept
 
     def blocks_to_check(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
-        """As `column_blocks`, each with the number of its first record among those kept, for callers that look at every cell.
+        """As `column_blocks`, each with the number of its first record among those kept, for
+        callers that look at every cell.
 
-        What `column_blocks` refuses may still be in a block: hand a block with a cell that is not finite to `check`.
+        What `column_blocks` refuses may still be in a block: hand a block with a cell that is not
+        finite to `check`.
         """
         if self._missing is Missing.REFUSE:
             yield from self._pass()
@@ -144,16 +158,22 @@ class RecordFile:
         complete(block, self.columns, self._missing, self._where, first)
 
     def blocks_with_gaps(self) -> Iterator[RealArray]:
-        """Like `blocks`, but records with missing cells are not dropped: NaN stands for such a cell."""
+        """Like `blocks`, but records with missing cells are not dropped: NaN stands for such a
+        cell.
+        """
         for first, block in self._pass():
-            complete(block, self.columns, self._missing, self._where, first)  # refuses what `blocks` does
+            complete(
+                block, self.columns, self._missing, self._where, first
+            )  # refuses what `blocks` does
             yield np.asarray(block)
 
     def place(self, record: int) -> str:
-        """Where a record stands in the source: its line, or its number, in which file if there are several.
+        """Where a record stands in the source: its line, or its number, in which file if there are
+        several.
 
-        `record` counts from 1, without the dropped ones, and is one that a pass has come to. The files are read again for it,
-        as for every pass; of what came through a pipe only the number among those kept is known.
+        `record` counts from 1, without the dropped ones, and is one that a pass has come to. The
+        files are read again for it, as for every pass; of what came through a pipe only the number
+        among those kept is known.
         """
         self.check_unchanged()
         if self._states is None:
@@ -207,22 +227,33 @@ class RecordFile:
         if (ids := ids_of(block)) is None:
             return
         if (missing := ids.missing()).any():
-            raise DataError(f"{self._where(first + int(missing.argmax()))}, column {self.unit!r}: {MISSING}")
+            raise DataError(
+                f"{self._where(first + int(missing.argmax()))}, column {self.unit!r}: {MISSING}"
+            )
         if len(shortened := ids.shortened()):
-            raise DataError(f"{self._where(first + int(shortened[0]))}, column {self.unit!r}: {SHORTENED}")
+            raise DataError(
+                f"{self._where(first + int(shortened[0]))}, column {self.unit!r}: {SHORTENED}"
+            )
 
     def check_unchanged(self, n_rows: int | None = None) -> None:
-        """Raise DataError if a file, or the number of records, is another one than in an earlier pass."""
+        """Raise DataError if a file, or the number of records, is another one than in an earlier
+        pass.
+        """
         found = None if self._states is None else files.find(self.source)
-        if found != self._states or (self._rows_read is not None and n_rows not in (None, self._rows_read)):
+        if found != self._states or (
+            self._rows_read is not None and n_rows not in (None, self._rows_read)
+        ):
             changed = {path for path, _ in (found or {}).items() ^ (self._states or {}).items()}
             raise DataError(
-                f"{min(changed, default=self.source)}: the file was changed while it was in use, and every pass must see the "
-                "same records; copy it to where nobody writes, and start again"
+                f"{min(changed, default=self.source)}: the file was changed while it was in use,"
+                " and every pass must see the same records; copy it to where nobody writes, and"
+                " start again"
             )
 
 
-def _noting(blocks: Iterator[RealArray | ColumnBlock], ids: list[Ids]) -> Iterator[RealArray | ColumnBlock]:
+def _noting(
+    blocks: Iterator[RealArray | ColumnBlock], ids: list[Ids]
+) -> Iterator[RealArray | ColumnBlock]:
     """The blocks; whose records they are is added to `ids`, where that was asked for."""
     for block in blocks:
         if (found := ids_of(block)) is not None:
@@ -231,11 +262,20 @@ def _noting(blocks: Iterator[RealArray | ColumnBlock], ids: list[Ids]) -> Iterat
 
 
 class SeenRecords:
-    """The same records; `see` is called with each block of the next pass, in original units, and forgotten with it."""
+    """The same records; `see` is called with each block of the next pass, in original units, and
+    forgotten with it.
+    """
 
-    def __init__(self, records: Table | RecordFile, see: Callable[[Block], None] | None = None) -> None:
+    def __init__(
+        self, records: Table | RecordFile, see: Callable[[Block], None] | None = None
+    ) -> None:
         self._records, self.see = records, see
-        self.n_rows, self.n_ahead, self.check, self.place = records.n_rows, records.n_ahead, records.check, records.place
+        self.n_rows, self.n_ahead, self.check, self.place = (
+            records.n_rows,
+            records.n_ahead,
+            records.check,
+            records.place,
+        )
 
     def blocks_to_check(self) -> Iterator[tuple[int, Block]]:
         """As of the records."""

@@ -1,7 +1,8 @@
-"""Object stores, through fsspec: which objects an address means, what each is now, and their bytes by ranges.
+"""Object stores, through fsspec: which objects an address means, what each is now, and their bytes
+by ranges.
 
-What a store raises becomes a sentence without its words, which may quote tokens. Credentials are the environment's; an address
-holds none.
+What a store raises becomes a sentence without its words, which may quote tokens. Credentials are
+the environment's; an address holds none.
 """
 
 from __future__ import annotations
@@ -19,11 +20,19 @@ from fastlloyd.base import extras
 from fastlloyd.errors import DataError
 
 PACKAGES: Final = {
-    "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "abfss": "adlfs",
+    "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs",
+    "abfss": "adlfs",
     "hdfs": "pyarrow",
 }  # fmt: skip
 """What reads the addresses that begin so, besides fsspec."""
-_VERSIONS = ("ETag", "etag", "generation", "mtime", "LastModified", "last_modified")  # the first that a store states is taken
+_VERSIONS = (
+    "ETag",
+    "etag",
+    "generation",
+    "mtime",
+    "LastModified",
+    "last_modified",
+)  # the first that a store states is taken
 
 
 def is_address(source: str) -> bool:
@@ -32,9 +41,14 @@ def is_address(source: str) -> bool:
 
 
 def find(address: str) -> Mapping[str, tuple[int, str]]:
-    """The objects that an address means, by their own addresses: sizes and versions. As `files.find`. Raises DataError."""
+    """The objects that an address means, by their own addresses: sizes and versions. As
+    `files.find`. Raises DataError.
+    """
     if re.fullmatch(r"[^/]*://+", address):
-        raise DataError(f"{address}: an address names a bucket, and what is read there, such as s3://bucket/visits/")
+        raise DataError(
+            f"{address}: an address names a bucket, and what is read there, such as"
+            " s3://bucket/visits/"
+        )
     address = address.rstrip("/")
     fs, root = _store(address)
     with _answering(address):
@@ -79,7 +93,10 @@ def is_hidden(path: str, plain: str) -> bool:
 
 def refuse_twice(first: str, second: str) -> NoReturn:
     """Raise DataError for a file of two names."""
-    raise DataError(f"{first} and {second} are one file, whose records would count twice; take one out, or choose by a pattern")
+    raise DataError(
+        f"{first} and {second} are one file, whose records would count twice; take one out, or"
+        " choose by a pattern"
+    )
 
 
 def open_object(address: str) -> io.RawIOBase:
@@ -105,7 +122,9 @@ class _Object(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._at = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence])
+        self._at = max(
+            0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        )
         return self._at
 
     def readinto(self, buffer: Any) -> int:
@@ -123,9 +142,15 @@ def _store(address: str) -> tuple[Any, str]:
     """The file system of fsspec for an address, and the name of the object in it."""
     scheme, _, rest = address.partition("://")
     if (scheme := scheme.lower()) not in PACKAGES:  # what follows may be signed
-        raise DataError(f"{scheme}: stores of this kind are not read; addresses begin with {', '.join(PACKAGES)} and ://")
+        raise DataError(
+            f"{scheme}: stores of this kind are not read; addresses begin with"
+            f" {', '.join(PACKAGES)} and ://"
+        )
     if PACKAGES[scheme] in ("s3fs", "gcsfs") and "@" in rest.partition("/")[0]:
-        raise DataError(f"{scheme}: an address holds no credentials; set them as the store's own tools do, e.g. AWS_PROFILE")
+        raise DataError(
+            f"{scheme}: an address holds no credentials; set them as the store's own tools do, e.g."
+            " AWS_PROFILE"
+        )
     with _answering(address):
         store = importlib.import_module("fsspec.core").url_to_fs(address, use_listings_cache=False)
     return store[0], store[1].rstrip("/")
@@ -145,7 +170,9 @@ def _answering(address: str) -> Iterator[None]:
     except ImportError:
         package = PACKAGES[address.partition("://")[0].lower()]
         command = extras.command("remote") + ("" if package == "s3fs" else f" {package}")
-        raise DataError(f"{address}: this needs fsspec and {package}, which are not installed: {command}") from None
+        raise DataError(
+            f"{address}: this needs fsspec and {package}, which are not installed: {command}"
+        ) from None
     except FileNotFoundError:
         raise DataError(f"{address}: there is no such object, folder or bucket") from None
     except Exception as error:  # noqa: BLE001 - every store has errors of its own
@@ -154,11 +181,22 @@ def _answering(address: str) -> Iterator[None]:
 
 def _fault(error: Exception) -> str:
     """What is wrong, by the names of the errors: their words may quote what nobody should read."""
-    names = " ".join(kind.__name__ for cause in (error, error.__cause__) for kind in type(cause).__mro__)
+    names = " ".join(
+        kind.__name__ for cause in (error, error.__cause__) for kind in type(cause).__mro__
+    )
     if re.search("Credential|Auth|Token", names):
-        return "the store asks for credentials and finds none that are valid; set them as its own tools do, e.g. AWS_PROFILE"
+        return (
+            "the store asks for credentials and finds none that are valid; set them as its own"
+            " tools do, e.g. AWS_PROFILE"
+        )
     if isinstance(error, PermissionError) or "Forbidden" in names:
-        return "the store refuses access; check that the credentials are valid, and may list and read these records"
+        return (
+            "the store refuses access; check that the credentials are valid, and may list and read"
+            " these records"
+        )
     if re.search("Connect|Endpoint|Timeout|gaierror", names):
-        return "the store cannot be reached; check the network, and the address of the service, e.g. AWS_ENDPOINT_URL"
+        return (
+            "the store cannot be reached; check the network, and the address of the service, e.g."
+            " AWS_ENDPOINT_URL"
+        )
     return f"the store answers with an error ({type(error).__name__})"

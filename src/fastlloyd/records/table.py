@@ -1,4 +1,6 @@
-"""Records in memory: finite numbers in named columns, and a block of them as columnar files give it."""
+"""Records in memory: finite numbers in named columns, and a block of them as columnar files give
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from fastlloyd.records.ids import Ids
 
 
 class ColumnBlock:
-    """Records (n_records, n_features) as contiguous float32 or float64 arrays, one per feature; NumPy takes it for a table.
+    """Records (n_records, n_features) as contiguous float32 or float64 arrays, one per feature;
+    NumPy takes it for a table.
 
     ids : whose records they are, None where nobody asked.
     """
@@ -37,7 +40,9 @@ class ColumnBlock:
 
     @property
     def is_plain(self) -> bool:
-        """Whether code that is given addresses can read all columns: as many aligned numbers in each, one behind the other."""
+        """Whether code that is given addresses can read all columns: as many aligned numbers in
+        each, one behind the other.
+        """
         return all(
             array.shape == (len(self),)
             and array.flags.c_contiguous
@@ -54,7 +59,9 @@ class ColumnBlock:
 
 
 def with_ids(block: RealArray | ColumnBlock, ids: Ids | None) -> RealArray | ColumnBlock:
-    """The same records, float32 or float64 (n, n_features), and whose they are; as they are where nobody asked."""
+    """The same records, float32 or float64 (n, n_features), and whose they are; as they are where
+    nobody asked.
+    """
     if ids is None:
         return block
     arrays = block.arrays if isinstance(block, ColumnBlock) else np.ascontiguousarray(block.T)
@@ -73,12 +80,14 @@ def numbered(record: int) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Table:
-    """Records of one client: finite numbers in named columns. The values are private and stay out of the repr.
+    """Records of one client: finite numbers in named columns. The values are private and stay out
+    of the repr.
 
-    values : float64 (n_records, n_features), read-only, at least one record; columns : n_features distinct names;
-    source : where the records came from, for messages; dropped : how many records were left out because a cell was missing
-    (private too); others : columns of the source that were not chosen; place : where the record of a number, from 1, stands in
-    the source ("line 17"), for messages; ids : whose records they are, None where nobody asked. Raises DataError if they do not
+    values : float64 (n_records, n_features), read-only, at least one record; columns : n_features
+    distinct names; source : where the records came from, for messages; dropped : how many records
+    were left out because a cell was missing (private too); others : columns of the source that were
+    not chosen; place : where the record of a number, from 1, stands in the source ("line 17"), for
+    messages; ids : whose records they are, None where nobody asked. Raises DataError if they do not
     fit together.
     """
 
@@ -98,14 +107,20 @@ class Table:
         object.__setattr__(self, "values", values)
         if values.dtype != np.float64 or values.ndim != 2 or 0 in values.shape:
             raise DataError(
-                f"{self.source}: records must be a float64 matrix with at least one row and one column, got "
-                f"{values.dtype} of shape {values.shape}"
+                f"{self.source}: records must be a float64 matrix with at least one row and one"
+                f" column, got {values.dtype} of shape {values.shape}"
             )
         if len(self.columns) != values.shape[1] or len(set(self.columns)) != len(self.columns):
-            raise DataError(f"{self.source}: {values.shape[1]} distinct column names are needed, got {self.columns}")
+            raise DataError(
+                f"{self.source}: {values.shape[1]} distinct column names are needed, got"
+                f" {self.columns}"
+            )
         if not (finite := np.isfinite(values)).all():
             record, column = np.argwhere(~finite)[0]
-            raise DataError(f"{self.source}, record {record + 1}, column {self.columns[column]!r}: not a finite number")
+            raise DataError(
+                f"{self.source}, record {record + 1}, column {self.columns[column]!r}: not a finite"
+                " number"
+            )
 
     @property
     def n_rows(self) -> int:
@@ -125,8 +140,12 @@ class Table:
 
 
 def joined(blocks: Iterable[RealArray | ColumnBlock], n_features: int) -> npt.NDArray[np.float64]:
-    """All records of blocks (n_i, n_features) in one float64 array, which grows in place and so is never held twice."""
+    """All records of blocks (n_i, n_features) in one float64 array, which grows in place and so is
+    never held twice.
+    """
     cells = array("d")
     for block in blocks:
-        cells.frombytes(np.ascontiguousarray(block, dtype=np.float64).reshape(-1).view(np.uint8).data)
+        cells.frombytes(
+            np.ascontiguousarray(block, dtype=np.float64).reshape(-1).view(np.uint8).data
+        )
     return np.frombuffer(cells).reshape(-1, n_features)

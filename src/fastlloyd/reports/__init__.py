@@ -1,1 +1,3 @@
-"""Results, statements, explanations and pictures for people. Only noisy numbers and public settings come in."""
+"""Results, statements, explanations and pictures for people. Only noisy numbers and public settings
+come in.
+"""

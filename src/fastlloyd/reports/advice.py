@@ -1,21 +1,26 @@
-"""What to expect of a run before there is one: error, iterations, noise and bytes, from public numbers only.
+"""What to expect of a run before there is one: error, iterations, noise and bytes, from public
+numbers only.
 
-The error is that of `Mechanism.expected_error`, as a share of the radius of a cluster. MomentLloyd's comes from a table made by
-simulation (`mechanisms/moment_lloyd/expected.py`), with the range in which four of five runs lie.
+The error is that of `Mechanism.expected_error`, as a share of the radius of a cluster.
+MomentLloyd's comes from a table made by simulation (`mechanisms/moment_lloyd/expected.py`), with
+the range in which four of five runs lie.
 
-Of the paper's algorithms it is the closed form that the planner's analysis rests on. A typical cluster holds C = N / k records.
-In the last round its centroid becomes m' = (R + r) / (C + c), with R the exact sum of its records, r noise of variance s_R^2 in
-each of d coordinates and c noise of variance s_C^2. To first order
+Of the paper's algorithms it is the closed form that the planner's analysis rests on. A typical
+cluster holds C = N / k records. In the last round its centroid becomes m' = (R + r) / (C + c), with
+R the exact sum of its records, r noise of variance s_R^2 in each of d coordinates and c noise of
+variance s_C^2. To first order
 
     m' - m = (r - m c) / C,    so    sqrt(E |m' - m|^2) = sqrt(d s_R^2 + |m|^2 s_C^2) / C,
 
-where |m| is half the radius for sums relative to the centroid (FastLloyd: the last move; Section 5.5 of the paper), and 0.225
-half widths in every coordinate for absolute sums (GLloyd, SuLloyd: the centroid itself; Su et al. 2016). Divided by the radius
-eta_d, for FastLloyd it is (1 + 2 sqrt d) sqrt T k / (2 mu N). In client-noise the noise is sqrt(M / h) times as large.
+where |m| is half the radius for sums relative to the centroid (FastLloyd: the last move; Section
+5.5 of the paper), and 0.225 half widths in every coordinate for absolute sums (GLloyd, SuLloyd: the
+centroid itself; Su et al. 2016). Divided by the radius eta_d, for FastLloyd it is (1 + 2 sqrt d)
+sqrt T k / (2 mu N). In client-noise the noise is sqrt(M / h) times as large.
 
-NOT in it: the error of k-means itself, which may end in a poor local optimum and knows nothing of the number of clusters that
-fits; records clipped to the bounds or left out beyond the radius; the noise of earlier rounds, where a centroid could not come
-back from it; clusters smaller than N / k, whose error is larger as they are smaller. Near 1 and above it only says: no use.
+NOT in it: the error of k-means itself, which may end in a poor local optimum and knows nothing of
+the number of clusters that fits; records clipped to the bounds or left out beyond the radius; the
+noise of earlier rounds, where a centroid could not come back from it; clusters smaller than N / k,
+whose error is larger as they are smaller. Near 1 and above it only says: no use.
 """
 
 import math
@@ -32,7 +37,15 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.federation.plan.design import chosen_masks, design_plan
-from fastlloyd.federation.plan.plan import MAX_CLIENTS, Client, Masks, Plan, TrustMode, noise_deviation_of_run, ring_load
+from fastlloyd.federation.plan.plan import (
+    MAX_CLIENTS,
+    Client,
+    Masks,
+    Plan,
+    TrustMode,
+    noise_deviation_of_run,
+    ring_load,
+)
 from fastlloyd.federation.traffic import Traffic, traffic
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.mechanism import Mechanism
@@ -48,14 +61,21 @@ EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 MAX_EPSILONS = 100
 MAX_FEATURES = 10_000
 MAX_OTHER_CLUSTERS = 500
-CANDIDATE_EPSILONS = [float(f"{digits}e{power}") for power in range(-4, 0) for digits in range(10, 100)] + [10.0]
-CANDIDATE_RECORDS = [*range(1, 10), *(digits * 10**power for power in range(11) for digits in range(10, 100))]
+CANDIDATE_EPSILONS = [
+    float(f"{digits}e{power}") for power in range(-4, 0) for digits in range(10, 100)
+] + [10.0]
+CANDIDATE_RECORDS = [
+    *range(1, 10),
+    *(digits * 10**power for power in range(11) for digits in range(10, 100)),
+]
 ERRORS = ("relative_error", "error_low", "error_high")
 T = TypeVar("T", float, int)
 
 
 class Federation(msgspec.Struct, frozen=True, kw_only=True):
-    """How many clients take part, and how; fields as in `Plan`. ring_bits, masks None: the planner's choice."""
+    """How many clients take part, and how; fields as in `Plan`. ring_bits, masks None: the
+    planner's choice.
+    """
 
     n_clients: int
     trust: TrustMode = TrustMode.CLIENT_NOISE
@@ -66,7 +86,9 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def noise_factor(self) -> float:
-        """sqrt(M / h), as of its plans if all join: how much larger their noise is than what the guarantee needs."""
+        """sqrt(M / h), as of its plans if all join: how much larger their noise is than what the
+        guarantee needs.
+        """
         if self.trust is TrustMode.SERVER_NOISE:
             return 1.0
         M, D = self.n_clients, self.max_dropouts
@@ -74,17 +96,22 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def should_allow_two(self) -> bool:
-        """Whether two of the clients should be allowed for who may pool what they see, if one of them hosts the server."""
+        """Whether two of the clients should be allowed for who may pool what they see, if one of
+        them hosts the server.
+        """
         M, D = self.n_clients, self.max_dropouts
-        can_be_hosted = self.trust is TrustMode.CLIENT_NOISE and chosen_masks(self.masks, D) is Masks.PAIRWISE
+        can_be_hosted = (
+            self.trust is TrustMode.CLIENT_NOISE and chosen_masks(self.masks, D) is Masks.PAIRWISE
+        )
         return can_be_hosted and self.max_colluding == 1 and M >= ENOUGH_FOR_TWO
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The public numbers of a run that is thought about. n_records is both the cap and what is expected; delta None: default.
+    """The public numbers of a run that is thought about. n_records is both the cap and what is
+    expected; delta None: default.
 
-    estimate_loss, loss_share and persons are as in `Settings`; with persons, n_records is their number. Bounds are not among
-    them: everything in the answers is relative to them.
+    estimate_loss, loss_share and persons are as in `Settings`; with persons, n_records is their
+    number. Bounds are not among them: everything in the answers is relative to them.
     """
 
     n_records: int
@@ -107,13 +134,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """What to expect at one epsilon.
 
-    n_rounds : of the clustering, each of which reads all records. relative_error : of a typical centroid, as a share of
-    `radius`, that of a cluster, which is in half widths of the bounds; infinite where noise leaves nothing. error_low and
-    error_high : four of five runs lie between them; None where the error is a closed form. sum_noise, count_noise : standard
-    deviation in the last round of one coordinate of a sum (half widths; None for MomentLloyd, whose unit is found on the way)
-    and of a count (records). loss_noise : that of the estimate of the loss, for each record, in squared half widths; None where
-    it is not asked for. Of a federated run: the bits its ring must have, and the bytes of its last and of its first client,
-    which also deals the keys.
+    n_rounds : of the clustering, each of which reads all records. relative_error : of a typical
+    centroid, as a share of `radius`, that of a cluster, which is in half widths of the bounds;
+    infinite where noise leaves nothing. error_low and error_high : four of five runs lie between
+    them; None where the error is a closed form. sum_noise, count_noise : standard deviation in the
+    last round of one coordinate of a sum (half widths; None for MomentLloyd, whose unit is found on
+    the way) and of a count (records). loss_noise : that of the estimate of the loss, for each
+    record, in squared half widths; None where it is not asked for. Of a federated run: the bits its
+    ring must have, and the bytes of its last and of its first client, which also deals the keys.
     """
 
     epsilon: float
@@ -139,11 +167,13 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """The outlooks, in the order of the epsilons, and what would make the error fine (at most 10 % of the radius).
+    """The outlooks, in the order of the epsilons, and what would make the error fine (at most 10 %
+    of the radius).
 
-    least_epsilon : the smallest with two digits that does, up to 10; needed_records : the fewest that do at epsilon 1, as a
-    number with two digits, up to 990 billion. None where there is none. by_clients : the error at each epsilon by the number of
-    clients at which a person may be, where persons are protected in a federated run.
+    least_epsilon : the smallest with two digits that does, up to 10; needed_records : the fewest
+    that do at epsilon 1, as a number with two digits, up to 990 billion. None where there is none.
+    by_clients : the error at each epsilon by the number of clients at which a person may be, where
+    persons are protected in a federated run.
     """
 
     question: Question
@@ -154,7 +184,9 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def advise(question: Question, epsilons: Sequence[float] = EPSILONS) -> Advice:
-    """Answer for every epsilon. Raises PlanError, BudgetError or OverflowRisk that name the number that cannot be used."""
+    """Answer for every epsilon. Raises PlanError, BudgetError or OverflowRisk that name the number
+    that cannot be used.
+    """
     check_question(question)
     check_epsilons(epsilons)
     return Advice(
@@ -173,14 +205,19 @@ def check_question(question: Question) -> None:
     _settings(question, 1.0)  # its own checks
     if question.algorithm.noise is Noise.NONE:
         raise PlanError(
-            f"{question.algorithm.name} adds no noise, so there is nothing to expect of it; name a private algorithm"
+            f"{question.algorithm.name} adds no noise, so there is nothing to expect of it; name a"
+            " private algorithm"
         )
     if question.delta is not None and not 0 < question.delta < 1:
-        raise BudgetError(f"delta is {question.delta}; expected a number above 0 and below 1, such as 1e-6")
+        raise BudgetError(
+            f"delta is {question.delta}; expected a number above 0 and below 1, such as 1e-6"
+        )
     if question.federation is None:
         return
     if not 1 <= question.federation.n_clients <= MAX_CLIENTS:
-        raise PlanError(f"n_clients is {question.federation.n_clients}; expected 1 to {MAX_CLIENTS}")
+        raise PlanError(
+            f"n_clients is {question.federation.n_clients}; expected 1 to {MAX_CLIENTS}"
+        )
     _plan(question, msgspec.structs.replace(question.federation, ring_bits=None), 1.0)
 
 
@@ -190,7 +227,9 @@ def check_epsilons(epsilons: Sequence[float]) -> None:
         raise BudgetError(f"there are {len(epsilons)} epsilons; expected 1 to {MAX_EPSILONS}")
     for epsilon in epsilons:
         if not 0 < epsilon < math.inf:
-            raise BudgetError(f"epsilon is {epsilon}; expected a finite number above 0, such as 1.0")
+            raise BudgetError(
+                f"epsilon is {epsilon}; expected a finite number above 0, such as 1.0"
+            )
         if list(epsilons).count(epsilon) > 1:
             raise BudgetError(f"epsilon {epsilon:g} is asked for twice; name each once")
 
@@ -211,45 +250,69 @@ def outlook(question: Question, epsilon: float) -> Outlook:
 
 
 def relative_error(question: Question, epsilon: float, n_iterations: int | None = None) -> float:
-    """The error of a typical centroid as a share of the radius; n_iterations None: the planner's choice.
+    """The error of a typical centroid as a share of the radius; n_iterations None: the planner's
+    choice.
 
-    Of a federated run without its plan: on the coarser grid of the central model's counts, which changes hardly a digit.
+    Of a federated run without its plan: on the coarser grid of the central model's counts, which
+    changes hardly a digit.
     """
     factor = 1.0 if question.federation is None else question.federation.noise_factor
     return design(_settings(question, epsilon, n_iterations)).expected_error(factor).typical
 
 
 def least_epsilon(question: Question, target: float = FINE) -> float | None:
-    """The smallest epsilon with two digits, up to 10, whose error is at most `target` of the radius; None if none is."""
+    """The smallest epsilon with two digits, up to 10, whose error is at most `target` of the
+    radius; None if none is.
+    """
     fewest = question.algorithm.fewest_iterations
-    return _first(CANDIDATE_EPSILONS, fewest, lambda epsilon, T: _is_at_most(target, question, epsilon, T))
+    return _first(
+        CANDIDATE_EPSILONS, fewest, lambda epsilon, T: _is_at_most(target, question, epsilon, T)
+    )
 
 
 def needed_records(question: Question, epsilon: float, target: float = FINE) -> int | None:
-    """The smallest number of records with two digits for an error of at most `target`; None if none below 10**12 is."""
+    """The smallest number of records with two digits for an error of at most `target`; None if none
+    below 10**12 is.
+    """
     candidates = [n for n in CANDIDATE_RECORDS if question.n_clusters <= n <= MAX_RECORDS]
 
     def enough(n_records: int, T: int | None) -> bool:
-        return _is_at_most(target, msgspec.structs.replace(question, n_records=n_records), epsilon, T)
+        return _is_at_most(
+            target, msgspec.structs.replace(question, n_records=n_records), epsilon, T
+        )
 
     return _first(candidates, question.algorithm.fewest_iterations, enough)
 
 
 def curves(question: Question, epsilons: Sequence[float]) -> dict[int, list[float]]:
-    """Relative errors at these epsilons, by number of clusters: half as many, as many, and twice as many.
+    """Relative errors at these epsilons, by number of clusters: half as many, as many, and twice as
+    many.
 
-    Others than the number asked for are left out above 500, as it takes long to place that many initial centroids.
+    Others than the number asked for are left out above 500, as it takes long to place that many
+    initial centroids.
     """
     k = question.n_clusters
-    possible = [k, *(other for other in (k // 2, 2 * k) if 1 <= other <= min(question.n_records, MAX_OTHER_CLUSTERS))]
+    possible = [
+        k,
+        *(
+            other
+            for other in (k // 2, 2 * k)
+            if 1 <= other <= min(question.n_records, MAX_OTHER_CLUSTERS)
+        ),
+    ]
     return {
-        k: [relative_error(msgspec.structs.replace(question, n_clusters=k), epsilon) for epsilon in epsilons]
+        k: [
+            relative_error(msgspec.structs.replace(question, n_clusters=k), epsilon)
+            for epsilon in epsilons
+        ]
         for k in sorted(possible)
     }
 
 
 def by_clients(question: Question, epsilons: Sequence[float]) -> dict[int, list[float]]:
-    """Relative errors at these epsilons for persons at one client, at two, at all, and as asked, in ascending order."""
+    """Relative errors at these epsilons for persons at one client, at two, at all, and as asked, in
+    ascending order.
+    """
     persons, federation = question.persons, question.federation
     if persons is None or federation is None:
         return {}
@@ -261,8 +324,12 @@ def by_clients(question: Question, epsilons: Sequence[float]) -> dict[int, list[
 
 
 def _error_if_at(n_clients: int, question: Question, persons: Persons, epsilon: float) -> float:
-    """The relative error if a person may be at so many clients; infinite where integers do not hold the noise."""
-    asked = msgspec.structs.replace(question, persons=msgspec.structs.replace(persons, max_clients=n_clients))
+    """The relative error if a person may be at so many clients; infinite where integers do not hold
+    the noise.
+    """
+    asked = msgspec.structs.replace(
+        question, persons=msgspec.structs.replace(persons, max_clients=n_clients)
+    )
     try:
         return relative_error(asked, epsilon)
     except OverflowRisk:
@@ -270,7 +337,9 @@ def _error_if_at(n_clients: int, question: Question, persons: Persons, epsilon: 
 
 
 def to_builtins(advice: Advice) -> dict[str, Any]:
-    """The advice as tables, lists, strings and finite numbers: null stands for an error without end."""
+    """The advice as tables, lists, strings and finite numbers: null stands for an error without
+    end.
+    """
     content: dict[str, Any] = msgspec.to_builtins(advice, enc_hook=str)
     content["question"]["algorithm"] = advice.question.algorithm.name
     content["question"]["bounds"] = None  # said, so that nobody looks for them
@@ -278,26 +347,34 @@ def to_builtins(advice: Advice) -> dict[str, Any]:
         del content["question"]["persons"], content["by_clients"]
     else:
         content["by_clients"] = {
-            c: [None if math.isinf(error) else error for error in errors] for c, errors in advice.by_clients.items()
+            c: [None if math.isinf(error) else error for error in errors]
+            for c, errors in advice.by_clients.items()
         }
     for outlook, table in zip(advice.outlooks, content["outlooks"], strict=True):
-        table |= {name: None for name in ERRORS if table[name] is not None and math.isinf(table[name])}
+        table |= {
+            name: None for name in ERRORS if table[name] is not None and math.isinf(table[name])
+        }
         table["verdict"] = outlook.verdict.value
     return content
 
 
-def _first(candidates: Sequence[T], fewest: int | None, is_enough: Callable[[T, int | None], bool]) -> T | None:
-    """The first of ascending candidates that is enough with the planner's number of iterations, None if the last is not.
+def _first(
+    candidates: Sequence[T], fewest: int | None, is_enough: Callable[[T, int | None], bool]
+) -> T | None:
+    """The first of ascending candidates that is enough with the planner's number of iterations,
+    None if the last is not.
 
-    The error falls along the candidates while the number of iterations T stays, and grows with T, which the planner raises
-    from the fewest upwards along them. So none before the first that is enough with the fewest can be; from there on, where
-    the error may jump up with T, each is tried.
+    The error falls along the candidates while the number of iterations T stays, and grows with T,
+    which the planner raises from the fewest upwards along them. So none before the first that is
+    enough with the fewest can be; from there on, where the error may jump up with T, each is tried.
     """
     start = bisect_left(candidates, True, key=lambda candidate: is_enough(candidate, fewest))
     return next((candidate for candidate in candidates[start:] if is_enough(candidate, None)), None)
 
 
-def _is_at_most(target: float, question: Question, epsilon: float, n_iterations: int | None) -> bool:
+def _is_at_most(
+    target: float, question: Question, epsilon: float, n_iterations: int | None
+) -> bool:
     try:
         return relative_error(question, epsilon, n_iterations) <= target
     except OverflowRisk:  # noise beyond what integers hold: more of it than could be fine
@@ -323,11 +400,15 @@ def _outlook(m: Mechanism, noise: NoiseDeviation, factor: float) -> Outlook:
     )
 
 
-def _settings(question: Question, epsilon: float, n_iterations: int | None = None) -> Settings[AnyAlgorithm]:
+def _settings(
+    question: Question, epsilon: float, n_iterations: int | None = None
+) -> Settings[AnyAlgorithm]:
     d = question.n_features
     return Settings(
         algorithm=question.algorithm,
-        domain=Domain(features=tuple(f"x{i}" for i in range(1, d + 1)), lower=(-1.0,) * d, upper=(1.0,) * d),
+        domain=Domain(
+            features=tuple(f"x{i}" for i in range(1, d + 1)), lower=(-1.0,) * d, upper=(1.0,) * d
+        ),
         n_clusters=question.n_clusters,
         n_records=question.n_records,
         epsilon=epsilon,
@@ -346,7 +427,10 @@ def _plan(question: Question, federation: Federation, epsilon: float) -> Plan:
     each, rest = divmod(question.n_records, federation.n_clients)
     plan = design_plan(
         _settings(question, epsilon),
-        clients=tuple(Client(name=f"client-{i + 1}", max_records=each + (i < rest)) for i in range(federation.n_clients)),
+        clients=tuple(
+            Client(name=f"client-{i + 1}", max_records=each + (i < rest))
+            for i in range(federation.n_clients)
+        ),
         run_id=bytes(16),
         trust=federation.trust,
         max_dropouts=federation.max_dropouts,

@@ -1,4 +1,6 @@
-"""A plan on paper: its digest in groups, what is agreed in plain words, everyone's fingerprint, and lines to sign on."""
+"""A plan on paper: its digest in groups, what is agreed in plain words, everyone's fingerprint, and
+lines to sign on.
+"""
 
 import textwrap
 
@@ -20,7 +22,9 @@ from fastlloyd.reports.explain import (
     waiting,
 )
 
-PAGE_HEADING = "A FASTLLOYD PLAN, TO COMPARE AND TO SIGN"  # how every page begins, so that --force replaces nothing else
+PAGE_HEADING = (  # how every page begins, so that --force replaces nothing else
+    "A FASTLLOYD PLAN, TO COMPARE AND TO SIGN"
+)
 WIDTH = 76
 TO_FILL_IN = f"As `fastlloyd ledger show` says: epsilon {'_' * 12} at delta {'_' * 10}"
 
@@ -34,19 +38,24 @@ def page(plan: Plan, spent: str | None = None) -> str:
         f"{PAGE_HEADING}\n{'=' * len(PAGE_HEADING)}",
         f"Digest of the plan (SHA-256):\n\n{_digest(plan.digest.hex())}",
         _filled(
-            "Before you sign: run `fastlloyd plan digest plan.toml` on your own machine, on the file you were sent, and "
-            "compare all 64 digits with those above. Ask each party, over a different channel from the one the plan came by, "
-            "for the fingerprint that `fastlloyd keygen` showed it, and compare that too. If one digit differs, do not sign "
-            "and do not take part."
+            "Before you sign: run `fastlloyd plan digest plan.toml` on your own machine, on the"
+            " file you were sent, and compare all 64 digits with those above. Ask each party, over"
+            " a different channel from the one the plan came by, for the fingerprint that"
+            " `fastlloyd keygen` showed it, and compare that too. If one digit differs, do not sign"
+            " and do not take part."
         ),
         "What is agreed\n--------------\n" + "\n".join(_item(line) for line in _agreed(plan)),
-        "What it protects\n----------------\n" + "\n\n".join(_filled(line) for line in protection(plan).splitlines()),
+        "What it protects\n----------------\n"
+        + "\n\n".join(_filled(line) for line in protection(plan).splitlines()),
         *(_rows(table) for table in (coalition_table(plan), certainty_table(plan.mechanism))),
         _filled(persons(plan)),
-        "What was spent on our records before\n------------------------------------\n" + _filled(spent or TO_FILL_IN),
+        "What was spent on our records before\n------------------------------------\n"
+        + _filled(spent or TO_FILL_IN),
         "Who takes part\n--------------\n" + "\n\n".join(_parties(plan)),
         "Signatures\n----------\n"
-        + _filled("I compared the digest and the fingerprints above, and agree to one run of this plan.")
+        + _filled(
+            "I compared the digest and the fingerprints above, and agree to one run of this plan."
+        )
         + "\n"
         + "\n".join(_line_to_sign_on(name) for name in (plan.server.name, *plan.names)),
     ]
@@ -60,7 +69,10 @@ def _agreed(plan: Plan) -> list[str]:
         f"Algorithm {m.name} finds {m.aim} in {len(m.rounds)} rounds.",
         f"Features and their public {m.clipped_to}: {bounds(m)}.",
         f"{most_in_all(m)}, planned for {m.n_expected}.",
-        f"Privacy budget of the whole run: epsilon {epsilon_up(m.epsilon)}, delta {delta_up(m.delta)}.",
+        (
+            f"Privacy budget of the whole run: epsilon {epsilon_up(m.epsilon)}, delta"
+            f" {delta_up(m.delta)}."
+        ),
         f"Neighbouring relation: {m.neighboring_relation.value}.",
         *m.agreed(),
         f"Trust: {plan.trust.value}, with {plan.masks_kind.value} masks. {attendance(plan)}",
@@ -70,11 +82,15 @@ def _agreed(plan: Plan) -> list[str]:
 
 
 def _parties(plan: Plan) -> list[str]:
-    """Return each party with the SHA-256 of its certificate; last, what is missing for a run over a network."""
+    """Return each party with the SHA-256 of its certificate; last, what is missing for a run over a
+    network.
+    """
     said = [
-        _item(f"{who}; certificate until {expires}:") + f"\n{_digest(fingerprint)}"
-        if fingerprint
-        else _item(f"{who}; no certificate")
+        (
+            _item(f"{who}; certificate until {expires}:") + f"\n{_digest(fingerprint)}"
+            if fingerprint
+            else _item(f"{who}; no certificate")
+        )
         for who, fingerprint, expires in parties(plan)
     ]
     return said + [_filled(sentence) for sentence in (*authority(plan), *lacking(plan))]
@@ -94,7 +110,9 @@ def _item(text: str) -> str:
 
 def _rows(table: str) -> str:
     """Fill lines; those that begin with a dash are items."""
-    return "\n".join(_item(line[2:]) if line.startswith("- ") else _filled(line) for line in table.splitlines())
+    return "\n".join(
+        _item(line[2:]) if line.startswith("- ") else _filled(line) for line in table.splitlines()
+    )
 
 
 def _line_to_sign_on(name: str) -> str:

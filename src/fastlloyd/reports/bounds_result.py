@@ -1,4 +1,6 @@
-"""What is left of a run that found bounds, and of bounds that were found on the way to a clustering."""
+"""What is left of a run that found bounds, and of bounds that were found on the way to a
+clustering.
+"""
 
 from typing import Any
 
@@ -60,13 +62,29 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
         return {"bounds": self.ends, "not_found": self.not_found}
 
     def text(self, *, with_statement: bool = False) -> str:
-        """The text of the file of bounds, which `--bounds` takes; with_statement : with the privacy statement as a table."""
+        """The text of the file of bounds, which `--bounds` takes; with_statement : with the privacy
+        statement as a table.
+        """
         m, mark = self.mechanism, [self.mark] if self.mark else []
-        heading = f"{FOUND} (epsilon {epsilon_up(m.epsilon)}, delta {delta_up(m.delta)}); values outside are clipped."
-        kept = [f"Noise hid where these are, and the outer range stands: {', '.join(map(repr, self.not_found))}."]
+        heading = (
+            f"{FOUND} (epsilon {epsilon_up(m.epsilon)}, delta {delta_up(m.delta)}); values outside"
+            " are clipped."
+        )
+        kept = [
+            (
+                "Noise hid where these are, and the outer range stands:"
+                f" {', '.join(map(repr, self.not_found))}."
+            )
+        ]
         lower, upper = self.bounds.ends(m.domain)
-        text = bounds_file(m.domain.features, lower, upper, [heading, *mark, *(kept if self.not_found else [])])
-        return text + ("\n" + tomli_w.dumps({"privacy": without_none(self.statement())}) if with_statement else "")
+        text = bounds_file(
+            m.domain.features, lower, upper, [heading, *mark, *(kept if self.not_found else [])]
+        )
+        return text + (
+            "\n" + tomli_w.dumps({"privacy": without_none(self.statement())})
+            if with_statement
+            else ""
+        )
 
     def files(self) -> dict[str, bytes]:
         """See `RunResult`, and the bounds."""
@@ -74,7 +92,9 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
 
 
 class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
-    """What came before a clustering: bounds were found. epsilon : of both together, at the delta of either."""
+    """What came before a clustering: bounds were found. epsilon : of both together, at the delta of
+    either.
+    """
 
     result: BoundsResult
     epsilon: float
@@ -87,7 +107,10 @@ class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_second(self, said: dict[str, Any], m: Mechanism) -> dict[str, Any]:
         """The statement of both, from that of the clustering with mechanism m."""
-        first, whole = self.result.mechanism, self.result.mechanism.accountant().compose(m.releases())
+        first, whole = (
+            self.result.mechanism,
+            self.result.mechanism.accountant().compose(m.releases()),
+        )
         mine = self.result.statement()
         return said | {
             "epsilon": self.epsilon,
@@ -96,10 +119,21 @@ class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
             "n_rounds": len(first.rounds) + len(m.rounds),
             "bounds": {
                 "share_of_budget": float(first.accountant().mu_squared / whole.mu_squared),
-                **{name: mine[name] for name in ("outer_range", "not_found", "rounds", "mechanism_digest")},
+                **{
+                    name: mine[name]
+                    for name in ("outer_range", "not_found", "rounds", "mechanism_digest")
+                },
             },
-            "protected": [f"the noisy answers before the run, {first.revealed}, within the same budget", *said["protected"]]
-            if said["private"]
-            else [],
-            "cautions": [*said["cautions"], *(c for c in cautions(m, self.epsilon) if c not in said["cautions"])],
+            "protected": (
+                [
+                    f"the noisy answers before the run, {first.revealed}, within the same budget",
+                    *said["protected"],
+                ]
+                if said["private"]
+                else []
+            ),
+            "cautions": [
+                *said["cautions"],
+                *(c for c in cautions(m, self.epsilon) if c not in said["cautions"]),
+            ],
         }

@@ -16,7 +16,8 @@ HEIGHT = 4.5  # inches
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One sum after each run, from none on. name : of whom it speaks. limit : epsilon; None without one at this delta.
+    """One sum after each run, from none on. name : of whom it speaks. limit : epsilon; None without
+    one at this delta.
 
     planned : the sum after each run that is still to come, from the last on that was.
     """
@@ -28,18 +29,26 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """Of whom it speaks, and that what is spent has no bound where it has none: the line ends before."""
+        """Of whom it speaks, and that what is spent has no bound where it has none: the line ends
+        before.
+        """
         return self.name if math.isfinite(self.epsilons[-1]) else f"{self.name}: no bound"
 
 
 def line_of(one: Account, delta: float, n_planned: int) -> Line:
-    """The sum of a data set at this delta, as its runs count now, and with so many equal ones more, which use up the limit."""
+    """The sum of a data set at this delta, as its runs count now, and with so many equal ones more,
+    which use up the limit.
+    """
     runs = counted_of(one.runs, {})
     spent = (Spending.of(runs[:n], one.asked).epsilon(delta) for n in range(len(runs) + 1))
     limit, each = finite(one.limit), Fraction(0)
     if (left := one.left_for(n_planned, delta)) and delta:
         each = Fraction(gdp_mu(left, delta)) ** 2
-    more = (replace(one.spent, mu_squared=one.spent.mu_squared + n * each) for n in range(n_planned + 1) if each)
+    more = (
+        replace(one.spent, mu_squared=one.spent.mu_squared + n * each)
+        for n in range(n_planned + 1)
+        if each
+    )
     return Line(
         name=str(one.asked),
         epsilons=tuple(spent),
@@ -49,25 +58,43 @@ def line_of(one: Account, delta: float, n_planned: int) -> Line:
 
 
 def draw(title: str, lines: Sequence[Line], left: str) -> bytes:
-    """PNG of the lines, thin where runs are planned, each with its limit in the same colour, dashed.
+    """PNG of the lines, thin where runs are planned, each with its limit in the same colour,
+    dashed.
 
-    left : what is left, in words. Sums without a bound are left out from the run on that has none. Raises OutputError without
-    matplotlib.
+    left : what is left, in words. Sums without a bound are left out from the run on that has none.
+    Raises OutputError without matplotlib.
     """
     figure = pictures.new_figure(HEIGHT, "the picture")
     ax = figure.add_subplot()
     for line, colour in zip(lines, pictures.PALETTE, strict=False):
-        ax.step(range(len(line.epsilons)), line.epsilons, where="post", color=colour, linewidth=2.2, label=line.label)
+        ax.step(
+            range(len(line.epsilons)),
+            line.epsilons,
+            where="post",
+            color=colour,
+            linewidth=2.2,
+            label=line.label,
+        )
         now = len(line.epsilons) - 1
         ax.plot(now, line.epsilons[-1], marker="o", color=colour)
-        ax.step(range(now, now + len(line.planned)), line.planned, where="post", color=colour, linewidth=1.2)
+        ax.step(
+            range(now, now + len(line.planned)),
+            line.planned,
+            where="post",
+            color=colour,
+            linewidth=1.2,
+        )
         if line.limit is not None:
             ax.axhline(line.limit, color=colour, linewidth=1.2, linestyle=(0, (4, 3)))
-            ax.annotate("limit", (0, line.limit), xytext=(3, 3), textcoords="offset points", color=colour)
+            ax.annotate(
+                "limit", (0, line.limit), xytext=(3, 3), textcoords="offset points", color=colour
+            )
     ax.locator_params("x", integer=True)
     ax.set(xlabel="runs", ylabel="epsilon spent")
     ax.set_ylim(bottom=0)
     ax.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower left", frameon=False)  # beside the lines, which may be anywhere
+    figure.legend(
+        loc="outside lower left", frameon=False
+    )  # beside the lines, which may be anywhere
     ax.set_title(pictures.plain(f"{title}\n{left}"), loc="left", fontsize=10)
     return pictures.to_png(figure, title)

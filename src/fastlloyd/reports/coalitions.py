@@ -1,7 +1,8 @@
-"""Against whom a plan's guarantee holds, and what is left of it for those who pool more: in numbers and in words.
+"""Against whom a plan's guarantee holds, and what is left of it for those who pool more: in numbers
+and in words.
 
-mu is that of the run, made up by h shares of noise. Whoever knows all shares in a sum but u sees it with mu sqrt(h / u)
-(docs/proofs/shares-of-noise.md).
+mu is that of the run, made up by h shares of noise. Whoever knows all shares in a sum but u sees it
+with mu sqrt(h / u) (docs/proofs/shares-of-noise.md).
 """
 
 from fractions import Fraction
@@ -21,15 +22,19 @@ Row = tuple[str, float | None]
 
 
 def coalitions(plan: Plan, n_included: int | None = None) -> list[dict[str, Any]]:
-    """What is left of the guarantee when parties pool what they see: epsilon at the plan's delta for each coalition.
+    """What is left of the guarantee when parties pool what they see: epsilon at the plan's delta
+    for each coalition.
 
-    n_included : how many clients were in the sums of a run that is over; None: the worst of what may be. None for epsilon where
-    nothing holds.
+    n_included : how many clients were in the sums of a run that is over; None: the worst of what
+    may be. None for epsilon where nothing holds.
     """
     rows: list[Row]
     if plan.trust is TrustMode.SERVER_NOISE:
         epsilon = plan.mechanism.epsilon
-        rows = [("readers of the result", epsilon), *((_clients(s), epsilon) for s in _sizes(plan.n_clients))]
+        rows = [
+            ("readers of the result", epsilon),
+            *((_clients(s), epsilon) for s in _sizes(plan.n_clients)),
+        ]
         rows.append(("the server, once it sees a result or meets any client", None))
     elif plan.masks_kind is Masks.GROUP:
         rows = _behind_a_group_key(plan)
@@ -39,7 +44,8 @@ def coalitions(plan: Plan, n_included: int | None = None) -> list[dict[str, Any]
 
 
 def _behind_a_group_key(plan: Plan) -> list[Row]:
-    """In client-noise, s clients (with D dropped) leave M - D - s shares of noise, so mu grows by sqrt(h / (M - D - s)).
+    """In client-noise, s clients (with D dropped) leave M - D - s shares of noise, so mu grows by
+    sqrt(h / (M - D - s)).
 
     The server together with any client opens every upload, protected by one share: mu sqrt(h).
     """
@@ -55,27 +61,36 @@ def _behind_a_group_key(plan: Plan) -> list[Row]:
 
 
 def _behind_keys_of_pairs(plan: Plan, n_included: int | None) -> list[Row]:
-    """Of n - t shares that make mu, s clients leave n - s: mu sqrt((n - t) / (n - s)), whether the server helps them or not.
+    """Of n - t shares that make mu, s clients leave n - s: mu sqrt((n - t) / (n - s)), whether the
+    server helps them or not.
 
     Of all n that are possible, the largest is worst for s < t, the smallest for s > t.
     """
     mu_squared, t = plan.mechanism.accountant().mu_squared, plan.max_colluding
-    least, most = (plan.min_present, plan.n_clients) if n_included is None else (n_included, n_included)
+    least, most = (
+        (plan.min_present, plan.n_clients) if n_included is None else (n_included, n_included)
+    )
 
     def left(s: int) -> float | None:
         n = most if s <= t else least
         # the slack grows with the shares: that of the largest n holds for every one
         return _epsilon(plan, mu_squared * Fraction(n - t, n - s), most - s) if s < least else None
 
-    # whoever hosts the server is one of the s: neither is the server a party without a share, nor does it come on top
+    # whoever hosts the server is one of the s: neither is the server a party without a share, nor
+    # does it come on top
     server, those = ("the server, results published", "with or without the server")
     if plan.host is not None:
-        server, those = "readers of the results", f"whether or not {plan.host!r}, which hosts the server, is one of them"
+        server, those = (
+            "readers of the results",
+            f"whether or not {plan.host!r}, which hosts the server, is one of them",
+        )
     return [(server, left(0)), *((f"{clients(s)}, {those}", left(s)) for s in _sizes(most))]
 
 
 def _sizes(n_clients: int) -> list[int]:
-    """Return the sizes of coalitions to list: all up to 20, about 20 larger ones, and all clients but one."""
+    """Return the sizes of coalitions to list: all up to 20, about 20 larger ones, and all clients
+    but one.
+    """
     M = n_clients
     return sorted({*range(1, min(M, 21)), *range(21, M, max(1, M // 20)), *range(max(1, M - 1), M)})
 
@@ -95,22 +110,34 @@ def _clients(n: int) -> str:
 
 
 def holds_against(plan: Plan) -> str:
-    """Against whom the guarantee holds, in words; those who host a server are one of the clients that may pool."""
+    """Against whom the guarantee holds, in words; those who host a server are one of the clients
+    that may pool.
+    """
     t = plan.max_colluding
     if plan.trust is TrustMode.SERVER_NOISE:
-        return "any number of clients without the server, and the server as long as it never sees a result"
+        return (
+            "any number of clients without the server, and the server as long as it never sees a"
+            " result"
+        )
     if plan.masks_kind is Masks.GROUP:
         return f"the server, which may see the results, or {coalition(t)}, but not both together"
     if plan.host is None:
         return f"the server, which may see the results, together with {coalition(t)}"
     further = (
-        "" if t == 1 else " together with one further client" if t == 2 else f" together with up to {t - 1} further clients"
+        ""
+        if t == 1
+        else (
+            " together with one further client"
+            if t == 2
+            else f" together with up to {t - 1} further clients"
+        )
     )
     return f"client {plan.host!r}, which hosts the server,{further}".removesuffix(",")
 
 
 def person_epsilon(plan: Plan, n: int) -> float:
-    """Return epsilon, at the plan's delta, for a person with n records, at one organisation or at several.
+    """Return epsilon, at the plan's delta, for a person with n records, at one organisation or at
+    several.
 
     Where persons are protected: for one at n organisations.
     """
@@ -123,16 +150,22 @@ def person_epsilon(plan: Plan, n: int) -> float:
 
 
 def one_share_epsilon(plan: Plan) -> float:
-    """Return epsilon, at the plan's delta, of all answers of a client with only its own share of noise (client-noise).
+    """Return epsilon, at the plan's delta, of all answers of a client with only its own share of
+    noise (client-noise).
 
-    mu sqrt(h): see docs/proofs/shares-of-noise.md. With group masks the server together with a client sees that, and no more
-    can be told by all the sums, of whatever sets, that a server which breaks the protocol leads clients to open.
+    mu sqrt(h): see docs/proofs/shares-of-noise.md. With group masks the server together with a
+    client sees that, and no more can be told by all the sums, of whatever sets, that a server which
+    breaks the protocol leads clients to open.
     """
     return _gaussian(plan.mechanism.accountant().mu_squared * plan.n_shares, plan.mechanism.delta)
 
 
-def _epsilon(plan: Plan, mu_squared: Fraction, n_unknown: int, factor: Fraction = Fraction(1)) -> float:
-    """epsilon for so many records, or times the planned clients, that so many unknown shares of noise protect with this mu."""
+def _epsilon(
+    plan: Plan, mu_squared: Fraction, n_unknown: int, factor: Fraction = Fraction(1)
+) -> float:
+    """epsilon for so many records, or times the planned clients, that so many unknown shares of
+    noise protect with this mu.
+    """
     m, of_one = plan.mechanism, factor**2 * plan.mechanism.accountant().mu_squared * plan.n_shares
     if n_unknown == 1:  # one share is a rounded Gaussian: nothing is lost by adding up
         return _gaussian(mu_squared, m.delta)
@@ -144,7 +177,9 @@ def _epsilon(plan: Plan, mu_squared: Fraction, n_unknown: int, factor: Fraction 
             if needed <= slack:
                 return epsilon
             slack = 2 * needed
-    except BudgetError:  # too large an epsilon for shares to be added up: count one of them, the others are post-processing
+    # too large an epsilon for shares to be added up: count one of them, the others are
+    # post-processing
+    except BudgetError:
         return _gaussian(of_one, m.delta)
 
 

@@ -1,19 +1,23 @@
-"""A plan in plain words: what is protected from whom, at which epsilon for which coalition, how everything was chosen.
+"""A plan in plain words: what is protected from whom, at which epsilon for which coalition, how
+everything was chosen.
 
-**Certainty.** Whoever knows everything but whether one record is in the data believes so with probability p, sees all that the
-run reveals, and believes it with probability q. Let B be the outcomes after which the odds q / (1 - q) are more than r times
-p / (1 - p): those with probability ratio above r. So Q(B) <= P(B) / r, P with the record, Q without it. Under epsilon-DP B is
-empty for r = e^epsilon. Under mu-GDP no event is told better than by the best test of N(0, 1) against N(mu, 1), so
-Phi^-1(P(B)) <= Phi^-1(Q(B)) + mu; with r = k / Phi(Phi^-1(k) - mu) it follows that P(B) <= k. Hence
+**Certainty.** Whoever knows everything but whether one record is in the data believes so with
+probability p, sees all that the run reveals, and believes it with probability q. Let B be the
+outcomes after which the odds q / (1 - q) are more than r times p / (1 - p): those with probability
+ratio above r. So Q(B) <= P(B) / r, P with the record, Q without it. Under epsilon-DP B is empty for
+r = e^epsilon. Under mu-GDP no event is told better than by the best test of N(0, 1) against N(mu,
+1), so Phi^-1(P(B)) <= Phi^-1(Q(B)) + mu; with r = k / Phi(Phi^-1(k) - mu) it follows that P(B) <=
+k. Hence
 
     q <= p r / (1 - p + p r), but for a probability of at most k;   here k is the plan's delta.
 
-On average over all outcomes, whoever believed one as much as the other guesses right with probability at most Phi(mu / 2), or
-e^epsilon / (1 + e^epsilon).
+On average over all outcomes, whoever believed one as much as the other guesses right with
+probability at most Phi(mu / 2), or e^epsilon / (1 + e^epsilon).
 
-Sources: Wood et al., "Differential Privacy: A Primer for a Non-Technical Audience" (2018), for epsilon; Kasiviswanathan and
-Smith, "On the 'Semantics' of Differential Privacy" (2014), for what delta does to it; the bound for mu-GDP follows from its
-definition (Dong, Roth and Su 2022). All are rounded up, by more than adding up shares of noise can move them.
+Sources: Wood et al., "Differential Privacy: A Primer for a Non-Technical Audience" (2018), for
+epsilon; Kasiviswanathan and Smith, "On the 'Semantics' of Differential Privacy" (2014), for what
+delta does to it; the bound for mu-GDP follows from its definition (Dong, Roth and Su 2022). All are
+rounded up, by more than adding up shares of noise can move them.
 """
 
 import math
@@ -32,7 +36,13 @@ from fastlloyd.federation.secagg.ring import Ring
 from fastlloyd.federation.secagg.sealing import TAG_BYTES
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.private_run import AnyRun
-from fastlloyd.reports.coalitions import clients, coalition, coalitions, holds_against, person_epsilon
+from fastlloyd.reports.coalitions import (
+    clients,
+    coalition,
+    coalitions,
+    holds_against,
+    person_epsilon,
+)
 from fastlloyd.reports.statement import not_protected, plan_cautions, totals, whole_person
 
 _BITS = 200  # of precision, for certainties
@@ -52,13 +62,15 @@ def explain(plan: Plan) -> str:
         _choices(m, noise_factor(plan)),
         _transport(plan),
         _parties(plan),
-        "What is NOT protected:\n" + "\n".join(f"- {line}" for line in not_protected(m, federated=True)),
+        "What is NOT protected:\n"
+        + "\n".join(f"- {line}" for line in not_protected(m, federated=True)),
     ]
     return "\n\n".join(filter(None, said))
 
 
 def noise_factor(plan: Plan, n_included: int | None = None) -> float:
-    """Standard deviation of the noise in a sum over so many clients, relative to the noise that the guarantee needs.
+    """Standard deviation of the noise in a sum over so many clients, relative to the noise that the
+    guarantee needs.
 
     sqrt(n / h), h the shares that make it up; n_included None: all M.
     """
@@ -71,29 +83,47 @@ def noise_factor(plan: Plan, n_included: int | None = None) -> float:
 def _title(plan: Plan) -> str:
     m = plan.mechanism
     return (
-        f"Plan {plan.digest.hex()}\n"
-        f"{plan.n_clients} clients ({', '.join(plan.names)}) run {m.name} together: "
-        f"{m.aim} of records with {m.n_features} features ({', '.join(map(repr, m.domain.features))})."
+        f"Plan {plan.digest.hex()}\n{plan.n_clients} clients ({', '.join(plan.names)}) run {m.name}"
+        f" together: {m.aim} of records with {m.n_features} features"
+        f" ({', '.join(map(repr, m.domain.features))})."
     )
 
 
 def study(plan: Plan) -> list[str]:
     """What it is for and who answers for it, a line each; none where the plan does not say."""
-    labels = {"name": "Study", "purpose": "Purpose", "controller": "Controller", "contact": "Contact"}
-    return [] if plan.study is None else [f"{labels[what]}: {text}" for what, text in plan.study.texts.items()]
+    labels = {
+        "name": "Study",
+        "purpose": "Purpose",
+        "controller": "Controller",
+        "contact": "Contact",
+    }
+    return (
+        []
+        if plan.study is None
+        else [f"{labels[what]}: {text}" for what, text in plan.study.texts.items()]
+    )
 
 
 def bounds(m: AnyRun, most: int | None = None) -> str:
     """Every feature with its public bounds or range; most : how many are named, None for all."""
     d = m.domain
-    named = [f"{name!r} from {low:g} to {high:g}" for name, low, high in zip(d.features, d.lower, d.upper, strict=True)]
-    more = [f"and {len(named) - most} more features"] if most is not None and len(named) > most else []
+    named = [
+        f"{name!r} from {low:g} to {high:g}"
+        for name, low, high in zip(d.features, d.lower, d.upper, strict=True)
+    ]
+    more = (
+        [f"and {len(named) - most} more features"] if most is not None and len(named) > most else []
+    )
     return "; ".join([*named[:most], *more])
 
 
 def most_in_all(m: AnyRun) -> str:
     """The cap on records or persons of all clients together, a sentence without its point."""
-    once = "" if m.persons is None else f", each counted once at each organisation where the {m.unit.one} is"
+    once = (
+        ""
+        if m.persons is None
+        else f", each counted once at each organisation where the {m.unit.one} is"
+    )
     return f"At most {m.n_records} {m.unit.many} in all{once}"
 
 
@@ -104,21 +134,26 @@ def protection(plan: Plan) -> str:
     relation = m.neighboring_relation.value.replace("_", " ")
     lines = [
         (
-            f"What is protected: every single {one}. What anyone learns from the run hardly depends on one {one} being in the "
-            f"data: epsilon = {epsilon_up(m.epsilon)}{delta}, neighbouring relation: {relation}, over all {len(m.rounds)} "
-            f"rounds{' and the estimate of the loss' if m.n_rounds > len(m.rounds) else ''}."
+            f"What is protected: every single {one}. What anyone learns from the run hardly depends"
+            f" on one {one} being in the data: epsilon = {epsilon_up(m.epsilon)}{delta},"
+            f" neighbouring relation: {relation}, over all {len(m.rounds)}"
+            f" rounds{' and the estimate of the loss' if m.n_rounds > len(m.rounds) else ''}."
         ),
         *(f"WARNING: {caution}." for caution in plan_cautions(plan)),
-        "No party sees another's records: clients upload sums and counts masked, and the server adds up masked numbers.",
+        (
+            "No party sees another's records: clients upload sums and counts masked, and the server"
+            " adds up masked numbers."
+        ),
     ]
     if plan.n_clients > 2:
         lines.append(f"But {totals(plan)}.")
     if plan.trust is TrustMode.SERVER_NOISE:
         lines.append(
-            "Trust: server-noise. The server adds all the noise. This holds against any number of clients without the server, "
-            "and against an honest-but-curious server THAT NEVER SEES A RESULT: with published centroids and its own noise it "
-            f"could compute exact sums{_of_server_noise(plan)}. Keep the results from the server, for ever; if you cannot, use "
-            "client-noise."
+            "Trust: server-noise. The server adds all the noise. This holds against any number of"
+            " clients without the server, and against an honest-but-curious server THAT NEVER SEES"
+            " A RESULT: with published centroids and its own noise it could compute exact"
+            f" sums{_of_server_noise(plan)}. Keep the results from the server, for ever; if you"
+            " cannot, use client-noise."
         )
     else:
         lines.append(_shared_noise(plan))
@@ -138,17 +173,22 @@ def _shared_noise(plan: Plan) -> str:
     price = f"the noise is {noise_factor(plan):.3f} times as large as with a trusted server"
     if plan.masks_kind is Masks.GROUP:
         return (
-            f"Trust: client-noise, with group masks. Every client adds its share of the noise before masking; {h} "
-            f"{'shares are' if h > 1 else 'share is'} enough for the guarantee. It holds against an honest-but-curious server "
-            f"that may see the results, and against {coalition(plan.max_colluding)}, with up to {plan.max_dropouts} absent. It "
-            f"is not meant to hold against the server together with a client: the table says what is left. Price: {price}."
+            "Trust: client-noise, with group masks. Every client adds its share of the noise"
+            f" before masking; {h} {'shares are' if h > 1 else 'share is'} enough for the"
+            " guarantee. It holds against an honest-but-curious server that may see the results,"
+            f" and against {coalition(plan.max_colluding)}, with up to {plan.max_dropouts} absent."
+            " It is not meant to hold against the server together with a client: the table says"
+            f" what is left. Price: {price}."
         )
     if plan.max_dropouts:
-        price += f", {noise_factor(plan, plan.min_present):.3f} times if only {plan.min_present} clients are there"
+        price += (
+            f", {noise_factor(plan, plan.min_present):.3f} times if only {plan.min_present} clients"
+            " are there"
+        )
     return (
-        "Trust: client-noise, with pairwise masks. Every client adds its share of the noise before masking. "
-        f"It protects against {holds_against(plan)}: epsilon = {epsilon_up(epsilon)}. The table says what is left for more "
-        f"clients. Price: {price}."
+        "Trust: client-noise, with pairwise masks. Every client adds its share of the noise before"
+        f" masking. It protects against {holds_against(plan)}: epsilon = {epsilon_up(epsilon)}. The"
+        f" table says what is left for more clients. Price: {price}."
     )
 
 
@@ -159,28 +199,37 @@ def attendance(plan: Plan) -> str:
         return f"At most {clients(D)} may miss a round."
     if D == 0:
         return f"All {plan.n_clients} clients must join, and answer every round."
-    return f"At most {clients(D)} may be missing when the keys are dealt; all others must answer every round."
+    return (
+        f"At most {clients(D)} may be missing when the keys are dealt; all others must answer every"
+        " round."
+    )
 
 
 def liveness(plan: Plan) -> list[str]:
-    """What a client that goes away means for a run, in sentences; none where a run goes on without it."""
+    """What a client that goes away means for a run, in sentences; none where a run goes on without
+    it.
+    """
     if plan.masks_kind is Masks.GROUP:
         return []
     M = plan.n_clients
     said = (
-        "All that join must answer every round. One that is lost for good ends the run: what was sent stays spent, the rest is "
-        f"released. One that is back within {duration(plan.timeouts.round)} loses nothing. If each of {M} clients stays to the "
-        f"end with a probability of 99 %, the run succeeds with {round(100 * 0.99**M)} %."
+        "All that join must answer every round. One that is lost for good ends the run: what was"
+        " sent stays spent, the rest is released. One that is back within"
+        f" {duration(plan.timeouts.round)} loses nothing. If each of {M} clients stays to the end"
+        f" with a probability of 99 %, the run succeeds with {round(100 * 0.99**M)} %."
     )
     return [said]
 
 
 def expiring(plan: Plan, now: datetime | None = None) -> list[str]:
-    """Which certificates end before a run that begins now may, a sentence each. now None: the system's clock."""
+    """Which certificates end before a run that begins now may, a sentence each. now None: the
+    system's clock.
+    """
     longest = duration((plan.mechanism.n_rounds + 3) * plan.timeouts.round)
     return [
-        f"the certificate of {certificate.name!r:.200} ends on {certificate.ends:%Y-%m-%d}, and a run of this plan may take "
-        f"{longest}: put a newer one into the plan with `fastlloyd plan renew`"
+        f"the certificate of {certificate.name!r:.200} ends on {certificate.ends:%Y-%m-%d}, and a"
+        f" run of this plan may take {longest}: put a newer one into the plan with `fastlloyd plan"
+        " renew`"
         for certificate in plan.expiring(datetime.now(UTC) if now is None else now)
     ]
 
@@ -194,16 +243,19 @@ def duration(seconds: int) -> str:
 def waiting(plan: Plan) -> str:
     """How long the parties wait for each other."""
     t = plan.timeouts
-    joining, dealing, round, confirming = map(duration, (t.joining, t.dealing, t.round, t.confirming))
+    joining, dealing, round, confirming = map(
+        duration, (t.joining, t.dealing, t.round, t.confirming)
+    )
     if plan.masks_kind is Masks.GROUP:
         return (
-            f"A run waits {joining} for everyone to join, {round} for the uploads of a round, {dealing} for what one client "
-            f"prepares for all in between, and {confirming} for everyone to confirm the result."
+            f"A run waits {joining} for everyone to join, {round} for the uploads of a round,"
+            f" {dealing} for what one client prepares for all in between, and {confirming} for"
+            " everyone to confirm the result."
         )
     return (
-        f"A run waits {joining} for everyone to join, {round} for everyone's keys and for the uploads of each round, and "
-        f"{confirming} for everyone to confirm the result. If a client does not send what all others need, another one is "
-        f"asked after {dealing}."
+        f"A run waits {joining} for everyone to join, {round} for everyone's keys and for the"
+        f" uploads of each round, and {confirming} for everyone to confirm the result. If a client"
+        f" does not send what all others need, another one is asked after {dealing}."
     )
 
 
@@ -213,22 +265,33 @@ def authority(plan: Plan) -> list[str]:
     if issuer is None:
         return []
     said = (
-        f"Every certificate was issued by the authority {issuer.name!r:.200}, whose own is valid until {issuer.ends:%Y-%m-%d} "
-        f"and has the SHA-256 {in_groups(issuer.fingerprint)}. That keeps "
-        "others out; whom it lets in, the fingerprints above say."
+        f"Every certificate was issued by the authority {issuer.name!r:.200}, whose own is valid"
+        f" until {issuer.ends:%Y-%m-%d} and has the SHA-256 {in_groups(issuer.fingerprint)}. That"
+        " keeps others out; whom it lets in, the fingerprints above say."
     )
     return [said]
 
 
 def parties(plan: Plan) -> list[tuple[str, str, str]]:
-    """The server and the clients: name and role, SHA-256 of the certificate and its last day; "" without certificate."""
+    """The server and the clients: name and role, SHA-256 of the certificate and its last day; ""
+    without certificate.
+    """
     expires = {certificate.name: str(certificate.expires) for certificate in plan.certificates()}
     place = f", on the machine of {plan.host}" if plan.host else ""
-    roles: list[tuple[Client | Server, str]] = [(plan.server, f"the server, at {plan.server.address or 'no address'}{place}")]
+    roles: list[tuple[Client | Server, str]] = [
+        (plan.server, f"the server, at {plan.server.address or 'no address'}{place}")
+    ]
     many = plan.mechanism.unit.many
-    roles += [(client, f"at most {client.max_records} {many}{store_in_words(client)}") for client in plan.clients]
+    roles += [
+        (client, f"at most {client.max_records} {many}{store_in_words(client)}")
+        for client in plan.clients
+    ]
     return [
-        (f"{party.name}: {role}", party.fingerprint if party.certificate else "", expires.get(party.name, ""))
+        (
+            f"{party.name}: {role}",
+            party.fingerprint if party.certificate else "",
+            expires.get(party.name, ""),
+        )
         for party, role in roles
     ]
 
@@ -240,15 +303,23 @@ def lacking(plan: Plan) -> list[str]:
 
 def _parties(plan: Plan) -> str:
     lines = [
-        "Who takes part, each with the SHA-256 of its certificate, to be compared with its owner over a different channel:"
+        (
+            "Who takes part, each with the SHA-256 of its certificate, to be compared with its"
+            " owner over a different channel:"
+        )
     ]
     for who, fingerprint, expires in parties(plan):
-        lines.append(f"- {who}; " + (f"{in_groups(fingerprint)}, until {expires}" if fingerprint else "no certificate"))
+        lines.append(
+            f"- {who}; "
+            + (f"{in_groups(fingerprint)}, until {expires}" if fingerprint else "no certificate")
+        )
     return "\n".join([*lines, *authority(plan), waiting(plan), *lacking(plan)])
 
 
 def store_in_words(client: Client) -> str:
-    """How far the client's store had come, if the plan says so; something to follow its cap of records."""
+    """How far the client's store had come, if the plan says so; something to follow its cap of
+    records.
+    """
     return "" if client.store is None else f", a store of at least {client.store.length} events"
 
 
@@ -256,7 +327,12 @@ def coalition_table(plan: Plan) -> str:
     """One line for each coalition."""
     delta = f", at delta = {delta_up(plan.mechanism.delta)}" if plan.mechanism.delta else ""
     one = plan.mechanism.unit.one
-    rows = [f"Against those who pool what they see, every {one} of the others is protected with this epsilon{delta}:"]
+    rows = [
+        (
+            f"Against those who pool what they see, every {one} of the others is protected with"
+            f" this epsilon{delta}:"
+        )
+    ]
     for row in coalitions(plan):
         value = "nothing is protected" if row["epsilon"] is None else rounded_up(row["epsilon"])
         rows.append(f"- {row['who']}: {value}")
@@ -264,7 +340,9 @@ def coalition_table(plan: Plan) -> str:
 
 
 def certainty(m: AnyRun, before: float) -> float:
-    """How certain of a record anyone becomes at most, who was so certain `before`, but for a probability of at most delta."""
+    """How certain of a record anyone becomes at most, who was so certain `before`, but for a
+    probability of at most delta.
+    """
     with working_precision(_BITS) as mp:
         p = exact(mp, before)
         odds = p / (1 - p) * _ratio(mp, m)
@@ -272,11 +350,15 @@ def certainty(m: AnyRun, before: float) -> float:
 
 
 def right_guesses(m: AnyRun) -> float:
-    """How often anyone guesses right whether a record is there, who had no idea before: at most, of all that may come out."""
+    """How often anyone guesses right whether a record is there, who had no idea before: at most, of
+    all that may come out.
+    """
     with working_precision(_BITS) as mp:
         if m.noise is Noise.LAPLACE:
             return float(1 / (1 + mp.exp(-m.epsilon))) * (1 + 2**-40)
-        return float(mp.ncdf(exact(mp, mu_from_squared(m.accountant().mu_squared)) / 2)) * (1 + 2**-40)
+        return float(mp.ncdf(exact(mp, mu_from_squared(m.accountant().mu_squared)) / 2)) * (
+            1 + 2**-40
+        )
 
 
 def _ratio(mp: Any, m: AnyRun) -> Any:
@@ -292,18 +374,28 @@ def _ratio(mp: Any, m: AnyRun) -> Any:
 def certainty_table(m: AnyRun) -> str:
     """How certain of one record anyone can become."""
     replaced = m.neighboring_relation is NeighboringRelation.REPLACE_ONE
-    (one, many), has = m.unit, "values a record has" if m.persons is None else f"sets of rows {m.unit.a} has"
+    (one, many), has = (
+        m.unit,
+        "values a record has" if m.persons is None else f"sets of rows {m.unit.a} has",
+    )
     what = f"which of two {has}" if replaced else f"that a certain {one} is in the data"
     rows = [
-        f"- who was {before} % certain before is at most {_percent(certainty(m, before / 100))} certain afterwards"
+        f"- who was {before} % certain before is at most {_percent(certainty(m, before / 100))}"
+        " certain afterwards"
         for before in (1, 10, 50, 90)
     ]
     but = f"This holds but for a probability of at most {delta_up(m.delta)}. " if m.delta else ""
     return "\n".join(
         [
-            f"How certain anyone can become {what}, who knows all other {many} and sees everything that the run reveals:",
+            (
+                f"How certain anyone can become {what}, who knows all other {many} and sees"
+                " everything that the run reveals:"
+            ),
             *rows,
-            f"{but}Anyone who thought both equally likely guesses right in at most {_percent(right_guesses(m))} of all cases.",
+            (
+                f"{but}Anyone who thought both equally likely guesses right in at most"
+                f" {_percent(right_guesses(m))} of all cases."
+            ),
         ]
     )
 
@@ -315,22 +407,26 @@ def persons(plan: Plan) -> str:
         return _of_persons(plan, persons, delta)
     several = [f"{rounded_up(person_epsilon(plan, n))} with {n} records" for n in (2, 5, 10)]
     return (
-        f"What is protected is a record, not a person. A person with several records, at one organisation or at several, is "
-        f"protected as a whole with a larger epsilon{delta}: {', '.join(several)}."
+        "What is protected is a record, not a person. A person with several records, at one"
+        f" organisation or at several, is protected as a whole with a larger epsilon{delta}:"
+        f" {', '.join(several)}."
     )
 
 
 def _of_persons(plan: Plan, persons: Persons, delta: str) -> str:
     c, M = persons.max_clients, plan.n_clients
     said = (
-        f"{whole_person(persons)}. Rows that stand under a wrong id, or under several, are protected as if they were other "
-        "people's, and nobody can find that out."
+        f"{whole_person(persons)}. Rows that stand under a wrong id, or under several, are"
+        " protected as if they were other people's, and nobody can find that out."
     )
     more = [n for n in dict.fromkeys((c + 1, 2 * c, M)) if c < n <= M]
     if not more:
         return said
     several = [f"{rounded_up(person_epsilon(plan, n))} at {n}" for n in sorted(more)]
-    return f"{said} Whoever is at more organisations is protected with a larger epsilon{delta}: {', '.join(several)}."
+    return (
+        f"{said} Whoever is at more organisations is protected with a larger epsilon{delta}:"
+        f" {', '.join(several)}."
+    )
 
 
 def _percent(share: float) -> str:
@@ -340,7 +436,9 @@ def _percent(share: float) -> str:
 
 def _choices(m: AnyRun, factor: float) -> str:
     by, of_rounds, of_result = m.choices(factor)
-    return "\n- ".join([f"How it was chosen, from {by}:", *of_rounds, *m.afterwards(factor), *of_result])
+    return "\n- ".join(
+        [f"How it was chosen, from {by}:", *of_rounds, *m.afterwards(factor), *of_result]
+    )
 
 
 def _transport(plan: Plan) -> str:
@@ -350,8 +448,16 @@ def _transport(plan: Plan) -> str:
     least, most = min(payloads), max(payloads)
     said = f"{most} from each client and {most} back"
     if least < most:
-        said = f"{least} to {most} from each client and as many back, {sum(payloads)} in all {len(payloads)} rounds"
-    if boxes := [n + TAG_BYTES for number in range(m.n_rounds) if (n := m.travelling_bytes(number))]:
+        said = (
+            f"{least} to {most} from each client and as many back, {sum(payloads)} in all"
+            f" {len(payloads)} rounds"
+        )
+    if boxes := [
+        n + TAG_BYTES for number in range(m.n_rounds) if (n := m.travelling_bytes(number))
+    ]:
         said += f"; between rounds the sealed parameters of the next, up to {max(boxes)}"
     end = " The loss takes less." if m.n_rounds > len(m.rounds) else ""
-    return f"Bytes per round: {said}. A message has at most 128 bytes more, and 8 for each client that it names.{end}"
+    return (
+        f"Bytes per round: {said}. A message has at most 128 bytes more, and 8 for each client that"
+        f" it names.{end}"
+    )

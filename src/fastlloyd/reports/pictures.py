@@ -1,8 +1,9 @@
 """Pictures of a result, with the noise around its centroids, and of an advice.
 
-A result of one or two features is a map; of more features each has a panel, in its own units, with all clusters in it. Nothing
-here looks at records: which features are shown, and in which order, follows from noisy centroids and their errors.
-matplotlib is imported when a picture is drawn, and drawn on a canvas of its own: no window, no global state.
+A result of one or two features is a map; of more features each has a panel, in its own units, with
+all clusters in it. Nothing here looks at records: which features are shown, and in which order,
+follows from noisy centroids and their errors. matplotlib is imported when a picture is drawn, and
+drawn on a canvas of its own: no window, no global state.
 """
 
 import io
@@ -30,13 +31,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BoolArray = NDArray[np.bool_]
-# Okabe and Ito: told apart with every common colour vision, and in print by the numbers beside the marks
+# Okabe and Ito: told apart with every common colour vision, and in print by the numbers beside the
+# marks
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7A5195")
 WIDTH, HEIGHT, DOTS_PER_INCH = 8.0, 6.0, 200  # inches; twice the pixels of a page 800 wide
 ON_SCREEN = 100  # dots per inch in a notebook
 CONTAINS_RECORDS = "contains raw data: NOT PRIVATE"
 LARGEST_MARK, SMALLEST_MARK = 600.0, 40.0  # square points
-NORMAL_95, RAYLEIGH_95 = 1.959964, 2.447747  # half width of a 95% interval, radius of a 95% disk, in standard errors
+NORMAL_95, RAYLEIGH_95 = (
+    1.959964,
+    2.447747,
+)  # half width of a 95% interval, radius of a 95% disk, in standard errors
 MAX_LABELLED = 60
 NUMBER = 11.0  # points of a cluster's number in a map
 AROUND = 2.4  # inches: what stands above and below the lines of one feature
@@ -56,10 +61,11 @@ BEYOND = 1.35  # factor between the outermost point and the frame
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
     """What is drawn, in original units.
 
-    centroids, errors : float64 (n_clusters, n_features); errors are standard errors, NaN where unknown. settled : bool
-    (n_clusters,), where these hold (`uncertainty.Status`); the others are drawn hollow, without an ellipse. None: where known.
-    noisy_counts : float64 (n_clusters,). centre, half_widths : float64 (n_features,), the domain. records : float64
-    (n, n_features), drawn if given, which makes the picture not private, as it then says.
+    centroids, errors : float64 (n_clusters, n_features); errors are standard errors, NaN where
+    unknown. settled : bool (n_clusters,), where these hold (`uncertainty.Status`); the others are
+    drawn hollow, without an ellipse. None: where known. noisy_counts : float64 (n_clusters,).
+    centre, half_widths : float64 (n_features,), the domain. records : float64 (n, n_features),
+    drawn if given, which makes the picture not private, as it then says.
     """
 
     features: tuple[str, ...]
@@ -77,17 +83,26 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(
-        cls, m: Mechanism, *, private: bool, epsilon: float | None = None, records: FloatArray | None = None, **numbers: Any
+        cls,
+        m: Mechanism,
+        *,
+        private: bool,
+        epsilon: float | None = None,
+        records: FloatArray | None = None,
+        **numbers: Any,
     ) -> Self:
         """Make a picture of a mechanism's result.
 
-        private : no setting was taken from the data; epsilon : where more was spent than the mechanism's; numbers : noisy
-        fields.
+        private : no setting was taken from the data; epsilon : where more was spent than the
+        mechanism's; numbers : noisy fields.
         """
         clusters = f"{m.n_clusters} cluster{'s' if m.n_clusters > 1 else ''}"
         has_noise = m.noise is not Noise.NONE
         guarantee = (
-            (f"ε = {epsilon_up(m.epsilon if epsilon is None else epsilon)}" + (f", δ = {delta_up(m.delta)}" if m.delta else ""))
+            (
+                f"ε = {epsilon_up(m.epsilon if epsilon is None else epsilon)}"
+                + (f", δ = {delta_up(m.delta)}" if m.delta else "")
+            )
             if has_noise
             else "no privacy"
         )
@@ -118,7 +133,9 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """The title, and whether the picture may be shown."""
-        return self.title + ("" if self.private and self.covered and self.records is None else ", NOT PRIVATE")
+        return self.title + (
+            "" if self.private and self.covered and self.records is None else ", NOT PRIVATE"
+        )
 
 
 def draw(picture: Picture) -> bytes:
@@ -126,13 +143,19 @@ def draw(picture: Picture) -> bytes:
     return to_png(figure_of(picture), picture.name)
 
 
-def figure_of(picture: Picture, name: str = "clusters.png", dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
-    """The picture as a figure of matplotlib. Raises OutputError, which names it, if matplotlib is not installed."""
+def figure_of(
+    picture: Picture, name: str = "clusters.png", dots_per_inch: int = DOTS_PER_INCH
+) -> "Figure":
+    """The picture as a figure of matplotlib. Raises OutputError, which names it, if matplotlib is
+    not installed.
+    """
     return (draw_map if len(picture.features) <= 2 else draw_profiles)(picture, name, dots_per_inch)
 
 
 def draw_map(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
-    """Draw centroids of one or two features where they are. Raises OutputError, which names the file, without matplotlib."""
+    """Draw centroids of one or two features where they are. Raises OutputError, which names the
+    file, without matplotlib.
+    """
     n = min(len(picture.centroids), MAX_LABELLED)
     height = HEIGHT if len(picture.features) > 1 else AROUND + n * _line(n)
     figure = new_figure(height, name, dots_per_inch=dots_per_inch)
@@ -149,14 +172,20 @@ def _line(n: int) -> float:
     return min(0.3, 3.6 / n + 0.08)
 
 
-def new_figure(height: float, name: str, width: float = WIDTH, *, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
-    """An empty figure, `width` by `height` inches; without matplotlib OutputError that names the file."""
+def new_figure(
+    height: float, name: str, width: float = WIDTH, *, dots_per_inch: int = DOTS_PER_INCH
+) -> "Figure":
+    """An empty figure, `width` by `height` inches; without matplotlib OutputError that names the
+    file.
+    """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure as Base
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError:
-        raise OutputError(f"{name} was left out because matplotlib is not installed: {extras.command('plot')}") from None
+        raise OutputError(
+            f"{name} was left out because matplotlib is not installed: {extras.command('plot')}"
+        ) from None
 
     class Figure(Base):
         """A figure that notebooks show without pyplot."""
@@ -174,24 +203,37 @@ def to_png(figure: "Figure", title: str) -> bytes:
     """The figure as PNG, with its title among the file's metadata."""
     png = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script the font lacks is drawn as boxes
+        warnings.filterwarnings(
+            "ignore", "Glyph .* missing"
+        )  # a name in a script the font lacks is drawn as boxes
         figure.savefig(png, format="png", metadata={"Title": title})
     return png.getvalue()
 
 
 def _draw_domain(ax: "Axes", picture: Picture) -> None:
-    """Axes, limits and bounds; a single feature is drawn along a line, its centroids one below the other on parallels of it."""
+    """Axes, limits and bounds; a single feature is drawn along a line, its centroids one below the
+    other on parallels of it.
+    """
     lower, upper = picture.centre - picture.half_widths, picture.centre + picture.half_widths
     room = 0.04 * (upper - lower)
-    limits = [(float(low), float(high)) for low, high in zip(lower - room, upper + room, strict=True)]
+    limits = [
+        (float(low), float(high)) for low, high in zip(lower - room, upper + room, strict=True)
+    ]
     labels = [plain(_short(name)) for name in picture.features]
     if len(labels) == 1:
         limits, labels = [*limits, (-0.8, len(picture.centroids) + 0.2)], [*labels, ""]
     ax.set(xlim=limits[0], ylim=limits[1], xlabel=labels[0], ylabel=labels[1])
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value:,.7g}")  # whole numbers, instead of a factor such as 1e6 in a corner
+        axis.set_major_formatter(
+            lambda value, _: f"{value:,.7g}"
+        )  # whole numbers, instead of a factor such as 1e6 in a corner
     _frame(ax, "#E2E2E2", ["top", "right"])
-    walls: dict[str, Any] = {"color": "#888888", "linewidth": 0.9, "linestyle": (0, (4, 3)), "zorder": 1}
+    walls: dict[str, Any] = {
+        "color": "#888888",
+        "linewidth": 0.9,
+        "linestyle": (0, (4, 3)),
+        "zorder": 1,
+    }
     for end in (lower[0], upper[0]):
         ax.axvline(float(end), **walls)
     if len(lower) == 2:
@@ -200,7 +242,14 @@ def _draw_domain(ax: "Axes", picture: Picture) -> None:
     else:
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
-        ax.hlines(np.arange(len(picture.centroids)), lower[0], upper[0], color="#DDDDDD", linewidth=0.8, zorder=1)
+        ax.hlines(
+            np.arange(len(picture.centroids)),
+            lower[0],
+            upper[0],
+            color="#DDDDDD",
+            linewidth=0.8,
+            zorder=1,
+        )
 
 
 def _draw_records(ax: "Axes", picture: Picture) -> None:
@@ -208,9 +257,19 @@ def _draw_records(ax: "Axes", picture: Picture) -> None:
         return
     if len(picture.features) == 1:
         rows = np.full(len(picture.records), -0.55)
-        ax.plot(picture.records[:, 0], rows, "|", color="#666666", markersize=12, alpha=0.3, zorder=1)
+        ax.plot(
+            picture.records[:, 0], rows, "|", color="#666666", markersize=12, alpha=0.3, zorder=1
+        )
     else:
-        ax.scatter(picture.records[:, 0], picture.records[:, 1], s=7, color="#888888", alpha=0.45, linewidths=0, zorder=1)
+        ax.scatter(
+            picture.records[:, 0],
+            picture.records[:, 1],
+            s=7,
+            color="#888888",
+            alpha=0.45,
+            linewidths=0,
+            zorder=1,
+        )
 
 
 def _draw_centroids(ax: "Axes", picture: Picture) -> None:
@@ -218,36 +277,63 @@ def _draw_centroids(ax: "Axes", picture: Picture) -> None:
     if len(picture.features) == 1:
         points = np.column_stack([points, np.arange(len(points))[::-1]])
     counts = np.maximum(picture.noisy_counts, 0.0)
-    areas = np.maximum(LARGEST_MARK * counts / max(counts.max(), 1.0) * min(1.0, 8 / len(counts)), SMALLEST_MARK)
+    areas = np.maximum(
+        LARGEST_MARK * counts / max(counts.max(), 1.0) * min(1.0, 8 / len(counts)), SMALLEST_MARK
+    )
     for i, (point, area) in enumerate(zip(points, areas, strict=True)):
         colour = PALETTE[i % len(PALETTE)]
         known = bool(picture.is_known[i])
         if known and picture.errors[i].any():
             _draw_region(ax, point, picture.errors[i], colour)
         face = (colour + "C0") if known else "none"
-        ax.scatter(point[0], point[1], s=area, facecolors=face, edgecolors=colour, linewidths=1.6, zorder=4)
+        ax.scatter(
+            point[0], point[1], s=area, facecolors=face, edgecolors=colour, linewidths=1.6, zorder=4
+        )
     if len(points) <= MAX_LABELLED:
         size = NUMBER if len(picture.features) > 1 else min(NUMBER, 0.7 * 72 * _line(len(points)))
         _write_numbers(ax, points, areas, size)
 
 
 def _draw_region(ax: "Axes", point: FloatArray, errors: FloatArray, colour: str) -> None:
-    """Draw an ellipse, or an interval on a line, that should hold the mean of the centroid's records in 95% of cases."""
+    """Draw an ellipse, or an interval on a line, that should hold the mean of the centroid's
+    records in 95% of cases.
+    """
     from matplotlib.patches import Ellipse
 
     if len(errors) == 1:
         reach = NORMAL_95 * errors[0]
-        ax.plot([point[0] - reach, point[0] + reach], [point[1]] * 2, color=colour, linewidth=3, alpha=0.5, zorder=2)
+        ax.plot(
+            [point[0] - reach, point[0] + reach],
+            [point[1]] * 2,
+            color=colour,
+            linewidth=3,
+            alpha=0.5,
+            zorder=2,
+        )
         return
     width, height = 2 * RAYLEIGH_95 * errors
-    ax.add_patch(Ellipse((point[0], point[1]), width, height, zorder=2, facecolor=colour, alpha=0.13))
-    ax.add_patch(Ellipse((point[0], point[1]), width, height, zorder=2, facecolor="none", edgecolor=colour, linewidth=1.2))
+    ax.add_patch(
+        Ellipse((point[0], point[1]), width, height, zorder=2, facecolor=colour, alpha=0.13)
+    )
+    ax.add_patch(
+        Ellipse(
+            (point[0], point[1]),
+            width,
+            height,
+            zorder=2,
+            facecolor="none",
+            edgecolor=colour,
+            linewidth=1.2,
+        )
+    )
 
 
 def _write_numbers(ax: "Axes", points: FloatArray, areas: FloatArray, size: float) -> None:
     from matplotlib.patheffects import withStroke
 
-    for number, (point, area) in enumerate(zip(points, areas, strict=True)):  # as labels are numbered
+    for number, (point, area) in enumerate(
+        zip(points, areas, strict=True)
+    ):  # as labels are numbered
         beside = math.sqrt(area / math.pi) + 3
         ax.annotate(
             str(number),
@@ -280,7 +366,15 @@ def _write_titles(ax: "Axes", picture: Picture) -> None:
         caption += "; " + ("bar" if len(picture.features) == 1 else "ellipse") + ": 95%"
     if not picture.is_known.all():
         caption += "; hollow: not settled, error unknown"
-    ax.annotate(caption, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points", fontsize=9.5, color="#444444")
+    ax.annotate(
+        caption,
+        (0, 1),
+        (0, 8),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        fontsize=9.5,
+        color="#444444",
+    )
     if warning := caution(picture):
         ax.annotate(  # on the line above the title, which takes as much room as it needs
             warning, (0, 1), (0, 46), xycoords="axes fraction", textcoords="offset points",
@@ -305,7 +399,9 @@ def plain(text: str) -> str:
 
 
 def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
-    """Draw a row of panels, one per feature. Raises OutputError, which names the file, if matplotlib is not installed."""
+    """Draw a row of panels, one per feature. Raises OutputError, which names the file, if
+    matplotlib is not installed.
+    """
     shown, order = features_shown(picture), clusters_in_order(picture)
     height = ABOVE + max(1.2, len(order) * min(0.34, 9.0 / len(order) + 0.05))
     width = max(LEAST_WIDTH, BESIDE + PANEL * len(shown))
@@ -319,16 +415,19 @@ def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INC
 
 
 def features_shown(picture: Picture) -> IntArray:
-    """Return the features that have a panel, in their order: all, or the eight in which clusters differ most.
+    """Return the features that have a panel, in their order: all, or the eight in which clusters
+    differ most.
 
-    They differ by the spread of centroids, weighted by noisy counts, beyond what their standard errors alone would give, over
-    the half width of the domain.
+    They differ by the spread of centroids, weighted by noisy counts, beyond what their standard
+    errors alone would give, over the half width of the domain.
     """
     d = len(picture.features)
     if d <= MAX_PANELS:
         return np.arange(d)
     weights = np.maximum(picture.noisy_counts, 0.0)
-    weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1 / len(weights))
+    weights = (
+        weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1 / len(weights))
+    )
     spread = weights @ (picture.centroids - weights @ picture.centroids) ** 2
     by_noise = weights @ np.nan_to_num(picture.errors) ** 2
     score = np.maximum(spread - by_noise, 0.0) / picture.half_widths**2
@@ -350,23 +449,39 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int, order: IntArray) 
     known = picture.is_known[order]
     reach = np.where(known, NORMAL_95 * np.nan_to_num(errors), 0.0)
     counts = np.maximum(picture.noisy_counts[order], 0.0)
-    areas = np.clip(MOST * counts / max(counts.max(), 1.0), LEAST, MOST) * min(1.0, 20 / len(order) + 0.3)
-    panel.hlines(rows, 0, 1, transform=panel.get_yaxis_transform(), color="#E6E6E6", linewidth=0.8, zorder=1)
+    areas = np.clip(MOST * counts / max(counts.max(), 1.0), LEAST, MOST) * min(
+        1.0, 20 / len(order) + 0.3
+    )
+    panel.hlines(
+        rows, 0, 1, transform=panel.get_yaxis_transform(), color="#E6E6E6", linewidth=0.8, zorder=1
+    )
     if picture.records is not None:
-        panel.plot(picture.records[:, feature], np.full(len(picture.records), len(order) - 0.2), "|", color="#666666",
+        panel.plot(picture.records[:, feature], np.full(len(picture.records), len(order) - 0.2),
+          "|", color="#666666",
                    markersize=9, alpha=0.3, zorder=1)  # fmt: skip
     for row, cluster in enumerate(order):
         colour = PALETTE[cluster % len(PALETTE)]
-        panel.scatter(values[row], row, s=areas[row], facecolors=colour + "B0" if known[row] else "white", edgecolors=colour,
+        panel.scatter(values[row], row, s=areas[row],
+          facecolors=colour + "B0" if known[row] else "white", edgecolors=colour,
                       linewidths=1.6, clip_on=False, zorder=3)  # fmt: skip
-        panel.plot([values[row] - reach[row], values[row] + reach[row]], [row, row], color="#222222", linewidth=1.3,
+        panel.plot([values[row] - reach[row], values[row] + reach[row]], [row, row],
+          color="#222222", linewidth=1.3,
                    solid_capstyle="butt", zorder=4)  # fmt: skip
     low, high = _ends(picture, feature, values, reach)
-    panel.set(xlim=(low, high), ylim=(len(order) - (0.5 if picture.records is None else -0.2), -0.5))
+    panel.set(
+        xlim=(low, high), ylim=(len(order) - (0.5 if picture.records is None else -0.2), -0.5)
+    )
     panel.set_title(plain(_in_two_lines(picture.features[feature])), fontsize=10, pad=6)
     for wall in picture.centre[feature] + picture.half_widths[feature] * np.array([-1.0, 1.0]):
         if low <= wall <= high:
-            panel.axvline(float(wall), color="#888888", linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, gid=WALL)
+            panel.axvline(
+                float(wall),
+                color="#888888",
+                linewidth=0.9,
+                linestyle=(0, (4, 3)),
+                zorder=1,
+                gid=WALL,
+            )
     longest = max(len(_number(tick)) for tick in MaxNLocator(nbins=3).tick_values(low, high))
     panel.xaxis.set_major_locator(MaxNLocator(nbins=min(3, max(1, LETTERS // longest))))
     panel.xaxis.set_major_formatter(lambda value, _: _number(value))
@@ -379,20 +494,34 @@ def _number(value: float) -> str:
     return f"{value:,.6g}"
 
 
-def _ends(picture: Picture, feature: int, values: FloatArray, reach: FloatArray) -> tuple[float, float]:
-    """Return the limits of a panel: all bars with some room, at least a twentieth and hardly more than the domain."""
+def _ends(
+    picture: Picture, feature: int, values: FloatArray, reach: FloatArray
+) -> tuple[float, float]:
+    """Return the limits of a panel: all bars with some room, at least a twentieth and hardly more
+    than the domain.
+    """
     centre, half = float(picture.centre[feature]), float(picture.half_widths[feature])
     first, last = float((values - reach).min()), float((values + reach).max())
     if picture.records is not None:
-        first, last = min(first, float(picture.records[:, feature].min())), max(last, float(picture.records[:, feature].max()))
+        first, last = (
+            min(first, float(picture.records[:, feature].min())),
+            max(last, float(picture.records[:, feature].max())),
+        )
     lacking = max(0.1 * half - (last - first), 0.0) / 2
     room = ROOM * (last - first + 2 * lacking)
-    low, high = min(centre - 1.04 * half, float(values.min())), max(centre + 1.04 * half, float(values.max()))
+    low, high = (
+        min(centre - 1.04 * half, float(values.min())),
+        max(centre + 1.04 * half, float(values.max())),
+    )
     return max(first - lacking - room, low), min(last + lacking + room, high)
 
 
 def _label_clusters(panel: "Axes", order: IntArray) -> None:
-    panel.set_yticks(np.arange(len(order)), [f"{cluster}" for cluster in order], fontsize=min(11.0, 5.5 + 90 / len(order)))
+    panel.set_yticks(
+        np.arange(len(order)),
+        [f"{cluster}" for cluster in order],
+        fontsize=min(11.0, 5.5 + 90 / len(order)),
+    )
     for label, cluster in zip(panel.get_yticklabels(), order, strict=True):
         label.set(color=PALETTE[cluster % len(PALETTE)], fontweight="bold")
     panel.set_ylabel("cluster, largest first", fontsize=9.5)
@@ -410,9 +539,13 @@ def _write_profiles_titles(figure: "Figure", picture: Picture, n_shown: int) -> 
         said[0] = f"the {n_shown} features in which clusters differ most, of {n_shown + hidden}"
     left: dict[str, Any] = {"x": 0.012, "ha": "left"}
     warning = caution(picture)
-    figure.suptitle(("\n" if warning else "") + plain(picture.title), fontsize=13, fontweight="bold", **left)
+    figure.suptitle(
+        ("\n" if warning else "") + plain(picture.title), fontsize=13, fontweight="bold", **left
+    )
     if warning:  # on the line above the title, which takes as much room as it needs
-        figure.text(y=0.97, s=warning, fontsize=9.5, fontweight="bold", color="#B00020", va="top", **left)
+        figure.text(
+            y=0.97, s=warning, fontsize=9.5, fontweight="bold", color="#B00020", va="top", **left
+        )
     figure.supxlabel("; ".join(said).capitalize() + ".", fontsize=9, color="#444444", **left)
 
 
@@ -422,17 +555,25 @@ def _in_two_lines(name: str) -> str:
     return "\n".join(lines if len(lines) <= 2 else [lines[0], lines[1][: NAME - 1] + "…"])
 
 
-def draw_advice(title: str, epsilons: Sequence[float], curves: Mapping[int, Sequence[float]], asked: int) -> bytes:
-    """PNG with one line per number of clusters, relative errors at the ascending epsilons; that asked for is drawn thick.
+def draw_advice(
+    title: str, epsilons: Sequence[float], curves: Mapping[int, Sequence[float]], asked: int
+) -> bytes:
+    """PNG with one line per number of clusters, relative errors at the ascending epsilons; that
+    asked for is drawn thick.
 
-    Both axes are logarithmic. Lines differ in colour (told apart with every common colour vision), marker and width. Raises
-    OutputError if matplotlib is not installed.
+    Both axes are logarithmic. Lines differ in colour (told apart with every common colour vision),
+    marker and width. Raises OutputError if matplotlib is not installed.
     """
     figure = new_figure(ADVICE_HEIGHT, "advise.png")
     ax = figure.add_subplot()
     errors = [error for curve in curves.values() for error in curve]
     low, high = min(*errors, FINE / 2) / BEYOND, max(*errors, 2 * MOSTLY_NOISE) * BEYOND
-    ax.set(xscale="log", yscale="log", xlim=(epsilons[0] / BEYOND, epsilons[-1] * BEYOND), ylim=(low, high))
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlim=(epsilons[0] / BEYOND, epsilons[-1] * BEYOND),
+        ylim=(low, high),
+    )
     _draw_verdicts(ax, low, high)
     for i, (k, curve) in enumerate(curves.items()):
         bold = k == asked
@@ -456,10 +597,13 @@ def _draw_verdicts(ax: "Axes", low: float, high: float) -> None:
     """Bands behind the lines, each with its verdict on the right of the frame."""
     ends = (low, FINE, MOSTLY_NOISE, high)
     words = ("fine", "noisy", "mostly\nnoise")
-    for name, bottom, top, grey in zip(words, ends, ends[1:], ("#FFFFFF", "#EEEEEE", "#D8D8D8"), strict=False):
+    for name, bottom, top, grey in zip(
+        words, ends, ends[1:], ("#FFFFFF", "#EEEEEE", "#D8D8D8"), strict=False
+    ):
         ax.axhspan(bottom, top, color=grey, linewidth=0, zorder=0)
         ax.annotate(
-            name, (1, math.sqrt(bottom * top)), (6, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
+            name, (1, math.sqrt(bottom * top)), (6, 0), xycoords=("axes fraction", "data"),
+            textcoords="offset points",
             fontsize=10, color="#444444", va="center", zorder=2,
         )  # fmt: skip
 

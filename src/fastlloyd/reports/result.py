@@ -23,22 +23,49 @@ from fastlloyd.mechanisms.bounds.mechanism import FoundBounds
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.suggestion import suggested_n_clusters
-from fastlloyd.mechanisms.uncertainty import Accuracy, LossEstimate, NoiseDeviation, Status, assess, settled
+from fastlloyd.mechanisms.uncertainty import (
+    Accuracy,
+    LossEstimate,
+    NoiseDeviation,
+    Status,
+    assess,
+    settled,
+)
 from fastlloyd.records.files import opened
 from fastlloyd.reports.bounds_result import BoundsResult, FirstStage
 from fastlloyd.reports.pictures import Picture
-from fastlloyd.reports.run_result import BOUNDS, CENTROIDS, EXACT, MECHANISM, PLAN, RunResult, finite_or_none
+from fastlloyd.reports.run_result import (
+    BOUNDS,
+    CENTROIDS,
+    EXACT,
+    MECHANISM,
+    PLAN,
+    RunResult,
+    finite_or_none,
+)
 
-CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS = "cluster", "noisy_count", "se_noisy_count", "status"  # beside those of features
+CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS = (
+    "cluster",
+    "noisy_count",
+    "se_noisy_count",
+    "status",
+)  # beside those of features
 UNKNOWN = "unknown"  # the status of clusters of results that did not have it
 MARK = "privacy"  # the column, or key, that says so
-OTHER_COLUMNS = (CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS, MARK)  # of centroids.csv, beside features and their standard errors
+OTHER_COLUMNS = (
+    CLUSTER,
+    NOISY_COUNT,
+    COUNT_ERROR,
+    STATUS,
+    MARK,
+)  # of centroids.csv, beside features and their standard errors
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """One cluster, in original units.
 
-    standard_errors : of the centroid, None where it stayed in the last round. status : a value of `uncertainty.Status`.
+    standard_errors : of the centroid, None where it stayed in the last round. status : a value of
+    `uncertainty.Status`.
     """
 
     cluster: int  # numbered from 0, as labels are
@@ -52,11 +79,12 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 class Result(RunResult, frozen=True, kw_only=True):
     """What a clustering found out, in original units.
 
-    centroids : float64 (n_clusters, n_features). noisy_counts : float64 (n_clusters,), records, or persons, per cluster in the
-    last round and noise, as they came: they may be negative. count_error : the standard error of each of them. accuracy : the
-    centroids' standard errors and status. loss : the estimate of the loss, where the mechanism asks for it. first : what was
-    found before, within the same budget: the bounds that the mechanism states. suggested_n_clusters : what the noisy votes say
-    (`mechanisms.suggestion`), None where they do not.
+    centroids : float64 (n_clusters, n_features). noisy_counts : float64 (n_clusters,), records, or
+    persons, per cluster in the last round and noise, as they came: they may be negative.
+    count_error : the standard error of each of them. accuracy : the centroids' standard errors and
+    status. loss : the estimate of the loss, where the mechanism asks for it. first : what was found
+    before, within the same budget: the bounds that the mechanism states. suggested_n_clusters :
+    what the noisy votes say (`mechanisms.suggestion`), None where they do not.
     """
 
     mechanism: Mechanism
@@ -69,20 +97,33 @@ class Result(RunResult, frozen=True, kw_only=True):
     suggested_n_clusters: int | None = None
 
     @classmethod
-    def of(cls, mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, **others: Any) -> "Result":
-        """Bring the clustering of a mechanism into original units; noise : in its last answer; `others` are fields."""
+    def of(
+        cls, mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, **others: Any
+    ) -> "Result":
+        """Bring the clustering of a mechanism into original units; noise : in its last answer;
+        `others` are fields.
+        """
         return cls(
             mechanism=mechanism,
             centroids=mechanism.domain.from_grid(clustering.centroids),
             noisy_counts=clustering.noisy_counts(mechanism.number_bits),
             count_error=noise.counts,
             accuracy=assess(mechanism, clustering, noise),
-            suggested_n_clusters=suggested_n_clusters(clustering.votes, mechanism.n_clusters, mechanism.seed),
+            suggested_n_clusters=suggested_n_clusters(
+                clustering.votes, mechanism.n_clusters, mechanism.seed
+            ),
             **others,
         )
 
     @classmethod
-    def of_run(cls, plan: Plan, run: ClientResult, *, leaks: tuple[str, ...] = (), cautions: tuple[str, ...] = ()) -> "Result":
+    def of_run(
+        cls,
+        plan: Plan,
+        run: ClientResult,
+        *,
+        leaks: tuple[str, ...] = (),
+        cautions: tuple[str, ...] = (),
+    ) -> "Result":
         """Make the result of a client of a federated run."""
         n_included = len(run.included[len(plan.mechanism.rounds) - 1])
         return cls.of(
@@ -100,7 +141,9 @@ class Result(RunResult, frozen=True, kw_only=True):
 
     @property
     def errors(self) -> FloatArray:
-        """Standard errors of the centroids, float64 (n_clusters, n_features), original units; NaN where one stayed."""
+        """Standard errors of the centroids, float64 (n_clusters, n_features), original units; NaN
+        where one stayed.
+        """
         return self.accuracy.errors
 
     @property
@@ -112,8 +155,16 @@ class Result(RunResult, frozen=True, kw_only=True):
     def rounds_in_words(self) -> str:
         """Rounds, or iterations where they are the same, and what came before and after."""
         m, n = self.mechanism, len(self.mechanism.rounds)
-        what = "iterations" if n == m.n_iterations else f"rounds ({m.n_iterations} of them move the centroids)"
-        before = "" if self.first is None else f"{len(self.first.result.mechanism.rounds)} rounds for the bounds and "
+        what = (
+            "iterations"
+            if n == m.n_iterations
+            else f"rounds ({m.n_iterations} of them move the centroids)"
+        )
+        before = (
+            ""
+            if self.first is None
+            else f"{len(self.first.result.mechanism.rounds)} rounds for the bounds and "
+        )
         return f"{before}{n} {what}{' and the loss' if m.loss else ''}"
 
     @property
@@ -134,7 +185,13 @@ class Result(RunResult, frozen=True, kw_only=True):
                 status=status.value,
             )
             for number, (centroid, count, errors, status) in enumerate(
-                zip(self.centroids, self.noisy_counts, self.errors, self.accuracy.status, strict=True)
+                zip(
+                    self.centroids,
+                    self.noisy_counts,
+                    self.errors,
+                    self.accuracy.status,
+                    strict=True,
+                )
             )
         )
 
@@ -144,7 +201,10 @@ class Result(RunResult, frozen=True, kw_only=True):
         if self.first is not None:
             said = self.first.with_second(said, self.mechanism)
         if self.loss is not None:
-            n, unit = self.mechanism.n_expected, "record" if self.mechanism.persons is None else "person"
+            n, unit = (
+                self.mechanism.n_expected,
+                "record" if self.mechanism.persons is None else "person",
+            )
             said["loss_estimate"] |= finite_or_none(
                 {
                     "value": self.loss.value,
@@ -159,11 +219,18 @@ class Result(RunResult, frozen=True, kw_only=True):
         return said
 
     def found(self) -> dict[str, Any]:
-        """Features and clusters; `standard_errors` is None where a centroid stayed in the last round."""
-        return {"features": list(self.mechanism.domain.features), "clusters": msgspec.to_builtins(self.clusters)}
+        """Features and clusters; `standard_errors` is None where a centroid stayed in the last
+        round.
+        """
+        return {
+            "features": list(self.mechanism.domain.features),
+            "clusters": msgspec.to_builtins(self.clusters),
+        }
 
     def summary(self) -> dict[str, Any]:
-        """See `RunResult`, and the number of clusters that the votes suggest, which is in no file."""
+        """See `RunResult`, and the number of clusters that the votes suggest, which is in no
+        file.
+        """
         return super().summary() | {"suggested_n_clusters": self.suggested_n_clusters}
 
     def files(self) -> dict[str, bytes]:
@@ -186,7 +253,10 @@ class Result(RunResult, frozen=True, kw_only=True):
         )
 
 
-_OF_RUNS: dict[type, Callable[[Plan, ClientResult], RunResult]] = {Clustering: Result.of_run, FoundBounds: BoundsResult.of_run}
+_OF_RUNS: dict[type, Callable[[Plan, ClientResult], RunResult]] = {
+    Clustering: Result.of_run,
+    FoundBounds: BoundsResult.of_run,
+}
 
 
 def result_of_run(plan: Plan, run: ClientResult) -> RunResult:
@@ -195,29 +265,43 @@ def result_of_run(plan: Plan, run: ClientResult) -> RunResult:
 
 
 def centroids_csv(result: Result) -> str:
-    """One row per cluster, for people: number from 0, centroid in original units, noisy count, their standard errors, status.
+    """One row per cluster, for people: number from 0, centroid in original units, noisy count,
+    their standard errors, status.
 
-    Digits are those that the standard errors warrant; `centroids.json` has all of them. Standard errors are empty where a
-    centroid stayed in the last round; `uncertainty.Status` says what each status means. Without noise, or with bounds or caps
-    taken from the data, there is one more column, `privacy`, that says so. A feature that is called as one of the other columns
-    is called `feature_...` here.
+    Digits are those that the standard errors warrant; `centroids.json` has all of them. Standard
+    errors are empty where a centroid stayed in the last round; `uncertainty.Status` says what each
+    status means. Without noise, or with bounds or caps taken from the data, there is one more
+    column, `privacy`, that says so. A feature that is called as one of the other columns is called
+    `feature_...` here.
     """
     features = _columns(result.mechanism.domain.features)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     mark = {MARK: result.mark} if result.mark else {}
-    writer.writerow([CLUSTER, *features, NOISY_COUNT, *map(_error_of, features), COUNT_ERROR, STATUS, *mark])
-    rows = zip(result.centroids, result.noisy_counts, result.errors, result.accuracy.status, strict=True)
+    writer.writerow(
+        [CLUSTER, *features, NOISY_COUNT, *map(_error_of, features), COUNT_ERROR, STATUS, *mark]
+    )
+    rows = zip(
+        result.centroids, result.noisy_counts, result.errors, result.accuracy.status, strict=True
+    )
     for number, (centroid, count, errors, status) in enumerate(rows):
-        values = map(rounded, [*centroid.tolist(), float(count)], [*errors.tolist(), result.count_error])
-        cells = map(rounded, errors.tolist(), errors.tolist()) if status is not Status.STAYED else [""] * len(features)
+        values = map(
+            rounded, [*centroid.tolist(), float(count)], [*errors.tolist(), result.count_error]
+        )
+        cells = (
+            map(rounded, errors.tolist(), errors.tolist())
+            if status is not Status.STAYED
+            else [""] * len(features)
+        )
         of_count = rounded(result.count_error, result.count_error)
         writer.writerow([number, *values, *cells, of_count, status.value, *mark.values()])
     return text.getvalue()
 
 
 def _columns(features: Sequence[str]) -> list[str]:
-    """Return names for the columns of features such that no two columns of the table have the same name."""
+    """Return names for the columns of features such that no two columns of the table have the same
+    name.
+    """
     others = {*OTHER_COLUMNS, *map(_error_of, features)}
     taken = others.union(features)
     names = []
@@ -245,7 +329,9 @@ class _ExactCentroids(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A result read from a folder. centroids : int64 (n_clusters, n_features), grid units; clusters : in original units."""
+    """A result read from a folder. centroids : int64 (n_clusters, n_features), grid units; clusters
+    : in original units.
+    """
 
     mechanism: Mechanism
     centroids: IntArray
@@ -264,25 +350,35 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> NDArray[np.str_]:
-        """Status of each cluster, (n_clusters,): a value of `uncertainty.Status`, or "unknown" if the result does not say."""
+        """Status of each cluster, (n_clusters,): a value of `uncertainty.Status`, or "unknown" if
+        the result does not say.
+        """
         return np.array([cluster.status or UNKNOWN for cluster in self.clusters])
 
     @property
     def standard_errors(self) -> FloatArray:
-        """Standard errors of the centroids, float64 (n_clusters, n_features), original units; NaN where one stayed."""
+        """Standard errors of the centroids, float64 (n_clusters, n_features), original units; NaN
+        where one stayed.
+        """
         unknown = (math.nan,) * self.mechanism.n_features
         return np.array([cluster.standard_errors or unknown for cluster in self.clusters])
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read what `fit`, `simulate` or `join` left: the folder, or its table of centroids with the settings beside it.
+        """Read what `fit`, `simulate` or `join` left: the folder, or its table of centroids with
+        the settings beside it.
 
-        Raises PlanError if the settings were changed, DataError if they are missing or the centroids are not theirs.
+        Raises PlanError if the settings were changed, DataError if they are missing or the
+        centroids are not theirs.
         """
         table = _table(path)
         mechanism = _settings(table.parent)
-        clusters = (_read_exact if table.name == EXACT else _before_there_were_two)(table, mechanism.domain)
-        return cls(mechanism=mechanism, centroids=_on_grid(table, clusters, mechanism), clusters=clusters)
+        clusters = (_read_exact if table.name == EXACT else _before_there_were_two)(
+            table, mechanism.domain
+        )
+        return cls(
+            mechanism=mechanism, centroids=_on_grid(table, clusters, mechanism), clusters=clusters
+        )
 
 
 def _table(path: Path) -> Path:
@@ -293,7 +389,10 @@ def _table(path: Path) -> Path:
     if path.name == CENTROIDS and exact.is_file():
         return exact
     if not path.is_file():
-        raise DataError(f"{path} is no result: name a folder that fit, simulate or join left, or the {CENTROIDS} in it")
+        raise DataError(
+            f"{path} is no result: name a folder that fit, simulate or join left, or the"
+            f" {CENTROIDS} in it"
+        )
     return path
 
 
@@ -303,7 +402,10 @@ def _settings(folder: Path) -> Mechanism:
         return read_mechanism(load_text(mechanism), str(mechanism))
     if plan.exists():
         return Plan.from_toml(load_text(plan), str(plan)).clustering
-    raise DataError(f"{folder} holds neither {MECHANISM} nor {PLAN}, which say what the centroids mean; keep a result together")
+    raise DataError(
+        f"{folder} holds neither {MECHANISM} nor {PLAN}, which say what the centroids mean; keep a"
+        " result together"
+    )
 
 
 def _read_exact(path: Path, domain: Domain) -> tuple[Cluster, ...]:
@@ -311,29 +413,46 @@ def _read_exact(path: Path, domain: Domain) -> tuple[Cluster, ...]:
         try:
             read = msgspec.json.decode(text.read(), type=_ExactCentroids)
         except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
-            raise DataError(f"{path} is not the {EXACT} of a result: no centroids of named features") from None
+            raise DataError(
+                f"{path} is not the {EXACT} of a result: no centroids of named features"
+            ) from None
     if read.features != domain.features:
-        raise DataError(f"{path} does not belong to the settings beside it: its features are not theirs")
+        raise DataError(
+            f"{path} does not belong to the settings beside it: its features are not theirs"
+        )
     if [cluster.cluster for cluster in read.clusters] != list(range(len(read.clusters))):
-        raise DataError(f"{path} was changed: its clusters are not numbered 0, 1, 2, ...; get the original")
+        raise DataError(
+            f"{path} was changed: its clusters are not numbered 0, 1, 2, ...; get the original"
+        )
     return read.clusters
 
 
 def _before_there_were_two(path: Path, domain: Domain) -> tuple[Cluster, ...]:
-    """Read the clusters from a centroids.csv with all digits, as results had it when there was no centroids.json."""
+    """Read the clusters from a centroids.csv with all digits, as results had it when there was no
+    centroids.json.
+    """
     wanted = [*domain.features, NOISY_COUNT]
     with opened(path) as text:
         try:
             header, *rows = csv.reader(text, strict=True)
-            numbers = [[float(cell) if cell else math.nan for cell in row[: 2 * len(wanted) - 1]] for row in rows]
+            numbers = [
+                [float(cell) if cell else math.nan for cell in row[: 2 * len(wanted) - 1]]
+                for row in rows
+            ]
         except (ValueError, csv.Error):  # no row, no number, a quotation mark without partner
-            raise DataError(f"{path} is not the {CENTROIDS} of a result: no table of numbers below names") from None
+            raise DataError(
+                f"{path} is not the {CENTROIDS} of a result: no table of numbers below names"
+            ) from None
     if header[:1] == [CLUSTER] and header[: len(wanted)] != wanted:
         raise DataError(
-            f"{path} holds rounded numbers; the exact ones are in {EXACT}, which is missing; keep a result together"
+            f"{path} holds rounded numbers; the exact ones are in {EXACT}, which is missing; keep a"
+            " result together"
         )
     if header[: len(wanted)] != wanted:
-        raise DataError(f"{path} does not belong to the settings beside it: its columns are not their features and noisy_count")
+        raise DataError(
+            f"{path} does not belong to the settings beside it: its columns are not their features"
+            " and noisy_count"
+        )
     if any(len(row) < len(wanted) for row in numbers):
         raise DataError(f"{path} is not the {CENTROIDS} of a result: a row is too short")
     d = domain.n_features
@@ -342,26 +461,42 @@ def _before_there_were_two(path: Path, domain: Domain) -> tuple[Cluster, ...]:
             cluster=number,
             centroid=tuple(row[:d]),
             noisy_count=row[d],
-            standard_errors=tuple(row[d + 1 :]) if len(row) == 2 * d + 1 and not math.isnan(row[-1]) else None,
+            standard_errors=(
+                tuple(row[d + 1 :]) if len(row) == 2 * d + 1 and not math.isnan(row[-1]) else None
+            ),
         )
         for number, row in enumerate(numbers)
     )
 
 
 def _on_grid(path: Path, clusters: Sequence[Cluster], mechanism: Mechanism) -> IntArray:
-    """Return the centroids as grid points; refuses floats that are not exactly those of a grid point."""
+    """Return the centroids as grid points; refuses floats that are not exactly those of a grid
+    point.
+    """
     domain = mechanism.domain
     shape = (mechanism.n_clusters, domain.n_features)
-    lengths = {len(numbers) for c in clusters for numbers in (c.centroid, c.standard_errors) if numbers is not None}
+    lengths = {
+        len(numbers)
+        for c in clusters
+        for numbers in (c.centroid, c.standard_errors)
+        if numbers is not None
+    }
     whole = len(clusters) == shape[0] and lengths == {shape[1]}
-    values: FloatArray = np.array([cluster.centroid for cluster in clusters] if whole else [[math.nan]], dtype=np.float64)
+    values: FloatArray = np.array(
+        [cluster.centroid for cluster in clusters] if whole else [[math.nan]], dtype=np.float64
+    )
     if values.shape != shape or not np.isfinite(values).all():
         raise DataError(
-            f"{path} does not belong to the settings beside it: it does not hold a finite centroid for each of their "
-            f"{mechanism.n_clusters} clusters"
+            f"{path} does not belong to the settings beside it: it does not hold a finite centroid"
+            f" for each of their {mechanism.n_clusters} clusters"
         )
     with np.errstate(over="ignore"):  # an infinity is beyond the grid
         nearest = np.rint((values - domain.centre) / domain.units)
-    if (np.abs(nearest) > domain.saturation).any() or (domain.from_grid(nearest.astype(np.int64)) != values).any():
-        raise DataError(f"{path} was rounded, changed, or made with other settings than those beside it; get the original")
+    if (np.abs(nearest) > domain.saturation).any() or (
+        domain.from_grid(nearest.astype(np.int64)) != values
+    ).any():
+        raise DataError(
+            f"{path} was rounded, changed, or made with other settings than those beside it; get"
+            " the original"
+        )
     return nearest.astype(np.int64)

@@ -18,7 +18,9 @@ from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.pictures import Picture
 from fastlloyd.reports.statement import NOT_COVERED, mechanism_statement, plan_statement, with_leaks
 
-PRIVACY, CENTROIDS, EXACT, BOUNDS, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON, UNFINISHED = FILES = (
+PRIVACY, CENTROIDS, EXACT, BOUNDS, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON, UNFINISHED = (
+    FILES
+) = (
     "privacy.json",
     "centroids.csv",
     "centroids.json",
@@ -36,10 +38,11 @@ NOT_PRIVATE = "NOT PRIVATE"
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a run found out, in original units, and the settings that say how private it is.
 
-    leaks : sentences, what was taken from the data although the guarantee does not cover it. Of a federated run: plan;
-    included, the clients in every round's sum; unconfirmed, those of the last round that did not confirm that they ended with
-    the same; doubtful, the rounds, from 1, whose sums cannot come from records and the planned noise. cautions : sentences for
-    the statement, beside those on the mechanism.
+    leaks : sentences, what was taken from the data although the guarantee does not cover it. Of a
+    federated run: plan; included, the clients in every round's sum; unconfirmed, those of the last
+    round that did not confirm that they ended with the same; doubtful, the rounds, from 1, whose
+    sums cannot come from records and the planned noise. cautions : sentences for the statement,
+    beside those on the mechanism.
     """
 
     mechanism: AnyRun
@@ -67,13 +70,18 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def doubts(self) -> list[str]:
-        """A sentence on the rounds whose sums cannot be right, if there are any; it accuses nobody."""
+        """A sentence on the rounds whose sums cannot be right, if there are any; it accuses
+        nobody.
+        """
         if not self.doubtful:
             return []
-        rounds = ("rounds " if len(self.doubtful) > 1 else "round ") + ", ".join(map(str, self.doubtful))
+        rounds = ("rounds " if len(self.doubtful) > 1 else "round ") + ", ".join(
+            map(str, self.doubtful)
+        )
         sentence = (
-            f"the noisy sums of {rounds} cannot come from honest clients' records, given the plan's bounds, caps and noise: a "
-            "fault or an invented answer changed them, so do not rely on what was found"
+            f"the noisy sums of {rounds} cannot come from honest clients' records, given the plan's"
+            " bounds, caps and noise: a fault or an invented answer changed them, so do not rely"
+            " on what was found"
         )
         return [sentence]
 
@@ -87,13 +95,22 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         """What the guarantee is over."""
         return f"{len(self.mechanism.rounds)} rounds"
 
-    def picture(self, records: FloatArray | None) -> Picture | None:  # noqa: ARG002 - not everything can be drawn
-        """What was found, to be drawn, with records if they are given; None if it is nothing to draw."""
+    # not everything can be drawn
+    def picture(self, records: FloatArray | None) -> Picture | None:  # noqa: ARG002
+        """What was found, to be drawn, with records if they are given; None if it is nothing to
+        draw.
+        """
         return None
 
     def statement(self) -> dict[str, Any]:
-        """The content of `privacy.json`: what is promised, and what was taken from the data outside of it."""
-        said = mechanism_statement(self.mechanism) if self.plan is None else plan_statement(self.plan, len(self.included[-1]))
+        """The content of `privacy.json`: what is promised, and what was taken from the data outside
+        of it.
+        """
+        said = (
+            mechanism_statement(self.mechanism)
+            if self.plan is None
+            else plan_statement(self.plan, len(self.included[-1]))
+        )
         said = with_leaks(said, self.leaks)
         said["cautions"] = [*said["cautions"], *self.cautions, *self.doubts]
         if self.plan is not None:
@@ -107,12 +124,23 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     def summary(self) -> dict[str, Any]:
         """The whole result for machines (`--json`)."""
-        said = {"private": self.private, **self.found(), "leaks": list(self.leaks), "privacy": self.statement()}
-        return said | ({"rounds": rounds(self.mechanism, self.included, self.doubtful)} if self.plan else {})
+        said = {
+            "private": self.private,
+            **self.found(),
+            "leaks": list(self.leaks),
+            "privacy": self.statement(),
+        }
+        return said | (
+            {"rounds": rounds(self.mechanism, self.included, self.doubtful)} if self.plan else {}
+        )
 
     def files(self) -> dict[str, bytes]:
         """The text files of the result, by name: everything but the picture."""
-        name, settings = (MECHANISM, self.mechanism.to_toml()) if self.plan is None else (PLAN, self.plan.to_toml())
+        name, settings = (
+            (MECHANISM, self.mechanism.to_toml())
+            if self.plan is None
+            else (PLAN, self.plan.to_toml())
+        )
         if not self.has_noise:  # a comment: the seal covers the content only
             settings = f"# {NOT_PRIVATE}: this run added no noise\n{settings}"
         elif self.leaks:
@@ -123,8 +151,12 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return {name: text.encode() for name, text in texts.items()}
 
 
-def rounds(m: AnyRun, included: Sequence[Sequence[str]], doubtful: Sequence[int]) -> list[dict[str, Any]]:
-    """Return who was in the sum of each round, and which sums cannot come from honest records, for machines."""
+def rounds(
+    m: AnyRun, included: Sequence[Sequence[str]], doubtful: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return who was in the sum of each round, and which sums cannot come from honest records, for
+    machines.
+    """
     T = len(m.rounds)  # what comes after them is the loss
     return [
         {"round": number, "included": list(names)}
@@ -137,8 +169,8 @@ def rounds(m: AnyRun, included: Sequence[Sequence[str]], doubtful: Sequence[int]
 def unfinished_caution(plan: Plan, unfinished: Unfinished) -> str:
     """Say how far a run that ended early had come, and what to do before the centroids are used."""
     said = (
-        f"unconfirmed: the centroids after round {unfinished.round} of {plan.mechanism.n_rounds} of a run that ended early. "
-        "Others may hold different ones: compare them before use"
+        f"unconfirmed: the centroids after round {unfinished.round} of {plan.mechanism.n_rounds} of"
+        " a run that ended early. Others may hold different ones: compare them before use"
     )
     if plan.trust is TrustMode.SERVER_NOISE:
         said += ". Keep them from the server, for ever, like a result"
@@ -146,7 +178,9 @@ def unfinished_caution(plan: Plan, unfinished: Unfinished) -> str:
 
 
 def unfinished_files(plan: Plan, unfinished: Unfinished, reason: str) -> dict[str, bytes]:
-    """Return the files of a run that ended early, by name. Its centroids are private and paid for: their rounds are charged."""
+    """Return the files of a run that ended early, by name. Its centroids are private and paid for:
+    their rounds are charged.
+    """
     m = plan.mechanism
     said: dict[str, Any] = {
         "caution": unfinished_caution(plan, unfinished),

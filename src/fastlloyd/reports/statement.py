@@ -1,4 +1,6 @@
-"""The privacy statement: what a mechanism or plan promises, to whom, and what it does not; for machines and for people."""
+"""The privacy statement: what a mechanism or plan promises, to whom, and what it does not; for
+machines and for people.
+"""
 
 import math
 from collections.abc import Sequence
@@ -23,25 +25,43 @@ STATEMENT_VERSION = 1
 LARGE_EPSILON = 10.0
 ENOUGH_FOR_TWO = 5  # clients, of whom two may pool what they see for a little more noise
 
-OF_PERSONS = "a person who has several records as well as one who has one: the more records, the weaker the protection"
+OF_PERSONS = (
+    "a person who has several records as well as one who has one: the more records, the weaker the"
+    " protection"
+)
 NOT_COVERED = (
-    "NOT PRIVATE: settings were taken from the data (taken_from_the_data in the privacy statement says which); epsilon and "
-    "delta would hold if these settings were public"
+    "NOT PRIVATE: settings were taken from the data (taken_from_the_data in the privacy statement"
+    " says which); epsilon and delta would hold if these settings were public"
 )
 PROTECTED_LOSS = "the estimate of the loss of the final centroids"
 NOT_PROTECTED = [
-    "anything computed from the records without noise, such as labels of the records or an exact loss",
+    (
+        "anything computed from the records without noise, such as labels of the records or an"
+        " exact loss"
+    ),
     OF_PERSONS,
-    "public settings: features and bounds, number of clusters, caps on records, epsilon, delta, number of iterations",
+    (
+        "public settings: features and bounds, number of clusters, caps on records, epsilon, delta,"
+        " number of iterations"
+    ),
     "further runs on the same records: every run adds to what is spent",
-    "that records were refused: too many, a bad cell, a value outside the bounds; a refusal, or a warning of many, can be seen",
+    (
+        "that records were refused: too many, a bad cell, a value outside the bounds; a refusal, or"
+        " a warning of many, can be seen"
+    ),
     "the time a computation takes",
 ]
 UNPROTECTED = "everything: this run added no noise. NOT PRIVATE"
 NOT_PROTECTED_FEDERATED = [
-    "against parties that do not follow the protocol: one that leaves its noise out, invents sums, or withholds answers",
+    (
+        "against parties that do not follow the protocol: one that leaves its noise out, invents"
+        " sums, or withholds answers"
+    ),
     "the names of the clients and which of them took part in which round",
-    "what an organisation's records add up to: all others that pool what they see learn it, the other one where there are two",
+    (
+        "what an organisation's records add up to: all others that pool what they see learn it, the"
+        " other one where there are two"
+    ),
 ]
 
 
@@ -49,19 +69,28 @@ def whole_person(persons: Persons, *, federated: bool = True) -> str:
     """Which rows are one person's, and how often a person counts."""
     one, c = persons.name, persons.max_clients
     if not federated:
-        return f"One {one}: all rows under one id; each {one} counts once, whatever the number of rows"
+        return (
+            f"One {one}: all rows under one id; each {one} counts once, whatever the number of rows"
+        )
     return (
-        f"One {one}: all rows under one id, at up to {c} organisation{'s' if c > 1 else ''}; each {one} counts once at each "
-        "organisation, whatever the number of rows"
+        f"One {one}: all rows under one id, at up to {c} organisation{'s' if c > 1 else ''}; each"
+        f" {one} counts once at each organisation, whatever the number of rows"
     )
 
 
 def protected(m: AnyRun, *, federated: bool) -> list[str]:
     """What the guarantee covers, and what it compares."""
-    unit = "one record (one row)" if m.persons is None else whole_person(m.persons, federated=federated)
+    unit = (
+        "one record (one row)"
+        if m.persons is None
+        else whole_person(m.persons, federated=federated)
+    )
     return [
         f"every noisy answer of the run, {m.revealed}, and what is computed from them later",
-        f"{unit}{':' if m.persons is None else ';'} the guarantee compares data sets that differ in one {m.unit.one}",
+        (
+            f"{unit}{':' if m.persons is None else ';'} the guarantee compares data sets that"
+            f" differ in one {m.unit.one}"
+        ),
         *([PROTECTED_LOSS] if m.n_rounds > len(m.rounds) else []),
     ]
 
@@ -71,18 +100,26 @@ def not_protected(m: AnyRun, *, federated: bool) -> list[str]:
     said = NOT_PROTECTED
     if m.persons is not None:
         a, c, at = m.unit.a, m.persons.max_clients, said.index(OF_PERSONS)
-        ids = f"{a} whose rows stand under several ids: each is protected as if it were another's, and nobody can find that out"
+        ids = (
+            f"{a} whose rows stand under several ids: each is protected as if it were another's,"
+            " and nobody can find that out"
+        )
         times = "c'" if c == 1 else f"c' / {c}"
-        more = f"{a} at more than {c} organisation{'s' if c > 1 else ''}: at c' of them, mu is {times} times as large"
+        more = (
+            f"{a} at more than {c} organisation{'s' if c > 1 else ''}: at c' of them, mu is {times}"
+            " times as large"
+        )
         said = [*said[:at], ids, *([more] if federated else []), *said[at + 1 :]]
     return said + NOT_PROTECTED_FEDERATED if federated else said
 
 
 def profile_deviation(plan: Plan) -> float:
-    """How well the others know an organisation's number of records, or persons, once they take their own away: a deviation.
+    """How well the others know an organisation's number of records, or persons, once they take
+    their own away: a deviation.
 
-    They know the records and the noise of all other clients, so that of it one share is left, or the server's. All answers that
-    count every record are taken together, each weighted by its noise; where a radius leaves records out, by those within it.
+    They know the records and the noise of all other clients, so that of it one share is left, or
+    the server's. All answers that count every record are taken together, each weighted by its
+    noise; where a radius leaves records out, by those within it.
     """
     m = plan.mechanism
     weights = Fraction(0)
@@ -94,31 +131,44 @@ def profile_deviation(plan: Plan) -> float:
 
 
 def totals(plan: Plan) -> str:
-    """Say what organisations learn of another's records as a whole when they subtract their own from the noisy sums."""
+    """Say what organisations learn of another's records as a whole when they subtract their own
+    from the noisy sums.
+    """
     many = plan.mechanism.unit.many
     known = (
-        f"its number of {many}, with a standard error of {profile_deviation(plan):.2g}, {plan.mechanism.told_by_totals}. The "
-        f"noise hides single {many}, not what all {many} of an organisation add up to"
+        f"its number of {many}, with a standard error of {profile_deviation(plan):.2g},"
+        f" {plan.mechanism.told_by_totals}. The noise hides single {many}, not what all {many} of"
+        " an organisation add up to"
     )
     if plan.n_clients == 2:
-        return f"with two organisations each takes its own numbers away from the noisy sums and has the other's: {known}"
-    return f"if all organisations but one pool what they see, they have what the last one's records add up to: {known}"
+        return (
+            "with two organisations each takes its own numbers away from the noisy sums and has"
+            f" the other's: {known}"
+        )
+    return (
+        "if all organisations but one pool what they see, they have what the last one's records"
+        f" add up to: {known}"
+    )
 
 
 def cautions(m: AnyRun, epsilon: float | None = None) -> list[str]:
-    """Sentences about a guarantee that is true but weak, for the screen and the statement; epsilon : if it is of more."""
+    """Sentences about a guarantee that is true but weak, for the screen and the statement; epsilon
+    : if it is of more.
+    """
     said, epsilon = [], m.epsilon if epsilon is None else epsilon
     if LARGE_EPSILON < epsilon < math.inf:
         said.append(
-            f"epsilon is {epsilon:g}: one {m.unit.one} may change the probability of an outcome by a factor of "
-            f"e^{epsilon:g}, which protects hardly anything; values around 1 are common"
+            f"epsilon is {epsilon:g}: one {m.unit.one} may change the probability of an outcome by"
+            f" a factor of e^{epsilon:g}, which protects hardly anything; values around 1 are"
+            " common"
         )
     if m.delta * 100 * m.n_records <= 1 + 1e-9:
         return said
     exposed = float(f"{m.delta * m.n_records:.2g}")
     caution = (
-        f"delta is {m.delta:.3g}, above 1 / (100 n_records): such a guarantee would let {exposed:,.12g} {m.unit.many} be "
-        "exposed outright on average; leave delta out, or pass a smaller one"
+        f"delta is {m.delta:.3g}, above 1 / (100 n_records): such a guarantee would let"
+        f" {exposed:,.12g} {m.unit.many} be exposed outright on average; leave delta out, or pass a"
+        " smaller one"
     )
     return [*said, caution]
 
@@ -126,7 +176,8 @@ def cautions(m: AnyRun, epsilon: float | None = None) -> list[str]:
 def plan_cautions(plan: Plan) -> list[str]:
     """Return the cautions of its mechanism, and what few clients in a sum mean.
 
-    A plan of which half the clients are enough for a round is not made any more; those that there are can be read.
+    A plan of which half the clients are enough for a round is not made any more; those that there
+    are can be read.
     """
     m, n, D = plan.mechanism, plan.n_clients, plan.max_dropouts
     said = cautions(m)
@@ -134,35 +185,44 @@ def plan_cautions(plan: Plan) -> list[str]:
         said.append(f"{totals(plan)}; agree that both may know it, or invite a third")
     if plan.min_present == 2 < n:
         said.append(
-            f"with {D} of {n} clients absent a round is the sum of two: each of the two subtracts its own numbers and has the "
-            f"other's sums and counts, with noise that hides single {m.unit.many} but not what they add up to; allow "
-            f"{_dropouts(n - 3)}, or agree that these two may know it"
+            f"with {D} of {n} clients absent a round is the sum of two: each of the two subtracts"
+            " its own numbers and has the other's sums and counts, with noise that hides single"
+            f" {m.unit.many} but not what they add up to; allow {_dropouts(n - 3)}, or agree that"
+            " these two may know it"
         )
     if plan.is_divisible:
         said.append(
-            f"up to {D} of {n} clients may be missing, so half of them are enough: a server that breaks the protocol can lead "
-            "two groups of clients to two results, which nobody notices who does not compare them. "
-            f"{_price_of_two_groups(plan)}. Make a new plan, with {_dropouts((n - 1) // 2)}"
+            f"up to {D} of {n} clients may be missing, so half of them are enough: a server that"
+            " breaks the protocol can lead two groups of clients to two results, which nobody"
+            f" notices who does not compare them. {_price_of_two_groups(plan)}. Make a new plan,"
+            f" with {_dropouts((n - 1) // 2)}"
         )
     if plan.host is not None and plan.max_colluding == 1 and n >= ENOUGH_FOR_TWO:
         said.append(
-            f"client {plan.host!r} hosts the server and is one of those who may pool what they see, so that max_colluding 1 "
-            "allows for no other; with five clients or more allow for two (--max-colluding 2)"
+            f"client {plan.host!r} hosts the server and is one of those who may pool what they see,"
+            " so that max_colluding 1 allows for no other; with five clients or more allow for two"
+            " (--max-colluding 2)"
         )
     return said
 
 
 def _price_of_two_groups(plan: Plan) -> str:
-    """What one learns of a client's records, or persons, who reads the results of two groups without a client in common."""
+    """What one learns of a client's records, or persons, who reads the results of two groups
+    without a client in common.
+    """
     m = plan.mechanism
     if plan.masks_kind is Masks.PAIRWISE:
         if m.persons is not None:
             return f"Both together tell no more of one {m.unit.one} than the plan says"
         return "Each record is in one of them only, and is protected as the plan says even so"
-    more = f", where the plan says {epsilon_up(m.epsilon)}" if plan.n_shares > 1 else ", which is what the plan says"
+    more = (
+        f", where the plan says {epsilon_up(m.epsilon)}"
+        if plan.n_shares > 1
+        else ", which is what the plan says"
+    )
     return (
-        f"It, and who reads both, then learns about one client's {m.unit.many} what one share of noise lets through: at most "
-        f"epsilon {one_share_epsilon(plan):.4g}{more}"
+        f"It, and who reads both, then learns about one client's {m.unit.many} what one share of"
+        f" noise lets through: at most epsilon {one_share_epsilon(plan):.4g}{more}"
     )
 
 
@@ -177,12 +237,16 @@ class PrivacyStatement(dict[str, Any]):
 
     def __repr__(self) -> str:
         """Show the most important entries and how many there are."""
-        shown = ", ".join(f"{name}={self[name]!r}" for name in self.SHOWN if self.get(name) is not None)
+        shown = ", ".join(
+            f"{name}={self[name]!r}" for name in self.SHOWN if self.get(name) is not None
+        )
         return f"<{type(self).__name__} {shown}; {len(self)} entries>"
 
 
 def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]:
-    """The machine-readable privacy statement (`privacy.json`, `privacy_spent_`) of the central model, or of a run."""
+    """The machine-readable privacy statement (`privacy.json`, `privacy_spent_`) of the central
+    model, or of a run.
+    """
     private = m.noise is not Noise.NONE
     accountant = m.accountant()
     gaussian = m.noise is Noise.GAUSSIAN
@@ -191,9 +255,11 @@ def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]
         "fastlloyd_version": __version__,
         "private": private,
         "mechanism": m.name,
-        "noise": {"none": "none", "gaussian": "exactly rounded Gaussian", "laplace": "two-sided geometric (discrete Laplace)"}[
-            m.noise.value
-        ],
+        "noise": {
+            "none": "none",
+            "gaussian": "exactly rounded Gaussian",
+            "laplace": "two-sided geometric (discrete Laplace)",
+        }[m.noise.value],
         "epsilon": m.epsilon if private else None,
         "delta": m.delta if private else None,
         "delta_slack": m.delta_slack,
@@ -202,17 +268,29 @@ def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]
         # by the second route, integration
         "delta_accounted": accountant.get_delta(m.epsilon) + m.delta_slack if private else None,
         "neighboring_relation": m.neighboring_relation.value,
-        "unit_of_protection": "one record (row)" if m.persons is None else whole_person(m.persons, federated=federated),
+        "unit_of_protection": (
+            "one record (row)"
+            if m.persons is None
+            else whole_person(m.persons, federated=federated)
+        ),
         **({} if m.persons is None else {"persons": msgspec.structs.asdict(m.persons)}),
         "n_rounds": len(m.rounds),
         "n_records_cap": m.n_records,
         "features": list(m.domain.features),
-        "rounds": [{"round": number} | round.statement(m) for number, round in enumerate(m.rounds, 1)],
+        "rounds": [
+            {"round": number} | round.statement(m) for number, round in enumerate(m.rounds, 1)
+        ],
         **m.facts(),
         "units": {
-            "sum": m.sum_unit if m.persons is None else f"{m.sum_unit}; {m.unit.a} has {m.persons.shares} shares",
+            "sum": (
+                m.sum_unit
+                if m.persons is None
+                else f"{m.sum_unit}; {m.unit.a} has {m.persons.shares} shares"
+            ),
             "count": f"2**-{m.number_bits} {m.unit.many}",
-            "noise_scale": "standard deviation" if gaussian else "scale b of P(x) proportional to exp(-|x|/b)",
+            "noise_scale": (
+                "standard deviation" if gaussian else "scale b of P(x) proportional to exp(-|x|/b)"
+            ),
         },
         "protected": protected(m, federated=federated) if private else [],
         "not_protected": not_protected(m, federated=federated) if private else [UNPROTECTED],
@@ -222,9 +300,11 @@ def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]
 
 
 def with_leaks(statement: dict[str, Any], leaks: Sequence[str]) -> dict[str, Any]:
-    """The statement of a run of which some settings were taken from the data; `leaks` says which, a sentence each.
+    """The statement of a run of which some settings were taken from the data; `leaks` says which, a
+    sentence each.
 
-    The domain of neighbouring data sets then differs, or their caps do: what the noise was made for does not hold.
+    The domain of neighbouring data sets then differs, or their caps do: what the noise was made for
+    does not hold.
     """
     taken = {"taken_from_the_data": list(leaks)}
     if not leaks or not statement["private"]:
@@ -235,17 +315,22 @@ def with_leaks(statement: dict[str, Any], leaks: Sequence[str]) -> dict[str, Any
         | {
             "private": False,
             "protected": [],
-            "not_protected": ["anything, because settings were taken from the data", *statement["not_protected"]],
+            "not_protected": [
+                "anything, because settings were taken from the data",
+                *statement["not_protected"],
+            ],
             "cautions": [NOT_COVERED, *statement["cautions"]],
         }
     )
 
 
 def plan_statement(plan: Plan, n_included: int | None = None) -> dict[str, Any]:
-    """The statement of a federated run: that of its mechanism, the trust mode, and epsilon for every coalition.
+    """The statement of a federated run: that of its mechanism, the trust mode, and epsilon for
+    every coalition.
 
-    n_included : how many clients were in the last sum of a run that is over; None before it. With pairwise masks what is left
-    for a coalition depends on it: before a run the worst is stated, and the shares are those of a run that all join.
+    n_included : how many clients were in the last sum of a run that is over; None before it. With
+    pairwise masks what is left for a coalition depends on it: before a run the worst is stated, and
+    the shares are those of a run that all join.
     """
     n = plan.n_clients if n_included is None else n_included
     shared, rounds = plan.trust is TrustMode.CLIENT_NOISE, plan.mechanism.all_rounds
@@ -261,7 +346,11 @@ def plan_statement(plan: Plan, n_included: int | None = None) -> dict[str, Any]:
         "max_dropouts": plan.max_dropouts,
         "max_colluding": plan.max_colluding,
         "shares_needed": plan.quorum(n).shares if shared else 1,
-        "share_scales": [[str(scale) for scale in plan.share_scales(round, n)] for round in rounds] if shared else None,
+        "share_scales": (
+            [[str(scale) for scale in plan.share_scales(round, n)] for round in rounds]
+            if shared
+            else None
+        ),
         "coalitions": coalitions(plan, n_included),
         "ring_bits": plan.ring_bits,
         "plan_digest": plan.digest.hex(),

@@ -1,4 +1,6 @@
-"""The mechanism that finds bounds: what it costs, for how many records it is planned, and how a budget is divided."""
+"""The mechanism that finds bounds: what it costs, for how many records it is planned, and how a
+budget is divided.
+"""
 
 import math
 import re
@@ -27,7 +29,11 @@ PERSONS = Persons(max_clients=3, weight_bits=4)
 
 def settings(d: int = 2, **given: Any) -> BoundsSettings:
     names = [f"x{i}" for i in range(d)]
-    common: dict[str, Any] = {"n_records": 100_000, "epsilon": 1.0, "public_seed": PublicSeed.from_int(1)}
+    common: dict[str, Any] = {
+        "n_records": 100_000,
+        "epsilon": 1.0,
+        "public_seed": PublicSeed.from_int(1),
+    }
     return BoundsSettings(domain=outer_range(names, [-1000.0] * d, [1000.0] * d), **common | given)
 
 
@@ -59,8 +65,12 @@ def test_what_a_query_asks_is_what_its_noise_is_for(persons: Persons | None) -> 
 @pytest.mark.parametrize("persons", [None, PERSONS], ids=["records", "persons"])
 @pytest.mark.parametrize("relation", NeighboringRelation)
 @pytest.mark.parametrize(("d", "levels"), [(1, 4), (32, 4), (33, 3)])
-def test_noise_is_that_of_the_formula(d: int, levels: int, relation: NeighboringRelation, persons: Persons | None) -> None:
-    """c sqrt(2 r d L / mu^2) records or persons, r = 1 or 2 replaced, L the levels of the exchange."""
+def test_noise_is_that_of_the_formula(
+    d: int, levels: int, relation: NeighboringRelation, persons: Persons | None
+) -> None:
+    """c sqrt(2 r d L / mu^2) records or persons, r = 1 or 2 replaced, L the levels of the
+    exchange.
+    """
     m = designed(d, neighboring_relation=relation, persons=persons, count_bits=3)
     c, r = (1 if persons is None else 3), (1 if relation is ADD else 2)
     for round, n in zip(m.rounds, (levels, 3), strict=True):
@@ -73,7 +83,11 @@ def test_noise_is_that_of_the_formula(d: int, levels: int, relation: Neighboring
 def test_about_so_many_records_are_needed_at_epsilon_1(d: int, needed: int) -> None:
     assert divide(settings(d, n_records=round(1.1 * needed))).share <= Fraction(1, 5)
     with pytest.raises(
-        PlanError, match=r"^n_records, the cap, is [\d,]+ records: too few to find bounds of \d+ features with at most a fifth"
+        PlanError,
+        match=(
+            r"^n_records, the cap, is [\d,]+ records: too few to find bounds of \d+ features with"
+            r" at most a fifth"
+        ),
     ) as refused:
         divide(settings(d, n_records=round(0.9 * needed)))
     said = re.search(r"takes about ([\d,]+);", str(refused.value))
@@ -82,9 +96,12 @@ def test_about_so_many_records_are_needed_at_epsilon_1(d: int, needed: int) -> N
 
 
 @pytest.mark.parametrize(
-    ("d", "n", "epsilon", "share"), [(2, 5000, 1.0, "0.05"), (6, 48842, 0.5, "0.05"), (3, 1837, 1.0, "0.131")]
+    ("d", "n", "epsilon", "share"),
+    [(2, 5000, 1.0, "0.05"), (6, 48842, 0.5, "0.05"), (3, 1837, 1.0, "0.131")],
 )
-def test_the_share_is_the_least_that_shows_the_bounds(d: int, n: int, epsilon: float, share: str) -> None:
+def test_the_share_is_the_least_that_shows_the_bounds(
+    d: int, n: int, epsilon: float, share: str
+) -> None:
     stages = divide(settings(d, n_records=n, epsilon=epsilon))
     assert stages.share == Fraction(share)
     deviation = max(round.scale for round in stages.first.rounds)
@@ -102,7 +119,9 @@ def test_more_is_needed_for_persons_at_several_clients_and_where_records_are_rep
 
 @pytest.mark.parametrize("name", ["momentlloyd", "fastlloyd"])
 @pytest.mark.parametrize("relation", NeighboringRelation)
-def test_both_stages_together_cost_no_more_than_one_would(name: str, relation: NeighboringRelation) -> None:
+def test_both_stages_together_cost_no_more_than_one_would(
+    name: str, relation: NeighboringRelation
+) -> None:
     whole = asked(name, epsilon=1.0, neighboring_relation=relation)
     stages = TwoStages.of(whole, OUTER)
     both = stages.first.accountant().compose(design(stages.later).releases())
@@ -115,21 +134,36 @@ OUTER = outer_range(["x", "y"], [-1000.0, 0.0], [1000.0, 5.0])
 
 
 def asked(name: str, **given: Any) -> Settings[Any]:
-    common: dict[str, Any] = {"n_clusters": 3, "n_records": 20_000, "epsilon": 1.0, "public_seed": PublicSeed.from_int(1)}
+    common: dict[str, Any] = {
+        "n_clusters": 3,
+        "n_records": 20_000,
+        "epsilon": 1.0,
+        "public_seed": PublicSeed.from_int(1),
+    }
     box = placeholder(OUTER, scaling=Scaling.COMMON)
     return Settings(algorithm=ALGORITHMS[name], domain=box, **common | given)
 
 
-@pytest.mark.parametrize(("name", "why"), [("sulloyd", "has a guarantee without delta"), ("lloyd", "adds no noise")])
+@pytest.mark.parametrize(
+    ("name", "why"), [("sulloyd", "has a guarantee without delta"), ("lloyd", "adds no noise")]
+)
 def test_an_algorithm_without_gaussian_noise_is_refused(name: str, why: str) -> None:
     with pytest.raises(PlanError, match=why):
         TwoStages.of(asked(name), OUTER)
 
 
 @pytest.mark.parametrize(
-    "given", [{"epsilon": 0.01}, {"n_expected": 500}, {"delta": 0.7}, {"n_clusters": 9999, "n_records": 9000}]
+    "given",
+    [
+        {"epsilon": 0.01},
+        {"n_expected": 500},
+        {"delta": 0.7},
+        {"n_clusters": 9999, "n_records": 9000},
+    ],
 )
-def test_what_no_bounds_could_make_right_is_refused_before_anything_is_asked(given: dict[str, Any]) -> None:
+def test_what_no_bounds_could_make_right_is_refused_before_anything_is_asked(
+    given: dict[str, Any],
+) -> None:
     with pytest.raises((PlanError, BudgetError)):
         TwoStages.of(asked("momentlloyd", **given), OUTER)
 
@@ -146,7 +180,9 @@ def test_the_second_stage_differs_from_what_was_planned_in_its_bounds_alone() ->
 def test_found_ends_are_within_the_outer_range_and_wide_enough_to_be_bounds() -> None:
     outer = outer_range(["t", "u", "v"], [0.0, 0.1, -1.0], [1e10, 0.7, 1.0])
     B = 1 << 22
-    found = FoundBounds(np.array([B - 12, -B, -B]), np.array([B, B, -B + 12]), np.array([True, False, True]))
+    found = FoundBounds(
+        np.array([B - 12, -B, -B]), np.array([B, B, -B + 12]), np.array([True, False, True])
+    )
     domain = found.domain(outer, scaling=Scaling.PER_FEATURE)
     assert domain.upper[0] == 1e10
     assert 1e10 * 2**-13 < domain.upper[0] - domain.lower[0] < 1e10 * 2**-9
@@ -162,13 +198,22 @@ def test_settings_are_read_as_they_were_written_and_others_are_refused() -> None
         msgspec.structs.replace(m, rounds=m.rounds[:1])
     with pytest.raises(PlanError, match="scaling is common"):
         msgspec.structs.replace(m, domain=msgspec.structs.replace(m.domain, scaling=Scaling.COMMON))
-    assert msgspec.structs.replace(m, domain=msgspec.structs.replace(m.domain, fraction_bits=20)).domain.fraction_bits == 20
-    with pytest.raises(PlanError, match="fraction_bits is 19; expected at least 20, to find bounds in two rounds"):
+    assert (
+        msgspec.structs.replace(
+            m, domain=msgspec.structs.replace(m.domain, fraction_bits=20)
+        ).domain.fraction_bits
+        == 20
+    )
+    with pytest.raises(
+        PlanError, match="fraction_bits is 19; expected at least 20, to find bounds in two rounds"
+    ):
         msgspec.structs.replace(m, domain=msgspec.structs.replace(m.domain, fraction_bits=19))
     with pytest.raises(PlanError, match="1025 features; expected at most 1024"):
         designed(1025)
 
 
-@pytest.mark.parametrize(("n", "said"), [(7, "7"), (99, "99"), (1158, "1,200"), (5101, "5,200"), (100_001, "110,000")])
+@pytest.mark.parametrize(
+    ("n", "said"), [(7, "7"), (99, "99"), (1158, "1,200"), (5101, "5,200"), (100_001, "110,000")]
+)
 def test_numbers_for_people_are_rounded_up_to_two_digits(n: int, said: str) -> None:
     assert about(n) == said

@@ -1,4 +1,6 @@
-"""Estimators with `bounds="private"`: both stages in one budget, and what is refused before anything is spent."""
+"""Estimators with `bounds="private"`: both stages in one budget, and what is refused before
+anything is spent.
+"""
 
 import warnings
 from contextlib import nullcontext
@@ -58,17 +60,25 @@ def test_a_limit_holds_both_stages_or_neither_begins(ledger_of_its_own: Path) ->
     for epsilon, n_runs in ((2.9, 0), (3.01, 2)):
         with ledger.opened() as store:
             store.append([LimitSet(dataset="patients", epsilon=epsilon, delta=1 / 400_000)])
-        with pytest.raises(BudgetError, match=r"has the limit epsilon 2\.9") if n_runs == 0 else nullcontext():
+        with (
+            pytest.raises(BudgetError, match=r"has the limit epsilon 2\.9")
+            if n_runs == 0
+            else nullcontext()
+        ):
             MomentLloyd(3, **PRIVATE, dataset="patients").fit(X)
         runs = ledger.history().runs.values()
         assert [run.uncharged for run in runs] == [()] * n_runs
     assert 2.999 < account(ledger.history(), "patients").epsilon <= 3
 
 
-def test_a_limit_for_those_of_whom_each_row_is_one_holds_both_stages(ledger_of_its_own: Path) -> None:
+def test_a_limit_for_those_of_whom_each_row_is_one_holds_both_stages(
+    ledger_of_its_own: Path,
+) -> None:
     ledger, patients = HoldersLedger(ledger_of_its_own), Neighbours(ADD, "patient")
     with ledger.opened() as store:
-        store.append([UnitLimitSet(dataset="patients", epsilon=3.01, delta=1 / 400_000, speaks_of=patients)])
+        store.append(
+            [UnitLimitSet(dataset="patients", epsilon=3.01, delta=1 / 400_000, speaks_of=patients)]
+        )
     with fastlloyd.dataset("patients", rows_are="patient"):
         MomentLloyd(3, **PRIVATE).fit(X)
     assert 2.999 < account(ledger.history(), "patients", speaks_of=patients).epsilon <= 3
@@ -77,14 +87,22 @@ def test_a_limit_for_those_of_whom_each_row_is_one_holds_both_stages(ledger_of_i
 def test_a_data_frame_has_a_range_for_each_column_and_persons_are_counted_once() -> None:
     frame = pd.DataFrame(X, columns=["age", "dose"])
     ranges = {"age": (-1000, 1000), "dose": (-10, 10)}
-    model = MomentLloyd(3, **PRIVATE | {"value_range": ranges}).fit(frame, groups=np.arange(3000) // 2)
+    model = MomentLloyd(3, **PRIVATE | {"value_range": ranges}).fit(
+        frame, groups=np.arange(3000) // 2
+    )
     assert model.privacy_spent_["persons"]["max_clients"] == 1
-    assert model.privacy_spent_["bounds"]["outer_range"] == {"age": [-1000.0, 1000.0], "dose": [-10.0, 10.0]}
+    assert model.privacy_spent_["bounds"]["outer_range"] == {
+        "age": [-1000.0, 1000.0],
+        "dose": [-10.0, 10.0],
+    }
 
 
 def test_where_noise_hides_the_records_a_warning_says_so() -> None:
     few = np.random.default_rng(0).uniform(-1, 1, (40, 2))
-    with pytest.warns(NoisyResultWarning, match="noise hides where the records are in 'x0', 'x1': the outer range stands"):
+    with pytest.warns(
+        NoisyResultWarning,
+        match="noise hides where the records are in 'x0', 'x1': the outer range stands",
+    ):
         MomentLloyd(3, **PRIVATE | {"value_range": (-1, 1), "epsilon": 1.0}).fit(few)
 
 
@@ -93,7 +111,9 @@ def test_where_that_warning_is_an_error_what_the_budget_bought_is_there() -> Non
     model = MomentLloyd(3, **PRIVATE | {"value_range": (-1, 1), "epsilon": 1.0})
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "noise hides where")
-        with pytest.raises(NoisyResultWarning, match="noise hides where the records are in 'x0', 'x1'"):
+        with pytest.raises(
+            NoisyResultWarning, match="noise hides where the records are in 'x0', 'x1'"
+        ):
             model.fit(few)
     assert model.cluster_centers_.shape == (3, 2)
     assert model.privacy_spent_["bounds"]["not_found"] == ["x0", "x1"]
@@ -106,7 +126,10 @@ def test_where_that_warning_is_an_error_what_the_budget_bought_is_there() -> Non
         ({"bounds": (0, 1)}, "value_range has no effect on bounds that are stated"),
         ({"value_range": (5, 1)}, "value_range: the bounds of feature 'x0' are reversed"),
         ({"value_range": ([0, 0, 0], 1)}, "value_range: bounds are not a pair"),
-        ({"epsilon": 0.1}, "^n_records, the cap, is 4,000 records: too few to find bounds of 2 features"),
+        (
+            {"epsilon": 0.1},
+            "^n_records, the cap, is 4,000 records: too few to find bounds of 2 features",
+        ),
         ({"n_expected": 300}, "^n_expected is 300 records: too few"),
         ({"bounds": "privat", "value_range": None}, "bounds are not a pair"),
     ],
@@ -124,10 +147,15 @@ def test_what_cannot_be_done_is_refused_before_anything_is_spent(
         SuLloyd(3, **PRIVATE).fit(X)
 
 
-def test_if_the_second_stage_is_refused_what_was_spent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_the_second_stage_is_refused_what_was_spent_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def broken(*_: object) -> None:
         raise PlanError("nobody can use these bounds")
 
     monkeypatch.setattr(TwoStages, "second", broken)
-    with pytest.raises(PlanError, match=r"bounds; finding the bounds has spent epsilon 0.5836 of 3, which stays spent"):
+    with pytest.raises(
+        PlanError,
+        match=r"bounds; finding the bounds has spent epsilon 0.5836 of 3, which stays spent",
+    ):
         MomentLloyd(3, **PRIVATE).fit(X)

@@ -1,4 +1,6 @@
-"""Plans of bounds: clients find what one holder of all records finds, bit for bit, and no server may add the noise."""
+"""Plans of bounds: clients find what one holder of all records finds, bit for bit, and no server
+may add the noise.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -34,34 +36,55 @@ OUTER = outer_range(["age", "size"], [-1000.0, -10.0], [1000.0, 10.0])
 NAMES = ("c0", "c1", "c2")
 
 
-def plan(masks: Masks = Masks.PAIRWISE, *, trust: TrustMode = TrustMode.CLIENT_NOISE, cap: int = 400, **given: Any) -> Plan:
+def plan(
+    masks: Masks = Masks.PAIRWISE,
+    *,
+    trust: TrustMode = TrustMode.CLIENT_NOISE,
+    cap: int = 400,
+    **given: Any,
+) -> Plan:
     options = {name: given.pop(name) for name in ("max_dropouts", "max_colluding") if name in given}
     settings = BoundsSettings(
         domain=OUTER, n_records=3 * cap, public_seed=PublicSeed.from_int(3), **{"epsilon": 3.0} | given
     )  # fmt: skip
-    clients = tuple(Client(name=name, max_records=cap, signing_key=identity(name).public.hex()) for name in NAMES)
-    return design_plan(settings, clients=clients, run_id=bytes(16), trust=trust, masks=masks, **options)
+    clients = tuple(
+        Client(name=name, max_records=cap, signing_key=identity(name).public.hex())
+        for name in NAMES
+    )
+    return design_plan(
+        settings, clients=clients, run_id=bytes(16), trust=trust, masks=masks, **options
+    )
 
 
 def federation(p: Plan, n: int = 300) -> Federation:
     """Records of age 40 and size 3, about, and noise of about the planned deviation."""
     rng = np.random.default_rng(0)
     made = make_federation(p)
-    X = {name: OUTER.to_grid(rng.normal([40, 3], [12, 0.4], (n, 2))).astype(np.int64) for name in NAMES}
+    X = {
+        name: OUTER.to_grid(rng.normal([40, 3], [12, 0.4], (n, 2))).astype(np.int64)
+        for name in NAMES
+    }
 
     def noise() -> list[Any]:
-        shapes = [(float(p.share_scales(round, 3)[0]), p.mechanism.shape(round)) for round in p.mechanism.rounds]
+        shapes = [
+            (float(p.share_scales(round, 3)[0]), p.mechanism.shape(round))
+            for round in p.mechanism.rounds
+        ]
         return [np.rint(rng.normal(0, scale, shape)).astype(np.int64) for scale, shape in shapes]
 
     return replace(made, X=X, client_noise={name: noise() for name in NAMES})
 
 
 def same(a: FoundBounds, b: FoundBounds) -> bool:
-    return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ("lower", "upper", "found"))
+    return all(
+        np.array_equal(getattr(a, name), getattr(b, name)) for name in ("lower", "upper", "found")
+    )
 
 
 def plain(of: Federation, included: Sequence[Sequence[str]]) -> FoundBounds:
-    """What one holder of all these records finds with as much noise: no ring, no masks, no messages."""
+    """What one holder of all these records finds with as much noise: no ring, no masks, no
+    messages.
+    """
     found = run(of.plan.mechanism, partial(of._ask, included))
     assert isinstance(found, FoundBounds)
     return found
@@ -69,7 +92,9 @@ def plain(of: Federation, included: Sequence[Sequence[str]]) -> FoundBounds:
 
 @pytest.mark.parametrize("masks", Masks)
 @pytest.mark.parametrize("relation", NeighboringRelation)
-def test_clients_find_what_one_holder_of_all_records_finds_bit_for_bit(masks: Masks, relation: NeighboringRelation) -> None:
+def test_clients_find_what_one_holder_of_all_records_finds_bit_for_bit(
+    masks: Masks, relation: NeighboringRelation
+) -> None:
     p = plan(masks, neighboring_relation=relation)
     of = federation(p)
     outcome = run_in_process(of.server(), of.clients())
@@ -101,7 +126,10 @@ def test_a_client_that_is_missing_leaves_the_others_with_the_same_bounds() -> No
 
 def test_a_server_that_adds_the_noise_is_refused_with_the_reason() -> None:
     with pytest.raises(
-        PlanError, match="expected client-noise to find bounds: the next plan publishes them, and a server that"
+        PlanError,
+        match=(
+            "expected client-noise to find bounds: the next plan publishes them, and a server that"
+        ),
     ):
         plan(trust=TrustMode.SERVER_NOISE)
     with pytest.raises(PlanError, match="expected client-noise to find bounds"):
@@ -109,11 +137,18 @@ def test_a_server_that_adds_the_noise_is_refused_with_the_reason() -> None:
 
 
 def test_too_few_records_are_counted_with_the_noise_of_all_shares() -> None:
-    """One holder finds bounds in fewer; of three clients with one curious the noise is larger by sqrt(3 / 2)."""
+    """One holder finds bounds in fewer; of three clients with one curious the noise is larger by
+    sqrt(3 / 2).
+    """
     common: dict[str, Any] = {"epsilon": 3.0, "delta": 1e-5}
-    alone = design(BoundsSettings(domain=OUTER, n_records=3000, public_seed=PublicSeed.from_int(3), **common))
+    alone = design(
+        BoundsSettings(domain=OUTER, n_records=3000, public_seed=PublicSeed.from_int(3), **common)
+    )
     needed = 35 * float(alone.rounds[0].scale) / 3  # of each client's records
-    with pytest.raises(PlanError, match="records: too few to find bounds of 2 features with epsilon 3, which takes about"):
+    with pytest.raises(
+        PlanError,
+        match="records: too few to find bounds of 2 features with epsilon 3, which takes about",
+    ):
         plan(cap=int(1.2 * needed), **common)
     assert plan(cap=int(1.3 * needed), **common).mechanism.n_records > 3 * needed
 
@@ -123,19 +158,24 @@ def test_a_plan_is_read_as_it_was_written_and_says_what_it_is_for() -> None:
     assert Plan.from_toml(p.to_toml()) == p
     text = explain(p)
     assert "3 clients (c0, c1, c2) run bounds together: bounds of records with 2 features" in text
-    assert "Round 1 counts persons in 8, 64, 512 and 4,096 equal intervals of the outer range" in text
+    assert (
+        "Round 1 counts persons in 8, 64, 512 and 4,096 equal intervals of the outer range" in text
+    )
     assert "and how they spread over each feature" in text
     assert "centroid" not in text
     statement = plan_statement(p)
     assert statement["outer_range"] == {"age": [-1000.0, 1000.0], "size": [-10.0, 10.0]}
-    assert "every noisy answer of the run, the bounds, and what is computed from them later" in statement["protected"]
+    assert (
+        "every noisy answer of the run, the bounds, and what is computed from them later"
+        in statement["protected"]
+    )
     with pytest.raises(TypeError, match="this plan is for bounds"):
         _ = p.clustering
 
 
 def test_the_result_of_a_client_is_files_that_bounds_can_be_read_from() -> None:
     of = federation(plan())
-    (end, *_) = results(run_in_process(of.server(), of.clients()).clients.values())
+    end, *_ = results(run_in_process(of.server(), of.clients()).clients.values())
     result = result_of_run(of.plan, end)
     assert isinstance(result, BoundsResult)
     assert set(result.files()) == {"bounds.toml", "privacy.json", "plan.toml", "rounds.json"}

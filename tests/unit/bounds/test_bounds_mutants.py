@@ -18,7 +18,9 @@ from fastlloyd.mechanisms.queries.histograms import Histograms
 
 
 def by_a_float(question: Histograms, x: GridArray, start: int, step: int) -> IntArray:
-    leaves: IntArray = np.clip(np.floor((x - start) * (1.0 / step)), 0, question.n_leaves - 1).astype(np.int64)
+    leaves: IntArray = np.clip(
+        np.floor((x - start) * (1.0 / step)), 0, question.n_leaves - 1
+    ).astype(np.int64)
     return leaves
 
 
@@ -67,7 +69,8 @@ def test_a_mutant_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place, attribute, mutant, finds = MUTANTS[name]
     finds()
     monkeypatch.setattr(place, attribute, mutant)
-    Thresholds.of.__func__.cache_clear()  # type: ignore[attr-defined]  # of the cached function in the class method
+    # of the cached function in the class method
+    Thresholds.of.__func__.cache_clear()  # type: ignore[attr-defined]
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         finds()
     Thresholds.of.__func__.cache_clear()  # type: ignore[attr-defined]  # the same

@@ -1,4 +1,6 @@
-"""Histograms: leaves with exact edges, and sensitivities that a pair of records attains. Any records: tests/properties/."""
+"""Histograms: leaves with exact edges, and sensitivities that a pair of records attains. Any
+records: tests/properties/.
+"""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -38,14 +40,23 @@ def test_a_record_at_an_edge_is_in_the_leaf_above_and_one_unit_below_it_is_not(s
 
 def test_what_lies_beyond_the_leaves_is_in_the_first_or_the_last() -> None:
     question = Histograms(domain=OUTER, n_levels=3)
-    assert [leaf_of(question, x, -10, 1) for x in (-B, -11, -10, 501, 502, B)] == [0, 0, 0, 511, 511, 511]
+    assert [leaf_of(question, x, -10, 1) for x in (-B, -11, -10, 501, 502, B)] == [
+        0,
+        0,
+        0,
+        511,
+        511,
+        511,
+    ]
 
 
 def test_the_leaves_of_the_outer_range_are_floors_of_real_numbers() -> None:
     """min(4095, floor((x + B) 4096 / 2 B)), in fractions."""
     question, generator = Histograms(domain=OUTER, n_levels=4), np.random.default_rng(0)
     for x in [-B, -B + 1, -1, 0, B - 1, B, *generator.integers(-B, B, 50).tolist()]:
-        assert leaf_of(question, x, -B, 2 * B // 4096) == min(4095, Fraction((x + B) * 4096, 2 * B).__floor__())
+        assert leaf_of(question, x, -B, 2 * B // 4096) == min(
+            4095, Fraction((x + B) * 4096, 2 * B).__floor__()
+        )
 
 
 def test_every_level_is_the_level_below_in_groups_of_eight() -> None:
@@ -60,10 +71,14 @@ def test_every_level_is_the_level_below_in_groups_of_eight() -> None:
 
 
 @pytest.mark.parametrize(("n_levels", "count_bits"), [(4, 0), (3, 5)])
-def test_a_record_attains_the_stated_sensitivity_added_and_replaced(n_levels: int, count_bits: int) -> None:
+def test_a_record_attains_the_stated_sensitivity_added_and_replaced(
+    n_levels: int, count_bits: int
+) -> None:
     question = Histograms(domain=OUTER, n_levels=n_levels, count_bits=count_bits)
     query = ask(question, start=np.full(2, -B), step=np.full(2, 2 * B // question.n_leaves))
-    one, other, none = (query.evaluate(np.array(X).reshape(-1, 2)) for X in ([[-B, -B]], [[B, B]], []))
+    one, other, none = (
+        query.evaluate(np.array(X).reshape(-1, 2)) for X in ([[-B, -B]], [[B, B]], [])
+    )
     stated = question.sensitivity
     for relation, change in (
         (NeighboringRelation.ADD_OR_REMOVE_ONE, one - none),
@@ -89,4 +104,6 @@ def test_another_number_of_levels_is_refused(n_levels: int) -> None:
 
 def test_more_count_bits_than_a_plan_may_have_are_refused() -> None:
     with pytest.raises(PlanError, match="count_bits is 33"):
-        Histograms(domain=Domain(features=("x",), lower=(0.0,), upper=(1.0,)), n_levels=1, count_bits=33)
+        Histograms(
+            domain=Domain(features=("x",), lower=(0.0,), upper=(1.0,)), n_levels=1, count_bits=33
+        )

@@ -1,4 +1,6 @@
-"""`fastlloyd experiment plot`, `table` and `report`: what they write, and that a refusal writes nothing."""
+"""`fastlloyd experiment plot`, `table` and `report`: what they write, and that a refusal writes
+nothing.
+"""
 
 import csv
 import io
@@ -15,7 +17,10 @@ ONE = {"iris": REAL["iris"]}
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    made = [row | {"silhouette": None, "davies_bouldin": None, "centroid_mse": None} for row in rows(ONE, runs=2)]
+    made = [
+        row | {"silhouette": None, "davies_bouldin": None, "centroid_mse": None}
+        for row in rows(ONE, runs=2)
+    ]
     made[0] = fail(made[0], "it broke")
     return write(tmp_path / "results", made)
 
@@ -24,7 +29,9 @@ def _files(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
 
 
-def test_plot_makes_a_folder_with_pictures_and_their_captions(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plot_makes_a_folder_with_pictures_and_their_captions(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["experiment", "plot", str(results), "--formats", "png,svg,pdf"]) == 0
     made = {path.name for path in (results / "figures").iterdir()}
     assert made == {"captions.json", "curves-nicv.png", "curves-nicv.svg", "curves-nicv.pdf"}
@@ -36,7 +43,9 @@ def test_plot_makes_a_folder_with_pictures_and_their_captions(results: Path, cap
     assert "1 of 32 trials failed" in said.err
 
 
-def test_pictures_are_replaced_with_force_alone_and_nothing_else_is(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pictures_are_replaced_with_force_alone_and_nothing_else_is(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["experiment", "plot", str(results), "--formats", "svg"]) == 0
     assert run(["experiment", "plot", str(results), "--formats", "svg"]) == 2
     assert "--force" in capsys.readouterr().err
@@ -55,14 +64,18 @@ def test_table_prints_text_markdown_and_csv(
     assert "iris, FastLloyd" in text
     assert max(map(len, text.splitlines())) <= 80
     assert "it broke" in text
-    assert run(["experiment", "table", str(results), "--format", "markdown", "--measure", "nicv"]) == 0
+    assert (
+        run(["experiment", "table", str(results), "--format", "markdown", "--measure", "nicv"]) == 0
+    )
     assert "| iris | FastLloyd |" in capsys.readouterr().out
     assert run(["experiment", "table", str(results), "--format", "csv"]) == 0
     listed = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {row["statistic"] for row in listed} == {"mean", "area", "area_relative"}
 
 
-def test_report_writes_one_page_and_replaces_only_one_of_its_own(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_writes_one_page_and_replaces_only_one_of_its_own(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     page = results / "report.html"
     assert run(["experiment", "report", str(results)]) == 0
     assert page.read_text().endswith("</html>\n")
@@ -74,17 +87,31 @@ def test_report_writes_one_page_and_replaces_only_one_of_its_own(results: Path, 
     assert "not a file of this kind" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("command", "made"), [("plot", "figures/curves-nicv.svg"), ("report", "report.html")])
+@pytest.mark.parametrize(
+    ("command", "made"), [("plot", "figures/curves-nicv.svg"), ("report", "report.html")]
+)
 def test_what_can_be_drawn_is_drawn_and_the_exit_code_says_that_something_was_not(
     command: str, made: str, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["experiment", command, str(results), "--figure", "ablation", "--figure", "curves"]) == 6
-    assert "Not drawn: figure 'ablation' needs results in which the option alpha was swept" in capsys.readouterr().err
+    assert (
+        run(["experiment", command, str(results), "--figure", "ablation", "--figure", "curves"])
+        == 6
+    )
+    assert (
+        "Not drawn: figure 'ablation' needs results in which the option alpha was swept"
+        in capsys.readouterr().err
+    )
     assert (results / made).is_file()
 
 
-def test_of_trials_that_all_failed_there_is_a_report_and_no_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = write(tmp_path / "results", [fail(row, "it broke") for row in rows(ONE, runs=1)], figures=["curves", "scaling"])
+def test_of_trials_that_all_failed_there_is_a_report_and_no_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write(
+        tmp_path / "results",
+        [fail(row, "it broke") for row in rows(ONE, runs=1)],
+        figures=["curves", "scaling"],
+    )
     assert run(["experiment", "plot", str(folder)]) == 2
     assert "Error: every trial failed, so there is nothing to draw" in capsys.readouterr().err
     assert not (folder / "figures").exists()
@@ -101,7 +128,10 @@ def test_of_trials_that_all_failed_there_is_a_report_and_no_figure(tmp_path: Pat
         (["report", "empty"], "empty holds no results"),
         (["plot", "empty"], "empty holds no results"),
         (["plot", "half"], "cells where the heading has"),
-        (["plot", "results", "--figure", "curve"], "figure 'curve' is unknown (did you mean 'curves'?)"),
+        (
+            ["plot", "results", "--figure", "curve"],
+            "figure 'curve' is unknown (did you mean 'curves'?)",
+        ),
         (["report", "results", "--figure", "scalings"], "did you mean 'scaling'?"),
         (["plot", "results", "--figure", "heatmaps"], "needs a family of sets"),
         (["report", "results", "--figure", "ablation"], "the option alpha was swept"),
@@ -115,14 +145,22 @@ def test_of_trials_that_all_failed_there_is_a_report_and_no_figure(tmp_path: Pat
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_cannot_be_done_is_refused_in_one_sentence_and_nothing_is_written(
-    arguments: list[str], said: str, results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    said: str,
+    results: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(results.parent)
     Path("empty").mkdir()
     write(Path("half"), rows(ONE, runs=1))
     Path("half/results.csv").write_text(Path("half/results.csv").read_text()[:-40])
     sizes = {name: shape for name, shape in SYNTH.items() if shape[2] == 2 and shape[1] <= 4}
-    write(Path("lonely"), rows(sizes, ["lloyd", "sulloyd"], epsilons=[1.0], runs=1), figures=["scaling"])
+    write(
+        Path("lonely"),
+        rows(sizes, ["lloyd", "sulloyd"], epsilons=[1.0], runs=1),
+        figures=["scaling"],
+    )
     before = _files(results.parent)
     assert run(["experiment", *arguments]) == 2
     error = capsys.readouterr().err

@@ -59,19 +59,26 @@ def test_without_a_terminal_who_is_waited_for_is_said_after_a_while_and_then_eve
 
 
 def test_how_it_ended_is_a_sentence_or_one_more_object_of_the_log(capsys: Screen) -> None:
-    for end, code in ((network.stopped, 4), (partial(network.ended_without_result, "nobody came"), 3)):
+    for end, code in (
+        (network.stopped, 4),
+        (partial(network.ended_without_result, "nobody came"), 3),
+    ):
         assert end(as_json=False).exit_code == end(as_json=True).exit_code == code
         sentence, entry = capsys.readouterr().err.splitlines()
         assert json.loads(entry).keys() == {"time", "level", "message"}
         assert json.loads(entry)["message"] == sentence
 
 
-def test_a_client_is_told_that_a_store_is_new_and_a_server_has_nothing_to_spend(tmp_path: Path, capsys: Screen) -> None:
+def test_a_client_is_told_that_a_store_is_new_and_a_server_has_nothing_to_spend(
+    tmp_path: Path, capsys: Screen
+) -> None:
     identity = PrivateIdentity.make("clinic-a", datetime.now(UTC).date() + timedelta(days=50))
     for role, said in ((Role.CLIENT, ["Note: made", ""]), (Role.SERVER, ["", ""])):
         path = tmp_path / f"{role.value}.store"
         for begins in said:
-            network.store_of(identity.public, tmp_path / "clinic-a.identity.toml", path, role).close()
+            network.store_of(
+                identity.public, tmp_path / "clinic-a.identity.toml", path, role
+            ).close()
             assert capsys.readouterr().err[: len("Note: made")] == begins
 
 
@@ -85,7 +92,10 @@ def test_the_line_of_a_server_whose_run_is_over_says_for_whom_it_stays_and_how_l
     session = SimpleNamespace(plan=SimpleNamespace(n_clients=3), awaited=())
     party: Any = SimpleNamespace(session=session, timeout=None)
     server: Any = SimpleNamespace(connected={"b"}, not_told=("b", "c"), stays=34.2, meter=Meter())
-    said = ", 1 of 3 clients connected, stays for b, c (away), 0:34 left; 0 bytes sent, 0 bytes received"
+    said = (
+        ", 1 of 3 clients connected, stays for b, c (away), 0:34 left; 0 bytes sent, 0 bytes"
+        " received"
+    )
     assert serve._details(party, server) == said
     server.not_told = tuple(f"c{i}" for i in range(20))
     assert ", stays for 20 clients, 0:34 left" in serve._details(party, server)
@@ -93,9 +103,17 @@ def test_the_line_of_a_server_whose_run_is_over_says_for_whom_it_stays_and_how_l
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(None, ""), (-3, ", 0:00 left"), (3599.4, ", 59:59 left"), (3600, ", 1:00:00 left"), (93_784, ", 26:03:04 left")],
+    [
+        (None, ""),
+        (-3, ", 0:00 left"),
+        (3599.4, ", 59:59 left"),
+        (3600, ", 1:00:00 left"),
+        (93_784, ", 26:03:04 left"),
+    ],
 )
-def test_what_a_step_may_still_take_is_said_in_minutes_and_from_an_hour_on_in_hours(seconds: float | None, said: str) -> None:
+def test_what_a_step_may_still_take_is_said_in_minutes_and_from_an_hour_on_in_hours(
+    seconds: float | None, said: str
+) -> None:
     assert network.seconds_left(seconds) == said
 
 

@@ -1,4 +1,6 @@
-"""Bounds and grid: what a record becomes depends on that record and on public settings, and on nothing else."""
+"""Bounds and grid: what a record becomes depends on that record and on public settings, and on
+nothing else.
+"""
 
 import math
 from decimal import Decimal
@@ -28,10 +30,16 @@ UGLY = [
 ]
 
 
-def domain(*bounds: tuple[float, float], scaling: Scaling = Scaling.PER_FEATURE, q: int = 16) -> Domain:
+def domain(
+    *bounds: tuple[float, float], scaling: Scaling = Scaling.PER_FEATURE, q: int = 16
+) -> Domain:
     lower, upper = zip(*bounds, strict=True)
     return Domain(
-        features=tuple(f"f{i}" for i in range(len(bounds))), lower=lower, upper=upper, scaling=scaling, fraction_bits=q
+        features=tuple(f"f{i}" for i in range(len(bounds))),
+        lower=lower,
+        upper=upper,
+        scaling=scaling,
+        fraction_bits=q,
     )
 
 
@@ -50,7 +58,9 @@ def intervals(draw: st.DrawFn) -> tuple[float, float]:
 
 @st.composite
 def domains(draw: st.DrawFn) -> Domain:
-    """Any domain; under common scaling the widths differ by less than the grid has units, or it would be refused."""
+    """Any domain; under common scaling the widths differ by less than the grid has units, or it
+    would be refused.
+    """
     bounds = draw(st.lists(intervals(), min_size=1, max_size=4))
     q, scaling = draw(st.integers(1, 24)), draw(st.sampled_from(Scaling))
     if scaling is Scaling.COMMON:
@@ -63,7 +73,9 @@ def domains(draw: st.DrawFn) -> Domain:
 
 
 @given(domains(), st.integers(0, 2**32))
-def test_every_grid_point_is_the_grid_point_of_its_own_original_value(domain: Domain, seed: int) -> None:
+def test_every_grid_point_is_the_grid_point_of_its_own_original_value(
+    domain: Domain, seed: int
+) -> None:
     B = domain.half_widths
     inside = np.random.default_rng(seed).integers(-B, B + 1, (20, domain.n_features))
     points = np.vstack([inside, -B, B, np.zeros_like(B)])
@@ -73,8 +85,11 @@ def test_every_grid_point_is_the_grid_point_of_its_own_original_value(domain: Do
 def test_both_ends_of_every_feature_are_the_walls_of_the_grid() -> None:
     for q in (4, 16, 20):
         wide = domain((0.1, 0.3), (-1e9, 1e-3), (-5e8, 0.0), q=q)
-        assert np.array_equal(wide.to_grid([wide.lower, wide.upper]), [-wide.half_widths, wide.half_widths])
-    # half width 10.5 units: both ends round to 10, for a wall at 11 could be reached from one side only
+        assert np.array_equal(
+            wide.to_grid([wide.lower, wide.upper]), [-wide.half_widths, wide.half_widths]
+        )
+    # half width 10.5 units: both ends round to 10, for a wall at 11 could be reached from one side
+    # only
     common = domain((0.0, 2.0**17), (0.0, 21.0), scaling=Scaling.COMMON)
     assert common.half_widths.tolist() == [2**16, 10]
     assert common.to_grid([common.lower, common.upper]).tolist() == [[-(2**16), -10], [2**16, 10]]
@@ -93,30 +108,43 @@ def test_the_grid_is_monotone_and_never_leaves_the_box(domain: Domain, seed: int
 
 
 @given(st.lists(st.integers(-(2**24), 2**24), min_size=1, max_size=30))
-def test_on_dyadic_bounds_the_grid_is_the_exact_rational_rounding_half_up(numerators: list[int]) -> None:
+def test_on_dyadic_bounds_the_grid_is_the_exact_rational_rounding_half_up(
+    numerators: list[int],
+) -> None:
     # values on a grid of 2**-20, of which every 16th lies halfway between two grid points
     records = [[n / 2**20] for n in numerators]
-    exact = [math.floor(Fraction(max(-(2**20), min(2**20, n)), 2**20) * 2**16 + Fraction(1, 2)) for n in numerators]
+    exact = [
+        math.floor(Fraction(max(-(2**20), min(2**20, n)), 2**20) * 2**16 + Fraction(1, 2))
+        for n in numerators
+    ]
     assert unit_cube(1).to_grid(records)[:, 0].tolist() == exact
 
 
 @given(domains(), st.integers(0, 2**32))
-def test_the_grid_is_the_rational_rounding_but_for_ties_within_float_precision(domain: Domain, seed: int) -> None:
+def test_the_grid_is_the_rational_rounding_but_for_ties_within_float_precision(
+    domain: Domain, seed: int
+) -> None:
     widths = [Fraction(b) - Fraction(a) for a, b in zip(domain.lower, domain.upper, strict=True)]
-    records = np.array(domain.lower) + np.random.default_rng(seed).uniform(0, 1, (10, domain.n_features)) * np.array(
-        [float(w) for w in widths]
-    )
+    records = np.array(domain.lower) + np.random.default_rng(seed).uniform(
+        0, 1, (10, domain.n_features)
+    ) * np.array([float(w) for w in widths])
     half_widths = domain.half_widths.tolist()
     for record, point in zip(records, domain.to_grid(records), strict=True):
-        for x, g, a, width, B in zip(record.tolist(), point.tolist(), domain.lower, widths, half_widths, strict=True):
-            unit = (width if domain.scaling is Scaling.PER_FEATURE else max(widths)) / (2 << domain.fraction_bits)
+        for x, g, a, width, B in zip(
+            record.tolist(), point.tolist(), domain.lower, widths, half_widths, strict=True
+        ):
+            unit = (width if domain.scaling is Scaling.PER_FEATURE else max(widths)) / (
+                2 << domain.fraction_bits
+            )
             steps = (Fraction(x) - Fraction(a) - width / 2) / unit
             assert abs(g) <= B
             assert abs(steps) > B or abs(int(g) - steps) <= Fraction(1, 2) + Fraction(1, 1000)
 
 
 @pytest.mark.parametrize("scaling", list(Scaling))
-def test_equal_real_values_of_any_type_and_memory_order_become_equal_grid_points(scaling: Scaling) -> None:
+def test_equal_real_values_of_any_type_and_memory_order_become_equal_grid_points(
+    scaling: Scaling,
+) -> None:
     box = domain((-8.0, 8.0), (-3.0, 5.0), (-100.0, 50.0), scaling=scaling)
     values = np.random.default_rng(3).integers(-50, 50, (40, 3)).astype(np.float64) / 8
     expected = box.to_grid(values)
@@ -124,7 +152,13 @@ def test_equal_real_values_of_any_type_and_memory_order_become_equal_grid_points
         assert np.array_equal(box.to_grid(values.astype(dtype)), expected)
     strided = np.zeros((80, 6))
     strided[::2, ::2] = values
-    for same in (np.asfortranarray(values), strided[::2, ::2], values[::-1][::-1], values.tolist(), values.astype(object)):
+    for same in (
+        np.asfortranarray(values),
+        strided[::2, ::2],
+        values[::-1][::-1],
+        values.tolist(),
+        values.astype(object),
+    ):
         assert np.array_equal(box.to_grid(same), expected)
     whole = np.floor(values)
     for kind in ("<i2", ">i8", "i1", "i4", "f2"):
@@ -138,16 +172,22 @@ def test_equal_real_values_of_any_type_and_memory_order_become_equal_grid_points
 def test_values_outside_the_bounds_are_clipped() -> None:
     box = domain((0.0, 10.0), (-1.0, 1.0))
     records = [[-1e308, 0.0], [10.0, 1.0], [10.0000001, 0.5], [5.0, -7.0], [11.0, 7.0], [0.0, -1.0]]
-    assert box.to_grid(records).tolist() == box.to_grid(np.clip(records, box.lower, box.upper)).tolist()
+    assert (
+        box.to_grid(records).tolist()
+        == box.to_grid(np.clip(records, box.lower, box.upper)).tolist()
+    )
     assert box.to_grid(np.zeros((0, 2))).shape == (0, 2)
 
 
 @given(st.integers(0, 2**32), st.integers(-(10**6), 10**6))
 def test_w21_an_outlier_changes_no_other_record(seed: int, outlier: int) -> None:
-    # Bounds taken from all records would have moved the sum of the other 1,000 by 1,278 where 1.41 was claimed.
+    # Bounds taken from all records would have moved the sum of the other 1,000 by 1,278 where 1.41
+    # was claimed.
     box = unit_cube(2)
     records = np.random.default_rng(seed).uniform(-1, 1, (50, 2))
-    assert np.array_equal(box.to_grid(np.vstack([records, [[float(outlier), 0.5]]]))[:-1], box.to_grid(records))
+    assert np.array_equal(
+        box.to_grid(np.vstack([records, [[float(outlier), 0.5]]]))[:-1], box.to_grid(records)
+    )
 
 
 # What is refused
@@ -161,7 +201,9 @@ def test_w22_a_record_that_is_not_finite_is_named_by_row_and_feature_without_any
     box = domain((0.0, 1.0), (0.0, 2.0), (0.0, 4.0))
     records = np.full((10, 3), secret)
     records[row, column] = bad
-    with pytest.raises(DataError, match=rf"^record {row}, feature 'f{column}' is NaN or infinite; ") as caught:
+    with pytest.raises(
+        DataError, match=rf"^record {row}, feature 'f{column}' is NaN or infinite; "
+    ) as caught:
         box.to_grid(records)
     assert str(secret)[:5] not in str(caught.value)
 
@@ -223,7 +265,9 @@ def test_w22_what_only_a_wider_float_could_hold_counts_as_infinite() -> None:
         (-1e300, -1e300 + 1e290, "differ only in their last digits"),
     ],
 )
-def test_bounds_without_a_usable_width_are_refused_by_name(low: float, high: float, reason: str) -> None:
+def test_bounds_without_a_usable_width_are_refused_by_name(
+    low: float, high: float, reason: str
+) -> None:
     with pytest.raises(PlanError, match=rf"feature 'f1'.*{reason}"):
         domain((0.0, 1.0), (low, high))
 
@@ -237,7 +281,9 @@ def test_features_need_names_of_their_own_and_a_pair_of_bounds_each() -> None:
         Domain(features=("a", "b"), lower=(0.0, 0.0), upper=(1.0,))
 
 
-@pytest.mark.parametrize("name", ["two\nlines", "\x1b[2Jcleared", "\ud800", "\u202e", "x" * 201, "\x00"])
+@pytest.mark.parametrize(
+    "name", ["two\nlines", "\x1b[2Jcleared", "\ud800", "\u202e", "x" * 201, "\x00"]
+)
 def test_a_name_that_could_rewrite_what_people_read_is_refused(name: str) -> None:
     with pytest.raises(PlanError, match=r"feature name .* is not usable"):
         Domain(features=(name,), lower=(0.0,), upper=(1.0,))
@@ -246,7 +292,10 @@ def test_a_name_that_could_rewrite_what_people_read_is_refused(name: str) -> Non
 def test_a_feature_too_narrow_for_the_common_grid_is_refused_by_name() -> None:
     with pytest.raises(PlanError, match="'f0' is narrower than one grid unit"):
         domain((0.1, 0.3), (-1e9, 1e-3), scaling=Scaling.COMMON)
-    assert domain((0.1, 0.3), (-1e9, 1e-3), scaling=Scaling.PER_FEATURE).half_widths.tolist() == [2**16, 2**16]
+    assert domain((0.1, 0.3), (-1e9, 1e-3), scaling=Scaling.PER_FEATURE).half_widths.tolist() == [
+        2**16,
+        2**16,
+    ]
 
 
 # Sizes
@@ -254,7 +303,10 @@ def test_a_feature_too_narrow_for_the_common_grid_is_refused_by_name() -> None:
 
 @given(domains())
 def test_half_widths_are_the_widths_in_units_of_the_widest(domain: Domain) -> None:
-    B, widths = 2**domain.fraction_bits, [Fraction(b - a) for a, b in zip(domain.lower, domain.upper, strict=True)]
+    B, widths = (
+        2**domain.fraction_bits,
+        [Fraction(b - a) for a, b in zip(domain.lower, domain.upper, strict=True)],
+    )
     for half, width in zip(domain.half_widths.tolist(), widths, strict=True):
         share = Fraction(1) if domain.scaling is Scaling.PER_FEATURE else width / max(widths)
         assert abs(half - share * B) <= Fraction(1, 2)
@@ -263,7 +315,9 @@ def test_half_widths_are_the_widths_in_units_of_the_widest(domain: Domain) -> No
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 7, 64, 1024, 5000])
-def test_squared_distances_stay_exact_at_the_finest_grid_and_one_bit_more_is_refused(d: int) -> None:
+def test_squared_distances_stay_exact_at_the_finest_grid_and_one_bit_more_is_refused(
+    d: int,
+) -> None:
     with pytest.raises(PlanError, match=r"use fraction_bits \d+ or less") as caught:
         unit_cube(d, 32)
     finest = int(str(caught.value).split("fraction_bits ")[-1].split()[0])
@@ -284,7 +338,12 @@ def test_fraction_bits_outside_one_to_thirty_two_are_refused(q: int) -> None:
 
 
 def test_bounds_given_as_integers_or_numpy_numbers_make_the_same_document() -> None:
-    spelled: list[tuple[Any, Any]] = [(0, 10), (np.float64(0), np.float64(10)), (np.int64(0), np.int64(10)), (0.0, 10.0)]
+    spelled: list[tuple[Any, Any]] = [
+        (0, 10),
+        (np.float64(0), np.float64(10)),
+        (np.int64(0), np.int64(10)),
+        (0.0, 10.0),
+    ]
     made = [Domain(features=("a",), lower=(low,), upper=(high,)) for low, high in spelled]
     assert len({canonical(one) for one in made}) == 1
     assert all(type(one.lower[0]) is float for one in made)
@@ -299,7 +358,9 @@ def test_units_and_centre_are_those_of_the_original_bounds(domain: Domain) -> No
     ) or np.allclose(domain.centre, np.array(domain.lower) + widths / 2)
     largest = widths.max() if domain.scaling is Scaling.COMMON else widths
     assert np.allclose(domain.units * 2 ** (domain.fraction_bits + 1), largest, rtol=1e-15)
-    assert np.allclose(domain.from_grid(np.zeros((1, domain.n_features), dtype=np.int64)), domain.centre)
+    assert np.allclose(
+        domain.from_grid(np.zeros((1, domain.n_features), dtype=np.int64)), domain.centre
+    )
 
 
 @pytest.mark.parametrize("compiled", [False, True])

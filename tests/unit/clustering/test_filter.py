@@ -25,7 +25,12 @@ def compiled() -> None:
 
 
 def labelled(
-    X: IntArray, C: IntArray, H2: float = np.inf, *, by_feature: bool = True, rows: int | None = None
+    X: IntArray,
+    C: IntArray,
+    H2: float = np.inf,
+    *,
+    by_feature: bool = True,
+    rows: int | None = None,
 ) -> tuple[Any, int]:
     """Labels, and how many records were in doubt."""
     near = Nearest(C, H2, by_feature=by_feature, block_rows=rows)
@@ -42,12 +47,17 @@ def by_definition(X: IntArray, C: IntArray, H2: float = np.inf) -> list[int]:
 
 @st.composite
 def hard(draw: st.DrawFn) -> tuple[IntArray, IntArray, float]:
-    """Ties, near ties, binary and coincident points, grids up to the finest, coordinates above 2**24, radii at a record."""
+    """Ties, near ties, binary and coincident points, grids up to the finest, coordinates above
+    2**24, radii at a record.
+    """
     d, k, n = draw(st.integers(1, 40)), draw(st.integers(1, 30)), draw(st.integers(1, 60))
     generator = np.random.default_rng(draw(st.integers(0, 2**32)))
     B = 2 ** draw(st.integers(1, finest_bits(d)))
     kind = draw(st.sampled_from(["any", "binary", "near ties", "coincident"]))
-    X, C = generator.integers(-B, B, (n, d), endpoint=True), generator.integers(-B, B, (k, d), endpoint=True)
+    X, C = (
+        generator.integers(-B, B, (n, d), endpoint=True),
+        generator.integers(-B, B, (k, d), endpoint=True),
+    )
     if kind == "binary":
         X, C = np.where(X > 0, B, -B), np.where(C > 0, B, -B)
     if kind == "coincident":
@@ -57,12 +67,22 @@ def hard(draw: st.DrawFn) -> tuple[IntArray, IntArray, float]:
         X = (C[pairs[0]] + C[pairs[1]]) // 2 + generator.integers(-1, 2, (n, d))
         X = X.clip(-B, B)
     squared = ((X[0] - C) ** 2).sum(axis=1).min()
-    return X, C, draw(st.sampled_from([np.inf, 0.0, float(squared), float(squared - 1), float(squared) * 1.3]))
+    return (
+        X,
+        C,
+        draw(
+            st.sampled_from([np.inf, 0.0, float(squared), float(squared - 1), float(squared) * 1.3])
+        ),
+    )
 
 
 @settings(max_examples=300)
-@given(hard(), st.sampled_from(["by feature", "by row", "turned"]), st.sampled_from([None, 1, 7, 32]))
-def test_labels_are_those_of_exact_integers(situation: tuple[IntArray, IntArray, float], way: str, rows: int | None) -> None:
+@given(
+    hard(), st.sampled_from(["by feature", "by row", "turned"]), st.sampled_from([None, 1, 7, 32])
+)
+def test_labels_are_those_of_exact_integers(
+    situation: tuple[IntArray, IntArray, float], way: str, rows: int | None
+) -> None:
     X, C, H2 = situation
     with mock.patch.object(proposed, "TURNED_CLUSTERS", 0 if way == "turned" else 128):
         found, _ = labelled(X, C, H2, by_feature=way == "by feature", rows=rows)
@@ -82,8 +102,13 @@ def test_sums_are_those_of_the_reference(situation: tuple[IntArray, IntArray, fl
 
 
 def one_by_one(A: Any, B: Any, **options: Any) -> Any:
-    """A matrix product that adds in the order of the features: as good as any other, and the worst for `absorbing`."""
-    found = np.zeros((*np.broadcast_shapes(A.shape[:-2], B.shape[:-2]), A.shape[-2], B.shape[-1]), dtype=np.float32)
+    """A matrix product that adds in the order of the features: as good as any other, and the worst
+    for `absorbing`.
+    """
+    found = np.zeros(
+        (*np.broadcast_shapes(A.shape[:-2], B.shape[:-2]), A.shape[-2], B.shape[-1]),
+        dtype=np.float32,
+    )
     for j in range(A.shape[-1]):
         found += A[..., :, j, None] * B[..., None, j, :]
     if "out" in options:
@@ -92,14 +117,18 @@ def one_by_one(A: Any, B: Any, **options: Any) -> Any:
 
 
 def absorbing(d: int) -> tuple[IntArray, IntArray]:
-    """A record, itself as a centroid, and one with its first coordinate alone: beside that all others are too small to add."""
+    """A record, itself as a centroid, and one with its first coordinate alone: beside that all
+    others are too small to add.
+    """
     x = np.full(d, 253)
     x[0] = 2**20
     return x[None], np.array([np.where(np.arange(d) == 0, x, 0), x])
 
 
 def scores(X: IntArray, C: IntArray) -> Iterator[tuple[list[int], list[int], Any, Any, float]]:
-    """Records and centroids with their scores, added up in two orders, and |x|^2, as float32 gives them."""
+    """Records and centroids with their scores, added up in two orders, and |x|^2, as float32 gives
+    them.
+    """
     near = Nearest(C, np.inf, by_feature=True)
     A, x = near.A.reshape(-1, C.shape[1])[: len(C)], X.astype(np.float32)
     for multiply in (np.matmul, one_by_one):
@@ -111,7 +140,9 @@ def scores(X: IntArray, C: IntArray) -> Iterator[tuple[list[int], list[int], Any
 
 
 def worst(d: int, B: int, seed: int) -> tuple[IntArray, IntArray]:
-    """Coordinates whose conversion rounds by nearly half a unit, and products that cancel: what float32 likes least."""
+    """Coordinates whose conversion rounds by nearly half a unit, and products that cancel: what
+    float32 likes least.
+    """
     generator = np.random.default_rng(seed)
     odd = (1 << generator.integers(1, B.bit_length(), (8, d))) + 1
     X = np.where(odd > B, B, odd) * generator.choice([-1, 1], (8, d))
@@ -127,7 +158,11 @@ def test_a_score_is_as_near_to_the_exact_one_as_is_claimed(d: int, seed: int, ki
     if kind != "any":
         X, C = worst(d, B, seed) if kind == "worst" else absorbing(d)
     for x, c, score, square, e in scores(X, C):
-        xx, cc, xc = sum(a * a for a in x), sum(a * a for a in c), sum(a * b for a, b in zip(x, c, strict=True))
+        xx, cc, xc = (
+            sum(a * a for a in x),
+            sum(a * a for a in c),
+            sum(a * b for a, b in zip(x, c, strict=True)),
+        )
         claimed = (Fraction(e) - Fraction(5, 1 << 24)) * (xx + cc)
         assert abs(Fraction(float(score)) - ((1 - 2 * Fraction(e)) * cc - 2 * xc)) <= claimed
         assert abs(Fraction(float(square)) - xx) <= (Fraction(e) - Fraction(5, 1 << 24)) * xx
@@ -160,11 +195,17 @@ def test_compiled_loops_keep_scores_as_near(d: int, seed: int, kind: str) -> Non
     if kind != "any":
         X, C = worst(d, B, seed) if kind == "worst" else absorbing(d)
     near = Nearest(C, np.inf, by_feature=True)
-    found = added_up(near.A.reshape(-1, d)[: len(C)], X.T.astype(np.float32), near.constants[: len(C)])
+    found = added_up(
+        near.A.reshape(-1, d)[: len(C)], X.T.astype(np.float32), near.constants[: len(C)]
+    )
     e = Fraction(near.e) - Fraction(5, 1 << 24)
     for j, c in enumerate(C.tolist()):
         for i, x in enumerate(X.tolist()):
-            xx, cc, xc = sum(a * a for a in x), sum(a * a for a in c), sum(a * b for a, b in zip(x, c, strict=True))
+            xx, cc, xc = (
+                sum(a * a for a in x),
+                sum(a * a for a in c),
+                sum(a * b for a, b in zip(x, c, strict=True)),
+            )
             exact = (1 - 2 * Fraction(near.e)) * cc - 2 * xc
             assert abs(Fraction(float(found[j, i])) - exact) <= e * (xx + 2 * cc)
 
@@ -198,7 +239,9 @@ def test_a_centroid_may_be_the_nearest_if_its_score_exceeds_the_least_by_less_th
     margin = 2.02 * near.e * square + min(top, 8.4 * near.e * square)
 
     def wrong(_A: Any, _B: Any, out: Any) -> None:
-        out[0, 0, :2] = (-square + np.array([0, share * margin]) - near.constants[:2])[:, np.newaxis]
+        out[0, 0, :2] = (-square + np.array([0, share * margin]) - near.constants[:2])[
+            :, np.newaxis
+        ]
 
     with mock.patch.object(np, "matmul", wrong):
         assert labelled(x, C, by_feature=by_feature)[0].tolist() == [label]
@@ -227,7 +270,9 @@ def test_what_is_decided_of_a_record_does_not_depend_on_the_others() -> None:
 
 
 def rounding_to(bits: int, only: tuple[int, ...] | None = None) -> Any:
-    """A matrix product whose factors are first rounded to so many bits, or those of one shape `only`."""
+    """A matrix product whose factors are first rounded to so many bits, or those of one shape
+    `only`.
+    """
     multiply = np.matmul
 
     def rounded(A: Any, B: Any, **options: Any) -> Any:
@@ -236,7 +281,9 @@ def rounding_to(bits: int, only: tuple[int, ...] | None = None) -> Any:
         short = []
         for factor in (A, B):
             mantissa, exponent = np.frexp(factor)
-            short.append(np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent).astype(np.float32))
+            short.append(
+                np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent).astype(np.float32)
+            )
         return multiply(*short, **options)
 
     return rounded
@@ -263,7 +310,10 @@ def test_products_of_fewer_bits_are_noticed_and_done_without(bits: int) -> None:
         found = kernels.assign(X.astype(np.int32), C)
         assert found.tolist() == by_definition(X, C)
         sums = kernels.cluster_statistics(X.astype(np.int32), C, None)
-        assert all(np.array_equal(a, b) for a, b in zip(sums, reference.cluster_statistics(X, C, None), strict=True))
+        assert all(
+            np.array_equal(a, b)
+            for a, b in zip(sums, reference.cluster_statistics(X, C, None), strict=True)
+        )
 
 
 @pytest.mark.parametrize("by_feature", [False, True])

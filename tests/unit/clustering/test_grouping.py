@@ -1,4 +1,6 @@
-"""Records brought together by their keys: each once, in their order, by compiled code or without."""
+"""Records brought together by their keys: each once, in their order, by compiled code or
+without.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""The nearest of many points: float32 finds the group, exact numbers the point in it, and doubts are decided among all."""
+"""The nearest of many points: float32 finds the group, exact numbers the point in it, and doubts
+are decided among all.
+"""
 
 from unittest import mock
 
@@ -22,12 +24,17 @@ def compiled() -> None:
     assert parallel.is_compiled(1 << 40)
 
 
-def labelled(X: IntArray, C: IntArray, *, rows: int = 64, error: float | None = None) -> tuple[Labels, int]:
+def labelled(
+    X: IntArray, C: IntArray, *, rows: int = 64, error: float | None = None
+) -> tuple[Labels, int]:
     """Labels, and how many records were in doubt."""
     from fastlloyd.clustering.compiled.groups import group_labels
 
     labels, doubtful = np.full((2, len(X)), -1, dtype=np.int32)
-    e, XT = relative_error(X.shape[1]) if error is None else error, np.ascontiguousarray(X.T, dtype=np.int32)
+    e, XT = (
+        relative_error(X.shape[1]) if error is None else error,
+        np.ascontiguousarray(X.T, dtype=np.int32),
+    )
     width = kernels._width(X.shape[1])
     n = group_labels[len(width)](XT, 0, len(X), C, e, rows, labels, doubtful, width)
     decide(XT, 0, doubtful[:n], Exact(C), np.inf, labels)
@@ -41,12 +48,17 @@ def by_definition(X: IntArray, C: IntArray) -> IntArray:
 
 @st.composite
 def hard(draw: st.DrawFn) -> tuple[IntArray, IntArray]:
-    """Ties, near ties, binary and coincident points, points that group by group are equal, grids up to the finest."""
+    """Ties, near ties, binary and coincident points, points that group by group are equal, grids up
+    to the finest.
+    """
     d, k, n = draw(st.integers(1, 8)), draw(st.integers(1, 100)), draw(st.integers(1, 600))
     generator = np.random.default_rng(draw(st.integers(0, 2**32)))
     B = 2 ** draw(st.integers(1, finest_bits(d)))
     kind = draw(st.sampled_from(["any", "binary", "near ties", "coincident", "equal groups"]))
-    X, C = generator.integers(-B, B, (n, d), endpoint=True), generator.integers(-B, B, (k, d), endpoint=True)
+    X, C = (
+        generator.integers(-B, B, (n, d), endpoint=True),
+        generator.integers(-B, B, (k, d), endpoint=True),
+    )
     if kind == "binary":
         X, C = np.where(X > 0, B, -B), np.where(C > 0, B, -B)
     if kind == "coincident":
@@ -61,7 +73,9 @@ def hard(draw: st.DrawFn) -> tuple[IntArray, IntArray]:
 
 @settings(max_examples=300)
 @given(hard(), st.sampled_from([1, 7, 64, 1024]))
-def test_labels_are_those_of_exact_integers(situation: tuple[IntArray, IntArray], rows: int) -> None:
+def test_labels_are_those_of_exact_integers(
+    situation: tuple[IntArray, IntArray], rows: int
+) -> None:
     X, C = situation
     found, doubts = labelled(X, C, rows=rows)
     assert np.array_equal(found, by_definition(X, C))
@@ -70,7 +84,9 @@ def test_labels_are_those_of_exact_integers(situation: tuple[IntArray, IntArray]
 
 @pytest.mark.parametrize("d", range(3, 9))
 def test_labels_of_records_far_from_all_points_are_exact(d: int) -> None:
-    """Products with small points nearly add up to 0: of the margin only the record's own part tells how they are rounded."""
+    """Products with small points nearly add up to 0: of the margin only the record's own part tells
+    how they are rounded.
+    """
     generator, B = np.random.default_rng(d), 2 ** finest_bits(d)
     X, C = B - generator.integers(0, 4, (3000, d)), generator.integers(-3, 4, (100, d))
     C[:, 0] -= C.sum(axis=1)
@@ -80,18 +96,28 @@ def test_labels_of_records_far_from_all_points_are_exact(d: int) -> None:
 def test_labels_are_those_of_the_other_loops() -> None:
     generator = np.random.default_rng(0)
     for d in range(1, 9):
-        X, C = generator.integers(-3000, 3000, (5000, d)).astype(np.int32), generator.integers(-3000, 3000, (700, d))
-        C[350:] = C[:350]  # of every pair of equal points the first, in another group, has the record
+        X, C = (
+            generator.integers(-3000, 3000, (5000, d)).astype(np.int32),
+            generator.integers(-3000, 3000, (700, d)),
+        )
+        C[350:] = C[
+            :350
+        ]  # of every pair of equal points the first, in another group, has the record
         found = {}
         for least in (1, 1 << 20):
-            with mock.patch.object(kernels, "GROUPED_POINTS", least), mock.patch.object(kernels, "MOST_AXES", 0):
+            with (
+                mock.patch.object(kernels, "GROUPED_POINTS", least),
+                mock.patch.object(kernels, "MOST_AXES", 0),
+            ):
                 found[least] = kernels.assign(X, C, limits=np.full(d, 3000))
         assert np.array_equal(found[1], found[1 << 20])
         assert found[1].max() < 350
 
 
 def test_a_record_is_in_doubt_where_float32_cannot_tell_two_groups_apart() -> None:
-    """Points of one group are told apart by exact distances, and leave no doubt; the same points in two groups do."""
+    """Points of one group are told apart by exact distances, and leave no doubt; the same points in
+    two groups do.
+    """
     base = np.zeros((2 * SIZE, 1), dtype=np.int64)
     base[:, 0] = 2**24 + np.arange(2 * SIZE) * 2**20
     near = base.copy()
@@ -102,7 +128,9 @@ def test_a_record_is_in_doubt_where_float32_cannot_tell_two_groups_apart() -> No
     far[SIZE] = far[0] + 1
     found, doubts = labelled(far[[0, SIZE]], far)
     assert (found.tolist(), doubts) == ([0, SIZE], 2)
-    found, doubts = labelled(far[[0, SIZE]], far, error=0.0)  # without the margin one of them is wrong
+    found, doubts = labelled(
+        far[[0, SIZE]], far, error=0.0
+    )  # without the margin one of them is wrong
     assert (found.tolist(), doubts) != ([0, SIZE], 0)
 
 
@@ -116,11 +144,15 @@ def test_more_doubts_than_are_decided_at_once() -> None:
 
 
 def test_no_path_is_chosen_by_the_records() -> None:
-    """Python runs the same lines for records that are all in doubt; compiled code decides each of them once."""
+    """Python runs the same lines for records that are all in doubt; compiled code decides each of
+    them once.
+    """
     generator = np.random.default_rng(0)
     C = generator.integers(-900, 900, (600, 5))
     ordinary = generator.integers(-900, 900, (1000, 5)).astype(np.int32)
     halfway = np.zeros_like(ordinary)
     halfway[:] = (C[0] + C[SIZE]) // 2
     kernels.assign(ordinary, C)  # compiled code is loaded on the way
-    assert path_of(lambda: kernels.assign(ordinary, C)) == path_of(lambda: kernels.assign(halfway, C))
+    assert path_of(lambda: kernels.assign(ordinary, C)) == path_of(
+        lambda: kernels.assign(halfway, C)
+    )

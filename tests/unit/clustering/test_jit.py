@@ -20,21 +20,28 @@ for found, expected in zip(kernels.cluster_statistics(X, C, 50), reference.clust
 
 
 @pytest.mark.parametrize("refusing", ["numba", "threadpoolctl"])
-def test_a_library_that_refuses_to_be_imported_is_done_without(tmp_path: Path, refusing: str) -> None:
-    # numba beside a NumPy that is newer than it knows raises ImportError; threadpoolctl may not be there at all
+def test_a_library_that_refuses_to_be_imported_is_done_without(
+    tmp_path: Path, refusing: str
+) -> None:
+    # numba beside a NumPy that is newer than it knows raises ImportError; threadpoolctl may not be
+    # there at all
     before = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
         if refusing == "numba"
-        else "import importlib.util as u; find = u.find_spec; "
-        "u.find_spec = lambda name, *more: None if name == 'threadpoolctl' else find(name, *more)"
+        else (
+            "import importlib.util as u; find = u.find_spec; u.find_spec = lambda name, *more: None"
+            " if name == 'threadpoolctl' else find(name, *more)"
+        )
     )
     (tmp_path / "numba.py").write_text("raise ImportError('Numba needs an older NumPy')")
-    subprocess.run([sys.executable, "-c", before + PROGRAM], check=True)  # noqa: S603 - our own program
+    # our own program
+    subprocess.run([sys.executable, "-c", before + PROGRAM], check=True)
 
 
 def test_where_numba_is_told_not_to_compile_it_is_done_without() -> None:
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    subprocess.run([sys.executable, "-c", PROGRAM], check=True, env=environment)  # noqa: S603 - our own program
+    # our own program
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, env=environment)
 
 
 LOAD_ROWS = """
@@ -66,12 +73,20 @@ for number, program in enumerate({programs!r}):
 
 
 def said_by(copies: Path, *programs: str) -> list[list[str]]:
-    """The lines that each of these programs writes, in a process of its own: forks of one that has loaded numba, which takes
-    longer than most of them. They find and keep copies of machine code in that folder.
+    """The lines that each of these programs writes, in a process of its own: forks of one that has
+    loaded numba, which takes longer than most of them. They find and keep copies of machine code in
+    that folder.
     """
     environment = os.environ | {"NUMBA_CACHE_DIR": str(copies), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", FORKS.format(programs=programs)]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)  # noqa: S603 - ours
+    done = subprocess.run(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout
     return [part.splitlines()[1:] for part in done.stdout.split("process ")[1:]]
 
@@ -93,14 +108,19 @@ damaged.write_bytes(damaged.read_bytes()[:-20])
     )
 
 
-def test_machine_code_on_disk_is_renewed_when_any_file_of_compiled_functions_changes(tmp_path: Path) -> None:
+def test_machine_code_on_disk_is_renewed_when_any_file_of_compiled_functions_changes(
+    tmp_path: Path,
+) -> None:
     """Functions call others in other files, of which numba knows nothing."""
     pytest.importorskip("numba")
     from fastlloyd.clustering.compiled import jit
 
-    (tmp_path / "jit.py").write_text(Path(jit.__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "jit.py").write_text(
+        Path(jit.__file__).read_text(encoding="utf-8"), encoding="utf-8"
+    )
     (tmp_path / "outer.py").write_text(
-        "from jit import INTEGER, kernel\nfrom inner import number\n\n@kernel(INTEGER())\ndef asked():\n    return number()\n",
+        "from jit import INTEGER, kernel\nfrom inner import number\n\n@kernel(INTEGER())\ndef"
+        " asked():\n    return number()\n",
         encoding="utf-8",
     )
     program = """
@@ -111,7 +131,10 @@ sys.path.insert(0, {folder!r})
 import outer
 print(outer.asked(), bool(outer.asked.code.stats.cache_hits))
 """
-    programs = [program.format(inner=str(tmp_path / "inner.py"), number=number, folder=str(tmp_path)) for number in (1, 1, 2)]
+    programs = [
+        program.format(inner=str(tmp_path / "inner.py"), number=number, folder=str(tmp_path))
+        for number in (1, 1, 2)
+    ]
     assert said_by(tmp_path / "copies", *programs) == [["1 False"], ["1 True"], ["2 False"]]
 
 
@@ -132,10 +155,16 @@ from fastlloyd.clustering.compiled.filter import load_rows
 print(load_rows.is_on_disk)
 """
     elsewhere = f"import sys, numba\nfrom llvmlite import binding\n{other}\n{asked}"
-    assert [said[-1:] for said in said_by(tmp_path, LOAD_ROWS, asked, elsewhere)] == [[], ["True"], ["False"]]
+    assert [said[-1:] for said in said_by(tmp_path, LOAD_ROWS, asked, elsewhere)] == [
+        [],
+        ["True"],
+        ["False"],
+    ]
 
 
-def test_that_code_is_compiled_is_said_once_and_only_on_a_terminal_or_in_the_log(tmp_path: Path) -> None:
+def test_that_code_is_compiled_is_said_once_and_only_on_a_terminal_or_in_the_log(
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("numba")
 
     def program(copies: str, *before: str) -> str:
@@ -149,9 +178,16 @@ def test_that_code_is_compiled_is_said_once_and_only_on_a_terminal_or_in_the_log
         ])  # fmt: skip
 
     terminal = "sys.stderr.isatty = lambda: True"
-    log = "import logging; logging.basicConfig(level=logging.INFO, stream=sys.stdout, format='%(message)s')"
+    log = (
+        "import logging; logging.basicConfig(level=logging.INFO, stream=sys.stdout,"
+        " format='%(message)s')"
+    )
     said = said_by(
-        tmp_path, program("terminal", terminal), program("terminal", terminal), program("pipe"), program("log", log, terminal)
+        tmp_path,
+        program("terminal", terminal),
+        program("terminal", terminal),
+        program("pipe"),
+        program("log", log, terminal),
     )
     assert [len(lines) for lines in said] == [1, 0, 0, 1]
     assert said[0] == said[3]
@@ -169,7 +205,7 @@ for _ in range(5):
     loaded.append("numba" in sys.modules)
 assert loaded == [False, False, False, True, True], loaded
 """
-    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_what_other_code_can_do_is_compiled_when_that_has_paid() -> None:
@@ -188,7 +224,7 @@ assert not pays(0, double)
 assert double(3) == 6
 assert pays(0, double), "it is compiled"
 """
-    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_what_is_on_disk_is_used_at_once(tmp_path: Path) -> None:
@@ -204,4 +240,5 @@ blocks, weights, chosen = blocks_of(np.eye(2)), row_blocks_of(np.ones(2)), np.ze
 add_centroids(blocks, squares_of(blocks), np.eye(2), weights, 2.0, *room_for_choice(blocks, 1), np.ones((0, 1)), chosen)
 """
     for expected in ("False", "True"):
-        subprocess.run([sys.executable, "-c", program.replace("EXPECTED", expected)], check=True)  # noqa: S603 - our own
+        # our own
+        subprocess.run([sys.executable, "-c", program.replace("EXPECTED", expected)], check=True)

@@ -22,17 +22,30 @@ from fastlloyd.clustering.domain import Domain, finest_bits
 
 
 def cube(d: int, q: int) -> Domain:
-    return Domain(features=tuple(f"f{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=q)
+    return Domain(
+        features=tuple(f"f{i}" for i in range(d)),
+        lower=(-1.0,) * d,
+        upper=(1.0,) * d,
+        fraction_bits=q,
+    )
 
 
-# Ways to the same integers, which `kernels` chooses from by shape; here each is forced on every shape, keys on those of up to
-# KEYED_FEATURES. Blocks of one more feature than the cache would like, and two threads that share small data, make every branch
-# of them run.
+# Ways to the same integers, which `kernels` chooses from by shape; here each is forced on every
+# shape, keys on those of up to KEYED_FEATURES. Blocks of one more feature than the cache would
+# like, and two threads that share small data, make every branch of them run.
 WAYS: dict[str, dict[str, Any]] = {
     "plain": {"is_compiled": lambda _: False},
     "by key": {"is_compiled": lambda _: True, "is_by_feature": lambda _: True},
-    "by feature": {"is_compiled": lambda _: True, "is_by_feature": lambda _: True, "KEYED_FEATURES": 0},
-    "by row": {"is_compiled": lambda _: True, "is_by_feature": lambda _: False, "KEYED_FEATURES": 0},
+    "by feature": {
+        "is_compiled": lambda _: True,
+        "is_by_feature": lambda _: True,
+        "KEYED_FEATURES": 0,
+    },
+    "by row": {
+        "is_compiled": lambda _: True,
+        "is_by_feature": lambda _: False,
+        "KEYED_FEATURES": 0,
+    },
 }
 each_way = pytest.mark.parametrize("way", WAYS)
 
@@ -50,7 +63,9 @@ def forced(way: str) -> Iterator[None]:
         yield
 
 
-def by_definition(X: IntArray, centroids: IntArray, squared_radius: int | None) -> tuple[IntArray, IntArray]:
+def by_definition(
+    X: IntArray, centroids: IntArray, squared_radius: int | None
+) -> tuple[IntArray, IntArray]:
     """Section 4.1 in Python integers, one record at a time."""
     sums, counts = [[0] * centroids.shape[1] for _ in centroids], [0] * len(centroids)
     for x in X.tolist():
@@ -64,12 +79,17 @@ def by_definition(X: IntArray, centroids: IntArray, squared_radius: int | None) 
 
 
 def equal(found: tuple[IntArray, IntArray], expected: tuple[IntArray, IntArray]) -> bool:
-    return all(a.dtype == b.dtype == np.int64 and np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+    return all(
+        a.dtype == b.dtype == np.int64 and np.array_equal(a, b)
+        for a, b in zip(found, expected, strict=True)
+    )
 
 
 @st.composite
 def situations(draw: st.DrawFn, max_d: int = 64) -> tuple[IntArray, IntArray, int | None]:
-    """Records, centroids and a radius: ties and coincident centroids in small boxes, saturated centroids in large ones."""
+    """Records, centroids and a radius: ties and coincident centroids in small boxes, saturated
+    centroids in large ones.
+    """
     n, k, d = draw(st.integers(0, 40)), draw(st.integers(1, 8)), draw(st.integers(1, max_d))
     box = cube(d, draw(st.integers(1, 16)))
     B, c = 2**box.fraction_bits, box.saturation
@@ -100,37 +120,63 @@ def test_the_reference_is_the_definition(situation: tuple[IntArray, IntArray, in
 
 @each_way
 @settings(max_examples=400)
-@given(situations(), st.integers(1, 45), st.sampled_from([np.int32, np.int64]), st.sampled_from("CF"))
+@given(
+    situations(), st.integers(1, 45), st.sampled_from([np.int32, np.int64]), st.sampled_from("CF")
+)
 def test_the_kernel_is_the_reference_bit_for_bit_whatever_the_block_size_and_the_layout(
-    way: str, situation: tuple[IntArray, IntArray, int | None], block_rows: int, dtype: type, order: Literal["C", "F"]
+    way: str,
+    situation: tuple[IntArray, IntArray, int | None],
+    block_rows: int,
+    dtype: type,
+    order: Literal["C", "F"],
 ) -> None:
     X, centroids, squared_radius = situation
     expected = reference.cluster_statistics(X, centroids, squared_radius)
     X = X.astype(dtype, order=order)
     with forced(way):
         assert equal(kernels.cluster_statistics(X, centroids, squared_radius), expected)
-        assert equal(kernels.cluster_statistics(X, centroids, squared_radius, block_rows=block_rows), expected)
+        assert equal(
+            kernels.cluster_statistics(X, centroids, squared_radius, block_rows=block_rows),
+            expected,
+        )
 
 
 @each_way
 @settings(max_examples=200)
-@given(situations(), st.integers(1, 45), st.sampled_from([np.int32, np.int64]), st.sampled_from("CF"))
+@given(
+    situations(), st.integers(1, 45), st.sampled_from([np.int32, np.int64]), st.sampled_from("CF")
+)
 def test_assign_names_the_lowest_of_the_nearest_centroids(
-    way: str, situation: tuple[IntArray, IntArray, int | None], block_rows: int, dtype: type, order: Literal["C", "F"]
+    way: str,
+    situation: tuple[IntArray, IntArray, int | None],
+    block_rows: int,
+    dtype: type,
+    order: Literal["C", "F"],
 ) -> None:
     X, centroids, _ = situation
     squared = ((X[:, None, :] - centroids) ** 2).sum(axis=2)
     X = X.astype(dtype, order=order)
     with forced(way):
-        for labels in (kernels.assign(X, centroids), kernels.assign(X, centroids, block_rows=block_rows)):
+        for labels in (
+            kernels.assign(X, centroids),
+            kernels.assign(X, centroids, block_rows=block_rows),
+        ):
             assert labels.dtype == np.int32
             assert labels.tolist() == [row.tolist().index(row.min()) for row in squared]
 
 
 @st.composite
 def grids(draw: st.DrawFn) -> tuple[IntArray, IntArray]:
-    """Points of a grid of 1 to 3 features, the last axis fastest, and records: many halfway between two of them, or beyond."""
-    axes = draw(st.lists(st.lists(st.integers(-9, 9), min_size=1, max_size=5, unique=True).map(sorted), min_size=1, max_size=3))
+    """Points of a grid of 1 to 3 features, the last axis fastest, and records: many halfway between
+    two of them, or beyond.
+    """
+    axes = draw(
+        st.lists(
+            st.lists(st.integers(-9, 9), min_size=1, max_size=5, unique=True).map(sorted),
+            min_size=1,
+            max_size=3,
+        )
+    )
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
     records = draw(st.lists(st.tuples(*[st.integers(-11, 11)] * len(axes)), max_size=20))
     return np.array(records, dtype=np.int64).reshape(-1, len(axes)), points
@@ -162,14 +208,20 @@ def test_what_is_no_whole_grid_is_not_searched_as_one() -> None:
     grid = np.stack(np.meshgrid(range(9), range(8), indexing="ij"), axis=-1).reshape(-1, 2)
     doubled = np.concatenate([grid[:-1], grid[:1]])
     moved = grid + np.eye(72, 2, dtype=np.int64)
-    assert [bool(kernels._axes(C)) for C in (grid, grid[:-1], doubled, moved, np.repeat(grid, 2, axis=1))] == [
+    assert [
+        bool(kernels._axes(C))
+        for C in (grid, grid[:-1], doubled, moved, np.repeat(grid, 2, axis=1))
+    ] == [
         True,
         *[False] * 4,
     ]
 
 
 @each_way
-@pytest.mark.parametrize(("n", "k", "d", "q"), [(300, 3, 1024, 16), (700, 100, 8, 16), (5000, 15, 2, 24), (1000, 7, 1, 25)])
+@pytest.mark.parametrize(
+    ("n", "k", "d", "q"),
+    [(300, 3, 1024, 16), (700, 100, 8, 16), (5000, 15, 2, 24), (1000, 7, 1, 25)],
+)
 def test_the_kernel_is_the_reference_on_large_shapes_and_in_several_default_blocks(
     way: str, n: int, k: int, d: int, q: int
 ) -> None:
@@ -180,7 +232,11 @@ def test_the_kernel_is_the_reference_on_large_shapes_and_in_several_default_bloc
     centroids = generator.integers(-B, B, (k, d), endpoint=True)
     centroids[0] = box.saturation
     centroids[-1] = -box.saturation
-    for squared_radius in (None, 0, int(np.median(((X[:, None] - centroids[:4]) ** 2).sum(axis=2).min(axis=1)))):
+    for squared_radius in (
+        None,
+        0,
+        int(np.median(((X[:, None] - centroids[:4]) ** 2).sum(axis=2).min(axis=1))),
+    ):
         with forced(way):
             found = kernels.cluster_statistics(X, centroids, squared_radius)
         assert equal(found, reference.cluster_statistics(X, centroids, squared_radius))
@@ -189,11 +245,18 @@ def test_the_kernel_is_the_reference_on_large_shapes_and_in_several_default_bloc
 @each_way
 @pytest.mark.parametrize("d", [1, 3, 16, 40])
 @pytest.mark.parametrize("order", "CF")
-def test_records_and_centroids_may_lie_in_memory_as_they_like(way: str, d: int, order: Literal["C", "F"]) -> None:
-    """Of any signed integers and byte order, not aligned, apart from one another, and read-only, as a file that is mapped."""
+def test_records_and_centroids_may_lie_in_memory_as_they_like(
+    way: str, d: int, order: Literal["C", "F"]
+) -> None:
+    """Of any signed integers and byte order, not aligned, apart from one another, and read-only, as
+    a file that is mapped.
+    """
     generator = np.random.default_rng(d)
     X, centroids = generator.integers(-99, 100, (300, d)), generator.integers(-99, 100, (7, d))
-    expected, labels = reference.cluster_statistics(X, centroids, 3000 * d), kernels.assign(X, centroids)
+    expected, labels = (
+        reference.cluster_statistics(X, centroids, 3000 * d),
+        kernels.assign(X, centroids),
+    )
     limits = np.full(d, 99)
     limits.flags.writeable = False
     for dtype in (np.int8, np.int16, np.int32, np.int64, ">i4", ">i8"):
@@ -205,7 +268,9 @@ def test_records_and_centroids_may_lie_in_memory_as_they_like(way: str, d: int, 
             C = centroids.astype(">i8", order=order)
             C.flags.writeable = False
             with forced(way):
-                assert equal(kernels.cluster_statistics(records, C, 3000 * d, limits=limits), expected)
+                assert equal(
+                    kernels.cluster_statistics(records, C, 3000 * d, limits=limits), expected
+                )
                 assert np.array_equal(kernels.assign(records, C, limits=limits), labels)
 
 
@@ -224,7 +289,10 @@ def test_squared_distances_are_exact_at_the_largest_magnitudes(d: int, seed: int
     generator = np.random.default_rng(seed)
     X = generator.choice([-(2**finest), 2**finest - 1], (3, d))
     C = generator.choice([-box.saturation, box.saturation], (2, d))
-    exact = [[sum((a - b) ** 2 for a, b in zip(x, c, strict=True)) for c in C.tolist()] for x in X.tolist()]
+    exact = [
+        [sum((a - b) ** 2 for a, b in zip(x, c, strict=True)) for c in C.tolist()]
+        for x in X.tolist()
+    ]
     assert [[int(v) for v in row] for row in kernels.squared_distances(X, C)] == exact
     labels, squared = kernels.nearest(X.astype(np.float64), C.astype(np.float64))
     assert [int(v) for v in squared] == [min(row) for row in exact]
@@ -232,7 +300,9 @@ def test_squared_distances_are_exact_at_the_largest_magnitudes(d: int, seed: int
 
 
 @given(st.integers(0, 5000), st.integers(1, 10**7), st.none() | st.integers(1, 600))
-def test_blocks_cover_every_record_once_and_bound_the_larger_matrix(n: int, width: int, block_rows: int | None) -> None:
+def test_blocks_cover_every_record_once_and_bound_the_larger_matrix(
+    n: int, width: int, block_rows: int | None
+) -> None:
     ranges = kernels.blocks(n, width, block_rows)
     assert [i for start, stop in ranges for i in range(start, stop)] == list(range(n))
     limit = block_rows or max(256, kernels.BLOCK_ELEMENTS // width)
@@ -246,7 +316,10 @@ def test_w32_no_array_of_records_times_clusters_exists(way: str) -> None:
     X = np.random.default_rng(0).integers(-(2**16), 2**16, (n, d))
     centroids = X[:k].copy()
     with forced(way):
-        kernels.cluster_statistics(X[:9], centroids, None), kernels.assign(X[:9], centroids)  # loads compiled code
+        (
+            kernels.cluster_statistics(X[:9], centroids, None),
+            kernels.assign(X[:9], centroids),
+        )  # loads compiled code
         tracemalloc.start()
         try:
             for squared_radius in (2**30, None):
@@ -278,7 +351,10 @@ def known(limits: str, X: IntArray, box: Domain) -> IntArray | None:
 @settings(max_examples=200)
 @given(situations(), st.sampled_from(LIMITS), st.sampled_from("CF"))
 def test_whatever_is_known_of_the_range_of_records_the_integers_are_the_same(
-    way: str, situation: tuple[IntArray, IntArray, int | None], limits: str, order: Literal["C", "F"]
+    way: str,
+    situation: tuple[IntArray, IntArray, int | None],
+    limits: str,
+    order: Literal["C", "F"],
 ) -> None:
     X, centroids, squared_radius = situation
     known_limits = known(limits, X, cube(X.shape[1], 16))
@@ -286,12 +362,18 @@ def test_whatever_is_known_of_the_range_of_records_the_integers_are_the_same(
     expected = reference.cluster_statistics(X, centroids, squared_radius)
     X = X.astype(np.int32, order=order)
     with forced(way):
-        assert equal(kernels.cluster_statistics(X, centroids, squared_radius, limits=known_limits), expected)
-        assert kernels.assign(X, centroids, limits=known_limits).tolist() == [row.tolist().index(row.min()) for row in squared]
+        assert equal(
+            kernels.cluster_statistics(X, centroids, squared_radius, limits=known_limits), expected
+        )
+        assert kernels.assign(X, centroids, limits=known_limits).tolist() == [
+            row.tolist().index(row.min()) for row in squared
+        ]
 
 
 @settings(max_examples=300)
-@given(st.integers(1, 40), st.integers(1, 20), st.integers(1, 25), st.integers(0, 2**32), st.booleans())
+@given(
+    st.integers(1, 40), st.integers(1, 20), st.integers(1, 25), st.integers(0, 2**32), st.booleans()
+)
 def test_as_many_centroids_share_a_key_as_stay_exact_for_every_record_of_the_range(
     k: int, d: int, q: int, seed: int, saturated: bool
 ) -> None:
@@ -301,7 +383,8 @@ def test_as_many_centroids_share_a_key_as_stay_exact_for_every_record_of_the_ran
     reach = box.saturation if saturated else 2**q
     C = generator.integers(-reach, reach, (k, d), endpoint=True)
     L = int(kernels._group_size(C, box.half_widths))
-    # the largest sum of magnitudes on the way to a key: of a record in the corner opposite to the centroid
+    # the largest sum of magnitudes on the way to a key: of a record in the corner opposite to the
+    # centroid
     largest = max(sum(c * c + 2 * abs(c) * 2**q for c in centroid) for centroid in C.tolist())
     assert L & (L - 1) == 0
     assert L * (largest + 1) <= 2**53
@@ -311,7 +394,9 @@ def test_as_many_centroids_share_a_key_as_stay_exact_for_every_record_of_the_ran
 
 @pytest.mark.parametrize(("d", "k"), [(1, 40), (2, 3), (2, 15), (3, 9), (5, 7), (16, 10), (20, 37)])
 @pytest.mark.parametrize("way", ["by key", "by feature", "by row"])
-def test_at_the_finest_grid_records_and_centroids_in_the_corners_are_told_apart(way: str, d: int, k: int) -> None:
+def test_at_the_finest_grid_records_and_centroids_in_the_corners_are_told_apart(
+    way: str, d: int, k: int
+) -> None:
     """Where few or no two centroids share a key, and ties are between groups."""
     q = finest_bits(d)
     box, generator = cube(d, q), np.random.default_rng(d)
@@ -324,8 +409,12 @@ def test_at_the_finest_grid_records_and_centroids_in_the_corners_are_told_apart(
         for limits in (box.half_widths, None):
             found = kernels.assign(X.astype(np.int32), C, limits=limits)
             assert found.tolist() == squared.argmin(axis=1).tolist()
-            found_sums = kernels.cluster_statistics(X.astype(np.int32), C, int(np.median(squared.min(axis=1))), limits=limits)
-            assert equal(found_sums, reference.cluster_statistics(X, C, int(np.median(squared.min(axis=1)))))
+            found_sums = kernels.cluster_statistics(
+                X.astype(np.int32), C, int(np.median(squared.min(axis=1))), limits=limits
+            )
+            assert equal(
+                found_sums, reference.cluster_statistics(X, C, int(np.median(squared.min(axis=1))))
+            )
 
 
 def test_the_domains_of_the_paper_have_one_key_for_all_clusters() -> None:
@@ -341,8 +430,14 @@ def test_the_domains_of_the_paper_have_one_key_for_all_clusters() -> None:
 def test_a_record_out_of_every_range_gets_some_label_and_no_number_beyond(
     way: str, k: int, d: int, limit: int, rows: bool
 ) -> None:
-    """A label says where compiled code writes. Nobody may pass such a record; who does spoils sums, not memory."""
-    X = np.random.default_rng(k).choice([-(2**31), 2**31 - 1, 0], (30, d)).astype(np.int32, order="C" if rows else "F")
+    """A label says where compiled code writes. Nobody may pass such a record; who does spoils sums,
+    not memory.
+    """
+    X = (
+        np.random.default_rng(k)
+        .choice([-(2**31), 2**31 - 1, 0], (30, d))
+        .astype(np.int32, order="C" if rows else "F")
+    )
     C = np.random.default_rng(d).choice([-(2**40), 2**40 + 1, 3], (k, d))
     with forced(way):
         labels = kernels.assign(X, C, limits=np.full(d, limit))
@@ -365,7 +460,7 @@ kernels.cluster_statistics(X, np.zeros((3, 2), dtype=np.int64), None)
 assert "numba" in sys.modules
 assert gc.isenabled()
 """
-    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_a_folder_that_cannot_be_written_costs_the_cache_and_nothing_else() -> None:
@@ -382,11 +477,13 @@ squares = np.empty(2, dtype=np.float32)
 load_rows(np.array([[1, 2], [3, 4]], dtype=np.int32), 0, 2, np.empty((1, 2, 2), dtype=np.float32), squares)
 assert squares.tolist() == [5, 25]
 """
-    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_compiled_code_can_be_loaded_by_several_threads_at_once() -> None:
-    """Numba imports itself in circles: a second thread that imports it meanwhile sees a part of it."""
+    """Numba imports itself in circles: a second thread that imports it meanwhile sees a part of
+    it.
+    """
     pytest.importorskip("numba")
     program = """
 import sys
@@ -410,12 +507,14 @@ with ThreadPoolExecutor(8) as pool:
 assert len(found) == 1
 assert "numba" in sys.modules
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)  # noqa: S603 - our own program
+    # our own program
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
 def test_compiled_code_stays_inside_its_arrays(tmp_path: Path) -> None:
-    # Compiled code does not look where it writes; here it is compiled to look, for every shape of block and padding. The checks
-    # are there before any optimisation, which would take most of the time and could only remove some.
+    # Compiled code does not look where it writes; here it is compiled to look, for every shape of
+    # block and padding. The checks are there before any optimisation, which would take most of the
+    # time and could only remove some.
     pytest.importorskip("numba")
     program = """
 import numpy as np
@@ -448,17 +547,31 @@ for n, r, k in ((1, 1, 1), (255, 2, 3), (256, 5, 4), (300, 3, 40), (600, 9, 33))
     points, draws = generator.normal(size=(n, r)), Draws(PublicSeed.from_int(1), b"fastlloyd/v1/test-of-arrays")
     public_kmeans.k_means(points, np.ones(n), k, draws, n_restarts=2, n_steps=9)
 """
-    settings = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "0", "NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "2"}
-    subprocess.run([sys.executable, "-c", program], check=True, env=os.environ | settings)  # noqa: S603 - our own program
+    settings = {
+        "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_OPT": "0",
+        "NUMBA_CACHE_DIR": str(tmp_path),
+        "OMP_NUM_THREADS": "2",
+    }
+    # our own program
+    subprocess.run([sys.executable, "-c", program], check=True, env=os.environ | settings)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("threadpoolctl") is None, reason="threadpoolctl is not installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec("threadpoolctl") is None, reason="threadpoolctl is not installed"
+)
 def test_threads_that_overlap_leave_blas_as_many_threads_as_it_had() -> None:
-    """The second comes before the first leaves, and leaves after it: each on its own would restore what the other set."""
+    """The second comes before the first leaves, and leaves after it: each on its own would restore
+    what the other set.
+    """
     from threadpoolctl import ThreadpoolController
 
     def threads() -> set[int]:
-        return {library["num_threads"] for library in ThreadpoolController().info() if library["user_api"] == "blas"}
+        return {
+            library["num_threads"]
+            for library in ThreadpoolController().info()
+            if library["user_api"] == "blas"
+        }
 
     with ThreadpoolController().limit(limits=2, user_api="blas"):
         first, second = parallel.one_blas_thread(), parallel.one_blas_thread()

@@ -29,14 +29,20 @@ pytestmark = pytest.mark.usefixtures("repeatable_noise")
 BOXES = {
     "square": Domain(features=("x", "y"), lower=(-1.0, 0.0), upper=(1.0, 5.0), fraction_bits=10),
     "oblong": Domain(
-        features=("x", "y", "z"), lower=(0.0,) * 3, upper=(8.0, 3.0, 0.5), fraction_bits=12, scaling=Scaling.COMMON
+        features=("x", "y", "z"),
+        lower=(0.0,) * 3,
+        upper=(8.0, 3.0, 0.5),
+        fraction_bits=12,
+        scaling=Scaling.COMMON,
     ),
     "line": Domain(features=("x",), lower=(-1.0,), upper=(1.0,), fraction_bits=16),
 }
 
 
 @cache
-def mechanism(name: str, box: str, count_bits: int, rule: Postprocessing, min_count: Fraction) -> LloydMechanism:
+def mechanism(
+    name: str, box: str, count_bits: int, rule: Postprocessing, min_count: Fraction
+) -> LloydMechanism:
     algorithm = ALGORITHMS[name]
     assert isinstance(algorithm, Algorithm)
     return design_mechanism(
@@ -54,7 +60,9 @@ def mechanism(name: str, box: str, count_bits: int, rule: Postprocessing, min_co
 def slow_next_centroids(
     m: LloydMechanism, round: LloydRound, centroids: IntArray, answer: IntArray
 ) -> tuple[list[list[int]], list[bool]]:
-    """The update as it is written down: one coordinate after another, in Python integers and fractions."""
+    """The update as it is written down: one coordinate after another, in Python integers and
+    fractions.
+    """
     widths, limit = m.domain.half_widths.tolist(), m.domain.saturation
     result, updated = [], []
     for c, row in zip(centroids.tolist(), answer.tolist(), strict=True):
@@ -68,14 +76,20 @@ def slow_next_centroids(
             n2 = sum(v * v for v in move)
             H2 = round.squared_radius
             if m.algorithm.clipping and H2 is not None and n2 > H2:
-                move = [(1 if v >= 0 else -1) * (abs(v) * math.isqrt(H2) // (math.isqrt(n2) + 1)) for v in move]
+                move = [
+                    (1 if v >= 0 else -1) * (abs(v) * math.isqrt(H2) // (math.isqrt(n2) + 1))
+                    for v in move
+                ]
             origin = [0] * len(c) if H2 is None else c
             point = [max(-limit, min(limit, o + v)) for o, v in zip(origin, move, strict=True)]
         match m.algorithm.postprocessing:
             case Postprocessing.TRUNCATE:
                 point = [max(-b, min(b, x)) for x, b in zip(point, widths, strict=True)]
             case Postprocessing.FOLD:
-                point = [y - b if (y := (x + b) % (4 * b)) <= 2 * b else 3 * b - y for x, b in zip(point, widths, strict=True)]
+                point = [
+                    y - b if (y := (x + b) % (4 * b)) <= 2 * b else 3 * b - y
+                    for x, b in zip(point, widths, strict=True)
+                ]
             case Postprocessing.NONE:
                 pass
         result.append(point)
@@ -109,8 +123,12 @@ def test_the_update_is_the_written_one_for_every_algorithm_rule_and_count_grid(
     round = m.rounds[0 if first else -1]
     k, d = m.n_clusters, m.n_features
     generator = np.random.default_rng(seed)
-    answer = np.column_stack([generator.integers(-size, size, (k, d)), generator.integers(-counts, counts, k)])
-    reach = m.domain.half_widths if rule is not Postprocessing.NONE else np.full(d, m.domain.saturation)
+    answer = np.column_stack(
+        [generator.integers(-size, size, (k, d)), generator.integers(-counts, counts, k)]
+    )
+    reach = (
+        m.domain.half_widths if rule is not Postprocessing.NONE else np.full(d, m.domain.saturation)
+    )
     centroids = generator.integers(-reach, reach + 1, (k, d))
     found = moved(m, round, centroids, answer)
     points, updated = slow_next_centroids(m, round, centroids, answer)
@@ -128,7 +146,10 @@ def plain_lloyd(m: LloydMechanism, X: IntArray) -> IntArray:
         sums, counts = reference.cluster_statistics(X, centroids, None)
         for j, count in enumerate(counts.tolist()):
             if count:
-                mean = [Fraction(int(s), count) + c for s, c in zip(sums[j], centroids[j].tolist(), strict=True)]
+                mean = [
+                    Fraction(int(s), count) + c
+                    for s, c in zip(sums[j], centroids[j].tolist(), strict=True)
+                ]
                 centroids[j] = [math.floor(x + Fraction(1, 2)) for x in mean]
     return centroids
 
@@ -137,7 +158,9 @@ def plain_lloyd(m: LloydMechanism, X: IntArray) -> IntArray:
 def test_without_noise_the_loop_is_plain_k_means_on_the_grid(seed: int) -> None:
     box = BOXES["square"]
     X = np.random.default_rng(seed).integers(-(2**10), 2**10, (200, 2))
-    m = design_mechanism(LLOYD, box, n_clusters=4, n_records=200, epsilon=1.0, public_seed=PublicSeed.from_int(seed))
+    m = design_mechanism(
+        LLOYD, box, n_clusters=4, n_records=200, epsilon=1.0, public_seed=PublicSeed.from_int(seed)
+    )
     assert len(m.rounds) == 7
     result = central.cluster(m, LocalRecords(m.domain, X), SeededNoise(0))
     assert np.array_equal(result.centroids, plain_lloyd(m, X))
@@ -147,11 +170,19 @@ def test_without_noise_the_loop_is_plain_k_means_on_the_grid(seed: int) -> None:
 
 
 @pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda a: a.name)
-def test_the_central_model_is_query_plus_noise_then_update_in_every_round(algorithm: Algorithm) -> None:
+def test_the_central_model_is_query_plus_noise_then_update_in_every_round(
+    algorithm: Algorithm,
+) -> None:
     box = BOXES["line"]
     X = np.random.default_rng(1).integers(-(2**16), 2**16, (100, 1))
     m = design_mechanism(
-        algorithm, box, n_clusters=3, n_records=100, epsilon=5.0, public_seed=PublicSeed.from_int(0), n_iterations=4
+        algorithm,
+        box,
+        n_clusters=3,
+        n_records=100,
+        epsilon=5.0,
+        public_seed=PublicSeed.from_int(0),
+        n_iterations=4,
     )
     noise = [np.random.default_rng(i).integers(-500, 500, 3) for i in range(8)]
     centroids = m.initial_centroids()
@@ -161,7 +192,9 @@ def test_the_central_model_is_query_plus_noise_then_update_in_every_round(algori
             sums = sums + counts[:, None] * centroids
         answer = np.column_stack([sums[:, 0] + noise[2 * number], counts + noise[2 * number + 1]])
         centroids = np.array(slow_next_centroids(m, round, centroids, answer)[0])
-    assert np.array_equal(central.cluster(m, LocalRecords(m.domain, X), InjectedNoise(noise)).centroids, centroids)
+    assert np.array_equal(
+        central.cluster(m, LocalRecords(m.domain, X), InjectedNoise(noise)).centroids, centroids
+    )
 
 
 def test_centroids_that_ran_away_stop_where_arithmetic_is_still_exact() -> None:
@@ -182,11 +215,16 @@ def test_centroids_that_ran_away_stop_where_arithmetic_is_still_exact() -> None:
     still = [np.zeros(4, dtype=np.int64), np.zeros(2, dtype=np.int64)]
     c = box.saturation
     found = central.cluster(m, LocalRecords(m.domain, X), InjectedNoise([*away, *still, *still]))
-    # the first answers sent the centroids to the corners; records tie or not exactly as integers say
+    # the first answers sent the centroids to the corners; records tie or not exactly as integers
+    # say
     corners = np.array([[c, -c], [-c, c]])
     sums, counts = reference.cluster_statistics(X, corners, None)
     assert counts.sum() == 10
-    means = slow_next_centroids(m, m.rounds[1], corners, np.column_stack([sums + counts[:, None] * corners, counts]))[0]
+    means = slow_next_centroids(
+        m, m.rounds[1], corners, np.column_stack([sums + counts[:, None] * corners, counts])
+    )[0]
     sums, counts = reference.cluster_statistics(X, np.array(means), None)
     assert np.array_equal(found.previous, means)
-    assert np.array_equal(found.answer, np.column_stack([sums + counts[:, None] * np.array(means), counts]))
+    assert np.array_equal(
+        found.answer, np.column_stack([sums + counts[:, None] * np.array(means), counts])
+    )

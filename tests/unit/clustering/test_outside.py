@@ -1,4 +1,6 @@
-"""Values outside the bounds: counted block by block, or refused with record and column and never the value."""
+"""Values outside the bounds: counted block by block, or refused with record and column and never
+the value.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -60,7 +62,9 @@ def test_the_count_is_that_of_records_that_clipping_changes_and_adds_up_over_blo
 
 
 @given(X=RECORDS, first=st.integers(1, 100))
-def test_the_first_value_outside_is_refused_by_record_and_column_alone(X: npt.NDArray[np.float64], first: int) -> None:
+def test_the_first_value_outside_is_refused_by_record_and_column_alone(
+    X: npt.NDArray[np.float64], first: int
+) -> None:
     beyond = (DOMAIN.lower > X) | (DOMAIN.upper < X)
     if not beyond.any():
         assert n_outside(X, Outside.REFUSE, first) == 0
@@ -68,9 +72,11 @@ def test_the_first_value_outside_is_refused_by_record_and_column_alone(X: npt.ND
     record, column = np.argwhere(beyond)[0]
     with pytest.raises(DataError) as refused:
         n_outside(X, Outside.REFUSE, first)
-    assert str(refused.value) == (
-        f"memory, record {first + record}, column {DOMAIN.features[column]!r}: the value lies outside the bounds; correct it, "
-        "state wider bounds from public knowledge, or clip such values with --outside clip"
+    assert (
+        str(refused.value)
+        == f"memory, record {first + record}, column {DOMAIN.features[column]!r}: the value lies"
+        " outside the bounds; correct it, state wider bounds from public knowledge, or clip"
+        " such values with --outside clip"
     )
 
 
@@ -86,7 +92,9 @@ def test_values_on_the_bounds_are_inside() -> None:
 def test_points_and_marks_are_the_same_by_every_way(
     compiled: bool, threads: str, dtype: type, d: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Small blocks, in every memory order; the marks by the definition, the points by Python's fractions elsewhere."""
+    """Small blocks, in every memory order; the marks by the definition, the points by Python's
+    fractions elsewhere.
+    """
     if compiled and not is_compiled(1 << 40):
         pytest.skip("there is no compiled code")
     monkeypatch.setattr(domain, "is_compiled", lambda _: compiled)
@@ -95,11 +103,20 @@ def test_points_and_marks_are_the_same_by_every_way(
     monkeypatch.setattr(parallel, "LEAST_RECORDS", 200)
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
     wide = Domain(features=tuple(map(str, range(d))), lower=(-2.0,) * d, upper=(1.5,) * d)
-    X: npt.NDArray[Any] = np.random.default_rng(d).normal(0, 1 if d < 9 else 0.7, (1000, d)).astype(dtype)
+    X: npt.NDArray[Any] = (
+        np.random.default_rng(d).normal(0, 1 if d < 9 else 0.7, (1000, d)).astype(dtype)
+    )
     marks = ((X < -2.0) | (X > 1.5)).any(axis=1)
     assert 0 < marks.sum() < 1000 or dtype is np.int64
-    expected = np.clip(np.floor((np.clip(X.astype(float), -2, 1.5) + 0.25) / wide.units[0] + 0.5), -(2**16), 2**16)
-    tables = [X, np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2], np.repeat(X, 2, axis=1)[:, ::2]]
+    expected = np.clip(
+        np.floor((np.clip(X.astype(float), -2, 1.5) + 0.25) / wide.units[0] + 0.5), -(2**16), 2**16
+    )
+    tables = [
+        X,
+        np.asfortranarray(X),
+        np.repeat(X, 2, axis=0)[::2],
+        np.repeat(X, 2, axis=1)[:, ::2],
+    ]
     blocks = [] if dtype is np.int64 else [ColumnBlock([np.ascontiguousarray(x) for x in X.T])]
     every: list[npt.NDArray[Any] | ColumnBlock] = [*tables, *blocks]
     for records in every:
@@ -113,7 +130,8 @@ def test_points_and_marks_are_the_same_by_every_way(
         lambda dtype: arrays(
             dtype,
             st.tuples(st.integers(1, 40), st.integers(1, 20)),
-            elements=st.floats(-3, 3, width=32) | st.sampled_from([np.nan, np.inf, -np.inf, -0.0, 1.5, 1e38]),
+            elements=st.floats(-3, 3, width=32)
+            | st.sampled_from([np.nan, np.inf, -np.inf, -0.0, 1.5, 1e38]),
             fill=st.floats(-2, 2, width=32),
         )
     ),
@@ -138,7 +156,10 @@ def test_compiled_code_makes_the_points_and_marks_of_numpy_in_every_memory_order
             X = np.ascontiguousarray(X[::-1, ::-1])[::-1, ::-1]
         case _:
             X = np.asarray(X, order=order)  # type: ignore[call-overload]
-    found, expected = (np.full((n, d), 7, dtype=np.int32, order="F" if domain.is_by_feature(X) else "C") for _ in range(2))
+    found, expected = (
+        np.full((n, d), 7, dtype=np.int32, order="F" if domain.is_by_feature(X) else "C")
+        for _ in range(2)
+    )
     marks, expected_marks = np.zeros((2, n), dtype=np.bool_)
     finite = domain._compiled_grid(X, box._frame(), found, marks)
     assert finite == np.isfinite(X).all()

@@ -1,4 +1,6 @@
-"""Threads that share spans of the records: every record once, whoever takes it; the right sums, and nothing kept afterwards."""
+"""Threads that share spans of the records: every record once, whoever takes it; the right sums, and
+nothing kept afterwards.
+"""
 
 import gc
 import os
@@ -52,13 +54,17 @@ def test_spans_cover_every_record_once(n: int, least: int, threads: int) -> None
     assert len(found) == max(1, min(n // least, threads))
 
 
-def test_of_long_work_threads_take_more_than_one_span_each(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_long_work_threads_take_more_than_one_span_each(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(parallel, "WORTH_PIECES", 1000 * (3 + parallel.READING_STEPS))
     assert len(over_spans(span, records(1000), 3, least=1)) == (2 * threads if threads > 1 else 1)
     assert len(over_spans(span, records(999), 3, least=1)) == threads
 
 
-def test_what_takes_long_is_split_up_for_one_thread_too(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_long_is_split_up_for_one_thread_too(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An interrupt waits for a span at most; and sums of a span stay exact."""
     monkeypatch.setattr(parallel, "READING_STEPS", 1)
     monkeypatch.setattr(parallel, "SPAN_STEPS", 100)
@@ -70,7 +76,9 @@ def test_what_takes_long_is_split_up_for_one_thread_too(threads: int, monkeypatc
     assert threads
 
 
-def test_one_thread_does_what_is_small_and_several_what_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_thread_does_what_is_small_and_several_what_is_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     calls: list[int] = []
     monkeypatch.setattr(parallel, "work_together", lambda _pieces, threads: calls.append(threads))
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
@@ -90,13 +98,20 @@ def test_one_thread_does_what_is_small_and_several_what_is_large(monkeypatch: py
 
 
 @settings(max_examples=50)
-@given(n=st.integers(0, 500), least=st.integers(1, 600), n_threads=st.integers(1, 4), seed=st.integers(0, 99))
+@given(
+    n=st.integers(0, 500),
+    least=st.integers(1, 600),
+    n_threads=st.integers(1, 4),
+    seed=st.integers(0, 99),
+)
 def test_the_sum_is_that_of_all_records(n: int, least: int, n_threads: int, seed: int) -> None:
     values = np.random.default_rng(seed).integers(-(2**60), 2**60, (n, 3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", str(n_threads))
         patch.setattr(parallel, "WORTH_THREADS", 1)
-        found = sum_over_spans(lambda start, stop: values[start:stop].sum(axis=0), values, least=least)
+        found = sum_over_spans(
+            lambda start, stop: values[start:stop].sum(axis=0), values, least=least
+        )
     assert found.tolist() == values.sum(axis=0).tolist()
 
 
@@ -115,7 +130,9 @@ class Kernel:
         return self.function(XT, start, stop, *rest)
 
 
-def test_an_iteration_is_one_kernel_for_each_span_and_helpers_take_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_iteration_is_one_kernel_for_each_span_and_helpers_take_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from fastlloyd.clustering.compiled import distances
 
     kernel = Kernel(distances.feature_labels[4])
@@ -124,7 +141,10 @@ def test_an_iteration_is_one_kernel_for_each_span_and_helpers_take_some(monkeypa
     rng = np.random.default_rng(0)
     X = np.asfortranarray(rng.integers(-99, 100, (20_000, 3), dtype=np.int32))
     C = rng.integers(-99, 100, (150, 3))
-    found, expected = kernels.cluster_statistics(X, C, 2000), reference.cluster_statistics(X, C, 2000)
+    found, expected = (
+        kernels.cluster_statistics(X, C, 2000),
+        reference.cluster_statistics(X, C, 2000),
+    )
     assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
     assert sorted(kernel.spans) == [(0, 10_000), (10_000, 20_000)]
     for _ in range(100):  # a helper that is slow to wake up may find nothing left
@@ -139,7 +159,9 @@ def numbers(n: int) -> list[Callable[[], int]]:
 
 
 def a_helper_comes() -> bool:
-    """Within a minute: one that has just been started, or is busy, does not come, and that is allowed."""
+    """Within a minute: one that has just been started, or is busy, does not come, and that is
+    allowed.
+    """
 
     def who() -> int:
         time.sleep(0.02)
@@ -194,7 +216,10 @@ def test_callers_in_several_threads_get_their_own_results() -> None:
     results: dict[int, list[list[int]]] = {}
 
     def caller(i: int) -> None:
-        results[i] = [sorted(work_together([partial(int, 100 * i + j) for j in range(7)], 3)) for _ in range(200)]
+        results[i] = [
+            sorted(work_together([partial(int, 100 * i + j) for j in range(7)], 3))
+            for _ in range(200)
+        ]
 
     threads = [threading.Thread(target=caller, args=(i,)) for i in range(4)]
     for thread in threads:
@@ -242,7 +267,9 @@ def test_a_forked_child_has_helpers_of_its_own(busy: bool) -> None:
     if busy:
         other.start()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forking with threads: that is the point
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # Python 3.12 warns of forking with threads: that is the point
         child = os.fork()
     if child == 0:
         os._exit(0 if a_helper_comes() else 1)
@@ -277,7 +304,7 @@ if __name__ == "__main__":
     assert [found(d) for d in (3, 40)] == expected
 """)
     command = [sys.executable, "-W", "ignore::DeprecationWarning", str(program)]
-    subprocess.run(command, check=True, timeout=300)  # noqa: S603 - our own program
+    subprocess.run(command, check=True, timeout=300)
 
 
 def test_where_no_thread_can_be_started_the_caller_works_alone() -> None:
@@ -292,13 +319,16 @@ for _ in range(10):
     assert sorted(parallel.work_together([lambda: 0, lambda: 1], 3)) == [0, 1]
 assert parallel._helpers().jobs.empty()
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)  # noqa: S603 - our own program
+    # our own program
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
 Problem = tuple[IntArray, IntArray]
 
 
-def test_callers_in_several_threads_find_the_sums_of_their_own_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callers_in_several_threads_find_the_sums_of_their_own_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setattr(parallel, "WORTH_THREADS", 1)
     monkeypatch.setattr(parallel, "LEAST_RECORDS", 10)

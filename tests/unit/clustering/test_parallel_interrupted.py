@@ -1,4 +1,6 @@
-"""Work that is shared and then interrupted, as Ctrl-C does in a notebook that goes on afterwards."""
+"""Work that is shared and then interrupted, as Ctrl-C does in a notebook that goes on
+afterwards.
+"""
 
 import gc
 import os
@@ -24,11 +26,12 @@ from fastlloyd.clustering.parallel import work_together
 
 @contextmanager
 def interrupted(point: int) -> Iterator[list[str]]:
-    """Raise KeyboardInterrupt in this thread at that one of the places where the interpreter looks for signals.
+    """Raise KeyboardInterrupt in this thread at that one of the places where the interpreter looks
+    for signals.
 
-    It looks after a call, at the beginning of a function, and before it jumps back. Yields the places that were passed. No
-    garbage is collected meanwhile: the collector calls what libraries (hypothesis is one) have registered, and swallows what is
-    raised there.
+    It looks after a call, at the beginning of a function, and before it jumps back. Yields the
+    places that were passed. No garbage is collected meanwhile: the collector calls what libraries
+    (hypothesis is one) have registered, and swallows what is raised there.
     """
     places: list[str] = []
     before: dict[FrameType, str] = {}
@@ -46,7 +49,9 @@ def interrupted(point: int) -> Iterator[list[str]]:
 
     kept, collects = sys.gettrace(), gc.isenabled()
     gc.disable()
-    sys._getframe().f_trace_opcodes = True  # Python 3.12 looks whether any frame has it before it traces
+    sys._getframe().f_trace_opcodes = (
+        True  # Python 3.12 looks whether any frame has it before it traces
+    )
     sys.settrace(trace)
     try:
         yield places
@@ -77,14 +82,17 @@ def test_an_interrupt_anywhere_ends_the_work_and_spoils_none_that_comes_later(fi
             with interrupted(point) as places:
                 work_together(pieces, 3)
         except KeyboardInterrupt:
-            # the caller's own piece never ends if it was interrupted; those of helpers do, a little later if the waiting was
+            # the caller's own piece never ends if it was interrupted; those of helpers do, a little
+            # later if the waiting was
             until = time.monotonic() + 60
             while len(begun) - len(ended) > 1 and time.monotonic() < until:
                 time.sleep(0.001)
             assert len(begun) - len(ended) <= 1, places[-1]
             at = len(begun)
             assert sorted(work_together(pieces, 3)) == list(range(6)), places[-1]
-            assert len(begun) == at + 6, places[-1]  # nothing of the interrupted work was begun later
+            assert len(begun) == at + 6, places[
+                -1
+            ]  # nothing of the interrupted work was begun later
         else:
             assert len(places) <= point
             break
@@ -96,11 +104,16 @@ CENTROIDS = np.random.default_rng(1).integers(-1000, 1001, (5, 3))
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_an_interrupt_anywhere_in_an_iteration_spoils_no_later_one(order: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_anywhere_in_an_iteration_spoils_no_later_one(
+    order: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert parallel.is_compiled(1 << 40)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setattr(parallel, "WORTH_THREADS", 1)
-    records, expected = np.asarray(X, order=order), reference.cluster_statistics(X, CENTROIDS, 500_000)
+    records, expected = (
+        np.asarray(X, order=order),
+        reference.cluster_statistics(X, CENTROIDS, 500_000),
+    )
 
     def is_right() -> bool:
         found = kernels.cluster_statistics(records, CENTROIDS, 500_000)
@@ -119,7 +132,9 @@ def test_an_interrupt_anywhere_in_an_iteration_spoils_no_later_one(order: Any, m
 
 
 def test_ctrl_c_ends_a_long_computation_soon() -> None:
-    """A computation of many minutes; the interrupt is handled, and the process goes on and ends by itself."""
+    """A computation of many minutes; the interrupt is handled, and the process goes on and ends by
+    itself.
+    """
     program = """
 import os, signal, threading, time
 os.environ["OMP_NUM_THREADS"] = "2"
@@ -144,8 +159,13 @@ assert time.process_time() - before < 0.1
 assert kernels.cluster_statistics(X, C[:2], None, limits=limits)[1].sum() == len(X)
 """
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
-    done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120, env=environment
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
     )
     assert done.stdout == "interrupted\n"
     assert signal.SIGINT

@@ -23,21 +23,28 @@ def test_a_uniform_number_falls_on_the_index_whose_share_it_is_in() -> None:
 
 def test_the_first_centroid_is_drawn_by_weight() -> None:
     points, weights = np.arange(4.0)[:, None], np.array([1.0, 2.0, 3.0, 4.0])
-    counts = np.bincount(first_centroids(points, weights, 1, _draws(1), 5000)[:, 0, 0].astype(int), minlength=4)
+    counts = np.bincount(
+        first_centroids(points, weights, 1, _draws(1), 5000)[:, 0, 0].astype(int), minlength=4
+    )
     expected = 500 * weights
-    assert ((counts - expected) ** 2 / expected).sum() < 45  # chi-square of 3 degrees: larger with probability 1e-9
+    assert (
+        (counts - expected) ** 2 / expected
+    ).sum() < 45  # chi-square of 3 degrees: larger with probability 1e-9
 
 
 def test_the_second_centroid_is_the_better_of_two_drawn_by_weight_times_squared_distance() -> None:
-    # The first is 0, which has nearly all weight. Masses of the others are then 4, 9 and 49; with 1 a loss of 4 + 36 is left,
-    # with 3 one of 4 + 16, with 7 one of 4 + 9. So 7 is kept if one of two is 7, and 1 only if both are 1.
+    # The first is 0, which has nearly all weight. Masses of the others are then 4, 9 and 49; with 1
+    # a loss of 4 + 36 is left, with 3 one of 4 + 16, with 7 one of 4 + 9. So 7 is kept if one of
+    # two is 7, and 1 only if both are 1.
     points, weights = np.array([0.0, 1.0, 3.0, 7.0])[:, None], np.array([1e9, 4.0, 1.0, 1.0])
     p1, p3 = 4 / 62, 9 / 62
     expected = 5000 * np.array([p1**2, (p1 + p3) ** 2 - p1**2, 1 - (p1 + p3) ** 2])
     seconds = first_centroids(points, weights, 2, _draws(2), 5000)[:, 1, 0]
     counts = (seconds[:, None] == [1.0, 3.0, 7.0]).sum(axis=0)
     assert counts.sum() == 5000
-    assert ((counts - expected) ** 2 / expected).sum() < 45  # chi-square of 2 degrees: larger with probability 1e-9
+    assert (
+        (counts - expected) ** 2 / expected
+    ).sum() < 45  # chi-square of 2 degrees: larger with probability 1e-9
 
 
 @pytest.mark.parametrize("n_starts", [1, 40])

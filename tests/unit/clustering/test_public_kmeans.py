@@ -25,7 +25,13 @@ def _draws(number: int) -> Draws:
 
 
 def _clusters(
-    points: FloatArray, k: int, *, weights: FloatArray | None = None, seed: int = 1, n_restarts: int = 1, n_steps: int = 20
+    points: FloatArray,
+    k: int,
+    *,
+    weights: FloatArray | None = None,
+    seed: int = 1,
+    n_restarts: int = 1,
+    n_steps: int = 20,
 ) -> PublicClusters:
     w = np.ones(len(points)) if weights is None else weights
     return k_means(points, w, k, _draws(seed), n_restarts=n_restarts, n_steps=n_steps)
@@ -44,33 +50,51 @@ def _mixture(n: int, r: int, k: int, seed: int) -> tuple[FloatArray, FloatArray]
 
 
 def test_six_points_on_a_line_worked_by_hand() -> None:
-    found = _clusters(_column(11, 0, 1, 10), 2, weights=np.array([3.0, 1.0, 1.0, 1.0]), n_restarts=5)
+    found = _clusters(
+        _column(11, 0, 1, 10), 2, weights=np.array([3.0, 1.0, 1.0, 1.0]), n_restarts=5
+    )
     order = np.argsort(found.centroids[:, 0])
     assert np.allclose(found.centroids[order, 0], [0.5, 10.75], rtol=0, atol=1e-14)
     assert np.array_equal(found.labels, order[[1, 0, 0, 1]])
     assert found.loss == pytest.approx((0.25 + 0.25 + 0.75**2 + 3 * 0.25**2) / 6, rel=1e-13)
 
 
-# Two single starts differ by 12 % (standard deviation), their mean over 120 sets by 1 %; the best of ten by 2.5 %, over 12 sets
-# by .7 %. Single starts that were not greedy would end some 6 % higher.
+# Two single starts differ by 12 % (standard deviation), their mean over 120 sets by 1 %; the best
+# of ten by 2.5 %, over 12 sets by .7 %. Single starts that were not greedy would end some 6 %
+# higher.
 @pytest.mark.parametrize(
     ("n", "r", "k", "n_restarts", "sets", "within"),
-    [(300, 2, 8, 1, 120, 0.05), (500, 2, 15, 10, 12, 0.02), (400, 3, 6, 10, 4, 0.02), (300, 12, 5, 10, 4, 0.02)],
+    [
+        (300, 2, 8, 1, 120, 0.05),
+        (500, 2, 15, 10, 12, 0.02),
+        (400, 3, 6, 10, 4, 0.02),
+        (300, 12, 5, 10, 4, 0.02),
+    ],
 )
-def test_the_loss_is_that_of_scikit_learn(n: int, r: int, k: int, n_restarts: int, sets: int, within: float) -> None:
+def test_the_loss_is_that_of_scikit_learn(
+    n: int, r: int, k: int, n_restarts: int, sets: int, within: float
+) -> None:
     ours, theirs = np.zeros(sets), np.zeros(sets)
     with threadpool_limits(1):  # so few points are not worth a second thread
         for i in range(sets):
             points, w = _mixture(n, r, k, i)
-            ours[i] = _clusters(points, k, weights=w, seed=i, n_restarts=n_restarts, n_steps=40).loss
-            other = KMeans(k, n_init=n_restarts, max_iter=40, tol=0, random_state=i).fit(points, sample_weight=w)
+            ours[i] = _clusters(
+                points, k, weights=w, seed=i, n_restarts=n_restarts, n_steps=40
+            ).loss
+            other = KMeans(k, n_init=n_restarts, max_iter=40, tol=0, random_state=i).fit(
+                points, sample_weight=w
+            )
             theirs[i] = other.inertia_ / w.sum()
     assert abs(ours.mean() / theirs.mean() - 1) < within
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    points=st.lists(st.tuples(st.integers(-4, 4), st.integers(-4, 4), st.integers(0, 3)), min_size=1, max_size=25),
+    points=st.lists(
+        st.tuples(st.integers(-4, 4), st.integers(-4, 4), st.integers(0, 3)),
+        min_size=1,
+        max_size=25,
+    ),
     k=st.integers(1, 8),
     n_restarts=st.sampled_from([1, 7]),
     n_steps=st.integers(0, 6),
@@ -85,7 +109,8 @@ def test_every_step_is_sound_whatever_the_points(
     squared = ((X[:, None, :] - found.centroids) ** 2).sum(axis=2)
     assert found.centroids.shape == (k, 2)
     assert np.isfinite(found.centroids).all()
-    # labels are of nearest centroids, up to the rounding of squares below 100, and the loss is theirs
+    # labels are of nearest centroids, up to the rounding of squares below 100, and the loss is
+    # theirs
     assert (squared[np.arange(len(X)), found.labels] <= squared.min(axis=1) + 1e-12).all()
     assert found.loss == pytest.approx(counts @ squared.min(axis=1) / counts.sum(), abs=1e-12)
     if n_restarts == 1:  # the same start, a step farther
@@ -97,7 +122,9 @@ def test_after_many_steps_every_centroid_is_the_weighted_mean_of_its_points() ->
     found = _clusters(points, 7, weights=w, n_steps=100)
     for j in range(7):
         own = found.labels == j
-        assert np.allclose(found.centroids[j], np.average(points[own], axis=0, weights=w[own]), atol=1e-13)
+        assert np.allclose(
+            found.centroids[j], np.average(points[own], axis=0, weights=w[own]), atol=1e-13
+        )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -132,7 +159,10 @@ def test_weights_count_relative_to_each_other_only_and_none_at_all_are_equal() -
 
 def test_points_a_power_of_two_larger_have_centroids_so_much_larger_bit_for_bit() -> None:
     points, w = _mixture(150, 3, 6, 5)
-    found, huge = _clusters(points, 6, weights=w, n_restarts=2), _clusters(points * 2.0**30, 6, weights=w, n_restarts=2)
+    found, huge = (
+        _clusters(points, 6, weights=w, n_restarts=2),
+        _clusters(points * 2.0**30, 6, weights=w, n_restarts=2),
+    )
     assert np.array_equal(found.centroids * 2.0**30, huge.centroids)
     assert np.array_equal(found.labels, huge.labels)
     assert found.loss * 2.0**60 == huge.loss
@@ -150,7 +180,9 @@ def test_equal_points_are_every_centroid(r: int) -> None:
     found = _clusters(np.full((7, r), 0.3), 4, n_restarts=6)
     assert np.allclose(found.centroids, 0.3, atol=1e-15)
     assert 0 <= found.loss < 1e-28
-    assert np.array_equal(_clusters(np.full((7, r), 0.3), 4, n_restarts=6).centroids, found.centroids)
+    assert np.array_equal(
+        _clusters(np.full((7, r), 0.3), 4, n_restarts=6).centroids, found.centroids
+    )
 
 
 @pytest.mark.parametrize(("n_points", "k"), [(9, 9), (9, 14), (1, 1), (1, 3)])
@@ -166,7 +198,8 @@ def test_with_no_more_points_than_centroids_every_point_is_one(n_points: int, k:
 
 def test_an_empty_cluster_gets_the_point_that_adds_most_to_the_loss() -> None:
     points, far = _column(0, 1, 10, 30), 1e4
-    # shares of the loss, with the centroid at 5: 25, 16, 25 w and 625; each empty cluster gets another point
+    # shares of the loss, with the centroid at 5: 25, 16, 25 w and 625; each empty cluster gets
+    # another point
     for w, second in ((1.0, 0.0), (2.0, 10.0)):
         lloyd = _Lloyd(points, np.array([1.0, 1.0, w, 1.0]))
         moved = lloyd.after(1, _column(5, far, -far))
@@ -178,7 +211,9 @@ def test_an_empty_cluster_gets_the_point_that_adds_most_to_the_loss() -> None:
 
 def test_the_same_draws_give_the_same_clusters_and_others_others() -> None:
     points, w = _mixture(200, 2, 10, 8)
-    first, again, other = (_clusters(points, 10, weights=w, seed=s, n_restarts=2) for s in (1, 1, 2))
+    first, again, other = (
+        _clusters(points, 10, weights=w, seed=s, n_restarts=2) for s in (1, 1, 2)
+    )
     assert np.array_equal(first.centroids, again.centroids)
     assert first.loss == again.loss
     assert not np.array_equal(first.centroids, other.centroids)
@@ -208,8 +243,12 @@ def _forced(compiled: bool) -> Iterator[None]:
     exponent=st.sampled_from([-530, -180, 0, 300]),
     seed=st.integers(0, 2**32),
 )
-def test_compiled_steps_are_those_of_numpy_bit_for_bit(n: int, r: int, k: int, grid: int, exponent: int, seed: int) -> None:
-    """Points on a coarse grid are often as far from one centroid as from another; tiny ones lose digits to underflow."""
+def test_compiled_steps_are_those_of_numpy_bit_for_bit(
+    n: int, r: int, k: int, grid: int, exponent: int, seed: int
+) -> None:
+    """Points on a coarse grid are often as far from one centroid as from another; tiny ones lose
+    digits to underflow.
+    """
     pytest.importorskip("numba")
     points, w = _mixture(n, r, k, seed)
     points = (np.rint(points * grid) / grid if grid else points) * 2.0**exponent
@@ -247,7 +286,10 @@ def test_compiled_starts_are_sure_but_for_ties(n: int, r: int, k: int) -> None:
     points, w = _mixture(n, r, k, 3)
     with _forced(True), mock.patch.object(public_kmeans, "_added", side_effect=AssertionError):
         first_centroids(points, w, k, _draws(1), 10)
-    with _forced(True), mock.patch.object(public_kmeans, "_added", wraps=public_kmeans._added) as added:
+    with (
+        _forced(True),
+        mock.patch.object(public_kmeans, "_added", wraps=public_kmeans._added) as added,
+    ):
         square = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]])
         first_centroids(square, np.ones(4), 4, _draws(1), 10)
     added.assert_called_once()
@@ -261,24 +303,38 @@ def test_compiled_starts_leave_a_draw_at_the_border_of_two_points_to_the_caller(
         blocks, weights = compiled.blocks_of(points), compiled.row_blocks_of(np.ones(len(points)))
         squares, room = compiled.squares_of(blocks), compiled.room_for_choice(blocks, 1)
         scale = float(len(points) * squares.max())
-        return compiled.add_centroids(blocks, squares, points, weights, scale, *room, np.array([[uniform]]), chosen)
+        return compiled.add_centroids(
+            blocks, squares, points, weights, scale, *room, np.array([[uniform]]), chosen
+        )
 
-    square = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]])  # seen from the first: 0, 4, 8, 4
+    square = np.array(
+        [[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]]
+    )  # seen from the first: 0, 4, 8, 4
     for uniform, sure in ((0.25, False), (0.26, True), (0.75, False), (0.74, True)):
         chosen = np.array([0, 9])
         assert is_sure(square, uniform, chosen) == sure
         assert chosen[1] == (2 if sure else 9)
-    line = np.array([0.0] + 256 * [1.0])[:, None]  # the last stands alone in its block, behind distances of 255 in all
+    line = np.array([0.0] + 256 * [1.0])[
+        :, None
+    ]  # the last stands alone in its block, behind distances of 255 in all
     for uniform, sure in ((255 / 256, False), (255.5 / 256, True)):
         assert is_sure(line, uniform, np.array([0, 9])) == sure
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    r=st.integers(1, 6), k=st.integers(32, 60), wide=st.floats(0.1, 3.0), steps=st.integers(1, 8), seed=st.integers(0, 2**32)
+    r=st.integers(1, 6),
+    k=st.integers(32, 60),
+    wide=st.floats(0.1, 3.0),
+    steps=st.integers(1, 8),
+    seed=st.integers(0, 2**32),
 )
-def test_compiled_steps_from_a_poor_start_are_those_of_numpy(r: int, k: int, wide: float, steps: int, seed: int) -> None:
-    """Centroids among the points of one corner move far, and some of them much farther than others."""
+def test_compiled_steps_from_a_poor_start_are_those_of_numpy(
+    r: int, k: int, wide: float, steps: int, seed: int
+) -> None:
+    """Centroids among the points of one corner move far, and some of them much farther than
+    others.
+    """
     pytest.importorskip("numba")
     points, w = _mixture(600, r, 5, seed)
     order = np.argsort(points @ np.full(r, 1.0) + wide * _draws(seed).normal((600,)))
@@ -319,7 +375,9 @@ def test_blocks_begin_at_a_line_of_the_cache_and_hold_every_point_once(n: int) -
     blocks = compiled.blocks_of(points)
     of_blocks = compiled.room_for_steps(compiled.weighted_rows(points, np.ones(n)), 2)[-1]
     tables = blocks, compiled.squares_of(blocks), compiled.row_blocks_of(points[:, 0]), of_blocks
-    assert [table.ctypes.data % 64 for table in (*tables, compiled.room_for_choice(blocks, 3)[0])] == [0] * 5
+    assert [
+        table.ctypes.data % 64 for table in (*tables, compiled.room_for_choice(blocks, 3)[0])
+    ] == [0] * 5
     rows = blocks.transpose(0, 2, 1).reshape(-1, blocks.shape[1])
     assert np.array_equal(rows[:n, :3], points)
     assert not rows[n:].any()
@@ -327,17 +385,24 @@ def test_blocks_begin_at_a_line_of_the_cache_and_hold_every_point_once(n: int) -
 
 
 def test_w33_no_step_is_left_out_where_the_points_have_come_to_rest() -> None:
-    """Whoever adds the noise, and so knows it, must not learn from the time of a k-means what the noise hides."""
+    """Whoever adds the noise, and so knows it, must not learn from the time of a k-means what the
+    noise hides.
+    """
     pytest.importorskip("numba")
     from fastlloyd.clustering.compiled import public_kmeans as compiled
 
     counts = []
     for ends in ((0.0, 9.0), (0.5, 8.5)):  # the latter are the means already
-        lloyd, made = _Lloyd(_column(0, 1, 8, 9), np.ones(4)), mock.Mock(wraps=compiled._find_labels)
+        lloyd, made = (
+            _Lloyd(_column(0, 1, 8, 9), np.ones(4)),
+            mock.Mock(wraps=compiled._find_labels),
+        )
         with _forced(True), mock.patch.object(compiled, "_find_labels", made):
             steps = cast("Any", compiled.lloyd_steps)._function  # the same function, in Python
             room = compiled.room_for_steps(lloyd._compiled_points[-1], 2)
-            assert steps(*lloyd._compiled_points, *room, _column(*ends), np.empty(4, np.int64), 7) == 8
+            assert (
+                steps(*lloyd._compiled_points, *room, _column(*ends), np.empty(4, np.int64), 7) == 8
+            )
         counts.append(made.call_count)
     assert counts == [8, 8]
 
@@ -355,18 +420,26 @@ def test_compiled_steps_end_where_a_label_is_not_sure_and_where_a_cluster_is_emp
 
 
 @pytest.mark.parametrize("k", [31, 32, 33, 40])
-def test_compiled_steps_of_many_centroids_are_made_and_end_where_bounds_or_distances_leave_a_doubt(k: int) -> None:
+def test_compiled_steps_of_many_centroids_are_made_and_end_where_bounds_or_distances_leave_a_doubt(
+    k: int,
+) -> None:
     pytest.importorskip("numba")
-    origin, others = 1e6, 100.0 * np.arange(1, k - 1)  # so far away that squares below .03 are in doubt
+    origin, others = (
+        1e6,
+        100.0 * np.arange(1, k - 1),
+    )  # so far away that squares below .03 are in doubt
     with _forced(True):
-        # a point at 1, whose centroid stays at 0, while the nearest other one goes from 3 to where its only point is
+        # a point at 1, whose centroid stays at 0, while the nearest other one goes from 3 to where
+        # its only point is
         for nearest, made in ((2.5, 3), (2.0065, 1)):
             points, centroids = ([-1.0, 1.0, nearest, *others], [0.0, 3.0, *others])
             lloyd = _Lloyd(_column(*points) + origin, np.ones(len(points)))
             assert lloyd._sure_steps(2, _column(*centroids) + origin)[0] == made
 
 
-def test_compiled_labels_of_far_points_are_not_sure_between_centroids_whose_squares_underflow() -> None:
+def test_compiled_labels_of_far_points_are_not_sure_between_centroids_whose_squares_underflow() -> (
+    None
+):
     pytest.importorskip("numba")
     draws = _draws(5)
     for _ in range(20):
@@ -375,8 +448,12 @@ def test_compiled_labels_of_far_points_are_not_sure_between_centroids_whose_squa
         far -= far @ between / (between @ between) * between[None, :]
         one = draws.normal((1, 5))
         with _forced(True):
-            assert not _Lloyd(far * 2.0**399, _ONE)._sure_steps(0, np.vstack([one, one + between]) * 2.0**-541)[0]
-            assert _Lloyd(far * 2.0**399, _ONE)._sure_steps(0, np.vstack([one, one + far]) * 2.0**-541)[0]
+            assert not _Lloyd(far * 2.0**399, _ONE)._sure_steps(
+                0, np.vstack([one, one + between]) * 2.0**-541
+            )[0]
+            assert _Lloyd(far * 2.0**399, _ONE)._sure_steps(
+                0, np.vstack([one, one + far]) * 2.0**-541
+            )[0]
 
 
 _ONE, _TWO = np.ones(1), np.ones(2)
@@ -396,13 +473,17 @@ _ONE, _TWO = np.ones(1), np.ones(2)
         (np.ones((2, 2)), np.array([1.0, np.inf]), 1, "weight"),
     ],
 )
-def test_what_cannot_be_clustered_is_refused(points: FloatArray, weights: FloatArray, k: int, message: str) -> None:
+def test_what_cannot_be_clustered_is_refused(
+    points: FloatArray, weights: FloatArray, k: int, message: str
+) -> None:
     with pytest.raises(LocalProtocolError, match=message):
         _clusters(points, k, weights=weights)
 
 
 def test_the_largest_points_and_smallest_weights_stay_finite() -> None:
     points = _draws(9).uniform(-(2.0**400), 2.0**400, (30, 3))
-    found = _clusters(points, 4, weights=np.append(5e-324, _draws(9).uniform(0.0, 1e-300, (29,))), n_restarts=2)
+    found = _clusters(
+        points, 4, weights=np.append(5e-324, _draws(9).uniform(0.0, 1e-300, (29,))), n_restarts=2
+    )
     assert np.isfinite(found.centroids).all()
     assert np.isfinite(found.loss)

@@ -1,4 +1,6 @@
-"""Sums by label in 32 bits are those of Python's integers, whatever the values, their order and the number of clusters."""
+"""Sums by label in 32 bits are those of Python's integers, whatever the values, their order and the
+number of clusters.
+"""
 
 from typing import Any
 
@@ -18,19 +20,32 @@ LARGEST = (1 << 31) - 1
 
 @st.composite
 def situations(draw: st.DrawFn) -> tuple[IntArray, IntArray, int, int]:
-    """Vectors (n, d), most of them as large as may be and of one sign, their labels, k, and the bound of coordinates."""
+    """Vectors (n, d), most of them as large as may be and of one sign, their labels, k, and the
+    bound of coordinates.
+    """
     n, d = draw(st.integers(0, 1200)), draw(st.integers(1, 21))
     k = draw(st.sampled_from([1, 2, MASKED_CLUSTERS, MASKED_CLUSTERS + 1, 60]))
     largest = draw(st.sampled_from([1, 1 << 16, LARGEST // 700, 1 << 30, LARGEST]))
     rng = np.random.default_rng(draw(st.integers(0, 1 << 32)))
-    signs = rng.choice([-1, 1], d) * rng.choice([1, draw(st.sampled_from([1, -1]))], (n, d), p=[0.95, 0.05])
-    labels = rng.integers(0, k + 1, n) if draw(st.booleans()) else np.full(n, draw(st.integers(0, k)))
+    signs = rng.choice([-1, 1], d) * rng.choice(
+        [1, draw(st.sampled_from([1, -1]))], (n, d), p=[0.95, 0.05]
+    )
+    labels = (
+        rng.integers(0, k + 1, n) if draw(st.booleans()) else np.full(n, draw(st.integers(0, k)))
+    )
     return signs * largest, labels, k, largest
 
 
 @settings(max_examples=150, deadline=None)
-@given(situation=situations(), by_feature=st.booleans(), start=st.integers(0, 3), cut=st.integers(0, 1200))
-def test_sums_and_counts_are_those_of_exact_arithmetic(situation: Any, by_feature: bool, start: int, cut: int) -> None:
+@given(
+    situation=situations(),
+    by_feature=st.booleans(),
+    start=st.integers(0, 3),
+    cut=st.integers(0, 1200),
+)
+def test_sums_and_counts_are_those_of_exact_arithmetic(
+    situation: Any, by_feature: bool, start: int, cut: int
+) -> None:
     X, labels, k, largest = situation
     n, d = X.shape
     expected = np.zeros((k + 1, d + 1), dtype=object)
@@ -59,6 +74,8 @@ def test_sums_of_far_records_are_exact_where_nobody_knows_how_far_they_lie(d: in
     X = np.full((300, d), -(1 << 24))
     C = X[:1] + np.arange(k)[:, np.newaxis]
     for found, expected in zip(
-        kernels.cluster_statistics(X.astype(np.int32), C, None), reference.cluster_statistics(X, C, None), strict=True
+        kernels.cluster_statistics(X.astype(np.int32), C, None),
+        reference.cluster_statistics(X, C, None),
+        strict=True,
     ):
         assert found.tolist() == expected.tolist()

@@ -43,7 +43,9 @@ def test_w21_public_bounds_hold_every_record_and_are_round_figures_not_the_extre
 
 
 def test_the_columns_of_tumours_are_those_of_their_names() -> None:
-    sklearn_datasets = pytest.importorskip("sklearn.datasets", reason="the bundled data sets ship with scikit-learn")
+    sklearn_datasets = pytest.importorskip(
+        "sklearn.datasets", reason="the bundled data sets ship with scikit-learn"
+    )
     bunch = sklearn_datasets.load_breast_cancer()
     for column, values in zip(load_tumours().columns, load_tumours().values.T, strict=True):
         assert np.array_equal(values, bunch.data[:, list(bunch.feature_names).index(column)])
@@ -52,10 +54,13 @@ def test_the_columns_of_tumours_are_those_of_their_names() -> None:
 def test_bounds_cannot_be_changed_by_a_caller() -> None:
     for bounds in (TUMOUR_BOUNDS, IRIS_BOUNDS):
         with pytest.raises(TypeError):
-            bounds["mean radius"] = (0.0, 1.0)  # type: ignore[index]  # that it is refused is what is tested
+            # that it is refused is what is tested
+            bounds["mean radius"] = (0.0, 1.0)  # type: ignore[index]
 
 
-def test_without_scikit_learn_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_scikit_learn_the_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
     for loader in (load_tumours, load_iris):
         with pytest.raises(DataError, match='not installed: python -m pip install "scikit-learn'):

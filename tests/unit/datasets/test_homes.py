@@ -1,4 +1,6 @@
-"""Fetching, from a server on this machine: a set arrives whole and with its values, or nothing is kept."""
+"""Fetching, from a server on this machine: a set arrives whole and with its values, or nothing is
+kept.
+"""
 
 import builtins
 import csv
@@ -112,12 +114,18 @@ def test_a_fetched_set_is_kept_and_found_again(server: Server, cache: Path) -> N
 
 def test_the_next_home_is_asked_where_one_fails(server: Server) -> None:
     with_pooch()
-    entry = tiny(f"{server.address}/gone.csv", server.put("other.csv", b"1,2,a\n" * 3), server.put("tiny.csv", TINY.encode()))
+    entry = tiny(
+        f"{server.address}/gone.csv",
+        server.put("other.csv", b"1,2,a\n" * 3),
+        server.put("tiny.csv", TINY.encode()),
+    )
     homes.fetch(entry)
     assert server.asked == ["/gone.csv", "/other.csv", "/tiny.csv"]
 
 
-def test_other_values_are_refused_and_a_file_that_was_there_stays(server: Server, cache: Path) -> None:
+def test_other_values_are_refused_and_a_file_that_was_there_stays(
+    server: Server, cache: Path
+) -> None:
     with_pooch()
     address = server.put("tiny.csv", TINY.encode())
     homes.fetch(tiny(address))
@@ -125,7 +133,10 @@ def test_other_values_are_refused_and_a_file_that_was_there_stays(server: Server
     server.put("tiny.csv", TINY.replace("6.5", "6.4").encode())
     other = values_digest(np.array([*VALUES[:2], [5.0, 6.4]]))
     expected = f"{address}: the digest of its values is {other}; expected {values_digest(VALUES)}"
-    assert refusal(tiny(address)) == f"data set 'tiny' was not fetched, and nothing was kept. {expected}"
+    assert (
+        refusal(tiny(address))
+        == f"data set 'tiny' was not fetched, and nothing was kept. {expected}"
+    )
     assert (cache / "tiny.npy").read_bytes() == before
 
 
@@ -138,7 +149,9 @@ def test_a_damaged_file_in_the_cache_is_replaced(server: Server, cache: Path) ->
     assert np.array_equal(homes.find(entry).values, VALUES)
 
 
-def test_answers_that_are_no_set_leave_nothing(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_that_are_no_set_leave_nothing(
+    server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with_pooch()
     monkeypatch.setattr(homes, "MOST_BYTES", 1000)
     with socket.socket() as closed:  # bound and not listening: whoever connects is refused
@@ -148,16 +161,24 @@ def test_answers_that_are_no_set_leave_nothing(server: Server, cache: Path, monk
             nobody: "there is no connection, or it broke off",
             f"{server.address}/absent.csv": "the answer is 404",
             server.put("broken.csv", b"", status=500): "the answer is 500",
-            server.put("short.csv", TINY.encode()[:-6]): "line 3 of the file has 1 cells; expected 2 and a class",
-            server.put("cut.csv", TINY.encode()[:-6], missing=6): "there is no connection, or it broke off",
+            server.put(
+                "short.csv", TINY.encode()[:-6]
+            ): "line 3 of the file has 1 cells; expected 2 and a class",
+            server.put(
+                "cut.csv", TINY.encode()[:-6], missing=6
+            ): "there is no connection, or it broke off",
             server.put("empty.csv", b""): "the file holds 0 records",
             server.put("page.html", b"<html>log in</html>"): "line 1 of the file has",
             server.put("much.csv", b"1,2,a\n" * 1000): "it sends more than 1000 bytes",
-            server.put("packed.csv.gz", gzip.compress(b"1,2,a\n" * 1000)): "the file unpacks to more than 1000 bytes",
+            server.put(
+                "packed.csv.gz", gzip.compress(b"1,2,a\n" * 1000)
+            ): "the file unpacks to more than 1000 bytes",
         }
         for address, sentence in cases.items():
             said = refusal(tiny(address))
-            assert said.startswith(f"data set 'tiny' was not fetched, and nothing was kept. {address}: {sentence}")
+            assert said.startswith(
+                f"data set 'tiny' was not fetched, and nothing was kept. {address}: {sentence}"
+            )
             assert not cache.exists()
     together = refusal(tiny(*cases))
     assert all(address in together for address in cases)
@@ -180,15 +201,20 @@ def test_a_disk_that_fails_leaves_the_old_file_and_no_new_one(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    assert refusal(entry).endswith("cannot be written (No space left on device); the set was fetched, but not kept")
+    assert refusal(entry).endswith(
+        "cannot be written (No space left on device); the set was fetched, but not kept"
+    )
     assert [path.name for path in cache.iterdir()] == ["tiny.npy"]
     assert np.array_equal(homes.find(entry).values, VALUES)
 
 
-def test_without_pooch_the_sentence_says_what_to_install(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pooch_the_sentence_says_what_to_install(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
-    assert refusal(tiny(server.put("tiny.csv", b""))) == (
-        f"fetching needs pooch, which is not installed: {extras.command('datasets')}"
+    assert (
+        refusal(tiny(server.put("tiny.csv", b"")))
+        == f"fetching needs pooch, which is not installed: {extras.command('datasets')}"
     )
     assert not server.asked
 
@@ -212,7 +238,9 @@ def test_loading_never_asks_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="other systems have other folders")
-def test_the_cache_is_the_users_folder_for_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_is_the_users_folder_for_caches(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.undo()
     monkeypatch.setenv("HOME", str(tmp_path))
     for named, folder in (
@@ -231,12 +259,20 @@ def as_its_home_has_it(values: npt.NDArray[np.float64], home: Home) -> bytes:
     """What the home of a published set sends, as far as its records go."""
     if home.form is Form.IDX:
         n, side = len(values), round(values.shape[1] ** 0.5)
-        return gzip.compress(struct.pack(">4I", 0x0803, n, side, side) + values.astype(np.uint8).tobytes(), 1)
-    rows = [[f"{cell:g}" if cell == float(f"{cell:g}") else repr(cell) for cell in row] for row in values.tolist()]
+        return gzip.compress(
+            struct.pack(">4I", 0x0803, n, side, side) + values.astype(np.uint8).tobytes(), 1
+        )
+    rows = [
+        [f"{cell:g}" if cell == float(f"{cell:g}") else repr(cell) for cell in row]
+        for row in values.tolist()
+    ]
     if home.missing is not None:
         rows[23][5] = "?"  # record 24 of breast, its first missing cell
     if home.has_class:
-        rows = [["1000025", *row, "Iris-setosa"] if home.missing is not None else [*row, "1"] for row in rows]
+        rows = [
+            ["1000025", *row, "Iris-setosa"] if home.missing is not None else [*row, "1"]
+            for row in rows
+        ]
     if home.address.endswith(".gz"):
         return gzip.compress("\n".join(" ".join(row) for row in rows).encode(), 1)
     if home.address.endswith(".txt"):
@@ -250,7 +286,11 @@ def test_the_published_sets_arrive_from_files_in_the_formats_of_their_homes(
     with_pooch()
     with (published / "MANIFEST.csv").open(newline="") as file:
         there = {row["name"] for row in csv.DictReader(file)} & set(CATALOGUE)
-    small = [CATALOGUE[name] for name in there if CATALOGUE[name].n_records * CATALOGUE[name].n_features < 60_000]
+    small = [
+        CATALOGUE[name]
+        for name in there
+        if CATALOGUE[name].n_records * CATALOGUE[name].n_features < 60_000
+    ]
     assert small
     for entry in small:
         monkeypatch.setenv("FASTLLOYD_DATA", str(published))

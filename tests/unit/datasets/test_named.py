@@ -1,4 +1,6 @@
-"""Sets by name: which home answers, and that each name means one set; a folder's files are its manifest's, or refused."""
+"""Sets by name: which home answers, and that each name means one set; a folder's files are its
+manifest's, or refused.
+"""
 
 import csv
 import gzip
@@ -33,7 +35,9 @@ def _no_home_but_those_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """An empty cache, and generated sets of one record whose names begin with made- or g2-."""
     monkeypatch.setattr(homes, "_cache_folder", lambda: tmp_path / "cache")
     generator = SimpleNamespace(
-        is_generated=lambda name: name.startswith(("made-", "g2-")), generate=one_record, n_clusters=lambda _: 7
+        is_generated=lambda name: name.startswith(("made-", "g2-")),
+        generate=one_record,
+        n_clusters=lambda _: 7,
     )
     monkeypatch.setattr("fastlloyd.evaluation.datasets.named.synthetic", generator)
 
@@ -76,28 +80,42 @@ def test_a_file_other_than_the_manifests_is_refused(data: Path) -> None:
     path = data / "pairs.csv.gz"
     path.write_bytes(gzip.compress(b"0,1\n2,3\n4,6\n", mtime=0))
     sentence = refusal(lambda: load("pairs"))
-    assert sentence.startswith(f"{path}: the SHA-256 of the file is {hashlib.sha256(path.read_bytes()).hexdigest()}")
+    assert sentence.startswith(
+        f"{path}: the SHA-256 of the file is {hashlib.sha256(path.read_bytes()).hexdigest()}"
+    )
     assert load("triples").values.shape == (2, 3)
 
 
 def test_an_absent_file_is_refused_by_its_path(data: Path) -> None:
     (data / "pairs.csv.gz").unlink()
-    assert refusal(lambda: load("pairs")).startswith(f"{data / 'pairs.csv.gz'}: the data set 'pairs' cannot be read")
+    assert refusal(lambda: load("pairs")).startswith(
+        f"{data / 'pairs.csv.gz'}: the data set 'pairs' cannot be read"
+    )
 
 
-def test_all_sets_that_are_not_at_hand_are_named_with_how_to_get_them_and_no_records_are_read(data: Path) -> None:
+def test_all_sets_that_are_not_at_hand_are_named_with_how_to_get_them_and_no_records_are_read(
+    data: Path,
+) -> None:
     (data / "pairs.csv.gz").write_bytes(b"not looked into")
     (data / "triples.csv.gz").unlink()
     wanted = ["pairs", "triples", "s1", "made-3", "iris", "s1"]
     assert absent(wanted) == ["triples", "s1", "iris"]
     sentence = refusal(lambda: check_at_hand(wanted))
-    assert "not on this machine: 's1', 'iris'; get them with `fastlloyd datasets fetch s1 iris`" in sentence
-    assert f"the manifest in {data} lists 'triples', and there is no such file; put triples.csv.gz there" in sentence
+    assert (
+        "not on this machine: 's1', 'iris'; get them with `fastlloyd datasets fetch s1 iris`"
+        in sentence
+    )
+    assert (
+        f"the manifest in {data} lists 'triples', and there is no such file; put triples.csv.gz"
+        " there" in sentence
+    )
     check_at_hand(["pairs", "made-3"])
 
 
 @pytest.mark.parametrize("folder", [None, ""])
-def test_without_the_variable_there_is_the_catalogue(monkeypatch: pytest.MonkeyPatch, folder: str | None) -> None:
+def test_without_the_variable_there_is_the_catalogue(
+    monkeypatch: pytest.MonkeyPatch, folder: str | None
+) -> None:
     if folder is None:
         monkeypatch.delenv("FASTLLOYD_DATA", raising=False)
     else:
@@ -107,7 +125,9 @@ def test_without_the_variable_there_is_the_catalogue(monkeypatch: pytest.MonkeyP
     assert "set the environment variable FASTLLOYD_DATA" in refusal(lambda: load("iris"))
 
 
-def test_a_folder_without_a_manifest_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_a_manifest_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FASTLLOYD_DATA", str(tmp_path))
     sentence = refusal(names)
     assert sentence.startswith(f"{tmp_path / 'MANIFEST.csv'}: cannot be read")
@@ -144,12 +164,16 @@ def test_the_published_sets_have_the_shapes_of_their_manifest_and_the_numbers_nu
     with (Path(folder) / "MANIFEST.csv").open(newline="") as file:
         rows = {row["name"]: row for row in csv.DictReader(file)}
     assert names()[: len(rows)] == tuple(rows)
-    small = [name for name, row in rows.items() if int(row["n"]) * int(row["d"]) <= 2_000_000]  # all but mnist, for time
+    small = [
+        name for name, row in rows.items() if int(row["n"]) * int(row["d"]) <= 2_000_000
+    ]  # all but mnist, for time
     assert small
     for name in small:
         values = load(name).values
         assert values.shape == (int(rows[name]["n"]), int(rows[name]["d"]))
-        assert np.array_equal(values, np.loadtxt(Path(folder) / f"{name}.csv.gz", delimiter=",", ndmin=2))
+        assert np.array_equal(
+            values, np.loadtxt(Path(folder) / f"{name}.csv.gz", delimiter=",", ndmin=2)
+        )
         assert n_clusters(name) == int(rows[name]["k"])
         if name in CATALOGUE:
             assert values_digest(values) == CATALOGUE[name].digest
@@ -183,7 +207,9 @@ def test_the_folder_comes_before_all_other_homes(data: Path) -> None:
 
 
 def test_wine_is_scikit_learns_and_iris_is_not(no_folder: None) -> None:
-    sklearn_datasets = pytest.importorskip("sklearn.datasets", reason="the bundled data sets ship with scikit-learn")
+    sklearn_datasets = pytest.importorskip(
+        "sklearn.datasets", reason="the bundled data sets ship with scikit-learn"
+    )
     table = load("wine")
     assert table.columns[:2] == ("x1", "x2")
     assert table.source == "sklearn.datasets.load_wine"
@@ -200,8 +226,12 @@ def test_wine_is_scikit_learns_and_iris_is_not(no_folder: None) -> None:
     assert np.array_equal(table.values, iris)
 
 
-def test_a_copy_of_scikit_learn_with_other_values_is_no_home(no_folder: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    sklearn_datasets = pytest.importorskip("sklearn.datasets", reason="the bundled data sets ship with scikit-learn")
+def test_a_copy_of_scikit_learn_with_other_values_is_no_home(
+    no_folder: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sklearn_datasets = pytest.importorskip(
+        "sklearn.datasets", reason="the bundled data sets ship with scikit-learn"
+    )
     wine = sklearn_datasets.load_wine().data
     monkeypatch.setattr(sklearn_datasets, "load_wine", lambda: SimpleNamespace(data=wine + 1))
     assert "fastlloyd datasets fetch wine" in refusal(lambda: load("wine"))
@@ -212,7 +242,9 @@ def test_a_copy_of_scikit_learn_with_other_values_is_no_home(no_folder: None, mo
 def test_a_cached_file_with_other_values_is_refused(no_folder: None) -> None:
     put_in_cache("lsun", np.zeros((400, 2)))
     sentence = refusal(lambda: load("lsun"))
-    assert sentence.startswith(f"{homes.cache_file(CATALOGUE['lsun'])} holds other values than those of 'lsun'")
+    assert sentence.startswith(
+        f"{homes.cache_file(CATALOGUE['lsun'])} holds other values than those of 'lsun'"
+    )
     assert "fastlloyd datasets fetch lsun" in sentence
     homes.cache_file(CATALOGUE["lsun"]).write_bytes(b"not an array")
     assert str(homes.cache_file(CATALOGUE["lsun"])) in refusal(lambda: load("lsun"))
@@ -220,8 +252,12 @@ def test_a_cached_file_with_other_values_is_refused(no_folder: None) -> None:
 
 def test_a_set_that_is_nowhere_is_refused_with_both_ways_to_get_it(no_folder: None) -> None:
     sentence = refusal(lambda: load("birch2"))
-    assert sentence.startswith("data set 'birch2' is not on this machine: get it with `fastlloyd datasets fetch birch2`")
-    assert sentence.endswith("or set the environment variable FASTLLOYD_DATA to a folder that holds it")
+    assert sentence.startswith(
+        "data set 'birch2' is not on this machine: get it with `fastlloyd datasets fetch birch2`"
+    )
+    assert sentence.endswith(
+        "or set the environment variable FASTLLOYD_DATA to a folder that holds it"
+    )
 
 
 def test_a_set_of_the_catalogue_is_never_generated_in_its_place(no_folder: None) -> None:

@@ -1,4 +1,6 @@
-"""The separation index: hand-worked cases, invariances, a certificate that the best direction is best."""
+"""The separation index: hand-worked cases, invariances, a certificate that the best direction is
+best.
+"""
 
 import math
 
@@ -24,15 +26,21 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def clusters(seed: int, k: int = 2, d: int = 3) -> tuple[FloatArray, FloatArray]:
-    """Means (k, d) and positive definite covariances (k, d, d) of condition numbers up to some hundreds."""
+    """Means (k, d) and positive definite covariances (k, d, d) of condition numbers up to some
+    hundreds.
+    """
     rng = np.random.default_rng(seed)
     roots = rng.normal(size=(k, d, d))
     return rng.normal(size=(k, d)) * 5, roots @ roots.transpose(0, 2, 1) + 0.1 * np.eye(d)
 
 
 @pytest.mark.parametrize(("gap", "expected"), [(4, 0.01011020), (6, 0.2096862), (8, 0.34229)])
-def test_two_normal_laws_of_variance_one_have_the_indices_that_are_quoted_for_them(gap: float, expected: float) -> None:
-    """Qiu and Joe's scale: distances of 4, 6 and 8 standard deviations are close, separated and well separated."""
+def test_two_normal_laws_of_variance_one_have_the_indices_that_are_quoted_for_them(
+    gap: float, expected: float
+) -> None:
+    """Qiu and Joe's scale: distances of 4, 6 and 8 standard deviations are close, separated and
+    well separated.
+    """
     one = np.eye(1)
     assert separation(np.array([gap]), one, one) == pytest.approx(expected, abs=5e-7)
 
@@ -60,7 +68,9 @@ def test_at_the_touching_radius_the_two_ellipsoids_share_a_point_and_a_tangent(s
     (m1, m2), (s1, s2) = clusters(seed)
     a = best_direction(m2 - m1, s1, s2)
     radius = touching_radius(separation(m2 - m1, s1, s2))
-    of_first = m1 + radius * s1 @ a / math.sqrt(a @ s1 @ a)  # where the first has the normal a, and the second -a
+    of_first = m1 + radius * s1 @ a / math.sqrt(
+        a @ s1 @ a
+    )  # where the first has the normal a, and the second -a
     of_second = m2 - radius * s2 @ a / math.sqrt(a @ s2 @ a)
     assert np.allclose(of_first, of_second, rtol=0, atol=1e-6 * np.linalg.norm(m2 - m1))
 
@@ -75,13 +85,17 @@ def test_no_random_direction_separates_more_than_the_best(seed: int) -> None:
 
 @given(SEEDS)
 def test_the_separation_is_that_of_affine_geometry(seed: int) -> None:
-    """Shifts, scales, rotations, any invertible map, and which cluster is called first change nothing."""
+    """Shifts, scales, rotations, any invertible map, and which cluster is called first change
+    nothing.
+    """
     (m1, m2), (s1, s2) = clusters(seed)
     expected = separation(m2 - m1, s1, s2)
     (shift, _), (spd, _) = clusters(seed + 1)
     for matrix in (np.eye(3), 7.5 * np.eye(3), np.linalg.qr(spd)[0], spd):
         image = matrix @ (m2 + shift) - matrix @ (m1 + shift)
-        assert separation(image, matrix @ s1 @ matrix.T, matrix @ s2 @ matrix.T) == pytest.approx(expected, abs=1e-7)
+        assert separation(image, matrix @ s1 @ matrix.T, matrix @ s2 @ matrix.T) == pytest.approx(
+            expected, abs=1e-7
+        )
     assert separation(m1 - m2, s2, s1) == pytest.approx(expected, abs=1e-9)
 
 
@@ -110,7 +124,9 @@ def test_of_records_means_and_covariances_are_measured_and_outliers_left_out() -
     records = np.concatenate([corners, 2 * corners + [20.0, 0.0], [[1000.0, 1000.0]]])
     labels = np.array([0] * 4 + [1] * 4 + [-1])
     widths = 3 * math.sqrt(4 / 3) * Z
-    assert sample_separations(records, labels) == pytest.approx([(20 - widths) / (20 + widths)] * 2, abs=1e-12)
+    assert sample_separations(records, labels) == pytest.approx(
+        [(20 - widths) / (20 + widths)] * 2, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("labels", [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 2, 2], [-1, -1, -1, -1]])

@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import DataError
-from fastlloyd.evaluation.datasets.synthetic import FAMILIES, generate, generate_labelled, is_generated, n_clusters, shares
+from fastlloyd.evaluation.datasets.synthetic import (
+    FAMILIES,
+    generate,
+    generate_labelled,
+    is_generated,
+    n_clusters,
+    shares,
+)
 from separation_index import sample_separations
 
 NAMES = {
@@ -53,7 +60,8 @@ def test_a_name_says_how_many_records_features_and_clusters_there_are(name: str)
 def test_a_name_means_the_records_it_meant_when_this_was_written(name: str, digest: str) -> None:
     """Words are exact on every machine, and rounding hides what is not.
 
-    Before rounding, no cell of these is nearer than 9e-10 to where rounding turns; two kinds of processors differ by 1e-14.
+    Before rounding, no cell of these is nearer than 9e-10 to where rounding turns; two kinds of
+    processors differ by 1e-14.
     """
     table, labels = generate_labelled(name)
     assert hashlib.sha256(table.values.tobytes() + labels.tobytes()).hexdigest()[:16] == digest
@@ -62,11 +70,15 @@ def test_a_name_means_the_records_it_meant_when_this_was_written(name: str, dige
 def test_replicates_and_families_are_different_records() -> None:
     names = ["synth-3-2-1", "synth-3-2-2", "synth-3-2-3", "synthk-3-1", "timesynth-10000-3-2"]
     for one, other in itertools.combinations(names, 2):
-        assert not set(map(tuple, generate(one).values)) >= set(map(tuple, generate(other).values[:5]))
+        assert not set(map(tuple, generate(one).values)) >= set(
+            map(tuple, generate(other).values[:5])
+        )
 
 
 @pytest.mark.parametrize("name", ["synth-4-2-1", "synth-32-4-2", "synthk-100-3"])
-def test_synth_has_sizes_in_the_ratio_of_their_numbers_and_at_most_a_hundred_outliers_among_its_records(name: str) -> None:
+def test_synth_has_sizes_in_the_ratio_of_their_numbers_and_at_most_a_hundred_outliers_among_its_records(
+    name: str,
+) -> None:
     _, labels = generate_labelled(name)
     k = n_clusters(name)
     sizes, n_outliers = np.bincount(labels[labels >= 0], minlength=k), (labels == -1).sum()
@@ -75,7 +87,11 @@ def test_synth_has_sizes_in_the_ratio_of_their_numbers_and_at_most_a_hundred_out
 
 
 def test_the_number_of_outliers_differs_from_set_to_set_but_not_between_replicates() -> None:
-    counts = {(k, r): int((generate_labelled(f"synth-{k}-2-{r}")[1] == -1).sum()) for k in range(2, 8) for r in (1, 2)}
+    counts = {
+        (k, r): int((generate_labelled(f"synth-{k}-2-{r}")[1] == -1).sum())
+        for k in range(2, 8)
+        for r in (1, 2)
+    }
     assert all(counts[k, 1] == counts[k, 2] for k in range(2, 8))
     assert len(set(counts.values())) > 2
 
@@ -91,14 +107,18 @@ def test_synth_lies_between_partial_overlap_and_separation(name: str) -> None:
 
 @pytest.mark.parametrize("separation", ["0.25", "0.5", "0.75"])
 @pytest.mark.parametrize(("k", "d"), [(2, 2), (4, 8), (16, 16)])
-def test_ablation_has_its_separation_and_sizes_within_thirty_percent(k: int, d: int, separation: str) -> None:
+def test_ablation_has_its_separation_and_sizes_within_thirty_percent(
+    k: int, d: int, separation: str
+) -> None:
     table, labels = generate_labelled(f"ablation-{k}-{d}-{separation}")
     sizes = np.bincount(labels)
     assert len(sizes) == k
     assert sizes.min() >= 0.7 * 2048 / k
     assert sizes.max() <= 1.3 * 2048 / k
     assert 1433 <= len(table.values) <= 2662  # the paper's range
-    assert sample_separations(table.values, labels) == pytest.approx(np.full(k, float(separation)), abs=0.06)
+    assert sample_separations(table.values, labels) == pytest.approx(
+        np.full(k, float(separation)), abs=0.06
+    )
 
 
 @given(st.integers(0, 10**6), st.lists(st.integers(1, 100), min_size=1, max_size=50))
@@ -118,12 +138,15 @@ def test_g2_is_two_spherical_clusters_of_whole_numbers() -> None:
     check_g2(table.values[labels == 0], table.values[labels == 1], 64, 50)
 
 
-def check_g2(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], d: int, deviation: float) -> None:
+def check_g2(
+    first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], d: int, deviation: float
+) -> None:
     n = 1024 * d
     for group, mean in ((first, 500), (second, 600)):
         assert group.shape == (1024, d)
         assert np.array_equal(group, np.round(group))
-        # cutting to whole numbers lowers the mean by a half; six standard errors, of the mean and of the deviation
+        # cutting to whole numbers lowers the mean by a half; six standard errors, of the mean and
+        # of the deviation
         assert abs(group.mean() - (mean - 0.5)) < 6 * deviation / np.sqrt(n)
         assert abs(group.std() - deviation) < 6 * deviation / np.sqrt(2 * n)
 
@@ -141,7 +164,9 @@ def test_the_published_g2_sets_pass_the_same_check(deviation: int) -> None:
 def test_records_come_in_random_order() -> None:
     _, labels = generate_labelled("timesynth-10000-2-2")
     runs = 1 + (np.diff(labels) != 0).sum()
-    assert abs(runs - 5001) < 6 * 50  # of fair coins: n / 2 + 1, with a standard deviation of sqrt(n) / 2
+    assert (
+        abs(runs - 5001) < 6 * 50
+    )  # of fair coins: n / 2 + 1, with a standard deviation of sqrt(n) / 2
 
 
 @pytest.mark.parametrize(
@@ -204,4 +229,7 @@ def test_every_family_says_what_its_sets_are() -> None:
     ]
     for family in FAMILIES:
         assert len(family.text) > 40
-        assert family.pattern.split("-") == [family.word, *(parameter.letter for parameter in family.parameters)]
+        assert family.pattern.split("-") == [
+            family.word,
+            *(parameter.letter for parameter in family.parameters),
+        ]

@@ -1,4 +1,6 @@
-"""The accountant integrates the privacy loss; gdp.py evaluates a closed formula. Neither may be optimistic."""
+"""The accountant integrates the privacy loss; gdp.py evaluates a closed formula. Neither may be
+optimistic.
+"""
 
 import math
 from fractions import Fraction
@@ -47,7 +49,9 @@ def test_delta_agrees_with_the_closed_formula_and_is_never_below_it() -> None:
 
 @pytest.mark.parametrize("mu", [1e-4, 0.2367, 1.0, 7.0])
 @pytest.mark.parametrize("delta", [1e-15, 1e-6, 1e-5])
-def test_epsilon_agrees_with_the_closed_formula_and_is_never_below_it(mu: float, delta: float) -> None:
+def test_epsilon_agrees_with_the_closed_formula_and_is_never_below_it(
+    mu: float, delta: float
+) -> None:
     epsilon, closed = account(gaussian(mu)).get_epsilon(delta), gdp_epsilon(mu, delta)
     assert closed <= epsilon
     assert epsilon == pytest.approx(closed, rel=1e-9, abs=0)
@@ -61,10 +65,16 @@ def test_the_plan_and_the_account_meet_at_a_known_case() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.fractions(0, 100), st.fractions(Fraction(1, 100), 100)), max_size=6))
-def test_composition_is_exact_and_does_not_depend_on_order(pairs: list[tuple[Fraction, Fraction]]) -> None:
+def test_composition_is_exact_and_does_not_depend_on_order(
+    pairs: list[tuple[Fraction, Fraction]],
+) -> None:
     releases = [GaussianRelease(square, variance) for square, variance in pairs]
     together, backwards = account(*releases), account(*reversed(releases))
-    assert together.mu_squared == backwards.mu_squared == compose(release.mu_squared for release in releases)
+    assert (
+        together.mu_squared
+        == backwards.mu_squared
+        == compose(release.mu_squared for release in releases)
+    )
     assert together.pure_epsilon == 0
 
 
@@ -94,7 +104,9 @@ def test_a_refused_release_leaves_the_account_as_it_was() -> None:
 
 
 def test_pure_releases_cost_their_epsilon_whatever_the_delta() -> None:
-    accountant = account(GeometricRelease(Fraction(3), Fraction(9)), GeometricRelease(Fraction(1), Fraction(9)))
+    accountant = account(
+        GeometricRelease(Fraction(3), Fraction(9)), GeometricRelease(Fraction(1), Fraction(9))
+    )
     assert accountant.pure_epsilon == Fraction(4, 9)
     for delta in (1e-300, 1e-6, 0.5):
         epsilon = accountant.get_epsilon(delta)
@@ -111,7 +123,8 @@ def test_pure_releases_need_no_delta_from_their_epsilon_on() -> None:
     accountant = account(geometric(Fraction(1, 2)))
     assert accountant.get_delta(0.5) == 0
     assert accountant.get_delta(3.0) == 0
-    # below it, randomised response needs tanh((eps_pure - epsilon) / 2) or less; the bound stated is 1 - e^(...)
+    # below it, randomised response needs tanh((eps_pure - epsilon) / 2) or less; the bound stated
+    # is 1 - e^(...)
     assert math.tanh(0.2) <= accountant.get_delta(0.1) <= -math.expm1(-0.4) * (1 + 1e-12)
 
 
@@ -127,14 +140,18 @@ def test_a_mixture_costs_the_sum(delta: float) -> None:
 
 
 def test_the_mixture_bound_holds_for_a_mixture_enumerated_in_full() -> None:
-    # the exact hockey stick of (two-sided geometric, Gaussian), its Gaussian half in closed form per geometric outcome
+    # the exact hockey stick of (two-sided geometric, Gaussian), its Gaussian half in closed form
+    # per geometric outcome
     pure, mu, epsilon = 0.5, 0.5, 1.0
     ratio = math.exp(-pure)
     truth = 0.0
     for x in range(-200, 201):
         p, q = ((1 - ratio) / (1 + ratio) * ratio ** abs(y) for y in (x, x - 1))
         shifted = epsilon - math.log(p / q)
-        truth += p * float(mpmath.ncdf(mu / 2 - shifted / mu) - mpmath.exp(shifted) * mpmath.ncdf(-mu / 2 - shifted / mu))
+        truth += p * float(
+            mpmath.ncdf(mu / 2 - shifted / mu)
+            - mpmath.exp(shifted) * mpmath.ncdf(-mu / 2 - shifted / mu)
+        )
     bound = account(gaussian(mu), geometric(Fraction(1, 2))).get_delta(epsilon)
     assert truth <= bound <= 2 * truth
 
@@ -148,18 +165,27 @@ def test_results_beyond_the_floats_are_rounded_up() -> None:
     assert account(gaussian(1e-3)).get_delta(1e6) == 5e-324
     assert account(gaussian(1e3)).get_delta(1.0) == 1.0
     assert account(gaussian(1e-3)).get_epsilon(0.5) == 0.0
-    assert account(gaussian(10**160)).get_epsilon(0.5) == account(gaussian(10**400)).get_epsilon(1e-9) == math.inf
+    assert (
+        account(gaussian(10**160)).get_epsilon(0.5)
+        == account(gaussian(10**400)).get_epsilon(1e-9)
+        == math.inf
+    )
 
 
 @pytest.mark.parametrize("relation", ["x", "add_or_remove", None, 3])
 def test_what_is_no_neighbouring_relation_is_refused(relation: Any) -> None:
     expected = "expected one of: add_or_remove_one, replace_one$"
-    with pytest.raises(PlanError, match=f"^neighboring_relation '{relation}' is unknown; .*{expected}"):
+    with pytest.raises(
+        PlanError, match=f"^neighboring_relation '{relation}' is unknown; .*{expected}"
+    ):
         Accountant(relation)
 
 
 def test_the_neighbouring_relation_is_kept_for_the_report() -> None:
-    assert Accountant(NeighboringRelation.REPLACE_ONE).neighboring_relation is NeighboringRelation.REPLACE_ONE
+    assert (
+        Accountant(NeighboringRelation.REPLACE_ONE).neighboring_relation
+        is NeighboringRelation.REPLACE_ONE
+    )
     assert NeighboringRelation("add_or_remove_one") is NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
@@ -195,12 +221,20 @@ def test_what_was_asked_before_answers_no_other_question() -> None:
     asked.compose([gaussian(0.5), geometric(Fraction(1, 10))])
     assert asked.get_delta(1.0) > before[0]
     assert asked.get_epsilon(1e-6) > before[1]
-    assert (account(gaussian(0.5)).get_delta(1.0), account(gaussian(0.5)).get_epsilon(np.float64(1e-6))) == before
+    assert (
+        account(gaussian(0.5)).get_delta(1.0),
+        account(gaussian(0.5)).get_epsilon(np.float64(1e-6)),
+    ) == before
 
 
 def test_a_delta_is_taken_exactly_as_it_is_given() -> None:
     below_one = Fraction(2**60 - 1, 2**60)  # the nearest float is 1, at which no epsilon is needed
-    assert account(gaussian(50)).get_epsilon(below_one) > 800  # type: ignore[arg-type]  # a Fraction is one of the numbers
+    # a Fraction is one of the numbers
+    assert account(gaussian(50)).get_epsilon(below_one) > 800  # type: ignore[arg-type]
     single = np.float32(1e-6)  # a little below
     asked: float = account(gaussian(1)).get_epsilon(single)  # type: ignore[arg-type]  # the same
-    assert asked == account(gaussian(1)).get_epsilon(float(single)) > account(gaussian(1)).get_epsilon(1e-6)
+    assert (
+        asked
+        == account(gaussian(1)).get_epsilon(float(single))
+        > account(gaussian(1)).get_epsilon(1e-6)
+    )

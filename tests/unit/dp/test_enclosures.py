@@ -63,7 +63,9 @@ def test_two_pi_is_never_too_large_and_less_than_two_units_too_small(work: int) 
 
 def test_far_out_enclosures_are_the_trivial_ones() -> None:
     assert exponential(Fraction(10) ** 400, 64) == (2**64, 2**64)
-    assert exponential(-(Fraction(10) ** 400), 64) == normal_cdf(-(Fraction(10) ** 400), 64) == (0, 1)
+    assert (
+        exponential(-(Fraction(10) ** 400), 64) == normal_cdf(-(Fraction(10) ** 400), 64) == (0, 1)
+    )
     assert normal_cdf(Fraction(10) ** 400, 64) == (2**64 - 1, 2**64)
 
 
@@ -83,4 +85,6 @@ def test_no_float_and_no_library_of_real_numbers_takes_part() -> None:
     ]
     code = source.split('"""', 2)[2]
     assert "float" not in code
-    assert " / " not in "".join(line.split("#")[0] for line in code.splitlines() if '"""' not in line).replace("x * x / 2", "")
+    assert " / " not in "".join(
+        line.split("#")[0] for line in code.splitlines() if '"""' not in line
+    ).replace("x * x / 2", "")

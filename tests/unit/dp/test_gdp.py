@@ -1,4 +1,6 @@
-"""The GDP curve: every result on the private side, by two further routes (naive 1000-bit arithmetic, dp_accounting)."""
+"""The GDP curve: every result on the private side, by two further routes (naive 1000-bit
+arithmetic, dp_accounting).
+"""
 
 import math
 from fractions import Fraction
@@ -24,16 +26,25 @@ DELTAS = st.one_of(st.floats(1e-300, 1 - 1e-12), st.floats(-300, -0.3).map(lambd
 
 
 def true_delta(mu: float | Fraction, epsilon: float, bits: int = 500) -> Any:
-    """The textbook formula with so many bits that its cancellation does not matter: it takes at most a hundred."""
+    """The textbook formula with so many bits that its cancellation does not matter: it takes at
+    most a hundred.
+    """
     with mpmath.workprec(bits):
-        m = mpmath.mpf(mu.numerator) / mu.denominator if isinstance(mu, Fraction) else mpmath.mpf(mu)
+        m = (
+            mpmath.mpf(mu.numerator) / mu.denominator
+            if isinstance(mu, Fraction)
+            else mpmath.mpf(mu)
+        )
         e = mpmath.mpf(epsilon)
         return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
 
 
 def random_targets(n: int) -> list[tuple[float, float]]:
     generator = np.random.default_rng(20)
-    return [(float(10 ** generator.uniform(-3, 1)), float(10 ** generator.uniform(-12, -2))) for _ in range(n)]
+    return [
+        (float(10 ** generator.uniform(-3, 1)), float(10 ** generator.uniform(-12, -2)))
+        for _ in range(n)
+    ]
 
 
 def float64_bisection(epsilon: float, delta: float) -> float:
@@ -51,13 +62,19 @@ def float64_bisection(epsilon: float, delta: float) -> float:
 # Golden values
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "noise_multiplier", "places"), [(1, 1e-6, 4.2247, 4), (0.1, 1e-5, 30.750, 3)])
-def test_noise_multipliers_are_the_published_ones(epsilon: float, delta: float, noise_multiplier: float, places: int) -> None:
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "noise_multiplier", "places"),
+    [(1, 1e-6, 4.2247, 4), (0.1, 1e-5, 30.750, 3)],
+)
+def test_noise_multipliers_are_the_published_ones(
+    epsilon: float, delta: float, noise_multiplier: float, places: int
+) -> None:
     assert round(1 / gdp_mu(epsilon, delta), places) == noise_multiplier
 
 
 def test_delta_of_a_known_case() -> None:
-    # sigma = 2, epsilon = 1, computed independently: the rounded Gaussian costs 6.83e-3 where the discrete one is 7.25e-3
+    # sigma = 2, epsilon = 1, computed independently: the rounded Gaussian costs 6.83e-3 where the
+    # discrete one is 7.25e-3
     assert gdp_delta(Fraction(1, 2), 1.0) == pytest.approx(6.83e-3, rel=1e-3)
 
 
@@ -95,7 +112,9 @@ def test_epsilon_is_the_first_float_within_the_target(mu: float, delta: float) -
 @settings(max_examples=200, deadline=None)
 @given(st.floats(-37, 37), EPSILONS)
 def test_delta_is_the_first_float_not_below_the_curve(c: float, epsilon: float) -> None:
-    mu = math.sqrt(c * c + 2 * epsilon) - c  # mu with epsilon/mu - mu/2 = c: where delta is neither 0 nor 1
+    mu = (
+        math.sqrt(c * c + 2 * epsilon) - c
+    )  # mu with epsilon/mu - mu/2 = c: where delta is neither 0 nor 1
     truth, delta = true_delta(mu, epsilon), gdp_delta(mu, epsilon)
     assert delta >= truth
     assert math.nextafter(delta, 0.0) < truth
@@ -121,7 +140,8 @@ def test_delta_is_right_at_every_magnitude_of_epsilon(c: float, epsilon: float) 
 @pytest.mark.parametrize("epsilon", [1e-30, 1e-6, 1.0, 1e12])
 @pytest.mark.parametrize("delta", [1e-30, 1e-6, 0.5])
 def test_delta_is_decided_to_2_to_the_minus_100(epsilon: float, delta: float) -> None:
-    # mu such that the curve passes the float `delta` at a relative distance of 2^-100, below it and above it
+    # mu such that the curve passes the float `delta` at a relative distance of 2^-100, below it and
+    # above it
     for side, rounded in ((-1, delta), (1, math.nextafter(delta, 1.0))):
         with mpmath.workprec(700):
             target = delta * (1 + side * mpmath.ldexp(1, -100))
@@ -158,7 +178,9 @@ def test_delta_of_a_rational_mu_is_not_below_the_curve(mu: Fraction, epsilon: fl
         (Fraction(10) ** 400, 1.0, 1.0),
     ],
 )
-def test_delta_beyond_the_floats_is_rounded_up(mu: float | Fraction, epsilon: float, delta: float) -> None:
+def test_delta_beyond_the_floats_is_rounded_up(
+    mu: float | Fraction, epsilon: float, delta: float
+) -> None:
     assert gdp_delta(mu, epsilon) == delta
 
 
@@ -186,7 +208,9 @@ def test_the_least_epsilon_is_served(delta: float) -> None:
     assert gdp_delta(gdp_mu(5e-324, delta), 5e-324) <= delta
 
 
-def test_a_usual_target_takes_few_values_of_the_curve_and_not_one_for_each_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_usual_target_takes_few_values_of_the_curve_and_not_one_for_each_bit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     curve = mock.Mock(wraps=gdp._curve)
     monkeypatch.setattr(gdp, "_curve", curve)
     targets = random_targets(40)
@@ -210,20 +234,30 @@ def without_a_guess(epsilon: float, delta: float) -> float:
 
 @settings(max_examples=60, deadline=None)
 @given(st.one_of(EPSILONS, WIDE), DELTAS)
-def test_a_search_that_begins_at_a_guess_finds_what_one_without_finds(epsilon: float, delta: float) -> None:
+def test_a_search_that_begins_at_a_guess_finds_what_one_without_finds(
+    epsilon: float, delta: float
+) -> None:
     assert gdp_mu.__wrapped__(epsilon, delta) == without_a_guess(epsilon, delta)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.floats(0.01, 100), st.floats(-12, -0.1).map(lambda x: 10.0**x), st.one_of(st.floats(), st.floats(-50, 50)))
-def test_a_wrong_guess_makes_the_search_longer_and_finds_the_same(epsilon: float, delta: float, a: float) -> None:
+@given(
+    st.floats(0.01, 100),
+    st.floats(-12, -0.1).map(lambda x: 10.0**x),
+    st.one_of(st.floats(), st.floats(-50, 50)),
+)
+def test_a_wrong_guess_makes_the_search_longer_and_finds_the_same(
+    epsilon: float, delta: float, a: float
+) -> None:
     expected = gdp_mu(epsilon, delta)
     with mock.patch.object(guesses, "near", return_value=a):
         assert gdp_mu.__wrapped__(epsilon, delta) == expected
 
 
 @pytest.mark.parametrize("off", [-(2**20), -50, -2, -1, 0, 1, 2, 50, 2**20])
-def test_a_guess_that_is_off_by_some_floats_takes_one_value_of_the_curve(off: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guess_that_is_off_by_some_floats_takes_one_value_of_the_curve(
+    off: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     curve = mock.Mock(wraps=gdp._curve)
     monkeypatch.setattr(gdp, "_curve", curve)
     for epsilon, delta in random_targets(20):
@@ -271,13 +305,19 @@ def test_the_gaussian_mechanism_of_dp_accounting_agrees(epsilon: float, delta: f
     # its searches stop at 1e-12 absolute, so 1e-9 relative is within its own precision here
     mu = gdp_mu(epsilon, delta)
     assert 1 / mu == pytest.approx(gaussian_mechanism.get_sigma_gaussian(epsilon, delta), rel=1e-9)
-    assert gdp_epsilon(mu, delta) == pytest.approx(gaussian_mechanism.get_epsilon_gaussian(1 / mu, delta), rel=1e-9)
+    assert gdp_epsilon(mu, delta) == pytest.approx(
+        gaussian_mechanism.get_epsilon_gaussian(1 / mu, delta), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize(("sigma", "epsilon"), [(4.0, 1.0), (30.0, 0.1), (1.0, 3.0)])
-def test_the_privacy_loss_distribution_of_dp_accounting_agrees(sigma: float, epsilon: float) -> None:
+def test_the_privacy_loss_distribution_of_dp_accounting_agrees(
+    sigma: float, epsilon: float
+) -> None:
     # an upper bound made of a discretised loss, hence only near
-    loss = privacy_loss_distribution.from_gaussian_mechanism(sigma, value_discretization_interval=1e-3)
+    loss = privacy_loss_distribution.from_gaussian_mechanism(
+        sigma, value_discretization_interval=1e-3
+    )
     delta = gdp_delta(1 / sigma, epsilon)
     assert loss.get_delta_for_epsilon(epsilon) == pytest.approx(delta, rel=1e-6)
     assert loss.get_epsilon_for_delta(delta) == pytest.approx(epsilon, rel=1e-6)

@@ -1,4 +1,6 @@
-"""Guesses in float64: near where they are usually needed, and none where float64 has too few digits."""
+"""Guesses in float64: near where they are usually needed, and none where float64 has too few
+digits.
+"""
 
 import math
 
@@ -11,7 +13,9 @@ from fastlloyd.dp import guesses
 
 
 @given(st.floats(-37, 37), st.floats(1e-30, 1e3))
-def test_the_odds_are_those_of_the_curve_or_it_says_that_it_does_not_know(a: float, mu: float) -> None:
+def test_the_odds_are_those_of_the_curve_or_it_says_that_it_does_not_know(
+    a: float, mu: float
+) -> None:
     if not mu > a:  # epsilon below 0
         return
     with mpmath.workprec(1000):
@@ -22,7 +26,9 @@ def test_the_odds_are_those_of_the_curve_or_it_says_that_it_does_not_know(a: flo
     assert math.isnan(found) or math.isclose(found, exact, rel_tol=1e-7, abs_tol=1e-7)
 
 
-@pytest.mark.parametrize(("a", "mu"), [(-4.0, 1e-3), (-4.0, 0.2), (-37.0, 2.0), (0.0, 1.0), (3.0, 8.0), (-0.0, 1e150)])
+@pytest.mark.parametrize(
+    ("a", "mu"), [(-4.0, 1e-3), (-4.0, 0.2), (-37.0, 2.0), (0.0, 1.0), (3.0, 8.0), (-0.0, 1e150)]
+)
 def test_where_it_is_usually_needed_it_knows(a: float, mu: float) -> None:
     assert math.isfinite(guesses.log_odds(a, mu))
 

@@ -1,7 +1,8 @@
-"""The samplers as exact functions of the bits they are fed, and their refusals. The laws: tests/statistical.
+"""The samplers as exact functions of the bits they are fed, and their refusals. The laws:
+tests/statistical.
 
-Oracle: the quantile by mpmath with 600 bits, floor(scale * Phi^-1(u) + 1/2) and ceil(scale * ln u), which shares nothing
-with the samplers' search over the distribution function.
+Oracle: the quantile by mpmath with 600 bits, floor(scale * Phi^-1(u) + 1/2) and ceil(scale * ln u),
+which shares nothing with the samplers' search over the distribution function.
 """
 
 import hashlib
@@ -28,7 +29,14 @@ from fastlloyd.dp.noise import MAX_SCALE, SystemNoise, rounded_gaussian, two_sid
 from fastlloyd.errors import FastLloydError, OverflowRisk
 from fastlloyd.testing import SeededNoise
 
-SCALES = [Fraction(1, 65536), Fraction(7, 10), Fraction(3), Fraction(1000, 7), Fraction(2) ** 26, Fraction(2) ** 44]
+SCALES = [
+    Fraction(1, 65536),
+    Fraction(7, 10),
+    Fraction(3),
+    Fraction(1000, 7),
+    Fraction(2) ** 26,
+    Fraction(2) ** 44,
+]
 BITS = 600
 Sampler = Callable[[Fraction, int, noise.RandomBytes], NDArray[np.int64]]
 RECORDED = {  # SHA-256 of draws from seeded bits
@@ -87,11 +95,17 @@ def normal_threshold(m: int, scale: Fraction, bits: int) -> int:
 def exponential_threshold(m: int, scale: Fraction, bits: int) -> int:
     """The first `bits` bits of e^(m / scale)."""
     with mpmath.workprec(BITS):
-        return int(mpmath.floor(mpmath.ldexp(mpmath.exp(mpmath.mpf(m) * scale.denominator / scale.numerator), bits)))
+        return int(
+            mpmath.floor(
+                mpmath.ldexp(mpmath.exp(mpmath.mpf(m) * scale.denominator / scale.numerator), bits)
+            )
+        )
 
 
 def gaussian_from(words: Sequence[int], scale: Fraction, size: int = 1, sign: int = 0) -> list[int]:
-    """Draw from the prefixes (of p) in `words[:size]`, then further bits; all of the words must be used up."""
+    """Draw from the prefixes (of p) in `words[:size]`, then further bits; all of the words must be
+    used up.
+    """
     source = Script([2 * word + sign for word in words[:size]] + list(words[size:]))
     drawn = rounded_gaussian(scale, size, source)
     assert source.words == []
@@ -99,7 +113,9 @@ def gaussian_from(words: Sequence[int], scale: Fraction, size: int = 1, sign: in
 
 
 def geometric_from(words: Sequence[int], scale: Fraction) -> int:
-    """The first geometric number minus the second, whose u is next to 1 and which is therefore 0."""
+    """The first geometric number minus the second, whose u is next to 1 and which is therefore
+    0.
+    """
     source = Script([words[0], 2**64 - 2, *words[1:]])
     (drawn,) = two_sided_geometric(scale, 1, source).tolist()
     assert source.words == []
@@ -111,7 +127,8 @@ def geometric_from(words: Sequence[int], scale: Fraction) -> int:
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_gaussian_equals_the_exact_quantile_on_every_coarse_prefix(scale: Fraction) -> None:
-    # 2^9 cells of p, each at its midpoint; the further bits of those that float64 leaves open: 1000...
+    # 2^9 cells of p, each at its midpoint; the further bits of those that float64 leaves open:
+    # 1000...
     words = [(2 * i + 1) << 53 for i in range(2**9)]
     source = Script([2 * word for word in words] + [2**63] * len(words))
     drawn = rounded_gaussian(scale, len(words), source)
@@ -158,9 +175,12 @@ def test_the_first_cell_of_the_gaussian_is_refined(scale: Fraction) -> None:
 
 
 def test_the_first_cell_of_the_gaussian_may_stay_open_for_long() -> None:
-    # p = 3 / 2^257: nothing is known of its size before the fourth word, and of the integer before the fifth
+    # p = 3 / 2^257: nothing is known of its size before the fourth word, and of the integer before
+    # the fifth
     scale = Fraction(2) ** 40
-    assert gaussian_from([0, 0, 0, 1, 2**63], scale) == [exact_gaussian(Fraction(3 * 2**64 + 1, 2**321), scale)]
+    assert gaussian_from([0, 0, 0, 1, 2**63], scale) == [
+        exact_gaussian(Fraction(3 * 2**64 + 1, 2**321), scale)
+    ]
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -171,26 +191,39 @@ def test_the_last_cell_of_the_gaussian_is_zero(scale: Fraction) -> None:
         assert drawn.tolist() == [0]
 
 
-@pytest.mark.parametrize("scale", [Fraction(7, 10), Fraction(3), Fraction(1000, 7), Fraction(2) ** 26])
+@pytest.mark.parametrize(
+    "scale", [Fraction(7, 10), Fraction(3), Fraction(1000, 7), Fraction(2) ** 26]
+)
 @pytest.mark.parametrize("steps", [1, 2, 5])
-def test_an_ambiguous_cell_of_the_gaussian_is_decided_by_further_bits(scale: Fraction, steps: int) -> None:
-    # the cell that holds Phi((m + 1/2) / scale), then bits just below and just above the threshold; m even and odd
+def test_an_ambiguous_cell_of_the_gaussian_is_decided_by_further_bits(
+    scale: Fraction, steps: int
+) -> None:
+    # the cell that holds Phi((m + 1/2) / scale), then bits just below and just above the threshold;
+    # m even and odd
     for m in (-1, -2, -math.ceil(scale), -math.ceil(2 * scale) - 1):
         threshold = normal_threshold(m, scale, 64 * (steps + 1))
         for nudge, expected in ((-5, m), (5, m + 1)):
             number = threshold + nudge
-            words = [number >> 64 * steps] + [(number >> 64 * i) % 2**64 for i in reversed(range(steps))]
+            words = [number >> 64 * steps] + [
+                (number >> 64 * i) % 2**64 for i in reversed(range(steps))
+            ]
             assert gaussian_from(words, scale) == [expected]
 
 
-@pytest.mark.parametrize("scale", [Fraction(7, 10), Fraction(3), Fraction(1000, 7), Fraction(2) ** 26])
+@pytest.mark.parametrize(
+    "scale", [Fraction(7, 10), Fraction(3), Fraction(1000, 7), Fraction(2) ** 26]
+)
 @pytest.mark.parametrize("steps", [1, 2, 5])
-def test_an_ambiguous_cell_of_the_geometric_is_decided_by_further_bits(scale: Fraction, steps: int) -> None:
+def test_an_ambiguous_cell_of_the_geometric_is_decided_by_further_bits(
+    scale: Fraction, steps: int
+) -> None:
     for m in (-1, -2, -math.ceil(scale), -math.ceil(2 * scale) - 1):
         threshold = exponential_threshold(m, scale, 64 * (steps + 1))
         for nudge, expected in ((-5, m), (5, m + 1)):
             number = threshold + nudge
-            words = [number >> 64 * steps] + [(number >> 64 * i) % 2**64 for i in reversed(range(steps))]
+            words = [number >> 64 * steps] + [
+                (number >> 64 * i) % 2**64 for i in reversed(range(steps))
+            ]
             assert geometric_from(words, scale) == expected
 
 
@@ -207,14 +240,18 @@ def test_the_first_cell_of_the_geometric_is_refined(scale: Fraction) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(1, FULL), st.integers(1, 2**64 - 1), st.fractions(Fraction(1, 100), 2**44))
-def test_gaussian_equals_the_exact_quantile_on_random_bits(word: int, further: int, scale: Fraction) -> None:
+def test_gaussian_equals_the_exact_quantile_on_random_bits(
+    word: int, further: int, scale: Fraction
+) -> None:
     exact = exact_gaussian(Fraction(word * 2**64 + further, 2**128) + Fraction(1, 2**129), scale)
     assert rounded_gaussian(scale, 1, Script([2 * word, further, 2**63])).tolist() == [exact]
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(1, 2**64 - 1), st.integers(1, 2**64 - 1), st.fractions(Fraction(1, 100), 2**44))
-def test_geometric_equals_the_exact_quantile_on_random_bits(word: int, further: int, scale: Fraction) -> None:
+def test_geometric_equals_the_exact_quantile_on_random_bits(
+    word: int, further: int, scale: Fraction
+) -> None:
     exact = exact_geometric(Fraction(word * 2**64 + further, 2**128) + Fraction(1, 2**129), scale)
     source = Script([word, 2**64 - 2 if word != 2**64 - 2 else 2**64 - 3, further, 2**63])
     assert two_sided_geometric(scale, 1, source).tolist() == [exact]
@@ -223,7 +260,9 @@ def test_geometric_equals_the_exact_quantile_on_random_bits(word: int, further: 
 # How many draws float64 leaves open
 
 
-def decided_exactly(monkeypatch: pytest.MonkeyPatch, draw: Sampler, scale: Fraction, size: int) -> int:
+def decided_exactly(
+    monkeypatch: pytest.MonkeyPatch, draw: Sampler, scale: Fraction, size: int
+) -> int:
     """How many values of a draw needed the distribution function."""
     asked = []
 
@@ -238,9 +277,14 @@ def decided_exactly(monkeypatch: pytest.MonkeyPatch, draw: Sampler, scale: Fract
 
 
 @pytest.mark.parametrize("draw", [rounded_gaussian, two_sided_geometric])
-def test_hardly_a_draw_needs_the_distribution_function_at_any_scale(draw: Sampler, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hardly_a_draw_needs_the_distribution_function_at_any_scale(
+    draw: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # at 2^36 every 14th did before, and from 2^40 on all of them
-    counts = [decided_exactly(monkeypatch, draw, Fraction(2) ** power, 102_500) for power in (2, 24, 36, 40, 44)]
+    counts = [
+        decided_exactly(monkeypatch, draw, Fraction(2) ** power, 102_500)
+        for power in (2, 24, 36, 40, 44)
+    ]
     assert counts[0] <= 1
     assert counts[1] <= 1
     assert counts[2] <= 2
@@ -250,7 +294,8 @@ def test_hardly_a_draw_needs_the_distribution_function_at_any_scale(draw: Sample
 
 @pytest.mark.parametrize("draw", [rounded_gaussian, two_sided_geometric])
 def test_what_is_drawn_depends_on_the_bits_alone(draw: Sampler) -> None:
-    # recorded; a draw that a library's last digit could change would use up other bits on another machine
+    # recorded; a draw that a library's last digit could change would use up other bits on another
+    # machine
     values = [draw(Fraction(2) ** power, 4000, SeededNoise(7)._bytes) for power in (3, 30, 44)]
     digest = hashlib.sha256(b"".join(value.astype("<i8").tobytes() for value in values)).hexdigest()
     assert digest == RECORDED[draw.__name__]
@@ -261,7 +306,9 @@ def test_what_is_drawn_depends_on_the_bits_alone(draw: Sampler) -> None:
 
 @pytest.mark.parametrize("draw", [rounded_gaussian, two_sided_geometric])
 @pytest.mark.parametrize("size", [0, 1, 2, 1025])
-def test_values_are_int64_of_the_asked_shape(draw: Callable[[Fraction, int, noise.RandomBytes], np.ndarray], size: int) -> None:
+def test_values_are_int64_of_the_asked_shape(
+    draw: Callable[[Fraction, int, noise.RandomBytes], np.ndarray], size: int
+) -> None:
     drawn = draw(Fraction(5), size, os.urandom)
     assert drawn.dtype == np.int64
     assert drawn.shape == (size,)
@@ -275,7 +322,9 @@ def test_scales_that_cannot_be_served_are_refused(
         with pytest.raises(OverflowRisk, match="above 0"):
             draw(scale, 3, os.urandom)
     for scale in (Fraction(MAX_SCALE) + Fraction(1, 10**9), Fraction(10) ** 400):
-        with pytest.raises(OverflowRisk, match=r"at most 2\^44 .* fewer fractional bits or a larger epsilon"):
+        with pytest.raises(
+            OverflowRisk, match=r"at most 2\^44 .* fewer fractional bits or a larger epsilon"
+        ):
             draw(scale, 3, os.urandom)
     assert draw(Fraction(MAX_SCALE), 3, os.urandom).shape == (3,)
 
@@ -357,13 +406,17 @@ def test_w02_the_first_draw_of_every_deployment_is_its_own() -> None:
         "from fractions import Fraction; from fastlloyd.dp.noise import SystemNoise; "
         "print(SystemNoise().gaussian(Fraction(2) ** 40, 2).tolist())"
     )
-    runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, check=True) for _ in range(2)]  # noqa: S603
+    runs = [
+        subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+        for _ in range(2)
+    ]
     assert runs[0].stdout != runs[1].stdout
     assert runs[0].stdout.startswith(b"[")
 
 
 def test_w17_rounding_half_up_commutes_with_integers_and_half_even_does_not() -> None:
-    # the lemma of the module's docstring on every n and every quarter, ties included; then rint's counterexample
+    # the lemma of the module's docstring on every n and every quarter, ties included; then rint's
+    # counterexample
     for n in range(-5, 6):
         for x in (Fraction(i, 4) for i in range(-20, 21)):
             assert n + (x + Fraction(1, 2)).__floor__() == (n + x + Fraction(1, 2)).__floor__()
@@ -372,7 +425,8 @@ def test_w17_rounding_half_up_commutes_with_integers_and_half_even_does_not() ->
 
 @pytest.mark.parametrize("m", [-4, -3, -2, -1])
 def test_w17_cells_begin_at_every_half_whether_the_integer_is_even_or_odd(m: int) -> None:
-    # all cells of the sampler are (m - 1/2, m + 1/2]: the bits just below and above each end land on either side
+    # all cells of the sampler are (m - 1/2, m + 1/2]: the bits just below and above each end land
+    # on either side
     scale = Fraction(5)
     for end, below, above in ((m - 1, m - 1, m), (m, m, m + 1)):
         threshold = normal_threshold(end, scale, 128)

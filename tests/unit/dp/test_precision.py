@@ -40,12 +40,16 @@ from fastlloyd.mechanisms.catalogue import ALGORITHMS
 from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.reports.statement import mechanism_statement, plan_statement
 
-HANG = 300  # seconds after which the system ends a child that waits for ever; one that does not needs milliseconds
+# seconds after which the system ends a child that waits for ever; one that does not needs
+# milliseconds
+HANG = 300
 POSITIVE = st.floats(min_value=0, allow_infinity=False, allow_nan=False)
 
 
 @given(POSITIVE, st.none() | st.floats())
-def test_least_and_greatest_float_find_every_float_exactly_wherever_they_begin(threshold: float, near: float | None) -> None:
+def test_least_and_greatest_float_find_every_float_exactly_wherever_they_begin(
+    threshold: float, near: float | None
+) -> None:
     assert least_float(lambda x: x >= threshold, near) == threshold
     assert greatest_float(lambda x: x <= threshold, near) == threshold
 
@@ -59,7 +63,9 @@ def test_a_guess_near_the_float_takes_few_questions(threshold: float, log2_off: 
         return x >= threshold
 
     assert least_float(holds, threshold * (1 + 2.0 ** (log2_off - 52))) == threshold
-    assert len(asked) <= 2 * log2_off + 5  # up to 2^(log2_off + 1) floats away: so many doublings, and halvings
+    assert (
+        len(asked) <= 2 * log2_off + 5
+    )  # up to 2^(log2_off + 1) floats away: so many doublings, and halvings
 
 
 @given(st.floats(0, 1, exclude_max=True))
@@ -89,9 +95,18 @@ def test_a_delta_as_people_write_it_is_shown_so(delta: float, up: str, down: str
 
 @pytest.mark.parametrize(
     ("epsilon", "up"),
-    [(1.0, "1"), (0.1, "0.1"), (1.2345644, "1.23457"), (2.0000001, "2.00001"), (0.999999999, "1"), (1234567.0, "1.23457e+06")],
+    [
+        (1.0, "1"),
+        (0.1, "0.1"),
+        (1.2345644, "1.23457"),
+        (2.0000001, "2.00001"),
+        (0.999999999, "1"),
+        (1234567.0, "1.23457e+06"),
+    ],
 )
-def test_a_stated_epsilon_is_shown_as_it_was_written_or_a_little_larger(epsilon: float, up: str) -> None:
+def test_a_stated_epsilon_is_shown_as_it_was_written_or_a_little_larger(
+    epsilon: float, up: str
+) -> None:
     assert epsilon_up(epsilon) == up
 
 
@@ -157,7 +172,9 @@ def test_a_child_forked_while_another_thread_computes_can_compute_too() -> None:
     thread.start()
     held.wait()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forking with threads: that is the point
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # Python 3.12 warns of forking with threads: that is the point
         pid = os.fork()
     if pid == 0:
         signal.alarm(HANG)
@@ -173,7 +190,9 @@ def test_a_child_forked_while_another_thread_computes_can_compute_too() -> None:
 
 
 SOURCES = Path(fastlloyd.__file__).parent
-NODES = cache(lambda: {path: list(ast.walk(ast.parse(path.read_text()))) for path in SOURCES.rglob("*.py")})
+NODES = cache(
+    lambda: {path: list(ast.walk(ast.parse(path.read_text()))) for path in SOURCES.rglob("*.py")}
+)
 
 
 def test_mpmath_is_imported_in_one_place_only() -> None:
@@ -181,7 +200,10 @@ def test_mpmath_is_imported_in_one_place_only() -> None:
         source.relative_to(SOURCES).as_posix()
         for source, nodes in NODES().items()
         for node in nodes
-        if (isinstance(node, ast.Import) and any(name.name.split(".")[0] == "mpmath" for name in node.names))
+        if (
+            isinstance(node, ast.Import)
+            and any(name.name.split(".")[0] == "mpmath" for name in node.names)
+        )
         or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "mpmath")
     }
     assert importing == {"base/precision.py"}
@@ -191,7 +213,12 @@ def test_the_context_is_taken_in_a_with_statement_wherever_it_is_taken() -> None
     # or handed on by a function that does nothing else, and is named here
     handing_on = {"working_precision", "fifty_digits", "fifty_decimals"}
     for source, nodes in NODES().items():
-        entered = {id(item.context_expr) for node in nodes if isinstance(node, ast.With) for item in node.items}
+        entered = {
+            id(item.context_expr)
+            for node in nodes
+            if isinstance(node, ast.With)
+            for item in node.items
+        }
         within = {
             id(call)
             for function in nodes
@@ -201,7 +228,9 @@ def test_the_context_is_taken_in_a_with_statement_wherever_it_is_taken() -> None
         for node in nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
                 name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-                assert name not in handing_on or id(node) in entered | within, f"{source}, line {node.lineno}"
+                assert name not in handing_on or id(node) in entered | within, (
+                    f"{source}, line {node.lineno}"
+                )
 
 
 @pytest.fixture
@@ -217,16 +246,36 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> Counter[bool]:
         return watched
 
     number = mpmath.ctx_mp_python._mpf
-    names = ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow", "rpow", "neg", "lt", "le", "gt", "ge")
+    names = (
+        "add",
+        "radd",
+        "sub",
+        "rsub",
+        "mul",
+        "rmul",
+        "truediv",
+        "rtruediv",
+        "pow",
+        "rpow",
+        "neg",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+    )
     for name in (*(f"__{name}__" for name in names), "__int__", "__float__"):
         monkeypatch.setattr(number, name, watch(getattr(number, name)))
     return counts
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=str)
-def test_no_number_of_mpmaths_is_touched_without_the_lock(algorithm: AnyAlgorithm, guarded: Counter[bool]) -> None:
+def test_no_number_of_mpmaths_is_touched_without_the_lock(
+    algorithm: AnyAlgorithm, guarded: Counter[bool]
+) -> None:
     # a plan from its design to its statement, and noise from either law
-    domain = Domain(features=("x", "y", "z"), lower=(0.0, 0.0, 0.0), upper=(1.0, 2.0, 37.0), fraction_bits=11)
+    domain = Domain(
+        features=("x", "y", "z"), lower=(0.0, 0.0, 0.0), upper=(1.0, 2.0, 37.0), fraction_bits=11
+    )
     settings: dict[str, Any] = {
         "n_clusters": 3,
         "n_records": 977,
@@ -239,7 +288,14 @@ def test_no_number_of_mpmaths_is_touched_without_the_lock(algorithm: AnyAlgorith
     if m.noise is not Noise.NONE:
         clients = tuple(Client(name=f"c{i}", max_records=100) for i in range(5))
         trust = TrustMode.CLIENT_NOISE if m.noise is Noise.GAUSSIAN else TrustMode.SERVER_NOISE
-        plan = design_plan(algorithm, domain, clients=clients, run_id=bytes(16), trust=trust, **(settings | {"n_records": 500}))
+        plan = design_plan(
+            algorithm,
+            domain,
+            clients=clients,
+            run_id=bytes(16),
+            trust=trust,
+            **(settings | {"n_records": 500}),
+        )
         plan_statement(plan)
         m.draw_noise(m.all_rounds[0], SystemNoise())
         assert guarded[True] > 100 or m.noise is not Noise.GAUSSIAN

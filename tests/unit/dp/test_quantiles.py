@@ -1,4 +1,5 @@
-"""The bounds of the quantiles' polynomials, which a proof gives: what tries to violate them, and what they must catch.
+"""The bounds of the quantiles' polynomials, which a proof gives: what tries to violate them, and
+what they must catch.
 
 Oracle: mpmath with 300 bits, and for the normal law Newton's method on its distribution function.
 """
@@ -24,12 +25,19 @@ def normal_quantile(p: mpmath.mpf) -> mpmath.mpf:
     return z
 
 
-QUANTILES: dict[str, Callable[[mpmath.mpf], mpmath.mpf]] = {"normal": normal_quantile, "exponential": mpmath.log}
+QUANTILES: dict[str, Callable[[mpmath.mpf], mpmath.mpf]] = {
+    "normal": normal_quantile,
+    "exponential": mpmath.log,
+}
 
 
 def places(cells: Cells, end: int) -> list[tuple[int, int]]:
     """First and last word of each cell."""
-    starts = [(1 << e) + (j << (e - 5)) for e in range(LOWEST_BIT, end.bit_length() - 1) for j in range(32)]
+    starts = [
+        (1 << e) + (j << (e - 5))
+        for e in range(LOWEST_BIT, end.bit_length() - 1)
+        for j in range(32)
+    ]
     assert len(starts) == cells.coarse.size
     return list(zip(starts, [*(start - 1 for start in starts[1:]), end - 1], strict=True))
 
@@ -44,7 +52,9 @@ def computed(cells: Cells, cell: int, word: int) -> mpmath.mpf:
 
 
 def worst(law: str, cells: Cells, every: int) -> float:
-    """The largest error in units of its bound: at both ends, in the middle and at two other words of every so manieth cell."""
+    """The largest error in units of its bound: at both ends, in the middle and at two other words
+    of every so manieth cell.
+    """
     generator = np.random.default_rng(1)
     ratio = 0.0
     with mpmath.workprec(300):
@@ -60,7 +70,8 @@ def worst(law: str, cells: Cells, every: int) -> float:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_no_quantile_is_farther_from_its_polynomial_than_the_bound(law: str) -> None:
-    # every eighth cell; in the outermost the word's own width makes up the bound, so it is nearly reached
+    # every eighth cell; in the outermost the word's own width makes up the bound, so it is nearly
+    # reached
     assert 0.5 < worst(law, cells_of(LAWS[law]), 8) < 1
 
 
@@ -72,7 +83,9 @@ def test_no_quantile_of_any_cell_is_farther_from_its_polynomial_than_the_bound(l
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize(("power", "factor"), [(1, 1 + 2.0**-20), (3, 1 + 2.0**-20), (6, 0.0)])
-def test_a_coefficient_that_is_off_by_a_millionth_or_missing_violates_the_bound(law: str, power: int, factor: float) -> None:
+def test_a_coefficient_that_is_off_by_a_millionth_or_missing_violates_the_bound(
+    law: str, power: int, factor: float
+) -> None:
     cells = cells_of(LAWS[law])
     coefficients = [c * factor if n == power else c for n, c in enumerate(cells.coefficients, 1)]
     assert worst(law, replace(cells, coefficients=np.array(coefficients)), 64) > 1
@@ -86,8 +99,12 @@ def test_a_centre_that_is_off_by_a_millionth_of_a_cell_violates_the_bound(law: s
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(2**30 + 7, 3), Fraction(2) ** 44, Fraction(2**60 - 1, 65536)])
-def test_brackets_enclose_what_exact_arithmetic_makes_of_both_ends_of_a_word(law: str, scale: Fraction) -> None:
+@pytest.mark.parametrize(
+    "scale", [Fraction(1, 3), Fraction(2**30 + 7, 3), Fraction(2) ** 44, Fraction(2**60 - 1, 65536)]
+)
+def test_brackets_enclose_what_exact_arithmetic_makes_of_both_ends_of_a_word(
+    law: str, scale: Fraction
+) -> None:
     generator = np.random.default_rng(3)
     shift = 0.5 if law == "normal" else 0.0
     least, end = 2**LOWEST_BIT, ENDS[law]
@@ -101,22 +118,31 @@ def test_brackets_enclose_what_exact_arithmetic_makes_of_both_ends_of_a_word(law
         s = mpmath.mpf(scale.numerator) / scale.denominator
         for word, below, above in zip(words, low.tolist(), high.tolist(), strict=True):
             for u in (word, min(word + 1, end - 1)):
-                assert below <= int(mpmath.ceil(s * QUANTILES[law](mpmath.mpf(u) / 2**64) - shift)) <= above
+                assert (
+                    below
+                    <= int(mpmath.ceil(s * QUANTILES[law](mpmath.mpf(u) / 2**64) - shift))
+                    <= above
+                )
 
 
 def test_blocks_change_nothing() -> None:
     words = np.random.default_rng(5).integers(2**LOWEST_BIT, 2**63, 20_000, dtype=np.uint64)
     cells = cells_of(NORMAL)
     whole = cells.brackets(words, Fraction(2) ** 44, 0.5)
-    assert np.array_equal(whole[:, 8000:9000], cells.brackets(words[8000:9000], Fraction(2) ** 44, 0.5))
+    assert np.array_equal(
+        whole[:, 8000:9000], cells.brackets(words[8000:9000], Fraction(2) ** 44, 0.5)
+    )
 
 
 def test_nothing_rests_on_the_guess() -> None:
-    # centres elsewhere in their cells, by up to a hundredth of a cell: other polynomials, and the bounds hold
+    # centres elsewhere in their cells, by up to a hundredth of a cell: other polynomials, and the
+    # bounds hold
     def elsewhere(u: float) -> float:
         return NORMAL.guess(u * (1 + 2.0**-12))
 
-    moved = Law(cdf=NORMAL.cdf, density=NORMAL.density, guess=elsewhere, slope=NORMAL.slope, top=NORMAL.top)
+    moved = Law(
+        cdf=NORMAL.cdf, density=NORMAL.density, guess=elsewhere, slope=NORMAL.slope, top=NORMAL.top
+    )
     cells = cells_of(moved)
     assert not np.array_equal(cells.coarse, cells_of(NORMAL).coarse)
     assert worst("normal", cells, 64) < 1
@@ -124,4 +150,12 @@ def test_nothing_rests_on_the_guess() -> None:
 
 def test_a_guess_out_of_its_cell_is_refused() -> None:
     with pytest.raises(AssertionError, match="does not hold its centre"):
-        cells_of(Law(cdf=NORMAL.cdf, density=NORMAL.density, guess=lambda u: NORMAL.guess(u * 1.1), slope=(0, 1), top=63))
+        cells_of(
+            Law(
+                cdf=NORMAL.cdf,
+                density=NORMAL.density,
+                guess=lambda u: NORMAL.guess(u * 1.1),
+                slope=(0, 1),
+                top=63,
+            )
+        )

@@ -1,4 +1,6 @@
-"""Noise that can be repeated reaches no session and no `cluster`, but where `testing.repeatable_noise` was entered."""
+"""Noise that can be repeated reaches no session and no `cluster`, but where
+`testing.repeatable_noise` was entered.
+"""
 
 import inspect
 import re
@@ -42,11 +44,15 @@ class Unsaid(SystemNoise):
 
 
 def client(noise: NoiseSource) -> ClientSession:
-    return ClientSession(PLAN, "c0", RECORDS["c0"], identity=identity("c0"), noise=noise, random_bytes=entropy(""))
+    return ClientSession(
+        PLAN, "c0", RECORDS["c0"], identity=identity("c0"), noise=noise, random_bytes=entropy("")
+    )
 
 
 def durable_client(noise: NoiseSource, folder: Path) -> DurableClient:
-    with Store.create(folder / "c0.store", role=Role.CLIENT, identity=identity("c0").public) as store:
+    with Store.create(
+        folder / "c0.store", role=Role.CLIENT, identity=identity("c0").public
+    ) as store:
         return DurableClient.join(
             PLAN, "c0", RECORDS["c0"], identity=identity("c0"), store=store, dataset=DataSet(name="records"),
             fingerprint=Fingerprint(bytes(32)), noise=noise, random_bytes=entropy(""),
@@ -71,13 +77,16 @@ DOORS: dict[str, Callable[[NoiseSource, Path], Any]] = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("noise", [SeededNoise(1), InjectedNoise([]), Unsaid()], ids=lambda source: type(source).__name__)
+@pytest.mark.parametrize(
+    "noise", [SeededNoise(1), InjectedNoise([]), Unsaid()], ids=lambda source: type(source).__name__
+)
 def test_noise_that_is_not_private_is_refused_at_every_door_and_nothing_is_drawn_or_stored(
     door: str, noise: NoiseSource, tmp_path: Path
 ) -> None:
     def refused() -> None:
         with pytest.raises(
-            LocalProtocolError, match=rf"noise from {type(noise).__name__} protects nobody; pass dp.noise.System"
+            LocalProtocolError,
+            match=rf"noise from {type(noise).__name__} protects nobody; pass dp.noise.System",
         ):
             DOORS[door](noise, tmp_path)
 
@@ -88,7 +97,9 @@ def test_noise_that_is_not_private_is_refused_at_every_door_and_nothing_is_drawn
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_where_it_is_allowed_it_is_taken_and_genuine_noise_is_taken_everywhere(door: str, tmp_path: Path) -> None:
+def test_where_it_is_allowed_it_is_taken_and_genuine_noise_is_taken_everywhere(
+    door: str, tmp_path: Path
+) -> None:
     DOORS[door](SystemNoise(), tmp_path)
     with repeatable_noise():
         for path in tmp_path.glob("*.store*"):
@@ -97,10 +108,14 @@ def test_where_it_is_allowed_it_is_taken_and_genuine_noise_is_taken_everywhere(d
 
 
 @pytest.mark.parametrize("door", ["client", "server", "durable client", "durable server"])
-def test_a_session_that_was_made_takes_no_other_noise_and_no_other_source_of_keys(door: str, tmp_path: Path) -> None:
+def test_a_session_that_was_made_takes_no_other_noise_and_no_other_source_of_keys(
+    door: str, tmp_path: Path
+) -> None:
     party = DOORS[door](SystemNoise(), tmp_path)
     session = getattr(party, "session", party)
-    assert {name for name in dir(session) if not name.startswith("_")}.isdisjoint({"noise", "random_bytes", "X", "identity"})
+    assert {name for name in dir(session) if not name.startswith("_")}.isdisjoint(
+        {"noise", "random_bytes", "X", "identity"}
+    )
     for name in ("noise", "random_bytes"):
         with pytest.raises(AttributeError):
             setattr(session, name, SeededNoise(1))
@@ -109,7 +124,8 @@ def test_a_session_that_was_made_takes_no_other_noise_and_no_other_source_of_key
             party.session = session
 
 
-# the one draws from the system's randomness, the other draws nothing; nothing else is taken for granted
+# the one draws from the system's randomness, the other draws nothing; nothing else is taken for
+# granted
 GRANTED = {"encapsulate": encapsulate, "group_masks": GroupMasks}
 
 
@@ -117,8 +133,14 @@ def test_sessions_take_their_arguments_by_these_names() -> None:
     def parameters(session: type) -> list[str]:
         parameters = inspect.signature(session).parameters.values()
         defaults = {parameter.name: parameter.default for parameter in parameters}
-        assert all(default is inspect.Parameter.empty or default is GRANTED[name] for name, default in defaults.items())
-        return [f"{'*' * (parameter.kind is inspect.Parameter.KEYWORD_ONLY)}{parameter.name}" for parameter in parameters]
+        assert all(
+            default is inspect.Parameter.empty or default is GRANTED[name]
+            for name, default in defaults.items()
+        )
+        return [
+            f"{'*' * (parameter.kind is inspect.Parameter.KEYWORD_ONLY)}{parameter.name}"
+            for parameter in parameters
+        ]
 
     keywords = ["*identity", "*noise", "*random_bytes", "*encapsulate", "*group_masks"]
     assert parameters(ClientSession) == ["plan", "name", "records", *keywords]
@@ -126,7 +148,9 @@ def test_sessions_take_their_arguments_by_these_names() -> None:
     assert ServerSession(plan=PLAN, noise=SystemNoise()).plan is PLAN
 
 
-def test_the_permission_ends_with_the_block_also_by_an_exception_and_is_in_no_other_thread() -> None:
+def test_the_permission_ends_with_the_block_also_by_an_exception_and_is_in_no_other_thread() -> (
+    None
+):
     found: list[str] = []
 
     def ask() -> None:
@@ -152,7 +176,9 @@ def test_the_permission_ends_with_the_block_also_by_an_exception_and_is_in_no_ot
 
 
 def test_a_context_that_was_copied_within_the_block_has_no_permission_after_it() -> None:
-    """As every task and `asyncio.to_thread` copies it: one that goes on after the block would take seeded noise."""
+    """As every task and `asyncio.to_thread` copies it: one that goes on after the block would take
+    seeded noise.
+    """
     with repeatable_noise():
         copied = copy_context()
         with repeatable_noise():
@@ -165,11 +191,21 @@ def test_a_context_that_was_copied_within_the_block_has_no_permission_after_it()
 
 
 def test_only_the_testing_module_sets_the_permission_and_only_experiments_enter_it() -> None:
-    sources = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in PACKAGE.rglob("*.py")}
-    sets = {name for name, text in sources.items() if re.search(r"\bALLOWED\.(set|reset)\b|import ALLOWED", text)}
+    sources = {
+        path.relative_to(PACKAGE).as_posix(): path.read_text() for path in PACKAGE.rglob("*.py")
+    }
+    sets = {
+        name
+        for name, text in sources.items()
+        if re.search(r"\bALLOWED\.(set|reset)\b|import ALLOWED", text)
+    }
     assert sets == {"testing.py"}
     assert {
-        name for name, text in sources.items() if re.search(r"\brepeatable import\b(?! check_private$)", text, re.MULTILINE)
+        name
+        for name, text in sources.items()
+        if re.search(r"\brepeatable import\b(?! check_private$)", text, re.MULTILINE)
     } == sets
     enters = re.compile(r"^\s*(with|@)\s*(testing\.)?repeatable_noise\(\)", re.MULTILINE)
-    assert {name for name, text in sources.items() if enters.search(text)} == {"evaluation/experiments/methods.py"}
+    assert {name for name, text in sources.items() if enters.search(text)} == {
+        "evaluation/experiments/methods.py"
+    }

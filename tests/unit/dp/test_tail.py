@@ -29,7 +29,9 @@ def geometric(scale: float, weight: int, size: int) -> FloatArray:
 
 
 def geometric_tail(values: list[Weighed], at_least: float) -> float:
-    """The probability that the weighted sum is so large, by convolution, term by term without cancellation."""
+    """The probability that the weighted sum is so large, by convolution, term by term without
+    cancellation.
+    """
     size = math.ceil(3 * at_least)
     total = np.zeros(2 * size + 1)
     total[size] = 1.0
@@ -58,7 +60,9 @@ def test_gaussian_sums_exceed_it_with_less_than_the_probability_and_not_with_muc
 ) -> None:
     from mpmath import mp
 
-    deviation = math.sqrt(sum(value.times * (value.scale * float(value.weight)) ** 2 for value in values))
+    deviation = math.sqrt(
+        sum(value.times * (value.scale * float(value.weight)) ** 2 for value in values)
+    )
     rounded = n_draws * sum(value.times * float(value.weight) for value in values) / 2
     unrounded = float(reach(Noise.GAUSSIAN, values, n_draws, exponent)) - rounded
     assert mp.ncdf(-unrounded / deviation) < math.exp(-exponent)
@@ -67,12 +71,19 @@ def test_gaussian_sums_exceed_it_with_less_than_the_probability_and_not_with_muc
 
 @pytest.mark.parametrize("noise", [Noise.GAUSSIAN, Noise.LAPLACE])
 def test_drawn_noise_exceeds_it_about_as_often_as_it_may(noise: Noise) -> None:
-    """2**18 sums of three shares, each rounded: fewer than one in 2**10 are beyond, and some are."""
+    """2**18 sums of three shares, each rounded: fewer than one in 2**10 are beyond, and some
+    are.
+    """
     source, n_draws, n = SeededNoise(11), 3 if noise is Noise.GAUSSIAN else 1, 1 << 18
     draws = source.gaussian if noise is Noise.GAUSSIAN else source.two_sided_geometric
     scales, weights = (Fraction(40), Fraction(9)), (1, 5)
-    total = sum(w * draws(s, n) for s, w in zip(scales, weights, strict=True) for _ in range(n_draws))
-    values = [Weighed(math.sqrt(n_draws) * float(s), float(w)) for s, w in zip(scales, weights, strict=True)]
+    total = sum(
+        w * draws(s, n) for s, w in zip(scales, weights, strict=True) for _ in range(n_draws)
+    )
+    values = [
+        Weighed(math.sqrt(n_draws) * float(s), float(w))
+        for s, w in zip(scales, weights, strict=True)
+    ]
     most = float(reach(noise, values, n_draws, 10 * math.log(2)))
     assert 0 < np.count_nonzero(total > most) < n >> 10
 
@@ -81,6 +92,9 @@ def test_alternatives_are_reckoned_one_by_one() -> None:
     weights = np.array([0.0, 1.0, 2.5])
     for noise in (Noise.GAUSSIAN, Noise.LAPLACE):
         together = reach(noise, [Weighed(3.0), Weighed(2.0, weights)], 2, 9.0)
-        alone = [float(reach(noise, [Weighed(3.0), Weighed(2.0, weight)], 2, 9.0)) for weight in weights.tolist()]
+        alone = [
+            float(reach(noise, [Weighed(3.0), Weighed(2.0, weight)], 2, 9.0))
+            for weight in weights.tolist()
+        ]
         assert together.tolist() == alone
     assert float(reach(Noise.NONE, [Weighed(0.0)], 1, 9.0)) == 0.0

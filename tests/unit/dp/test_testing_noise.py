@@ -26,7 +26,9 @@ def test_equal_seeds_give_equal_noise_for_equal_calls() -> None:
         drawn = one.gaussian(SCALE, 50)
         assert np.array_equal(drawn, two.gaussian(SCALE, 50))
         assert not np.array_equal(drawn, other.gaussian(SCALE, 50))
-        assert np.array_equal(one.two_sided_geometric(SCALE, 50), two.two_sided_geometric(SCALE, 50))
+        assert np.array_equal(
+            one.two_sided_geometric(SCALE, 50), two.two_sided_geometric(SCALE, 50)
+        )
 
 
 def test_two_calls_do_not_repeat_one_another() -> None:
@@ -38,8 +40,13 @@ def test_the_seeded_source_runs_the_production_samplers() -> None:
     source = SeededNoise(7)
     cipher = Cipher(ChaCha20(bytes(32), bytes(16)), mode=None)
     source._key_stream, again = cipher.encryptor(), cipher.encryptor()
-    assert np.array_equal(source.gaussian(SCALE, 9), rounded_gaussian(SCALE, 9, lambda n: again.update(bytes(n))))
-    assert np.array_equal(source.two_sided_geometric(SCALE, 9), two_sided_geometric(SCALE, 9, lambda n: again.update(bytes(n))))
+    assert np.array_equal(
+        source.gaussian(SCALE, 9), rounded_gaussian(SCALE, 9, lambda n: again.update(bytes(n)))
+    )
+    assert np.array_equal(
+        source.two_sided_geometric(SCALE, 9),
+        two_sided_geometric(SCALE, 9, lambda n: again.update(bytes(n))),
+    )
 
 
 def test_injected_noise_is_handed_out_in_order_whatever_the_law() -> None:

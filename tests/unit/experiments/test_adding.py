@@ -1,4 +1,6 @@
-"""A folder of results takes more methods, sets and epsilons, and nothing else of what it has is asked for in another way."""
+"""A folder of results takes more methods, sets and epsilons, and nothing else of what it has is
+asked for in another way.
+"""
 
 import gzip
 import json
@@ -53,8 +55,20 @@ def folder(tmp_path: Path, first: Path) -> Path:
         ('["sulloyd"]', '["glloyd", "sulloyd"]'),
         ('["synthk-2-1"]', '["synthk-2-1", "synthk-2-2"]'),
         ("[1.0]", "[1.0, 2.0]"),
-        ('["sulloyd"]', '["sulloyd"]\n[[grid]]\ndatasets = ["synthk-2-1"]\nmethods = ["lloyd"]\nmeasures = ["nicv"]'),
-        ('["sulloyd"]', '["sulloyd"]\n[[grid]]\ndatasets = ["synthk-2-1"]\nmethods = ["fastlloyd"]\noptions.alpha = [0.5]'),
+        (
+            '["sulloyd"]',
+            (
+                '["sulloyd"]\n[[grid]]\ndatasets = ["synthk-2-1"]\nmethods = ["lloyd"]\nmeasures ='
+                ' ["nicv"]'
+            ),
+        ),
+        (
+            '["sulloyd"]',
+            (
+                '["sulloyd"]\n[[grid]]\ndatasets = ["synthk-2-1"]\nmethods ='
+                ' ["fastlloyd"]\noptions.alpha = [0.5]'
+            ),
+        ),
     ],
 )
 def test_what_is_added_is_run_and_nothing_else(folder: Path, before: str, after: str) -> None:

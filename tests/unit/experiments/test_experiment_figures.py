@@ -1,4 +1,6 @@
-"""Figures: every panel, line, label and number is there, looks the same everywhere, and is the same file every time."""
+"""Figures: every panel, line, label and number is there, looks the same everywhere, and is the same
+file every time.
+"""
 
 import json
 import re
@@ -16,7 +18,19 @@ from fastlloyd.evaluation import pictures
 from fastlloyd.evaluation.experiments.reading import read
 from fastlloyd.evaluation.pictures import Drawing, axes, sheet
 from fastlloyd.evaluation.pictures.summaries import Summaries, Summary, Variant
-from made_up_results import ABLATION, G2, METHODS, REAL, SYNTH, SYNTH_K, Cells, fail, rows, swept, write
+from made_up_results import (
+    ABLATION,
+    G2,
+    METHODS,
+    REAL,
+    SYNTH,
+    SYNTH_K,
+    Cells,
+    fail,
+    rows,
+    swept,
+    write,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +42,8 @@ SMALL_ABLATION = {name: ABLATION[name] for name in list(ABLATION)[:2]}
 
 
 def _summaries(folder: Path, made: Iterable[Cells], **settings: Sequence[str]) -> Summaries:
-    return Summaries.of(read(write(folder, made, **settings)))  # type: ignore[arg-type]  # figures, the only setting here
+    # figures, the only setting here
+    return Summaries.of(read(write(folder, made, **settings)))  # type: ignore[arg-type]
 
 
 def _draw(folder: Path, made: Iterable[Cells], name: str) -> list[Drawing]:
@@ -45,7 +60,11 @@ def _drawn(summaries: Summaries) -> list[Drawing]:
 def _texts(drawing: Drawing) -> list[str]:
     from matplotlib.text import Text
 
-    return [text.get_text() for text in drawing.figure.findobj(lambda artist: isinstance(artist, Text)) if text.get_text()]  # type: ignore[attr-defined]  # findobj is typed as of any artist
+    return [
+        text.get_text()
+        for text in drawing.figure.findobj(lambda artist: isinstance(artist, Text))
+        if text.get_text()
+    ]  # type: ignore[attr-defined]  # findobj is typed as of any artist
 
 
 def _only_nicv(row: Cells) -> Cells:
@@ -86,7 +105,9 @@ def test_curves_show_the_means(tmp_path: Path) -> None:
     assert len(panel.collections) == 2  # bands
 
 
-def test_values_over_more_than_a_decade_are_on_a_logarithmic_axis_unless_they_are_scores(tmp_path: Path) -> None:
+def test_values_over_more_than_a_decade_are_on_a_logarithmic_axis_unless_they_are_scores(
+    tmp_path: Path,
+) -> None:
     made = rows({"iris": REAL["iris"]})
     for row in made:
         row["silhouette"] = 0.001 if row["method"] == "sulloyd" else 0.5
@@ -105,14 +126,20 @@ def test_what_could_not_be_shown_is_said_at_the_foot(tmp_path: Path) -> None:
     made = rows({"mnist": REAL["mnist"], "iris": REAL["iris"]}, ["sulloyd", "lloyd"])
     made[0], made[-1] = fail(made[0], "it broke"), fail(made[-1], "it broke")
     drawings = {each.name: each for each in _draw(tmp_path, made, "curves")}
-    assert "2 failed trials are left out." in " ".join(_texts(drawings["curves-nicv"])).replace("\n", " ")
+    assert "2 failed trials are left out." in " ".join(_texts(drawings["curves-nicv"])).replace(
+        "\n", " "
+    )
     infinite = sum(row["davies_bouldin"] == np.inf for row in made)
     assert infinite > 1
     assert f"{infinite} infinite values are left out." in drawings["curves-davies_bouldin"].caption
 
 
 def test_scaling_is_relative_to_sulloyd_along_the_axis_that_varies(tmp_path: Path) -> None:
-    by_d, by_k = _draw(tmp_path, rows(SMALL_G2 | {name: SYNTH_K[name] for name in ("synthk-2-1", "synthk-8-1")}), "scaling")
+    by_d, by_k = _draw(
+        tmp_path,
+        rows(SMALL_G2 | {name: SYNTH_K[name] for name in ("synthk-2-1", "synthk-8-1")}),
+        "scaling",
+    )
     assert (by_d.name, by_k.name) == ("scaling-g2-n_features", "scaling-synthk-n_clusters")
     assert by_d.figure.axes[0].get_xlabel() == "number of dimensions d"
     assert by_k.figure.axes[0].get_xlabel() == "number of clusters k"
@@ -126,39 +153,70 @@ def test_heat_maps_hold_the_number_of_every_cell(tmp_path: Path) -> None:
     made = rows(SMALL_SYNTH, ["sulloyd", "fastlloyd"], runs=3)
     (drawing,) = _draw(tmp_path, made, "heatmaps")
     theirs, ours, improvement = drawing.figure.axes
-    assert [panel.get_title() for panel in (theirs, ours, improvement)] == ["SuLloyd", "FastLloyd", "Improvement, %"]
+    assert [panel.get_title() for panel in (theirs, ours, improvement)] == [
+        "SuLloyd",
+        "FastLloyd",
+        "Improvement, %",
+    ]
     for panel in (theirs, ours, improvement):
         assert len(panel.texts) == len(panel.patches) == 4
     found = Summaries.of(read(tmp_path))
     areas = [
         np.mean(
-            [float(np.mean(list(found.areas(f"synth-2-2-{r}", Variant(m, (), 2), "nicv").by_run.values()))) for r in (1, 2, 3)]
+            [
+                float(
+                    np.mean(
+                        list(
+                            found.areas(f"synth-2-2-{r}", Variant(m, (), 2), "nicv").by_run.values()
+                        )
+                    )
+                )
+                for r in (1, 2, 3)
+            ]
         )
         for m in ("sulloyd", "fastlloyd")
     ]
-    shown = [next(text.get_text() for text in panel.texts if text.get_position() == (0, 0)) for panel in (theirs, ours)]
+    shown = [
+        next(text.get_text() for text in panel.texts if text.get_position() == (0, 0))
+        for panel in (theirs, ours)
+    ]
     assert [float(text) for text in shown] == pytest.approx(areas, rel=5e-3)
     percent = next(text.get_text() for text in improvement.texts if text.get_position() == (0, 0))
     assert float(percent.strip("()")) == pytest.approx(100 * (1 - areas[1] / areas[0]), abs=0.51)
 
 
-def test_the_ablation_has_a_panel_for_each_radius_and_a_line_for_each_postprocessing_and_clipping(tmp_path: Path) -> None:
+def test_the_ablation_has_a_panel_for_each_radius_and_a_line_for_each_postprocessing_and_clipping(
+    tmp_path: Path,
+) -> None:
     (drawing,) = _draw(tmp_path, swept(SMALL_ABLATION, runs=3), "ablation")
-    assert [panel.get_title() for panel in drawing.figure.axes] == ["radius: step", "radius: constant"]
+    assert [panel.get_title() for panel in drawing.figure.axes] == [
+        "radius: step",
+        "radius: constant",
+    ]
     assert sorted(_legend(drawing)) == sorted(
-        f"{first}, {second}" for first in ("no postprocessing", "truncate", "fold") for second in ("clipping", "no clipping")
+        f"{first}, {second}"
+        for first in ("no postprocessing", "truncate", "fold")
+        for second in ("clipping", "no clipping")
     )
     for panel in drawing.figure.axes:
         assert len(panel.get_lines()) == 7  # and the baseline
-        assert all(np.asarray(line.get_xdata()).tolist() == [0.2, 0.4, 0.6, 0.8, 1.0] for line in panel.get_lines()[1:])
+        assert all(
+            np.asarray(line.get_xdata()).tolist() == [0.2, 0.4, 0.6, 0.8, 1.0]
+            for line in panel.get_lines()[1:]
+        )
     assert drawing.figure.axes[0].get_ylim() == drawing.figure.axes[1].get_ylim()
 
 
-def test_in_the_ablation_a_private_method_without_its_options_is_a_level_line_in_every_panel(tmp_path: Path) -> None:
+def test_in_the_ablation_a_private_method_without_its_options_is_a_level_line_in_every_panel(
+    tmp_path: Path,
+) -> None:
     made = swept(SMALL_ABLATION, runs=3, others=["momentlloyd", "lloyd"])
     (drawing,) = _draw(tmp_path, made, "ablation")
     assert {"momentlloyd"} == {name for name in _legend(drawing) if "clipping" not in name}
-    mean = {m: np.mean([float(str(row["nicv"])) for row in made if row["method"] == m]) for m in ("momentlloyd", "glloyd")}
+    mean = {
+        m: np.mean([float(str(row["nicv"])) for row in made if row["method"] == m])
+        for m in ("momentlloyd", "glloyd")
+    }
     for panel in drawing.figure.axes:
         (level,) = panel.get_lines()[7:]
         assert np.asarray(level.get_ydata()) == pytest.approx(mean["momentlloyd"] / mean["glloyd"])
@@ -173,7 +231,9 @@ def test_in_the_ablation_a_private_method_without_its_options_is_a_level_line_in
         ("curve", "'curve' is unknown .did you mean 'curves'"),
     ],
 )
-def test_a_figure_that_cannot_be_drawn_of_the_results_is_refused(name: str, said: str, tmp_path: Path) -> None:
+def test_a_figure_that_cannot_be_drawn_of_the_results_is_refused(
+    name: str, said: str, tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match=said):
         _draw(tmp_path, rows({"iris": REAL["iris"]}, runs=1), name)
 
@@ -192,37 +252,69 @@ mpi,2,S1,5000,15,2,25,56,55,57,1500,64
 def test_overheads_are_drawn_by_latency_and_published_figures_are_hollow(tmp_path: Path) -> None:
     (tmp_path / "overhead.csv").write_text(OVERHEAD)
     near, far = _drawn(Summaries.of(read(tmp_path)))
-    assert (near.title, far.name) == ("Runtime and bytes of one iteration, latency 0.25 ms", "overhead-2")
+    assert (near.title, far.name) == (
+        "Runtime and bytes of one iteration, latency 0.25 ms",
+        "overhead-2",
+    )
     assert _legend(near) == [
         "MPI, 2 clients, 32 bits", "MPI, 2 clients, 64 bits", "MPI, 8 clients, 64 bits", "gRPC, 2 clients",
         "FastLloyd, published", "Mohassel et al., published",
     ]  # fmt: skip
     runtime, traffic = near.figure.axes
-    assert [label.get_text() for label in runtime.get_yticklabels()] == ["LSun  N=400  k=3  d=2", "S1  N=5,000  k=15  d=2"]
+    assert [label.get_text() for label in runtime.get_yticklabels()] == [
+        "LSun  N=400  k=3  d=2",
+        "S1  N=5,000  k=15  d=2",
+    ]
     marks = [line for line in runtime.get_lines() if line.get_marker() not in ("None", "", None)]
-    assert [float(np.asarray(line.get_xdata())[0]) for line in marks] == [6.5, 6.4, 9.4, 9.0, 5.81, 49087.0]
+    assert [float(np.asarray(line.get_xdata())[0]) for line in marks] == [
+        6.5,
+        6.4,
+        9.4,
+        9.0,
+        5.81,
+        49087.0,
+    ]
     assert [line.get_markerfacecolor() == "white" for line in marks] == [False] * 4 + [True] * 2
-    assert len([line for line in traffic.get_lines() if line.get_marker() not in ("None", "", None)]) == 5
+    assert (
+        len([line for line in traffic.get_lines() if line.get_marker() not in ("None", "", None)])
+        == 5
+    )
     for panel in (*near.figure.axes, *far.figure.axes):
         panel.figure.canvas.draw()
         low, high = panel.get_xlim()
-        assert sum(low <= mark <= high for mark in panel.get_xticks()) >= 2  # an axis without numbers says nothing
+        assert (
+            sum(low <= mark <= high for mark in panel.get_xticks()) >= 2
+        )  # an axis without numbers says nothing
 
 
-@pytest.mark.parametrize(("old", "new", "said"), [("runtime_ms", "ms", "no column 'runtime_ms'"), ("9.4", "x", "no number")])
-def test_a_damaged_table_of_overheads_is_refused(old: str, new: str, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [("runtime_ms", "ms", "no column 'runtime_ms'"), ("9.4", "x", "no number")],
+)
+def test_a_damaged_table_of_overheads_is_refused(
+    old: str, new: str, said: str, tmp_path: Path
+) -> None:
     (tmp_path / "overhead.csv").write_text(OVERHEAD.replace(old, new))
     with pytest.raises(DataError, match=said):
         _drawn(Summaries.of(read(tmp_path)))
 
 
 def test_one_figure_that_cannot_be_drawn_costs_no_other(tmp_path: Path) -> None:
-    sets = {name: SYNTH_K[name] for name in ("synthk-2-1", "synthk-8-1")} | {"g2-2-30": G2["g2-2-30"], "g2-4-30": G2["g2-4-30"]}
+    sets = {name: SYNTH_K[name] for name in ("synthk-2-1", "synthk-8-1")} | {
+        "g2-2-30": G2["g2-2-30"],
+        "g2-4-30": G2["g2-4-30"],
+    }
     made = [_only_nicv(row) for row in rows(sets, ["sulloyd", "fastlloyd"], runs=1)]
     made = [row for row in made if "g2" not in str(row["dataset"]) or row["method"] != "sulloyd"]
-    drawings, refused = pictures.draw(_summaries(tmp_path, made, figures=["ablation", "scaling", "curve", "curves"]))
+    drawings, refused = pictures.draw(
+        _summaries(tmp_path, made, figures=["ablation", "scaling", "curve", "curves"])
+    )
     assert [each.name for each in drawings] == ["scaling-synthk-n_clusters", "curves-nicv"]
-    assert [" ".join(why.split()[:2]) for why in refused] == ["figure 'ablation'", "figure 'scaling'", "figure 'curve'"]
+    assert [" ".join(why.split()[:2]) for why in refused] == [
+        "figure 'ablation'",
+        "figure 'scaling'",
+        "figure 'curve'",
+    ]
     assert "needs sulloyd at two epsilons or more on the sets g2-..." in refused[1]
 
 
@@ -234,7 +326,9 @@ def test_nothing_is_drawn_of_trials_that_all_failed(tmp_path: Path) -> None:
 
 
 def test_a_method_looks_the_same_in_every_figure_whatever_others_there_are(tmp_path: Path) -> None:
-    few = axes.styles(_summaries(tmp_path / "few", rows(SMALL_G2, ["fastlloyd", "sulloyd"], runs=1)))
+    few = axes.styles(
+        _summaries(tmp_path / "few", rows(SMALL_G2, ["fastlloyd", "sulloyd"], runs=1))
+    )
     many = axes.styles(_summaries(tmp_path / "many", rows(SMALL_G2, [*METHODS, "a", "b"], runs=1)))
     assert few.items() <= many.items()
 
@@ -255,7 +349,9 @@ def test_names_of_users_are_text_and_no_mathematics(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", pictures.FORMATS)
 def test_the_same_results_give_the_same_file(kind: str, tmp_path: Path) -> None:
     made = rows({"iris": REAL["iris"]}, ["lloyd", "glloyd"], runs=2)
-    first, second = (pictures.save(_draw(tmp_path / str(n), made, "curves")[0], kind) for n in range(2))
+    first, second = (
+        pictures.save(_draw(tmp_path / str(n), made, "curves")[0], kind) for n in range(2)
+    )
     assert first == second
     assert not re.search(rb"CreationDate|dc:date|Creation Time", first)
     if kind == "png":
@@ -265,12 +361,17 @@ def test_the_same_results_give_the_same_file(kind: str, tmp_path: Path) -> None:
 
 def _drawn_texts(drawing: Drawing) -> list["Text"]:
     """All text that can be seen: without marks of axes beyond their ends."""
-    texts = [*drawing.figure.texts, *(text for legend in drawing.figure.legends for text in legend.get_texts())]
+    texts = [
+        *drawing.figure.texts,
+        *(text for legend in drawing.figure.legends for text in legend.get_texts()),
+    ]
     for panel in drawing.figure.axes:
         texts += [*panel.texts, panel.title, panel.xaxis.label, panel.yaxis.label]
         for axis, place in ((panel.xaxis, 0), (panel.yaxis, 1)):
             low, high = axis.get_view_interval()
-            texts += [text for text in axis.get_ticklabels() if low <= text.get_position()[place] <= high]
+            texts += [
+                text for text in axis.get_ticklabels() if low <= text.get_position()[place] <= high
+            ]
     return [text for text in texts if text.get_text().strip()]
 
 
@@ -296,7 +397,9 @@ def test_no_label_lies_on_another_or_beyond_the_edge(tmp_path: Path) -> None:
     _assert_no_label_lies_on_another_or_beyond_the_edge(drawing, least=100)
 
 
-def test_no_label_of_heat_maps_with_two_rows_lies_on_another_or_beyond_the_edge(tmp_path: Path) -> None:
+def test_no_label_of_heat_maps_with_two_rows_lies_on_another_or_beyond_the_edge(
+    tmp_path: Path,
+) -> None:
     """What their rows are is written upwards, and longer than two rows of numbers are high."""
     (drawing,) = _draw(tmp_path, rows(SMALL_SYNTH, ["sulloyd", "fastlloyd"], runs=3), "heatmaps")
     _assert_no_label_lies_on_another_or_beyond_the_edge(drawing, least=20)
@@ -325,7 +428,10 @@ def test_what_lies_far_from_all_the_rest_is_off_a_logarithmic_axis() -> None:
     assert (zero.low, zero.logarithmic) == (0.1, True)
 
 
-@pytest.mark.parametrize("values", [(0.0, 0.01, 0.6), (-0.2, 0.5, 0.7), (1.0, 2.0, 4.0), (1e-3, 1.0), (3.0, 3.0), (0.0, 0.0)])
+@pytest.mark.parametrize(
+    "values",
+    [(0.0, 0.01, 0.6), (-0.2, 0.5, 0.7), (1.0, 2.0, 4.0), (1e-3, 1.0), (3.0, 3.0), (0.0, 0.0)],
+)
 def test_an_axis_holds_all_means_that_are_together(values: tuple[float, ...]) -> None:
     found = axes.scale([_summary(mean) for mean in values])
     assert found is not None
@@ -359,9 +465,17 @@ def test_a_curve_off_the_axis_and_a_lone_run_are_marked_and_said(tmp_path: Path)
 
 def test_a_panel_without_any_value_says_so(tmp_path: Path) -> None:
     made = rows({name: REAL[name] for name in ("iris", "s1", "wine", "lsun")}, ["glloyd"], runs=1)
-    change: dict[str, dict[str, object]] = {"iris": {"davies_bouldin": np.inf}, "wine": {"davies_bouldin": None}}
-    made = [fail(row, "no") if row["dataset"] == "lsun" else row | change.get(str(row["dataset"]), {}) for row in made]
-    drawing = next(each for each in _draw(tmp_path, made, "curves") if each.name == "curves-davies_bouldin")
+    change: dict[str, dict[str, object]] = {
+        "iris": {"davies_bouldin": np.inf},
+        "wine": {"davies_bouldin": None},
+    }
+    made = [
+        fail(row, "no") if row["dataset"] == "lsun" else row | change.get(str(row["dataset"]), {})
+        for row in made
+    ]
+    drawing = next(
+        each for each in _draw(tmp_path, made, "curves") if each.name == "curves-davies_bouldin"
+    )
     assert [panel.get_title() for panel in drawing.figure.axes] == ["iris", "s1", "lsun"]
     iris, _, lsun = drawing.figure.axes
     assert "no finite value" in [text.get_text() for text in iris.texts]
@@ -371,7 +485,9 @@ def test_a_panel_without_any_value_says_so(tmp_path: Path) -> None:
 
 
 def test_every_epsilon_has_a_tick_and_as_many_have_a_number_as_fit(tmp_path: Path) -> None:
-    narrow = _draw(tmp_path, [_only_nicv(row) for row in rows(REAL, ["glloyd"], runs=1)], "curves")[0].figure.axes[0]
+    narrow = _draw(tmp_path, [_only_nicv(row) for row in rows(REAL, ["glloyd"], runs=1)], "curves")[
+        0
+    ].figure.axes[0]
     assert narrow.get_xticks().tolist() == [0.1, 0.25, 0.5, 0.75, 1.0]
     assert [tick.get_text() for tick in narrow.get_xticklabels()] == [".1", ".25", ".5", ".75", "1"]
     axes.label_ticks(narrow, [0.01, 0.02, 5.0, 5.01, 10.0], 1.0)
@@ -383,15 +499,23 @@ def test_every_epsilon_has_a_tick_and_as_many_have_a_number_as_fit(tmp_path: Pat
 def test_lines_that_lie_on_each_other_are_all_seen(tmp_path: Path) -> None:
     """Each next one has gaps or an open mark, through which those below it are seen."""
     looks = axes.styles(_summaries(tmp_path, rows(SMALL_G2, METHODS, runs=1)))
-    fast, naive = (next(look for variant, look in looks.items() if variant.method == name) for name in ("fastlloyd", "glloyd"))
+    fast, naive = (
+        next(look for variant, look in looks.items() if variant.method == name)
+        for name in ("fastlloyd", "glloyd")
+    )
     assert fast.of_line()["zorder"] < naive.of_line()["zorder"]
     assert naive.of_line()["markerfacecolor"] == "none"
     assert naive.size > fast.size
 
 
-@pytest.mark.parametrize("name", ["W" * 300, "a method " * 40, "方法" * 80], ids=["letters", "words", "boxes"])
+@pytest.mark.parametrize(
+    "name", ["W" * 300, "a method " * 40, "方法" * 80], ids=["letters", "words", "boxes"]
+)
 def test_long_names_stay_on_the_sheet(name: str, tmp_path: Path) -> None:
-    made = [_only_nicv(row) for row in rows({name: (10, 2, 2), "g2-2-30": G2["g2-2-30"]}, [name, "sulloyd"], runs=2)]
+    made = [
+        _only_nicv(row)
+        for row in rows({name: (10, 2, 2), "g2-2-30": G2["g2-2-30"]}, [name, "sulloyd"], runs=2)
+    ]
     (drawing,) = _draw(tmp_path, made, "curves")
     pictures.save(drawing, "png")
     width, _ = drawing.figure.bbox.size
@@ -420,5 +544,7 @@ def test_ticks_keep_their_distance_and_both_ends() -> None:
 
 def test_captions_can_be_written_as_json(tmp_path: Path) -> None:
     drawings = _draw(tmp_path, rows({"iris": REAL["iris"]}, runs=2), "curves")
-    content: Mapping[str, str] = json.loads(json.dumps({each.name: each.caption for each in drawings}))
+    content: Mapping[str, str] = json.loads(
+        json.dumps({each.name: each.caption for each in drawings})
+    )
     assert all(re.search(r"Means of 2 runs", caption) for caption in content.values())

@@ -53,8 +53,12 @@ def test_a_brace_without_partner_or_choice_is_refused(text: str) -> None:
         (f"{{1..1{'0' * 60}}}", f"1{',000' * 20}"),
     ],
 )
-def test_more_names_than_anybody_means_are_refused_before_they_are_made(text: str, count: str) -> None:
-    with pytest.raises(PlanError, match=f"stands for {count} names; expected at most {MAX_NAMES:,}"):
+def test_more_names_than_anybody_means_are_refused_before_they_are_made(
+    text: str, count: str
+) -> None:
+    with pytest.raises(
+        PlanError, match=f"stands for {count} names; expected at most {MAX_NAMES:,}"
+    ):
         expand(text)
 
 
@@ -72,7 +76,9 @@ def test_a_file_of_code_is_run_once_and_may_import_its_neighbours(tmp_path: Path
     thing = resolve("code.py:THING", tmp_path)
     assert thing == [3]
     assert resolve("code.py:THING", tmp_path) is thing
-    assert code_digest("code.py:THING", tmp_path) != code_digest("neighbour_of_names.py:VALUE", tmp_path)
+    assert code_digest("code.py:THING", tmp_path) != code_digest(
+        "neighbour_of_names.py:VALUE", tmp_path
+    )
 
 
 def test_an_object_of_a_package_is_found_by_its_module() -> None:
@@ -89,7 +95,9 @@ def test_an_object_of_a_package_is_found_by_its_module() -> None:
         ("no_such_module_anywhere:X", "ModuleNotFoundError"),
     ],
 )
-def test_code_that_is_not_there_or_fails_is_named_in_one_sentence(tmp_path: Path, text: str, reason: str) -> None:
+def test_code_that_is_not_there_or_fails_is_named_in_one_sentence(
+    tmp_path: Path, text: str, reason: str
+) -> None:
     (tmp_path / "code.py").write_text("")
     (tmp_path / "broken.py").write_text("1 / 0\n")
     with pytest.raises(PlanError, match=reason) as raised:

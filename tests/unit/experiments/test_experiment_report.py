@@ -46,12 +46,16 @@ def _page(folder: Path, made: list[Cells], title: str = "Made-up results") -> tu
 
 
 def _nicv_alone(made: list[Cells]) -> list[Cells]:
-    return [row | {"silhouette": None, "davies_bouldin": None, "centroid_mse": None} for row in made]
+    return [
+        row | {"silhouette": None, "davies_bouldin": None, "centroid_mse": None} for row in made
+    ]
 
 
 @pytest.fixture(scope="module")
 def evil(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Page]:
-    made = _nicv_alone(rows({EVIL: (10, 2, 2), "iris": REAL["iris"]}, ["lloyd", "sulloyd", f"mine{EVIL}"], runs=2))
+    made = _nicv_alone(
+        rows({EVIL: (10, 2, 2), "iris": REAL["iris"]}, ["lloyd", "sulloyd", f"mine{EVIL}"], runs=2)
+    )
     made[0] = fail(made[0], f"it broke: {EVIL} & more")
     return _page(tmp_path_factory.mktemp("evil"), made, title=f"On {EVIL}")
 
@@ -68,7 +72,9 @@ def test_every_element_is_closed_and_every_link_leads_somewhere(evil: tuple[str,
     }
 
 
-def test_methods_are_named_and_many_variants_of_one_are_counted(evil: tuple[str, Page], tmp_path: Path) -> None:
+def test_methods_are_named_and_many_variants_of_one_are_counted(
+    evil: tuple[str, Page], tmp_path: Path
+) -> None:
     assert f"Lloyd; SuLloyd; mine{EVIL}" in "".join(evil[1].text)
     few = dict(list(ABLATION.items())[:1])
     _, page = _page(tmp_path, _nicv_alone(swept(few, runs=2, others=["momentlloyd"])))
@@ -77,10 +83,21 @@ def test_methods_are_named_and_many_variants_of_one_are_counted(evil: tuple[str,
 
 def test_nothing_is_fetched_and_nothing_is_run(evil: tuple[str, Page]) -> None:
     text, page = evil
-    assert not {tag for tag, _ in page.seen} & {"script", "link", "iframe", "object", "embed", "form", "base"}
+    assert not {tag for tag, _ in page.seen} & {
+        "script",
+        "link",
+        "iframe",
+        "object",
+        "embed",
+        "form",
+        "base",
+    }
     for _, attributes in page.seen:
         assert not any(name.startswith("on") for name in attributes)
-        assert str(attributes.get("src", "data:")).startswith("data:image/svg+xml;base64,") or "src" not in attributes
+        assert (
+            str(attributes.get("src", "data:")).startswith("data:image/svg+xml;base64,")
+            or "src" not in attributes
+        )
     style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)
     assert style
     assert "url(" not in style[1]
@@ -103,7 +120,9 @@ def test_the_report_says_what_it_is_and_what_failed(evil: tuple[str, Page]) -> N
     assert "Computed on raw data: NOT PRIVATE" in shown
     assert "of which 1 failed" in shown
     assert "made up" in shown  # from the provenance
-    assert [attributes["alt"] for tag, attributes in page.seen if tag == "img"] == ["NICV against epsilon"]
+    assert [attributes["alt"] for tag, attributes in page.seen if tag == "img"] == [
+        "NICV against epsilon"
+    ]
 
 
 def test_tables_and_pictures_scroll_in_boxes_of_their_own(evil: tuple[str, Page]) -> None:
@@ -113,8 +132,12 @@ def test_tables_and_pictures_scroll_in_boxes_of_their_own(evil: tuple[str, Page]
     assert "prefers-color-scheme:dark" in text
 
 
-def test_a_report_of_trials_that_all_failed_shows_why_and_that_nothing_is_drawn(tmp_path: Path) -> None:
-    text, page = _page(tmp_path, [fail(row, f"it broke: {EVIL}") for row in rows({"iris": REAL["iris"]}, runs=1)])
+def test_a_report_of_trials_that_all_failed_shows_why_and_that_nothing_is_drawn(
+    tmp_path: Path,
+) -> None:
+    text, page = _page(
+        tmp_path, [fail(row, f"it broke: {EVIL}") for row in rows({"iris": REAL["iris"]}, runs=1)]
+    )
     assert not [tag for tag, _ in page.seen if tag == "img"]
     assert "<script" not in text
     shown = "".join(page.text)

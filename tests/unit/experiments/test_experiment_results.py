@@ -32,7 +32,9 @@ TRIAL = Trial(
     measures=("davies_bouldin",),
     seed=1,
 )
-LLOYD = msgspec.structs.replace(TRIAL, method="lloyd", method_source="lloyd", epsilon=math.inf, delta=0.0, options={})
+LLOYD = msgspec.structs.replace(
+    TRIAL, method="lloyd", method_source="lloyd", epsilon=math.inf, delta=0.0, options={}
+)
 ROW = {
     "dataset": "a",
     "n_records": 9,
@@ -55,7 +57,9 @@ ROW_OF_LLOYD = {name: value for name, value in ROW.items() if name not in ("alph
     "epsilon": math.inf,
     "delta": 0.0,
 }
-FAILED = {name: ROW[name] for name in ("dataset", "method", "epsilon", "clients", "alpha", "clipping")} | {
+FAILED = {
+    name: ROW[name] for name in ("dataset", "method", "epsilon", "clients", "alpha", "clipping")
+} | {
     "run": 1,
     "delta": None,
     "status": "failed",
@@ -96,10 +100,22 @@ def test_the_csv_has_every_column_in_the_order_of_the_trials(written: Path) -> N
         "dataset", "n_records", "n_features", "n_clusters", "method", "epsilon", "delta", "clients", "run", "alpha", "clipping",
         "status", "error", "davies_bouldin", "n_iterations", "seconds",
     ]  # fmt: skip
-    assert [(row["method"], row["run"]) for row in rows] == [("fastlloyd", "0"), ("lloyd", "0"), ("fastlloyd", "1")]
-    assert (rows[0]["davies_bouldin"], rows[0]["clipping"], rows[0]["seconds"]) == ("inf", "true", repr(0.1 + 0.2))
+    assert [(row["method"], row["run"]) for row in rows] == [
+        ("fastlloyd", "0"),
+        ("lloyd", "0"),
+        ("fastlloyd", "1"),
+    ]
+    assert (rows[0]["davies_bouldin"], rows[0]["clipping"], rows[0]["seconds"]) == (
+        "inf",
+        "true",
+        repr(0.1 + 0.2),
+    )
     assert (rows[1]["epsilon"], rows[1]["alpha"]) == ("inf", "")
-    assert (rows[2]["status"], rows[2]["error"], rows[2]["davies_bouldin"]) == ("failed", 'says, "no"', "")
+    assert (rows[2]["status"], rows[2]["error"], rows[2]["davies_bouldin"]) == (
+        "failed",
+        'says, "no"',
+        "",
+    )
 
 
 def test_the_parquet_file_says_the_same_with_types(written: Path) -> None:
@@ -114,19 +130,27 @@ def test_the_parquet_file_says_the_same_with_types(written: Path) -> None:
     assert table.to_pylist()[1]["epsilon"] == math.inf
 
 
-def test_the_tables_keep_every_row_of_the_folder_when_fewer_trials_are_asked_for(written: Path) -> None:
+def test_the_tables_keep_every_row_of_the_folder_when_fewer_trials_are_asked_for(
+    written: Path,
+) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     with opened(written) as folder:
         folder.finish([LLOYD], None)
     with (written / "results.csv").open(newline="") as file:
         in_csv = [(row["method"], row["run"]) for row in csv.DictReader(file)]
-    assert in_csv == [("lloyd", "0"), ("fastlloyd", "1"), ("fastlloyd", "0")]  # what is asked for, then the others as they came
+    assert in_csv == [
+        ("lloyd", "0"),
+        ("fastlloyd", "1"),
+        ("fastlloyd", "0"),
+    ]  # what is asked for, then the others as they came
     in_parquet = parquet.read_table(written / "results.parquet").to_pylist()
     assert [(row["method"], str(row["run"])) for row in in_parquet] == in_csv
     assert len(read(written).rows) == 3
 
 
-def test_without_pyarrow_there_is_no_parquet_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_there_is_no_parquet_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(results, "find_spec", lambda _: None)
     with opened(tmp_path / "out") as folder:
         folder.append(ROW)
@@ -135,7 +159,9 @@ def test_without_pyarrow_there_is_no_parquet_file(tmp_path: Path, monkeypatch: p
     assert not (tmp_path / "out/results.parquet").exists()
 
 
-def test_without_pyarrow_a_parquet_file_that_would_lack_rows_is_removed(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_a_parquet_file_that_would_lack_rows_is_removed(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (written / "results.parquet").write_bytes(b"of an earlier session")
     monkeypatch.setattr(results, "find_spec", lambda _: None)
     with opened(written) as folder:
@@ -153,7 +179,9 @@ def test_wherever_the_last_line_is_cut_the_rows_before_it_stay(
         whole = (out / "trials.jsonl").read_bytes()
         folder.append(ROW_OF_LLOYD)
     content = (out / "trials.jsonl").read_bytes()
-    (out / "trials.jsonl").write_bytes(content[: data.draw(st.integers(len(whole), len(content) - 1))])
+    (out / "trials.jsonl").write_bytes(
+        content[: data.draw(st.integers(len(whole), len(content) - 1))]
+    )
     assert read_rows(out) == {TRIAL.key: ROW}
     with opened(out) as folder:
         assert folder.rows == {TRIAL.key: ROW}
@@ -183,7 +211,9 @@ def test_two_runners_do_not_share_a_folder(written: Path) -> None:
     ("changed", "what"),
     [({"fastlloyd": "1"}, "version"), ({"code": {"a.py:B": "f"}}, "code")],
 )
-def test_a_folder_of_something_else_is_refused_and_left_as_it_is(written: Path, changed: dict[str, Any], what: str) -> None:
+def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
+    written: Path, changed: dict[str, Any], what: str
+) -> None:
     before = {path: path.read_bytes() for path in written.iterdir()}
     with pytest.raises(OutputError, match=f"results of another .*{what}"):
         opened(written, **changed)
@@ -203,7 +233,9 @@ def test_sessions_and_sets_are_remembered(written: Path) -> None:
         folder.finish([], {"trials": 0})
     content = json.loads((written / "provenance.json").read_text())
     assert content["sessions"] == [{"trials": 3}, {"trials": 0}]
-    assert content["datasets"] == {"a": {"sha256": "abc", "n_records": 9, "n_features": 2, "n_clusters": 3}}
+    assert content["datasets"] == {
+        "a": {"sha256": "abc", "n_records": 9, "n_features": 2, "n_clusters": 3}
+    }
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -213,11 +245,17 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 def many(sizes: list[int]) -> list[Trial]:
-    return [msgspec.structs.replace(TRIAL, dataset=str(name), run=run) for name, n in enumerate(sizes) for run in range(n)]
+    return [
+        msgspec.structs.replace(TRIAL, dataset=str(name), run=run)
+        for name, n in enumerate(sizes)
+        for run in range(n)
+    ]
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(1, 4), st.data())
-def test_every_trial_is_taken_once_whoever_asks_when(sizes: list[int], n_workers: int, data: st.DataObject) -> None:
+def test_every_trial_is_taken_once_whoever_asks_when(
+    sizes: list[int], n_workers: int, data: st.DataObject
+) -> None:
     trials, taken = many(sizes), []
     schedule = Schedule(trials)
     current: list[str | None] = [None] * n_workers
@@ -250,6 +288,17 @@ def test_a_process_stays_with_its_set_and_then_helps_where_most_is_left() -> Non
 
 
 def test_runs_of_one_number_are_taken_together() -> None:
-    methods = [msgspec.structs.replace(TRIAL, method=method, run=run) for method in ("glloyd", "fastlloyd") for run in range(3)]
+    methods = [
+        msgspec.structs.replace(TRIAL, method=method, run=run)
+        for method in ("glloyd", "fastlloyd")
+        for run in range(3)
+    ]
     schedule = Schedule(methods)
-    assert [trial.run for _ in methods if (trial := schedule.take("a")) is not None] == [0, 0, 1, 1, 2, 2]
+    assert [trial.run for _ in methods if (trial := schedule.take("a")) is not None] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        2,
+    ]

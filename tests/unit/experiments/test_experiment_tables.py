@@ -40,12 +40,16 @@ def _summary(mean: float, half_width: float, n: int = 3) -> Summary:
         (math.nan, math.nan, "-"),
     ],
 )
-def test_an_interval_is_written_to_two_digits_of_its_width(mean: float, half_width: float, text: str) -> None:
+def test_an_interval_is_written_to_two_digits_of_its_width(
+    mean: float, half_width: float, text: str
+) -> None:
     assert interval(_summary(mean, half_width, n=0 if math.isnan(mean) else 3)) == text
 
 
 @given(st.floats(-1e12, 1e12), st.floats(1e-12, 1e12))
-def test_every_interval_is_short_and_reads_back_as_what_it_was(mean: float, half_width: float) -> None:
+def test_every_interval_is_short_and_reads_back_as_what_it_was(
+    mean: float, half_width: float
+) -> None:
     text = interval(_summary(mean, half_width))
     if half_width <= tables.ROUNDING * abs(mean):
         assert text == f"{mean:.4g}"  # all runs gave one value, but for rounding
@@ -64,7 +68,11 @@ def test_every_set_and_method_has_a_row_with_its_means(tmp_path: Path) -> None:
     assert [row[:2] for row in table.rows] == [
         (name, label) for name in TWO for label in ("Lloyd", "SuLloyd", "GLloyd", "FastLloyd")
     ]
-    assert table.headings == ("data set", "method", *(f"epsilon {e}" for e in ("0.1", "0.25", "0.5", "0.75", "1")))
+    assert table.headings == (
+        "data set",
+        "method",
+        *(f"epsilon {e}" for e in ("0.1", "0.25", "0.5", "0.75", "1")),
+    )
     assert len(set(table.rows[0][2:])) == 1
     assert all("±" in cell for row in table.rows for cell in row[2:])
 
@@ -91,7 +99,10 @@ def test_the_best_private_method_is_marked_and_the_ratio_is_to_sulloyd(tmp_path:
 
 def test_a_method_is_not_best_by_leaving_its_failures_out(tmp_path: Path) -> None:
     made = rows({"iris": REAL["iris"]})
-    made = [fail(row, "it broke") if row["method"] == "fastlloyd" and row["run"] else row for row in made]
+    made = [
+        fail(row, "it broke") if row["method"] == "fastlloyd" and row["run"] else row
+        for row in made
+    ]
     table = tables.area_table(_summaries(tmp_path, made), "nicv")
     assert [row[1] for row in table.rows if row[-1] == "best"] == ["GLloyd"]
 
@@ -108,9 +119,15 @@ def test_the_csv_holds_every_digit_of_means_areas_and_ratios(tmp_path: Path) -> 
     found = _summaries(tmp_path, rows(TWO, runs=3))
     listed = list(csv.DictReader(io.StringIO(tables.to_csv(found, ["nicv"]))))
     assert len(listed) == 2 * (1 + 3 * 5 + 2 * 4)
-    one = next(row for row in listed if row["statistic"] == "mean" and row["method"] == "glloyd" and row["epsilon"] == "0.5")
+    one = next(
+        row
+        for row in listed
+        if row["statistic"] == "mean" and row["method"] == "glloyd" and row["epsilon"] == "0.5"
+    )
     made = [
-        float(str(r["nicv"])) for r in rows(TWO, runs=3) if (r["dataset"], r["method"], r["epsilon"]) == ("iris", "glloyd", 0.5)
+        float(str(r["nicv"]))
+        for r in rows(TWO, runs=3)
+        if (r["dataset"], r["method"], r["epsilon"]) == ("iris", "glloyd", 0.5)
     ]
     summary = Sample(by_run=dict(enumerate(made))).summary()
     assert [float(one[name]) for name in ("value", "half_width", "median")] == [
@@ -125,7 +142,9 @@ def test_names_are_no_markdown(tmp_path: Path) -> None:
     made = rows({"a|b <script> *c*": (10, 2, 2)}, METHODS)
     text = tables.to_markdown(tables.tables(_summaries(tmp_path, made), ["nicv"]))
     assert "| a\\|b \\<script\\> \\*c\\* | Lloyd |" in text
-    widths = {len(line.replace("\\|", "").split("|")) for line in text.split("\n\n")[1].splitlines()}
+    widths = {
+        len(line.replace("\\|", "").split("|")) for line in text.split("\n\n")[1].splitlines()
+    }
     assert len(widths) == 1
 
 

@@ -1,4 +1,6 @@
-"""A trial: the product's four methods through it, its measures, and what becomes of one that fails."""
+"""A trial: the product's four methods through it, its measures, and what becomes of one that
+fails.
+"""
 
 import math
 from collections.abc import Callable
@@ -51,7 +53,9 @@ def setting(**changed: Any) -> Setting:
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("clients", [2, 5])
-def test_the_central_model_and_a_federated_run_give_the_same_centroids_bit_for_bit(name: str, clients: int) -> None:
+def test_the_central_model_and_a_federated_run_give_the_same_centroids_bit_for_bit(
+    name: str, clients: int
+) -> None:
     central, federated = (METHODS[name].cluster(PROBLEM, setting(clients=n)) for n in (1, clients))
     assert np.array_equal(central.centroids, federated.centroids)
     assert central.n_iterations == federated.n_iterations
@@ -71,8 +75,13 @@ def test_the_central_model_and_a_federated_run_give_the_same_centroids_bit_for_b
         ({"initialization": "bisection"}, True),
     ],
 )
-def test_an_option_is_the_field_of_the_algorithm_or_of_its_start(options: dict[str, Any], changes: bool) -> None:
-    plain, swept = (METHODS["fastlloyd"].cluster(PROBLEM, setting(options=o, epsilon=0.05)) for o in ({}, options))
+def test_an_option_is_the_field_of_the_algorithm_or_of_its_start(
+    options: dict[str, Any], changes: bool
+) -> None:
+    plain, swept = (
+        METHODS["fastlloyd"].cluster(PROBLEM, setting(options=o, epsilon=0.05))
+        for o in ({}, options)
+    )
     assert np.array_equal(plain.centroids, swept.centroids) is not changes
 
 
@@ -101,7 +110,9 @@ def test_options_of_other_methods_are_not_judged() -> None:
 
 
 @given(st.integers(1, 30), st.integers(1, 4), st.integers(0, 2**32 - 1), st.integers(-3, 6))
-def test_records_fill_the_box_and_a_constant_feature_is_0(n: int, d: int, seed: int, power: int) -> None:
+def test_records_fill_the_box_and_a_constant_feature_is_0(
+    n: int, d: int, seed: int, power: int
+) -> None:
     raw = np.random.default_rng(seed).normal(size=(n, d)) * 10.0**power
     raw[:, 0] = raw[0, 0]
     problem = make_problem("x", raw, 1)
@@ -135,7 +146,9 @@ def test_more_clusters_than_records_or_none_are_refused(k: int) -> None:
 
 
 @given(st.integers(1, 6), st.integers(1, 60), st.integers(0, 2**32 - 1))
-def test_a_set_is_refused_exactly_where_its_distinct_records_are_fewer_than_its_clusters(k: int, n: int, seed: int) -> None:
+def test_a_set_is_refused_exactly_where_its_distinct_records_are_fewer_than_its_clusters(
+    k: int, n: int, seed: int
+) -> None:
     values = np.random.default_rng(seed).integers(0, 3, (n, 1)).astype(np.float64)
     distinct = len({float(value) for value in values[:, 0]})
     if distinct >= k:
@@ -147,7 +160,8 @@ def test_a_set_is_refused_exactly_where_its_distinct_records_are_fewer_than_its_
 
 def test_a_set_of_code_is_a_pair_or_a_function_that_gives_one(tmp_path: Path) -> None:
     (tmp_path / "s.py").write_text(
-        "PAIR = ([[0.0], [1.0]], 2)\n\ndef made():\n    return PAIR\n\nNONE = 3\nTEXT = (['a'], 1)\n"
+        "PAIR = ([[0.0], [1.0]], 2)\n\ndef made():\n    return PAIR\n\nNONE = 3\nTEXT = (['a'],"
+        " 1)\n"
     )
     pair, made = (load_problem(f"s.py:{name}", tmp_path) for name in ("PAIR", "made"))
     assert pair.digest == made.digest
@@ -159,7 +173,10 @@ def test_a_set_of_code_is_a_pair_or_a_function_that_gives_one(tmp_path: Path) ->
 
 
 def test_a_trial_gives_the_same_row_whenever_it_runs() -> None:
-    rows = [run_trial(TRIAL, METHODS["fastlloyd"], problem) for problem in (PROBLEM, make_problem("two", RAW, 2))]
+    rows = [
+        run_trial(TRIAL, METHODS["fastlloyd"], problem)
+        for problem in (PROBLEM, make_problem("two", RAW, 2))
+    ]
     assert rows[0].pop("seconds") >= 0
     assert rows[1].pop("seconds") >= 0
     assert rows[0] == rows[1]
@@ -170,7 +187,8 @@ def test_a_trial_gives_the_same_row_whenever_it_runs() -> None:
 def test_the_measures_of_a_row_are_those_of_its_centroids() -> None:
     row = run_trial(TRIAL, METHODS["fastlloyd"], PROBLEM)
     outcome = METHODS["fastlloyd"].cluster(
-        PROBLEM, setting(delta=row["delta"], public_seed=TRIAL.public_seed, noise_seed=TRIAL.noise_seed)
+        PROBLEM,
+        setting(delta=row["delta"], public_seed=TRIAL.public_seed, noise_seed=TRIAL.noise_seed),
     )
     nearest = ((PROBLEM.X[:, np.newaxis] - outcome.centroids) ** 2).sum(axis=2).min(axis=1)
     assert row["nicv"] == pytest.approx(nearest.mean(), rel=1e-12)
@@ -199,13 +217,22 @@ HALF = np.array([[0.0, 0.0, 0.0], [0.0, np.nan, 0.0]])
 @pytest.mark.parametrize(
     ("centroids", "reason"),
     [
-        (np.zeros((3, 3)), "method 'mine' returned centroids of shape (3, 3); expected float64 of shape (2, 3)"),
+        (
+            np.zeros((3, 3)),
+            "method 'mine' returned centroids of shape (3, 3); expected float64 of shape (2, 3)",
+        ),
         (HALF, "method 'mine' returned centroids with NaN in 1 of 2 rows"),
-        (np.full((2, 3), -np.inf), "method 'mine' returned centroids with an infinite coordinate in 2 of 2 rows"),
+        (
+            np.full((2, 3), -np.inf),
+            "method 'mine' returned centroids with an infinite coordinate in 2 of 2 rows",
+        ),
         (None, "method 'mine' returned centroids that are None"),
         ([[0, 0, 0], [0, 0]], "method 'mine' returned centroids that are no array"),
         ([["0"] * 3] * 2, "method 'mine' returned centroids that are str"),
-        (np.zeros((2, 3), dtype=complex), "method 'mine' returned centroids that are complex128 values"),
+        (
+            np.zeros((2, 3), dtype=complex),
+            "method 'mine' returned centroids that are complex128 values",
+        ),
         (np.full((2, 3), 1e200), "float64"),  # finite, and too far away to be measured
     ],
     ids=["shape", "nan", "infinite", "none", "ragged", "text", "complex", "far"],
@@ -218,9 +245,15 @@ def test_centroids_that_cannot_be_measured_make_a_failed_row(centroids: Any, rea
     assert row["n_records"] == 120
 
 
-@pytest.mark.parametrize("n_iterations", [None, "5", -1, 5.0, True, math.nan, 2**70, np.array([1, 2])])
+@pytest.mark.parametrize(
+    "n_iterations", [None, "5", -1, 5.0, True, math.nan, 2**70, np.array([1, 2])]
+)
 def test_a_number_of_iterations_that_is_none_makes_a_failed_row(n_iterations: Any) -> None:
-    row = run_trial(TRIAL, method(lambda *_: Outcome(centroids=PROBLEM.reference, n_iterations=n_iterations)), PROBLEM)
+    row = run_trial(
+        TRIAL,
+        method(lambda *_: Outcome(centroids=PROBLEM.reference, n_iterations=n_iterations)),
+        PROBLEM,
+    )
     assert row["status"] == "failed"
     assert "method 'mine' returned n_iterations" in row["error"]
     assert "expected a whole number, 0 or more" in row["error"]
@@ -233,13 +266,16 @@ def test_what_is_no_outcome_makes_a_failed_row(outcome: Any) -> None:
 
 
 def test_whole_numbers_of_numpy_and_lists_of_numbers_are_what_they_stand_for() -> None:
-    given = Outcome(centroids=PROBLEM.reference.tolist(), n_iterations=np.int64(5))  # type: ignore[arg-type]  # a list
+    # a list
+    given = Outcome(centroids=PROBLEM.reference.tolist(), n_iterations=np.int64(5))  # type: ignore[arg-type]
     listed, array = (
         run_trial(TRIAL, method(lambda *_, o=outcome: o), PROBLEM)
         for outcome in (given, Outcome(centroids=PROBLEM.reference, n_iterations=5))
     )
     assert listed | {"seconds": 0} == array | {"seconds": 0}
-    assert msgspec.msgpack.encode(listed | {"seconds": 0}) == msgspec.msgpack.encode(array | {"seconds": 0})
+    assert msgspec.msgpack.encode(listed | {"seconds": 0}) == msgspec.msgpack.encode(
+        array | {"seconds": 0}
+    )
 
 
 def test_what_a_method_raises_is_one_sentence_of_its_row() -> None:
@@ -250,7 +286,9 @@ def test_what_a_method_raises_is_one_sentence_of_its_row() -> None:
     assert (row["status"], row["error"]) == ("failed", "RuntimeError: two lines")
 
 
-@pytest.mark.parametrize("raised", [SystemExit("enough"), SystemExit(0), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize(
+    "raised", [SystemExit("enough"), SystemExit(0), KeyboardInterrupt()], ids=repr
+)
 def test_a_method_that_would_end_the_process_fails_its_trial(raised: BaseException) -> None:
     def ending(problem: Problem, setting: Setting) -> Outcome:
         raise raised

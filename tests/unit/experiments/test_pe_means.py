@@ -1,4 +1,6 @@
-"""PE-means step by step, by hand where that can be done; what it costs, exactly; and a run of it."""
+"""PE-means step by step, by hand where that can be done; what it costs, exactly; and a run of
+it.
+"""
 
 import math
 from collections.abc import Callable
@@ -31,10 +33,14 @@ N_RECORDS = st.integers(1, 200)
 
 
 def cube(d: int, q: int = 16) -> Domain:
-    return Domain(features=tuple(map(str, range(d))), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=q)
+    return Domain(
+        features=tuple(map(str, range(d))), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=q
+    )
 
 
-def plan(d: int = 2, k: int = 2, n: int = 100, epsilon: float = 1.0, delta: float = 1e-3, q: int = 16) -> PEMeans:
+def plan(
+    d: int = 2, k: int = 2, n: int = 100, epsilon: float = 1.0, delta: float = 1e-3, q: int = 16
+) -> PEMeans:
     return PEMeans(domain=cube(d, q), n_clusters=k, n_records=n, epsilon=epsilon, delta=delta)
 
 
@@ -69,7 +75,10 @@ def seeded(seed: int) -> Listening:
 
 def records(d: int = 2, n: int = 100, seed: int = 1) -> IntArray:
     """Two groups of grid points, around -1/2 and 1/2."""
-    X = np.random.default_rng(seed).normal(0, 0.05, (n, d)) + np.where(np.arange(n) % 2, 0.5, -0.5)[:, None]
+    X = (
+        np.random.default_rng(seed).normal(0, 0.05, (n, d))
+        + np.where(np.arange(n) % 2, 0.5, -0.5)[:, None]
+    )
     return np.clip(np.rint(X * RECORD), -RECORD, RECORD).astype(np.int64)
 
 
@@ -90,12 +99,22 @@ def records(d: int = 2, n: int = 100, seed: int = 1) -> IntArray:
         (2, 1.5, 8),
     ],
 )
-def test_there_are_4_root_d_generations_and_epsilon_times_as_many_above_1(d: int, epsilon: float, T: int) -> None:
-    assert plan(d=d, epsilon=epsilon).n_generations == T == math.floor(4 * math.sqrt(d) * max(1.0, epsilon))
+def test_there_are_4_root_d_generations_and_epsilon_times_as_many_above_1(
+    d: int, epsilon: float, T: int
+) -> None:
+    assert (
+        plan(d=d, epsilon=epsilon).n_generations
+        == T
+        == math.floor(4 * math.sqrt(d) * max(1.0, epsilon))
+    )
 
 
-@pytest.mark.parametrize(("n", "k", "L"), [(5000, 15, 66), (150, 3, 10), (178, 3, 11), (1, 1, 4), (24, 1, 4), (25, 1, 5)])
-def test_a_centroid_has_a_fifth_of_its_records_as_mutants_and_four_at_least(n: int, k: int, L: int) -> None:
+@pytest.mark.parametrize(
+    ("n", "k", "L"), [(5000, 15, 66), (150, 3, 10), (178, 3, 11), (1, 1, 4), (24, 1, 4), (25, 1, 5)]
+)
+def test_a_centroid_has_a_fifth_of_its_records_as_mutants_and_four_at_least(
+    n: int, k: int, L: int
+) -> None:
     assert plan(n=n, k=k).n_mutants == L
 
 
@@ -113,14 +132,21 @@ def test_a_budget_or_a_size_it_cannot_work_with_is_refused_before_anything_is_pa
 
 
 def releases(p: PEMeans) -> list[GaussianRelease]:
-    """All votes of a run, for the accountant. How many candidates a generation has changes nothing of their cost."""
+    """All votes of a run, for the accountant. How many candidates a generation has changes nothing
+    of their cost.
+    """
     sensitivity = p.question(p.n_clusters).sensitivity
-    return sensitivity.gaussian_releases([p.scale], NeighboringRelation.ADD_OR_REMOVE_ONE) * p.n_generations
+    return (
+        sensitivity.gaussian_releases([p.scale], NeighboringRelation.ADD_OR_REMOVE_ONE)
+        * p.n_generations
+    )
 
 
 @settings(max_examples=25)
 @given(st.floats(0.01, 5), st.sampled_from([1e-9, 1e-6, 1e-3, 0.1]), st.integers(1, 60))
-def test_the_votes_of_all_generations_cost_mu_squared_and_no_finer_noise_would_do(epsilon: float, delta: float, d: int) -> None:
+def test_the_votes_of_all_generations_cost_mu_squared_and_no_finer_noise_would_do(
+    epsilon: float, delta: float, d: int
+) -> None:
     p = plan(d=d, epsilon=epsilon, delta=delta)
     T, whole = p.n_generations, Fraction(gdp_mu(epsilon, delta)) ** 2
     found = releases(p)
@@ -133,7 +159,9 @@ def test_the_votes_of_all_generations_cost_mu_squared_and_no_finer_noise_would_d
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0])
-def test_a_run_draws_the_noise_that_the_accountant_is_told_of_and_keeps_its_guarantee(epsilon: float) -> None:
+def test_a_run_draws_the_noise_that_the_accountant_is_told_of_and_keeps_its_guarantee(
+    epsilon: float,
+) -> None:
     p, noise = plan(epsilon=epsilon), seeded(1)
     pe_means.cluster(p, records(), SEED, noise)
     assert [scale**2 for scale, _ in noise.asked] == [release.variance for release in releases(p)]
@@ -151,9 +179,13 @@ def test_one_record_more_moves_one_vote_by_1(n: int, d: int, seed: int) -> None:
     assert more.sum() == n
 
 
-def test_noise_on_a_vote_is_in_units_of_a_65536th_of_a_record_and_votes_are_counted_at_the_nearest() -> None:
+def test_noise_on_a_vote_is_in_units_of_a_65536th_of_a_record_and_votes_are_counted_at_the_nearest() -> (
+    None
+):
     X, candidates = np.array([[-9], [-8], [1], [7]]), np.array([[-10], [0], [2], [10]])
-    noise = InjectedNoise([[RECORD, -RECORD, 1, 0]])  # the record at 1 is as near to 0 as to 2: the first has it
+    noise = InjectedNoise(
+        [[RECORD, -RECORD, 1, 0]]
+    )  # the record at 1 is as near to 0 as to 2: the first has it
     h = pe_means.noisy_votes(plan(d=1, q=4), candidates, X, noise)
     assert h.tolist() == [3.0, 0.0, 2.0**-16, 1.0]
 
@@ -168,11 +200,17 @@ def test_noise_on_a_vote_is_in_units_of_a_65536th_of_a_record_and_votes_are_coun
         ([3.0, 1.0, -1.0, 1.5, 3.0], 7, [3.0, 0, 0, 1.5, 3.0]),
         ([3.0, 1.0, -1.0, 1.5, 3.0], 6, [3.0, 0, 0, 0, 3.0]),
         ([3.0, 1.0, -1.0, 1.5, 3.0], 1, [3.0, 0, 0, 0, 3.0]),  # equal votes are kept together
-        ([3.0, 1.0, -1.0, 1.5, 3.0], 9, [3.0, 1.0, 0, 1.5, 3.0]),  # there are not as many: all above 0
+        (
+            [3.0, 1.0, -1.0, 1.5, 3.0],
+            9,
+            [3.0, 1.0, 0, 1.5, 3.0],
+        ),  # there are not as many: all above 0
         ([-1.0, -2.0], 5, [0, 0]),
     ],
 )
-def test_the_largest_votes_that_reach_the_number_of_records_are_kept(h: list[float], total: int, kept: list[float]) -> None:
+def test_the_largest_votes_that_reach_the_number_of_records_are_kept(
+    h: list[float], total: int, kept: list[float]
+) -> None:
     assert pe_means.largest(np.array(h), total).tolist() == kept
 
 
@@ -193,7 +231,9 @@ def test_votes_are_weak_if_their_energy_is_less_than_that_of_the_noise_on_all() 
 
 
 def test_a_generation_by_hand() -> None:
-    """Records -60 (3), -40, 40, 60 (3); noise takes one vote from the middle, which then falls out; means of 60, 60, 60, 40."""
+    """Records -60 (3), -40, 40, 60 (3); noise takes one vote from the middle, which then falls out;
+    means of 60, 60, 60, 40.
+    """
     p = plan(d=1, n=8, q=6)
     X = np.array([[-60]] * 3 + [[-40], [40]] + [[60]] * 3)
     candidates = np.array([[-60], [-40], [0], [40], [60]])
@@ -221,7 +261,9 @@ def test_the_first_candidates_lie_in_the_box(d: int, k: int, n: int) -> None:
 
 @settings(max_examples=40)
 @given(st.integers(1, 5), st.integers(1, 4), st.integers(4, 40), st.integers(0, 2**32))
-def test_the_next_candidates_are_the_centroids_and_mutants_in_the_box(d: int, k: int, L: int, seed: int) -> None:
+def test_the_next_candidates_are_the_centroids_and_mutants_in_the_box(
+    d: int, k: int, L: int, seed: int
+) -> None:
     p, C = plan(d=d, k=k), draws(seed).uniform(-float(RECORD), RECORD, (k, d))
     C[0] = RECORD  # in a corner
     points = pe_means.next_candidates(p, C, L, draws(seed + 1))
@@ -247,7 +289,9 @@ def test_a_mutant_is_a_hundredth_of_half_the_diagonal_times_a_levy_step_away() -
 
 @pytest.mark.parametrize("index", [1.0, 1.5, 1.75, 1.9])
 def test_levy_steps_have_the_tails_of_the_stable_law(index: float) -> None:
-    """Density far out, times |x|^(1 + index): of s u / |v|^(1 / index) by its mean over u; of the stable law by its series."""
+    """Density far out, times |x|^(1 + index): of s u / |v|^(1 / index) by its mean over u; of the
+    stable law by its series.
+    """
     s = pe_means.mantegna_deviation(index)
     moment = 2 ** (index / 2) * math.gamma((index + 1) / 2) / math.sqrt(math.pi)  # E |u|^index
     ratio = index * s**index * moment / math.sqrt(2 * math.pi)
@@ -270,7 +314,9 @@ def test_without_noise_two_groups_are_found() -> None:
 
 
 def test_weak_votes_halve_the_number_of_mutants_down_to_4() -> None:
-    """One vote, of 500 to 900, reaches the 400 records in each generation: less energy than that of noise on 10 or more."""
+    """One vote, of 500 to 900, reaches the 400 records in each generation: less energy than that of
+    noise on 10 or more.
+    """
     p = plan(epsilon=0.01, delta=1e-6, n=400)
     noise = Listening(lambda _, size: np.eye(1, size, dtype=np.int64)[0] * 500 * RECORD)
     pe_means.cluster(p, records(n=400), SEED, noise)
@@ -280,7 +326,9 @@ def test_weak_votes_halve_the_number_of_mutants_down_to_4() -> None:
 
 @settings(max_examples=10)
 @given(N_RECORDS, st.integers(1, 2), st.sampled_from([0.001, 0.3, 1.2]), st.integers(0, 2**32 - 1))
-def test_whatever_the_noise_there_are_k_centroids_in_the_box(n: int, d: int, epsilon: float, seed: int) -> None:
+def test_whatever_the_noise_there_are_k_centroids_in_the_box(
+    n: int, d: int, epsilon: float, seed: int
+) -> None:
     k = 1 + seed % min(3, n)
     p = plan(d=d, k=k, n=n, epsilon=epsilon)
     C = pe_means.cluster(p, records(d=d, n=n), SEED, seeded(seed))
@@ -290,7 +338,9 @@ def test_whatever_the_noise_there_are_k_centroids_in_the_box(n: int, d: int, eps
 
 def test_a_run_follows_from_its_seeds() -> None:
     def run(public: int, noise: int) -> FloatArray:
-        return pe_means.cluster(plan(d=1, n=60), records(d=1, n=60), PublicSeed.from_int(public), SeededNoise(noise))
+        return pe_means.cluster(
+            plan(d=1, n=60), records(d=1, n=60), PublicSeed.from_int(public), SeededNoise(noise)
+        )
 
     assert np.array_equal(run(1, 2), run(1, 2))
     assert not np.array_equal(run(1, 2), run(1, 3))
@@ -304,7 +354,14 @@ def test_it_is_a_method_of_experiments_that_runs_centrally_for_any_number_of_cli
     outcomes = [
         method.cluster(
             problem,
-            Setting(epsilon=1.0, delta=1e-3, clients=clients, preset="paper", public_seed=SEED, noise_seed=2**256 - 1),
+            Setting(
+                epsilon=1.0,
+                delta=1e-3,
+                clients=clients,
+                preset="paper",
+                public_seed=SEED,
+                noise_seed=2**256 - 1,
+            ),
         )
         for clients in (1, 3)
     ]

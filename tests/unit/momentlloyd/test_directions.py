@@ -1,4 +1,6 @@
-"""A direction in which the records spread is found, and what is rounded never becomes longer than 1."""
+"""A direction in which the records spread is found, and what is rounded never becomes longer than
+1.
+"""
 
 import msgspec
 import numpy as np
@@ -19,11 +21,20 @@ N, LENGTH = 1000, 50_000
 
 def mechanism(d: int) -> MomentMechanism:
     domain = Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
-    return design_mechanism(MOMENTLLOYD, domain, n_clusters=3, n_records=N, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    return design_mechanism(
+        MOMENTLLOYD,
+        domain,
+        n_clusters=3,
+        n_records=N,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
+    )
 
 
 def found(m: MomentMechanism, M: FloatArray, deviation: float) -> State:
-    """From a second moment per record, and the deviation of the noise in one entry of its diagonal."""
+    """From a second moment per record, and the deviation of the noise in one entry of its
+    diagonal.
+    """
     d = m.n_features
     state = msgspec.structs.replace(State.start(m), number=N << NUMBER_BITS, length=LENGTH)
     (round,) = (round for round in m.rounds if isinstance(round, SecondMomentRound))
@@ -42,9 +53,13 @@ def planted(d: int, variances: list[float]) -> tuple[FloatArray, FloatArray]:
 def test_planted_directions_are_found_where_there_is_no_noise(d: int) -> None:
     m, variances = mechanism(d), [LENGTH**2 * 0.5, LENGTH**2 * 0.2]
     M, Q = planted(d, variances)
-    state = found(m, M, LENGTH**2 * 1e-5)  # nobody sees it, but eigenvalues below it are not believed
+    state = found(
+        m, M, LENGTH**2 * 1e-5
+    )  # nobody sees it, but eigenvalues below it are not believed
     assert used(state) == 2
-    np.testing.assert_allclose(np.abs(basis(state).T @ Q), np.eye(2), atol=2 * d**0.5 * 2.0**-DIRECTION_BITS)
+    np.testing.assert_allclose(
+        np.abs(basis(state).T @ Q), np.eye(2), atol=2 * d**0.5 * 2.0**-DIRECTION_BITS
+    )
     assert deviations(state)[0] > deviations(state)[1] > 0
     if d <= 32:  # for a trace below the squared length, clipping is made to answer
         lost = 1.05 * LENGTH**2 / sum(variances)
@@ -70,6 +85,11 @@ def test_no_column_is_longer_than_1_whatever_the_answer(d: int, scale: float) ->
         V = state.directions.astype(object)
         assert ((V**2).sum(axis=0) <= 4**DIRECTION_BITS).all()
         assert (state.variances >= 0).all()
-    for M in (np.eye(d), -np.eye(d), np.ones((d, d)), np.diag(np.arange(d) == 1) * scale):  # columns that are axes
+    for M in (
+        np.eye(d),
+        -np.eye(d),
+        np.ones((d, d)),
+        np.diag(np.arange(d) == 1) * scale,
+    ):  # columns that are axes
         V = found(m, M.astype(np.float64), 1 / 3).directions.astype(object)
         assert ((V**2).sum(axis=0) <= 4**DIRECTION_BITS).all()

@@ -1,4 +1,6 @@
-"""What all rounds together show of where records are: by hand, on two features and one cluster or two."""
+"""What all rounds together show of where records are: by hand, on two features and one cluster or
+two.
+"""
 
 import msgspec
 import numpy as np
@@ -20,15 +22,26 @@ R = 1000
 
 def mechanism(k: int) -> MomentMechanism:
     domain = Domain(features=("x", "y"), lower=(-1.0, -1.0), upper=(1.0, 1.0))
-    return design_mechanism(MOMENTLLOYD, domain, n_clusters=k, n_records=N, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    return design_mechanism(
+        MOMENTLLOYD,
+        domain,
+        n_clusters=k,
+        n_records=N,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
+    )
 
 
 def state(m: MomentMechanism, centroids: IntArray) -> State:
-    return msgspec.structs.replace(State.start(m), number=N << NUMBER_BITS, centroids=centroids, spread=R * R)
+    return msgspec.structs.replace(
+        State.start(m), number=N << NUMBER_BITS, centroids=centroids, spread=R * R
+    )
 
 
 def counts(*values: float) -> Noisy:
-    """With so little noise that what is divided by is the count itself, to one part in a million."""
+    """With so little noise that what is divided by is the count itself, to one part in a
+    million.
+    """
     return Noisy(np.array(values)[:, None], 1e-3)
 
 
@@ -37,10 +50,14 @@ def sums(values: list[list[float]], deviation: float) -> Noisy:
 
 
 def test_steps_that_agree_are_weighted_by_their_precision() -> None:
-    """Means of 3000 records at (10, 0) and (13, 4), with deviations 6 and 8: weights .64 and .36."""
+    """Means of 3000 records at (10, 0) and (13, 4), with deviations 6 and 8: weights .64 and
+    .36.
+    """
     m, at = mechanism(1), np.array([[0, 0]])
     seen = (
-        Seen().with_step(at, sums([[30_000, 0]], 18_000), counts(N)).with_step(at, sums([[39_000, 12_000]], 24_000), counts(N))
+        Seen()
+        .with_step(at, sums([[30_000, 0]], 18_000), counts(N))
+        .with_step(at, sums([[39_000, 12_000]], 24_000), counts(N))
     )
     found = evidence(m, state(m, at), R, seen)
     assert np.allclose(found.means, [[11.08, 1.44]], rtol=1e-5)
@@ -51,7 +68,9 @@ def test_steps_that_agree_are_weighted_by_their_precision() -> None:
 def test_of_steps_that_differ_by_more_than_noise_the_last_one_counts() -> None:
     m, at = mechanism(1), np.array([[0, 0]])
     seen = (
-        Seen().with_step(at, sums([[300_000, 0]], 18_000), counts(N)).with_step(at, sums([[39_000, 12_000]], 24_000), counts(N))
+        Seen()
+        .with_step(at, sums([[300_000, 0]], 18_000), counts(N))
+        .with_step(at, sums([[39_000, 12_000]], 24_000), counts(N))
     )
     found = evidence(m, state(m, at), R, seen)
     assert np.allclose(found.means, [[13, 4]], rtol=1e-5)
@@ -67,10 +86,15 @@ def test_a_mean_does_not_depend_on_where_a_step_was_asked() -> None:
 
 
 def test_a_count_is_taken_for_less_where_it_is_noisy_or_all_may_be_alike() -> None:
-    """45, 45, 45 and 125 with deviation 40 may all be 65: the last is taken for that, the others for the deviation."""
+    """45, 45, 45 and 125 with deviation 40 may all be 65: the last is taken for that, the others
+    for the deviation.
+    """
     m, at = mechanism(4), np.zeros((4, 2), dtype=np.int64)
     m = msgspec.structs.replace(m, n_records=260, n_expected=260)
-    few, values = msgspec.structs.replace(state(m, at), number=260 << NUMBER_BITS), [45.0, 45.0, 45.0, 125.0]
+    few, values = (
+        msgspec.structs.replace(state(m, at), number=260 << NUMBER_BITS),
+        [45.0, 45.0, 45.0, 125.0],
+    )
     ones = [[1.0, 0.0]] * 4
     noisy = Seen().with_step(at, sums(ones, 1.0), Noisy(np.array(values)[:, None], 40.0))
     sure = Seen().with_step(at, sums(ones, 1.0), counts(*values))
@@ -79,7 +103,9 @@ def test_a_count_is_taken_for_less_where_it_is_noisy_or_all_may_be_alike() -> No
 
 
 @pytest.mark.parametrize("deviation", [1e-6, 100.0])
-def test_votes_beyond_the_radius_hide_what_they_exceed_it_by_as_far_as_noise_does_not_explain_it(deviation: float) -> None:
+def test_votes_beyond_the_radius_hide_what_they_exceed_it_by_as_far_as_noise_does_not_explain_it(
+    deviation: float,
+) -> None:
     """600 of 3000 votes at three radii to the right: the mean misses 600 / 3000 of two radii."""
     m, at = mechanism(1), np.array([[0, 0]])
     candidates: IntArray = np.array([[0, 0], [3 * R, 0]])

@@ -1,4 +1,6 @@
-"""MomentLloyd in a federation: the central algorithm to the bit, and safe whatever a client makes up within the ranges."""
+"""MomentLloyd in a federation: the central algorithm to the bit, and safe whatever a client makes
+up within the ranges.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -28,7 +30,13 @@ from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.moment_lloyd import location
 from fastlloyd.mechanisms.moment_lloyd import state as states
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
-from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MeanRound, Rounds, SquaresRound, VotesRound
+from fastlloyd.mechanisms.moment_lloyd.rounds import (
+    MOMENTLLOYD,
+    MeanRound,
+    Rounds,
+    SquaresRound,
+    VotesRound,
+)
 from fastlloyd.mechanisms.moment_lloyd.state import State
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value
 from fastlloyd.mechanisms.queries.query import Query
@@ -52,7 +60,15 @@ def _cheap_starts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plan_of(d: int, k: int, trust: TrustMode = TrustMode.SERVER_NOISE, **settings: Any) -> Plan:
-    return make_plan(3, algorithm=MOMENTLLOYD, n_clusters=k, n_features=d, trust=trust, max_dropouts=1, **settings)
+    return make_plan(
+        3,
+        algorithm=MOMENTLLOYD,
+        n_clusters=k,
+        n_features=d,
+        trust=trust,
+        max_dropouts=1,
+        **settings,
+    )
 
 
 def mechanism(plan: Plan) -> MomentMechanism:
@@ -74,7 +90,9 @@ PLANS = [
 # The same as in the central model
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.mechanism.n_features} features, {plan.trust.value}")
+@pytest.mark.parametrize(
+    "plan", PLANS, ids=lambda plan: f"{plan.mechanism.n_features} features, {plan.trust.value}"
+)
 def test_a_run_equals_the_central_model_with_the_same_noise_to_the_bit(plan: Plan) -> None:
     """In client-noise with the deviations that the shares of all clients have."""
     m = mechanism(plan)
@@ -86,23 +104,31 @@ def test_a_run_equals_the_central_model_with_the_same_noise_to_the_bit(plan: Pla
     assert outcome.refused == ()
     if plan.trust is TrustMode.SERVER_NOISE:
         pooled = np.concatenate(list(federation.X.values()))
-        expected = cluster(m, LocalRecords(m.domain, pooled), injected_by_part(m, federation.total_noise(everyone)))
+        expected = cluster(
+            m, LocalRecords(m.domain, pooled), injected_by_part(m, federation.total_noise(everyone))
+        )
     else:
         expected = federation.plain_result(everyone)
     assert all(same_clustering(result.clustering, expected) for result in found)
 
 
 @pytest.mark.parametrize("t", [1, 2, 4, 7])
-def test_where_a_client_misses_a_round_records_are_fewer_and_the_next_in_the_sum_leads(t: int) -> None:
+def test_where_a_client_misses_a_round_records_are_fewer_and_the_next_in_the_sum_leads(
+    t: int,
+) -> None:
     plan = PLANS[1]
     federation = make_federation(plan, seed=t)
     ledger: list[tuple[str, Message]] = []
-    outcome = run_with_ledger(federation.server(), federation.clients(), ledger, link=Drops({("c0", t)}))
+    outcome = run_with_ledger(
+        federation.server(), federation.clients(), ledger, link=Drops({("c0", t)})
+    )
     found = results(outcome.clients.values())
     assert len(found) == 3
     assert found[0].included[t - 1] == ("c1", "c2")
     assert same_clustering(found[0].clustering, federation.plain_result(found[0].included))
-    assert [m.client for _, m in ledger if isinstance(m, Parameters) and m.round == t + 1] == ["c1"] * 4
+    assert [m.client for _, m in ledger if isinstance(m, Parameters) and m.round == t + 1] == [
+        "c1"
+    ] * 4
 
 
 @pytest.mark.parametrize("since", range(1, 9))
@@ -113,9 +139,14 @@ def test_a_leader_that_is_gone_for_good_is_replaced(since: int) -> None:
 
     def link(sender: str, recipient: str, message: Message, data: bytes) -> object:
         said_after = isinstance(message, Proposal | Parameters) and message.round >= since
-        return () if said_after and "c0" in (sender, recipient) else gone(sender, recipient, message, data)
+        return (
+            ()
+            if said_after and "c0" in (sender, recipient)
+            else gone(sender, recipient, message, data)
+        )
 
-    outcome = run_in_process(federation.server(), federation.clients(), link=link)  # type: ignore[arg-type]  # an iterable
+    # an iterable
+    outcome = run_in_process(federation.server(), federation.clients(), link=link)  # type: ignore[arg-type]
     found = results(outcome.clients.values())
     assert len(found) == 2
     assert same_clustering(found[0].clustering, found[1].clustering)
@@ -129,7 +160,10 @@ def test_with_no_dropouts_allowed_a_leader_that_is_late_ends_the_run_with_the_re
         return () if isinstance(message, Proposal) else (data,)
 
     outcome = run_in_process(federation.server(), federation.clients(), link=link)
-    assert outcome.server.reason == "nobody worked out the parameters of round 2 in time, after 1 clients were asked"
+    assert (
+        outcome.server.reason
+        == "nobody worked out the parameters of round 2 in time, after 1 clients were asked"
+    )
     assert results(outcome.clients.values()) == []
 
 
@@ -139,7 +173,9 @@ def test_what_an_upload_was_asked_for_is_bound_to_what_the_server_relayed() -> N
     ledger: list[tuple[str, Message]] = []
     run_with_ledger(federation.server(), federation.clients(), ledger)
     for name in federation.plan.names:
-        said = [type(m) for party, m in ledger if party == name and isinstance(m, Parameters | Upload)]
+        said = [
+            type(m) for party, m in ledger if party == name and isinstance(m, Parameters | Upload)
+        ]
         assert said == [Upload, *[Parameters, Upload] * len(mechanism(federation.plan).rounds)]
 
 
@@ -161,7 +197,12 @@ def test_the_bytes_of_a_run_are_foretold_with_its_boxes(plan: Plan) -> None:
 def test_where_nobody_is_missing_the_number_of_records_stays_as_it_is_however_large() -> None:
     """A product of floats would round numbers above 2**53, and differ from the central model."""
     m = design_mechanism(
-        MOMENTLLOYD, PLANS[1].mechanism.domain, n_clusters=3, n_records=1 << 40, epsilon=1.0, public_seed=PublicSeed.from_int(1)
+        MOMENTLLOYD,
+        PLANS[1].mechanism.domain,
+        n_clusters=3,
+        n_records=1 << 40,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
     )
     state = msgspec.structs.replace(State.start(m), number=(1 << 55) + 1)
     assert location.scaled(m, state, 1.0) == state
@@ -174,9 +215,14 @@ def test_where_nobody_is_missing_the_number_of_records_stays_as_it_is_however_la
 def made_up(parameter: Parameter, generator: np.random.Generator) -> Value:
     """At the ends of the range, near zero, or anywhere in it."""
     shape = parameter.shape
-    low, high = (np.broadcast_to(np.asarray(end, dtype=np.int64), shape) for end in (parameter.least, parameter.most))
+    low, high = (
+        np.broadcast_to(np.asarray(end, dtype=np.int64), shape)
+        for end in (parameter.least, parameter.most)
+    )
     if parameter.column_square is not None:
-        return moment_situations._directions(shape, int(generator.integers(moment_situations.ENDS)), generator)
+        return moment_situations._directions(
+            shape, int(generator.integers(moment_situations.ENDS)), generator
+        )
     values = [
         low,
         high,
@@ -189,8 +235,13 @@ def made_up(parameter: Parameter, generator: np.random.Generator) -> Value:
 
 def hostile_state(m: MomentMechanism, index: int, generator: np.random.Generator) -> bytes:
     """As a client would seal it: every field anywhere in its range."""
-    fields = {field.name: made_up(field, generator) for field in states._named(m, m._travelling(index - 1))}
-    return states.encode(m, m._travelling(index - 1), msgspec.structs.replace(State.start(m), **fields))
+    fields = {
+        field.name: made_up(field, generator)
+        for field in states._named(m, m._travelling(index - 1))
+    }
+    return states.encode(
+        m, m._travelling(index - 1), msgspec.structs.replace(State.start(m), **fields)
+    )
 
 
 def state_from(plan: Plan, index: int, data: bytes) -> State:
@@ -198,11 +249,15 @@ def state_from(plan: Plan, index: int, data: bytes) -> State:
     m = mechanism(plan)
     before = m.rounds[index - 1]
     noise = AnswerNoise(deviations=(1.0,) * len(m.parts(before)), share=1.0)
-    return m.read_state(index - 1, m.start(), np.zeros(m.shape(before), dtype=np.int64), noise, data)
+    return m.read_state(
+        index - 1, m.start(), np.zeros(m.shape(before), dtype=np.int64), noise, data
+    )
 
 
 def test_every_query_after_a_made_up_state_keeps_to_its_sensitivity() -> None:
-    """For random neighbours, records at the ends of the box included: the change lies below a corner."""
+    """For random neighbours, records at the ends of the box included: the change lies below a
+    corner.
+    """
 
     @settings(max_examples=40)
     @given(st.sampled_from(PLANS), st.integers(0, 2**32 - 1))
@@ -214,7 +269,9 @@ def test_every_query_after_a_made_up_state_keeps_to_its_sensitivity() -> None:
             X = moment_situations.records(m.domain, 4, generator)
             answers = [asked.evaluate(X[:2]), asked.evaluate(X[:3]), asked.evaluate(X[[0, 1, 3]])]
             for relation, (one, other) in zip(
-                NeighboringRelation, [(answers[0], answers[1]), (answers[1], answers[2])], strict=True
+                NeighboringRelation,
+                [(answers[0], answers[1]), (answers[1], answers[2])],
+                strict=True,
             ):
                 change = squares_by_part(asked, other - one)
                 assert is_below(change, asked.question.sensitivity.corners(relation))
@@ -236,8 +293,12 @@ def squares_by_part(asked: Query, change: IntArray) -> list[int]:
 
 
 def is_below(change: list[int], corners: tuple[tuple[int, ...], ...]) -> bool:
-    """Whether no noise makes this dearer than the dearest corner: for prices of the parts over a wide range."""
-    prices = product([Fraction(0), Fraction(1, 10**6), Fraction(1), Fraction(10**6)], repeat=len(change))
+    """Whether no noise makes this dearer than the dearest corner: for prices of the parts over a
+    wide range.
+    """
+    prices = product(
+        [Fraction(0), Fraction(1, 10**6), Fraction(1), Fraction(10**6)], repeat=len(change)
+    )
     return all(
         sum(p * c for p, c in zip(price, change, strict=True))
         <= max(sum(p * c for p, c in zip(price, corner, strict=True)) for corner in corners)
@@ -246,17 +307,27 @@ def is_below(change: list[int], corners: tuple[tuple[int, ...], ...]) -> bool:
 
 
 def test_whatever_was_made_up_and_answered_honest_clients_go_on() -> None:
-    """No state in range, and no answer that is let in, makes the next state fail: it is in range again."""
+    """No state in range, and no answer that is let in, makes the next state fail: it is in range
+    again.
+    """
 
     @settings(max_examples=25)
     @given(st.sampled_from(PLANS), st.integers(0, 2**32 - 1))
     def check(plan: Plan, seed: int) -> None:
         m, generator = mechanism(plan), np.random.default_rng(seed)
-        n_records, plausible = sum(client.max_records for client in plan.clients), Plausible.of(plan)
+        n_records, plausible = (
+            sum(client.max_records for client in plan.clients),
+            Plausible.of(plan),
+        )
         for index in range(1, len(m.rounds)):
-            state, round = state_from(plan, index, hostile_state(m, index, generator)), m.rounds[index]
+            state, round = (
+                state_from(plan, index, hostile_state(m, index, generator)),
+                m.rounds[index],
+            )
             shape = m.shape(round)
-            limits = np.broadcast_to(n_records * plausible.bounds[index] + plausible.reaches[index], shape)
+            limits = np.broadcast_to(
+                n_records * plausible.bounds[index] + plausible.reaches[index], shape
+            )
             answer = [
                 np.zeros(shape),
                 limits,
@@ -264,7 +335,9 @@ def test_whatever_was_made_up_and_answered_honest_clients_go_on() -> None:
                 generator.uniform(-1, 1, shape) * limits,
             ][generator.integers(4)].astype(np.int64)
             share = float(generator.choice([0.0, 1e-9, 0.5, 1.0, 1e9]))
-            noise = AnswerNoise(deviations=plan.deviations(round, int(generator.integers(2, 4))), share=share)
+            noise = AnswerNoise(
+                deviations=plan.deviations(round, int(generator.integers(2, 4))), share=share
+            )
             with np.errstate(over="raise", invalid="raise", divide="raise"):
                 data = m.write_state(index, m.advance(index, state, answer, noise))
             after = m.read_state(index, state, answer, noise, data)
@@ -276,12 +349,17 @@ def test_whatever_was_made_up_and_answered_honest_clients_go_on() -> None:
 
 
 def test_a_state_without_directions_is_gone_on_from() -> None:
-    """Honest ones have one at least; k-means in no dimensions would end the run of every client that is asked."""
+    """Honest ones have one at least; k-means in no dimensions would end the run of every client
+    that is asked.
+    """
     plan = PLANS[4]
     m = mechanism(plan)
     index = next(i for i, round in enumerate(m.rounds) if isinstance(round, VotesRound))
     state = state_from(plan, index, bytes(m.travelling_bytes(index - 1)))
-    answer, noise = np.zeros(m.shape(m.rounds[index]), dtype=np.int64), AnswerNoise(deviations=(9.0,), share=1.0)
+    answer, noise = (
+        np.zeros(m.shape(m.rounds[index]), dtype=np.int64),
+        AnswerNoise(deviations=(9.0,), share=1.0),
+    )
     data = m.write_state(index, m.advance(index, state, answer, noise))
     assert m.write_state(index, m.read_state(index, state, answer, noise, data)) == data
 
@@ -294,14 +372,20 @@ def test_a_box_is_read_as_it_was_written_and_one_unit_out_of_range_is_refused(pl
         assert len(data) == states.n_bytes(m, names) == m.travelling_bytes(index - 1)
         assert states.encode(m, names, states.decode(m, names, data)) == data
         for wrong in (data[:-1], data + b"\0", b""):
-            with pytest.raises(OverflowRisk, match=f"the parameters have {len(wrong)} bytes; expected {len(data)}"):
+            with pytest.raises(
+                OverflowRisk, match=f"the parameters have {len(wrong)} bytes; expected {len(data)}"
+            ):
                 states.decode(m, names, wrong)
         at = 0
         for field in states._named(m, names):
             dtype = field.dtype
             for end, step in ((field.least, -1), (field.most, 1)):
                 value = int(np.asarray(end).ravel()[0]) + step
-                lie = data[:at] + np.array([value], dtype=dtype).tobytes() + data[at + dtype.itemsize :]
+                lie = (
+                    data[:at]
+                    + np.array([value], dtype=dtype).tobytes()
+                    + data[at + dtype.itemsize :]
+                )
                 with pytest.raises(OverflowRisk, match=field.name) as refused:
                     states.decode(m, names, lie)
                 assert field.shape == () or str(value) not in str(refused.value)
@@ -314,7 +398,8 @@ def test_a_box_is_read_as_it_was_written_and_one_unit_out_of_range_is_refused(pl
 def changed(plan: Plan, kind: type, **changes: object) -> Callable[[], MomentMechanism]:
     m = mechanism(plan)
     rounds: tuple[Rounds, ...] = tuple(
-        msgspec.structs.replace(round, **changes) if isinstance(round, kind) else round for round in m.rounds
+        msgspec.structs.replace(round, **changes) if isinstance(round, kind) else round
+        for round in m.rounds
     )
     return lambda: with_fields(m, rounds=rounds)
 
@@ -328,10 +413,22 @@ def test_a_plan_that_no_run_could_bear_is_refused_when_it_is_read() -> None:
     domain = moment_situations.cube(1025, 8)
     for make, match in [
         (changed(few, VotesRound, n_candidates=500), "n_candidates is 500; expected a power of 2"),
-        (changed(few, VotesRound, n_candidates=4097), "n_candidates is 4097; expected at most 4096"),
-        (changed(many, VotesRound, n_candidates=4097), "n_candidates is 4097; expected at most 4096"),
-        (lambda: with_fields(mechanism(many), n_directions=65), "n_directions is 65; expected 0 to 64"),
-        (lambda: with_fields(mechanism(many), domain=domain), "there are 1025 features; momentlloyd takes at most 1024"),
+        (
+            changed(few, VotesRound, n_candidates=4097),
+            "n_candidates is 4097; expected at most 4096",
+        ),
+        (
+            changed(many, VotesRound, n_candidates=4097),
+            "n_candidates is 4097; expected at most 4096",
+        ),
+        (
+            lambda: with_fields(mechanism(many), n_directions=65),
+            "n_directions is 65; expected 0 to 64",
+        ),
+        (
+            lambda: with_fields(mechanism(many), domain=domain),
+            "there are 1025 features; momentlloyd takes at most 1024",
+        ),
     ]:
         with pytest.raises(PlanError, match=match):
             make()

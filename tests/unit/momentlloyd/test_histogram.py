@@ -1,4 +1,6 @@
-"""Weights of candidates: the nearest possible histogram, the largest entries, and votes shrunk towards what was expected."""
+"""Weights of candidates: the nearest possible histogram, the largest entries, and votes shrunk
+towards what was expected.
+"""
 
 import numpy as np
 from hypothesis import given, settings
@@ -6,13 +8,22 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.mechanisms.moment_lloyd.start import SURE, largest, outstanding, projection, shrunk, weights
+from fastlloyd.mechanisms.moment_lloyd.start import (
+    SURE,
+    largest,
+    outstanding,
+    projection,
+    shrunk,
+    weights,
+)
 from fastlloyd.mechanisms.moment_lloyd.state import Noisy
 
 H = arrays.arrays(np.float64, st.integers(1, 12), elements=st.floats(-1e4, 1e4))
 N = st.floats(1.0, 1e4)
 HOSTILE = arrays.arrays(
-    np.float64, st.integers(1, 12), elements=st.sampled_from([0.0, 1.0, -1.0, 2.0**40, -(2.0**40), 2.0**62, -(2.0**62)])
+    np.float64,
+    st.integers(1, 12),
+    elements=st.sampled_from([0.0, 1.0, -1.0, 2.0**40, -(2.0**40), 2.0**62, -(2.0**62)]),
 )
 
 
@@ -27,7 +38,9 @@ def by_bisection(h: FloatArray, n: float) -> FloatArray:
 
 @settings(max_examples=40)
 @given(H, N)
-def test_the_projection_is_possible_and_no_possible_histogram_is_nearer(h: FloatArray, n: float) -> None:
+def test_the_projection_is_possible_and_no_possible_histogram_is_nearer(
+    h: FloatArray, n: float
+) -> None:
     w = projection(h, n)
     assert (w >= 0).all()
     np.testing.assert_allclose(w.sum(), n, rtol=1e-9)
@@ -50,7 +63,9 @@ def test_the_largest_entries_are_kept_until_they_sum_up_to_n(h: FloatArray, n: f
 
 @settings(max_examples=40)
 @given(H, st.floats(0.1, 1e3))
-def test_shrunk_votes_lie_between_the_votes_and_what_was_expected(h: FloatArray, deviation: float) -> None:
+def test_shrunk_votes_lie_between_the_votes_and_what_was_expected(
+    h: FloatArray, deviation: float
+) -> None:
     expected = np.full(len(h), 3.0)
     moved, factor = shrunk(Noisy(h[:, None], deviation), expected)
     assert 0 <= factor <= 1

@@ -1,4 +1,6 @@
-"""Number, mean and reach: what is known beforehand and what is measured, each weighted by how much it can be trusted."""
+"""Number, mean and reach: what is known beforehand and what is measured, each weighted by how much
+it can be trusted.
+"""
 
 import math
 
@@ -18,7 +20,9 @@ ONE = 1 << 16  # a half width
 SURE, LOST = 1e-9, 1e15  # deviations
 
 
-def mechanism(d: int, *, cap: int = 1000, n_expected: int = 800, epsilon: float = 1.0) -> MomentMechanism:
+def mechanism(
+    d: int, *, cap: int = 1000, n_expected: int = 800, epsilon: float = 1.0
+) -> MomentMechanism:
     domain = Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
     return design_mechanism(
         MOMENTLLOYD,
@@ -57,7 +61,9 @@ def test_few_records_are_few_however_many_were_expected() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 20.0])
 @pytest.mark.parametrize("number", [1, 40, 300, 5000])
-def test_sums_are_divided_by_six_deviations_at_least_or_a_quarter_of_what_is_expected(epsilon: float, number: int) -> None:
+def test_sums_are_divided_by_six_deviations_at_least_or_a_quarter_of_what_is_expected(
+    epsilon: float, number: int
+) -> None:
     """The number itself stays what it is."""
     m = mechanism(2, cap=5000, n_expected=4000, epsilon=epsilon)
     count = float(m.count_scales[0]) / 2**m.count_bits
@@ -68,7 +74,9 @@ def test_sums_are_divided_by_six_deviations_at_least_or_a_quarter_of_what_is_exp
 
 
 def test_sizes_add_up_to_the_number_and_not_to_what_sums_are_divided_by() -> None:
-    """Two hundred records under a cap of twenty times as many: moves are cautious, sizes are not made up."""
+    """Two hundred records under a cap of twenty times as many: moves are cautious, sizes are not
+    made up.
+    """
     m = mechanism(2, cap=4000, n_expected=4000, epsilon=0.3)
     state = msgspec.structs.replace(State.start(m), number=200 << NUMBER_BITS, spread=ONE**2)
     divisor = location.divisor(m, state)
@@ -82,7 +90,9 @@ def test_sizes_add_up_to_the_number_and_not_to_what_sums_are_divided_by() -> Non
 
 @pytest.mark.parametrize("number", [1, 20, 150, 4000])
 @pytest.mark.parametrize("deviation", [0.0, 20.0, 3000.0])
-def test_the_sizes_that_are_told_add_up_to_the_number_however_noisy(number: int, deviation: float) -> None:
+def test_the_sizes_that_are_told_add_up_to_the_number_however_noisy(
+    number: int, deviation: float
+) -> None:
     m = mechanism(2, cap=4000, n_expected=4000, epsilon=0.3)
     state = msgspec.structs.replace(State.start(m), number=number << NUMBER_BITS)
     counts = np.random.default_rng(number).normal(number / 3, deviation, (3, 1))
@@ -94,7 +104,9 @@ def test_the_sizes_that_are_told_add_up_to_the_number_however_noisy(number: int,
 
 def mean(d: int, sums: list[float], deviation: float) -> State:
     m = mechanism(d)
-    return location.mean(m, State.start(m), Noisy(np.array([sums]), deviation), Noisy(np.array([[500.0]]), SURE))
+    return location.mean(
+        m, State.start(m), Noisy(np.array([sums]), deviation), Noisy(np.array([[500.0]]), SURE)
+    )
 
 
 def test_the_mean_of_few_features_is_the_sum_over_the_number() -> None:
@@ -120,7 +132,10 @@ def length(value: float, deviation: float) -> float:
     m = mechanism(4)
     state = msgspec.structs.replace(State.start(m), number=500 << NUMBER_BITS)
     B = math.sqrt(m.domain.squared_half_diagonal)
-    return location.length(m, state, Noisy(np.array([[value * 500 * B]]), deviation * 500 * B)).length / B
+    return (
+        location.length(m, state, Noisy(np.array([[value * 500 * B]]), deviation * 500 * B)).length
+        / B
+    )
 
 
 def test_the_typical_distance_is_the_noisy_one_a_guess_or_between_them() -> None:
@@ -136,7 +151,9 @@ def test_the_typical_distance_stays_in_its_range() -> None:
 
 def test_the_box_is_so_many_deviations_around_the_mean_and_within_the_bounds() -> None:
     m = mechanism(2)
-    state = msgspec.structs.replace(State.start(m), number=500 << NUMBER_BITS, centre=np.array([0, ONE - 100]))
+    state = msgspec.structs.replace(
+        State.start(m), number=500 << NUMBER_BITS, centre=np.array([0, ONE - 100])
+    )
     squares = Noisy(np.array([[500 * 4000.0**2, 500 * 4000.0**2]]), SURE)
     low, high = location.box(m, state, squares, 50.0)
     reach = location.ZOOM * 4000 + 50

@@ -1,4 +1,6 @@
-"""The fold: equal states ask equal queries, and no noisy answer, however wild, leads out of the ranges of the state."""
+"""The fold: equal states ask equal queries, and no noisy answer, however wild, leads out of the
+ranges of the state.
+"""
 
 from fractions import Fraction
 from typing import Any
@@ -20,10 +22,17 @@ from fastlloyd.mechanisms.rounds import AnswerNoise
 
 
 def cube(d: int, fraction_bits: int = 16) -> Domain:
-    return Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=fraction_bits)
+    return Domain(
+        features=tuple(f"x{i}" for i in range(d)),
+        lower=(-1.0,) * d,
+        upper=(1.0,) * d,
+        fraction_bits=fraction_bits,
+    )
 
 
-def mechanism(domain: Domain, n_records: int, epsilon: float, *, count_bits: int = 0) -> MomentMechanism:
+def mechanism(
+    domain: Domain, n_records: int, epsilon: float, *, count_bits: int = 0
+) -> MomentMechanism:
     return design_mechanism(
         MOMENTLLOYD,
         domain,
@@ -35,7 +44,12 @@ def mechanism(domain: Domain, n_records: int, epsilon: float, *, count_bits: int
     )
 
 
-NARROW = Domain(features=("x", "y", "z", "w"), lower=(0.0,) * 4, upper=(9.0, 3.0, 1.0, 0.001), scaling=Scaling.COMMON)
+NARROW = Domain(
+    features=("x", "y", "z", "w"),
+    lower=(0.0,) * 4,
+    upper=(9.0, 3.0, 1.0, 0.001),
+    scaling=Scaling.COMMON,
+)
 MECHANISMS = [
     mechanism(cube(1), 500, 0.5),
     mechanism(cube(3, 8), 500, 2.0, count_bits=5),
@@ -55,7 +69,11 @@ def answers(
     for round in m.rounds:
         shape = m.shape(round)
         ends = generator.choice(np.array([-1, 1]), shape) << bits
-        found.append(ends if generator.integers(2) else generator.integers(-(1 << bits), 1 << bits, shape, endpoint=True))
+        found.append(
+            ends
+            if generator.integers(2)
+            else generator.integers(-(1 << bits), 1 << bits, shape, endpoint=True)
+        )
     return found
 
 
@@ -68,10 +86,14 @@ def check_ranges(m: MomentMechanism, state: State) -> None:
 @settings(max_examples=5)
 @given(seed=st.integers(0, 2**32 - 1), bits=st.sampled_from([0, 10, 40, 61]))
 def test_no_answer_leads_out_of_range(m: MomentMechanism, seed: int, bits: int) -> None:
-    """What noise cannot do a hostile server might try: every field in range, every query one that `ask` accepts."""
+    """What noise cannot do a hostile server might try: every field in range, every query one that
+    `ask` accepts.
+    """
     state = State.start(m)
     check_ranges(m, state)
-    for number, (round, answer) in enumerate(zip(m.rounds, answers(m, np.random.default_rng(seed), bits), strict=True)):
+    for number, (round, answer) in enumerate(
+        zip(m.rounds, answers(m, np.random.default_rng(seed), bits), strict=True)
+    ):
         assert isinstance(round.query(m, state), Query)
         state = m.advance(number, state, answer, m.answer_noise(number))
         check_ranges(m, state)
@@ -80,10 +102,15 @@ def test_no_answer_leads_out_of_range(m: MomentMechanism, seed: int, bits: int) 
 @pytest.mark.parametrize("m", MECHANISMS, ids=IDS)
 def test_equal_states_and_answers_give_equal_queries_and_states(m: MomentMechanism) -> None:
     one = other = State.start(m)
-    for number, (round, answer) in enumerate(zip(m.rounds, answers(m, np.random.default_rng(5), 20), strict=True)):
+    for number, (round, answer) in enumerate(
+        zip(m.rounds, answers(m, np.random.default_rng(5), 20), strict=True)
+    ):
         assert round.query(m, one).digest == round.query(m, other).digest
         noise = m.answer_noise(number)
-        one, other = m.advance(number, one, answer, noise), m.advance(number, other, answer.copy(), noise)
+        one, other = (
+            m.advance(number, one, answer, noise),
+            m.advance(number, other, answer.copy(), noise),
+        )
         for field in fields(m):
             np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
 
@@ -111,7 +138,9 @@ def test_every_state_in_range_asks_queries_in_range(m: MomentMechanism) -> None:
 
 
 def test_the_radius_of_a_step_is_the_integer_root_of_integers() -> None:
-    """By another route: R is the largest integer with R^2 <= c^2 spread, between a thousandth and the half diagonal."""
+    """By another route: R is the largest integer with R^2 <= c^2 spread, between a thousandth and
+    the half diagonal.
+    """
     m = MECHANISMS[0]
     round = next(round for round in m.rounds if isinstance(round, StepRound))
     for spread in (0, 1, 10**6, 10**8 + 1, 2**33):

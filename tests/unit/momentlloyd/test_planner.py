@@ -1,4 +1,6 @@
-"""The table: every row is reached, and what its rounds cost together is the whole budget and never more."""
+"""The table: every row is reached, and what its rounds cost together is the whole budget and never
+more.
+"""
 
 import math
 from fractions import Fraction
@@ -52,7 +54,9 @@ def signals() -> list[tuple[int, float, Row]]:
     return found
 
 
-def planned(d: int, signal: float, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> MomentMechanism:
+def planned(
+    d: int, signal: float, relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+) -> MomentMechanism:
     """A mechanism whose planner sees this signal: n mu / (k sqrt d) with k = 2."""
     mu = 0.01 if signal < 5 else 1.0
     n = math.ceil(signal * 2 * d**0.5 / mu)
@@ -80,14 +84,20 @@ def planned(d: int, signal: float, relation: NeighboringRelation = NeighboringRe
 def cost_of_one_unit_less(m: MomentMechanism) -> Fraction:
     """What the rounds would cost if every scale were the next smaller one."""
     smaller = [
-        msgspec.structs.replace(round, scales=tuple(scale - Fraction(1, SCALE_UNITS) for scale in round.scales))
+        msgspec.structs.replace(
+            round, scales=tuple(scale - Fraction(1, SCALE_UNITS) for scale in round.scales)
+        )
         for round in m.rounds
     ]
     return sum((m.accountant_of(round).mu_squared for round in smaller), Fraction(0))
 
 
 @pytest.mark.parametrize("relation", BOTH, ids=lambda relation: relation.value)
-@pytest.mark.parametrize(("d", "signal", "row"), signals(), ids=lambda value: None if isinstance(value, Row) else str(value))
+@pytest.mark.parametrize(
+    ("d", "signal", "row"),
+    signals(),
+    ids=lambda value: None if isinstance(value, Row) else str(value),
+)
 def test_every_row_is_reached_and_its_rounds_cost_all_of_the_budget_and_no_more(
     d: int, signal: float, row: Row, relation: NeighboringRelation
 ) -> None:
@@ -114,19 +124,31 @@ def squared_sensitivities_over_variances(m: MomentMechanism, round: Rounds) -> F
         case VotesRound():
             moved = [(count, 0)]
         case SecondMomentRound():  # either the diagonal or what is above it, never both to the full
-            return max(Fraction(round.units**4) / round.scales[0] ** 2, Fraction(round.units**4, 2) / round.scales[1] ** 2)
+            return max(
+                Fraction(round.units**4) / round.scales[0] ** 2,
+                Fraction(round.units**4, 2) / round.scales[1] ** 2,
+            )
     return sum((Fraction(square) / round.scales[part] ** 2 for square, part in moved), Fraction(0))
 
 
 @pytest.mark.parametrize("count_bits", [0, 5])
-@pytest.mark.parametrize(("d", "k", "n"), [(1, 1, 20), (2, 5, 10**5), (4, 2, 50), (32, 9, 10**5), (40, 2, 100), (40, 2, 10**6)])
+@pytest.mark.parametrize(
+    ("d", "k", "n"),
+    [(1, 1, 20), (2, 5, 10**5), (4, 2, 50), (32, 9, 10**5), (40, 2, 100), (40, 2, 10**6)],
+)
 @given(epsilon=st.floats(0.01, 20))
 @settings(max_examples=5)
 def test_a_ledger_holds_the_sum_of_squared_sensitivities_over_variances_exactly(
     d: int, k: int, n: int, count_bits: int, epsilon: float
 ) -> None:
     m = design_mechanism(
-        MOMENTLLOYD, cube(d), n_clusters=k, n_records=n, epsilon=epsilon, public_seed=SEED, count_bits=count_bits
+        MOMENTLLOYD,
+        cube(d),
+        n_clusters=k,
+        n_records=n,
+        epsilon=epsilon,
+        public_seed=SEED,
+        count_bits=count_bits,
     )
     by_hand = [squared_sensitivities_over_variances(m, round) for round in m.rounds]
     assert [cost.added.mu_squared for cost in run_cost(m).costs] == by_hand
@@ -134,7 +156,10 @@ def test_a_ledger_holds_the_sum_of_squared_sensitivities_over_variances_exactly(
 
 
 @pytest.mark.parametrize("relation", BOTH, ids=lambda relation: relation.value)
-@pytest.mark.parametrize(("d", "k", "n"), [(1, 1, 20), (2, 5, 1000), (3, 300, 10**6), (4, 2, 50), (32, 9, 10**5), (33, 2, 100)])
+@pytest.mark.parametrize(
+    ("d", "k", "n"),
+    [(1, 1, 20), (2, 5, 1000), (3, 300, 10**6), (4, 2, 50), (32, 9, 10**5), (33, 2, 100)],
+)
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
 def test_designed_mechanisms_spend_what_they_were_given(
     d: int, k: int, n: int, epsilon: float, relation: NeighboringRelation
@@ -149,14 +174,19 @@ def test_designed_mechanisms_spend_what_they_were_given(
         neighboring_relation=relation,
         count_bits=4,
     )
-    assert m.accountant().mu_squared <= Fraction(gdp_mu(epsilon, m.delta)) ** 2 < cost_of_one_unit_less(m)
+    assert (
+        m.accountant().mu_squared
+        <= Fraction(gdp_mu(epsilon, m.delta)) ** 2
+        < cost_of_one_unit_less(m)
+    )
     for round in m.rounds:
         assert len(round.scales) == len(m.parts(round))
 
 
 def test_with_many_features_the_mean_takes_more_where_there_is_less_signal() -> None:
     shares = [
-        m.accountant_of(m.rounds[0]).mu_squared / m.accountant().mu_squared for m in (planned(40, s) for s in (0.1, 1, 9))
+        m.accountant_of(m.rounds[0]).mu_squared / m.accountant().mu_squared
+        for m in (planned(40, s) for s in (0.1, 1, 9))
     ]
     assert shares == sorted(shares, reverse=True)
     assert 0.05 < shares[-1] < shares[0] < 0.5
@@ -169,12 +199,17 @@ def test_on_few_features_many_candidates_are_a_power() -> None:
 
 
 def test_too_many_features_are_refused_with_a_way_out() -> None:
-    with pytest.raises(PlanError, match=r"1025 features.*at most 1024; use the algorithm fastlloyd"):
+    with pytest.raises(
+        PlanError, match=r"1025 features.*at most 1024; use the algorithm fastlloyd"
+    ):
         plan_rounds(
             Settings(
                 algorithm=MOMENTLLOYD,
                 domain=Domain(
-                    features=tuple(map(str, range(1025))), lower=(0.0,) * 1025, upper=(1.0,) * 1025, fraction_bits=12
+                    features=tuple(map(str, range(1025))),
+                    lower=(0.0,) * 1025,
+                    upper=(1.0,) * 1025,
+                    fraction_bits=12,
                 ),
                 n_clusters=2,
                 n_records=100,

@@ -1,4 +1,6 @@
-"""A replaced record may be one taken away alone: rows with missing cells are dropped. So a replacement never costs less."""
+"""A replaced record may be one taken away alone: rows with missing cells are dropped. So a
+replacement never costs less.
+"""
 
 import itertools
 from fractions import Fraction
@@ -21,7 +23,12 @@ from fastlloyd.mechanisms.rounds import SCALE_UNITS
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 SEED = PublicSeed.from_int(1)
-FEATURES, CLUSTERS, RECORDS, EPSILONS = (1, 2, 3, 4, 32, 33), (1, 2, 15), (100, 10**4, 10**6), (0.05, 1.0, 8.0)
+FEATURES, CLUSTERS, RECORDS, EPSILONS = (
+    (1, 2, 3, 4, 32, 33),
+    (1, 2, 15),
+    (100, 10**4, 10**6),
+    (0.05, 1.0, 8.0),
+)
 
 
 def cube(d: int) -> Domain:
@@ -42,15 +49,23 @@ def designed(d: int, k: int, n: int, epsilon: float, *, loss: bool = False) -> M
     )
 
 
-def dearest(m: MomentMechanism, round: MomentRound, corners: tuple[tuple[int, ...], ...]) -> Fraction:
+def dearest(
+    m: MomentMechanism, round: MomentRound, corners: tuple[tuple[int, ...], ...]
+) -> Fraction:
     return max(
-        sum((Fraction(a) / scale**2 for a, scale in zip(corner, round.scales, strict=True)), Fraction(0)) for corner in corners
+        sum(
+            (Fraction(a) / scale**2 for a, scale in zip(corner, round.scales, strict=True)),
+            Fraction(0),
+        )
+        for corner in corners
     )
 
 
 @pytest.mark.parametrize("d", FEATURES)
 def test_that_a_replacement_may_be_a_removal_costs_designed_plans_nothing(d: int) -> None:
-    """54 plans each, 324 in all: their scales are those that two records in use ask for, and each exchange costs as much."""
+    """54 plans each, 324 in all: their scales are those that two records in use ask for, and each
+    exchange costs as much.
+    """
     for k, n, epsilon, loss in itertools.product(CLUSTERS, RECORDS, EPSILONS, (False, True)):
         m = designed(d, k, n, epsilon, loss=loss)
         for round in m.rounds:
@@ -59,7 +74,9 @@ def test_that_a_replacement_may_be_a_removal_costs_designed_plans_nothing(d: int
 
 
 def test_a_plan_made_by_hand_whose_count_only_a_replacement_would_hide_is_refused() -> None:
-    """A record taken away would change that count by 16 units; the noise on it is 1/65536 of a unit."""
+    """A record taken away would change that count by 16 units; the noise on it is 1/65536 of a
+    unit.
+    """
     m = designed(2, 3, 10**4, 1.0)
     first = m.rounds[0]
     assert isinstance(first, MeanRound)
@@ -83,7 +100,9 @@ def costs_no_less_replaced(m: Mechanism) -> None:
     [a for a in ALGORITHMS.values() if isinstance(a, Algorithm) and a.noise is not Noise.NONE],
     ids=lambda a: a.name,
 )
-def test_no_exchange_of_any_algorithm_costs_less_where_a_record_is_replaced(algorithm: Algorithm, k: int) -> None:
+def test_no_exchange_of_any_algorithm_costs_less_where_a_record_is_replaced(
+    algorithm: Algorithm, k: int
+) -> None:
     costs_no_less_replaced(
         design_mechanism(
             algorithm,

@@ -1,4 +1,6 @@
-"""Where the clustering starts: candidates cover what they should, and k means of what is known are near what is there."""
+"""Where the clustering starts: candidates cover what they should, and k means of what is known are
+near what is there.
+"""
 
 import msgspec
 import numpy as np
@@ -19,7 +21,14 @@ ONE, N = 1 << 16, 5000
 
 def mechanism(d: int, k: int, epsilon: float) -> MomentMechanism:
     domain = Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
-    return design_mechanism(MOMENTLLOYD, domain, n_clusters=k, n_records=N, epsilon=epsilon, public_seed=PublicSeed.from_int(1))
+    return design_mechanism(
+        MOMENTLLOYD,
+        domain,
+        n_clusters=k,
+        n_records=N,
+        epsilon=epsilon,
+        public_seed=PublicSeed.from_int(1),
+    )
 
 
 def in_a_line(m: MomentMechanism, deviation: float) -> State:
@@ -29,7 +38,11 @@ def in_a_line(m: MomentMechanism, deviation: float) -> State:
     variances = np.zeros(m.n_directions, dtype=np.int64)
     variances[0] = round(deviation**2)
     return msgspec.structs.replace(
-        State.start(m), number=N << NUMBER_BITS, length=round(deviation), directions=V, variances=variances
+        State.start(m),
+        number=N << NUMBER_BITS,
+        length=round(deviation),
+        directions=V,
+        variances=variances,
     )
 
 
@@ -50,7 +63,9 @@ def test_candidates_of_a_gaussian_lie_along_the_directions_found() -> None:
     state = start.gaussian_candidates(m, in_a_line(m, 10_000.0))
     assert not state.candidates[:, 1:].any()
     near, distant = np.split(state.candidates[:, 0], [-start.number_far(m)])
-    wider = start.WIDER * (1 + (start.FARTHER**2 - 1) / start.OUTER_PART) ** 0.5  # some of them are farther out
+    wider = (
+        start.WIDER * (1 + (start.FARTHER**2 - 1) / start.OUTER_PART) ** 0.5
+    )  # some of them are farther out
     assert near.std() == pytest.approx(wider * 10_000, rel=0.1)
     assert set(np.abs(distant)) == {round(length * state.length) for length in start.FAR_LENGTHS}
 
@@ -90,7 +105,11 @@ def test_votes_for_fewer_candidates_than_clusters_still_give_k_centroids(d: int)
         state = start.box_candidates(m, state, np.array([-ONE, -ONE]), np.array([ONE, ONE]))
     else:
         state = start.gaussian_candidates(m, in_a_line(m, 10_000.0))
-    for votes in (np.zeros(m.n_candidates), np.full(m.n_candidates, -1e9), np.eye(m.n_candidates)[3] * N):
+    for votes in (
+        np.zeros(m.n_candidates),
+        np.full(m.n_candidates, -1e9),
+        np.eye(m.n_candidates)[3] * N,
+    ):
         assert voted(m, state, votes).centroids.shape == (4, d)
 
 
@@ -106,21 +125,28 @@ def test_a_small_cluster_far_away_that_votes_show_is_a_centroid(epsilon: float) 
     votes[one] = 0.02 * N
     centroids = voted(m, state, votes).centroids
     np.testing.assert_allclose(
-        np.abs(centroids - state.candidates[one] @ state.directions.T / 2**20).sum(axis=1).min(), 0, atol=3
+        np.abs(centroids - state.candidates[one] @ state.directions.T / 2**20).sum(axis=1).min(),
+        0,
+        atol=3,
     )
 
 
 def test_the_same_state_and_votes_give_the_same_start() -> None:
     m = mechanism(3, 4, 5.0)
     state = msgspec.structs.replace(State.start(m), number=N << NUMBER_BITS)
-    one, other = (start.box_candidates(m, state, np.full(3, -9.0 * 10**3), np.full(3, 9.0 * 10**3)) for _ in range(2))
+    one, other = (
+        start.box_candidates(m, state, np.full(3, -9.0 * 10**3), np.full(3, 9.0 * 10**3))
+        for _ in range(2)
+    )
     np.testing.assert_array_equal(one.candidates, other.candidates)
     votes = np.arange(m.n_candidates, dtype=np.float64)
     np.testing.assert_array_equal(voted(m, one, votes).centroids, voted(m, other, votes).centroids)
 
 
 def test_a_box_with_candidates_to_spare_is_wider() -> None:
-    """At the same noisy squares: more candidates per cluster, more deviations, within the bounds."""
+    """At the same noisy squares: more candidates per cluster, more deviations, within the
+    bounds.
+    """
     widths = []
     for k in (900, 30, 3):
         m = mechanism(1, k, 20.0)
@@ -133,7 +159,9 @@ def test_a_box_with_candidates_to_spare_is_wider() -> None:
 
 
 def test_a_cluster_within_one_cell_has_the_extent_of_the_cell() -> None:
-    """All votes for one of few candidates: the records lie anywhere in its cell, and k centroids share it."""
+    """All votes for one of few candidates: the records lie anywhere in its cell, and k centroids
+    share it.
+    """
     m = mechanism(2, 3, 0.2)
     state = msgspec.structs.replace(State.start(m), number=N << NUMBER_BITS)
     state = start.box_candidates(m, state, np.array([-ONE, -ONE]), np.array([ONE, ONE]))
@@ -142,6 +170,8 @@ def test_a_cluster_within_one_cell_has_the_extent_of_the_cell() -> None:
     votes[0] = N
     found = voted(m, state, votes)
     side = 2 * ONE / m.n_candidates**0.5
-    assert 0.2 < found.spread / (2 * side**2 / 12 / 3) < 2  # three of them in a square leave about a third of its variance
+    assert (
+        0.2 < found.spread / (2 * side**2 / 12 / 3) < 2
+    )  # three of them in a square leave about a third of its variance
     assert len(np.unique(found.centroids, axis=0)) == 3
     assert (np.abs(found.centroids - state.candidates[0]) < side).all()

@@ -1,4 +1,6 @@
-"""A step moves every centroid by its records' mean offset, shrunk by what noise there is, and never out of the box."""
+"""A step moves every centroid by its records' mean offset, shrunk by what noise there is, and never
+out of the box.
+"""
 
 import msgspec
 import numpy as np
@@ -21,17 +23,28 @@ COUNTS = np.array([400.0, 200.0])
 
 def mechanism(d: int) -> MomentMechanism:
     domain = Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
-    return design_mechanism(MOMENTLLOYD, domain, n_clusters=2, n_records=N, epsilon=1.0, public_seed=PublicSeed.from_int(1))
+    return design_mechanism(
+        MOMENTLLOYD,
+        domain,
+        n_clusters=2,
+        n_records=N,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
+    )
 
 
 def known(m: MomentMechanism) -> State:
     V = np.zeros((m.n_features, m.n_directions), dtype=np.int64)
     if m.n_directions:
         V[:2, :2] = np.eye(2) * (1 << DIRECTION_BITS)
-    return msgspec.structs.replace(State.start(m), number=N << NUMBER_BITS, directions=V, spread=ONE**2, inner_spread=ONE**2)
+    return msgspec.structs.replace(
+        State.start(m), number=N << NUMBER_BITS, directions=V, spread=ONE**2, inner_spread=ONE**2
+    )
 
 
-def stepped(m: MomentMechanism, state: State, moves: FloatArray, deviation: float, *, inner: bool = False) -> State:
+def stepped(
+    m: MomentMechanism, state: State, moves: FloatArray, deviation: float, *, inner: bool = False
+) -> State:
     """deviation : of the noise in each coordinate of the sums."""
     sums, counts = Noisy(moves * COUNTS[:, None], deviation), Noisy(COUNTS[:, None], 1e-9)
     return steps.step(m, state, sums, counts, in_directions=inner)
@@ -50,7 +63,9 @@ def test_moves_that_are_noise_are_not_made() -> None:
 
 
 def test_what_moves_along_the_directions_is_shrunk_apart_from_the_rest() -> None:
-    """Noise of 75 and 150 per coordinate: the moves along the directions stand out of it, those elsewhere do not."""
+    """Noise of 75 and 150 per coordinate: the moves along the directions stand out of it, those
+    elsewhere do not.
+    """
     m = mechanism(6)
     moves = np.zeros((2, 6))
     moves[:, :2] = 4000.0
@@ -62,7 +77,9 @@ def test_what_moves_along_the_directions_is_shrunk_apart_from_the_rest() -> None
 
 @pytest.mark.parametrize("inner", [False, True])
 def test_no_move_is_believed_to_be_longer_than_offsets_are(*, inner: bool) -> None:
-    """Moves that stand out of noise that is far longer than offsets: believed as far as offsets reach, in each kind of step."""
+    """Moves that stand out of noise that is far longer than offsets: believed as far as offsets
+    reach, in each kind of step.
+    """
     m = mechanism(40)
     spread, inner_spread = 40 * 300.0**2, 2 * 150.0**2  # two directions are used
     state = msgspec.structs.replace(known(m), spread=int(spread), inner_spread=int(inner_spread))

@@ -35,10 +35,21 @@ def test_rounding_goes_towards_zero_on_both_sides() -> None:
 
 @pytest.mark.parametrize("d", [1, 2, 3, 784])
 @pytest.mark.parametrize("radius", [1, 2, 65_537, 2**26])
-def test_the_longest_vectors_of_the_range_become_what_the_reference_says(d: int, radius: int) -> None:
+def test_the_longest_vectors_of_the_range_become_what_the_reference_says(
+    d: int, radius: int
+) -> None:
     most = math.isqrt((2**53 - 1) // d)  # d coordinates of it are just below 2**53
     generator = np.random.default_rng(d)
-    Z = np.array([[most] * d, [-most] * d, [most - j % 2 for j in range(d)], [0] * d, [most] + [0] * (d - 1), [1] * d])
+    Z = np.array(
+        [
+            [most] * d,
+            [-most] * d,
+            [most - j % 2 for j in range(d)],
+            [0] * d,
+            [most] + [0] * (d - 1),
+            [1] * d,
+        ]
+    )
     Z = np.vstack([Z, generator.integers(-most, most + 1, (3, d))])
     for units in (2, 2**16):
         expected = [reference.clip(z, radius, units) for z in Z.tolist()]

@@ -1,4 +1,6 @@
-"""Compiled clipping multiplies where the definition divides: the same integers, at their hardest too."""
+"""Compiled clipping multiplies where the definition divides: the same integers, at their hardest
+too.
+"""
 
 import math
 
@@ -25,7 +27,9 @@ def many_lengths() -> IntArray:
     """The least ones, the greatest ones, those beside powers of two, and some between."""
     powers = 2 ** np.arange(2, 27)
     ends = np.concatenate([np.arange(1, 400), LONGEST - np.arange(400)])
-    return np.concatenate([ends, powers - 1, powers, powers + 1, np.random.default_rng(0).integers(1, LONGEST, 500)])
+    return np.concatenate(
+        [ends, powers - 1, powers, powers + 1, np.random.default_rng(0).integers(1, LONGEST, 500)]
+    )
 
 
 @pytest.mark.parametrize("units", UNITS)
@@ -39,7 +43,10 @@ def test_coordinates_next_to_an_integer_are_rounded_as_the_definition_says(units
 def test_a_factor_that_is_not_too_large_or_far_too_large_would_be_found_out() -> None:
     Z = hardest(many_lengths(), 2**16, np.random.default_rng(0))
     right = clipping.clip(Z.astype(np.float64), 1, 2**16)
-    wrong = {slack: int((multiplied(Z, 2**16, slack) != right).sum()) for slack in (0.0, 2.0**-48, 2.0**-40)}
+    wrong = {
+        slack: int((multiplied(Z, 2**16, slack) != right).sum())
+        for slack in (0.0, 2.0**-48, 2.0**-40)
+    }
     assert wrong[2.0**-48] == 0
     assert wrong[0.0] > 100  # integers that a quotient rounded down misses
     assert wrong[2.0**-40] > 100
@@ -51,10 +58,14 @@ def test_vectors_of_the_whole_range_become_what_the_definition_says(d: int, radi
     generator = np.random.default_rng(d)
     most = math.isqrt((2**53 - 1) // d)
     n = 1100 if d < 784 else 40
-    Z = generator.integers(-most, most, (n, d), endpoint=True) // 2 ** generator.integers(0, 27, (n, 1))
+    Z = generator.integers(-most, most, (n, d), endpoint=True) // 2 ** generator.integers(
+        0, 27, (n, 1)
+    )
     Z[:3] = [[most], [-most], [0]]
     for units in (2, 2**13, 2**16):
-        assert np.array_equal(compiled(Z, radius, units), clipping.clip(Z.astype(np.float64), radius, units))
+        assert np.array_equal(
+            compiled(Z, radius, units), clipping.clip(Z.astype(np.float64), radius, units)
+        )
 
 
 def test_sums_beyond_32_bits_are_exact() -> None:

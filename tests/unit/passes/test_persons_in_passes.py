@@ -1,4 +1,6 @@
-"""Persons whose rows are read in passes give the answers of the same rows in memory, or none: every pass sees the same rows."""
+"""Persons whose rows are read in passes give the answers of the same rows in memory, or none: every
+pass sees the same rows.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -57,7 +59,9 @@ def visits(n: int = 60, n_persons: int = 15, d: int = 2) -> tuple[Matrix, list[i
     return np.round(rng.uniform(-1.2, 1.2, (n, d)), 1), ids.tolist()
 
 
-def on_grid(source: Path, *, kept: bool = False, missing: Missing = Missing.REFUSE, domain: Domain = DOMAIN) -> GridRecords:
+def on_grid(
+    source: Path, *, kept: bool = False, missing: Missing = Missing.REFUSE, domain: Domain = DOMAIN
+) -> GridRecords:
     records = open_records(source, list(domain.features), unit=UNIT, missing=missing)
     cells = {} if kept else {"kept_cells": 0}
     return GridRecords(records, domain, Outside.CLIP, source=str(source), **cells)
@@ -79,7 +83,9 @@ def assert_same(found: PersonsInPasses, m: Mechanism, X: Matrix, ids: list[bytes
 
 @pytest.mark.parametrize("kept", [False, True])
 @pytest.mark.parametrize(
-    "kind", [*TEXT.values(), *INTEGERS.values()], ids=[*TEXT, *(f"{kind} of integers" for kind in INTEGERS)]
+    "kind",
+    [*TEXT.values(), *INTEGERS.values()],
+    ids=[*TEXT, *(f"{kind} of integers" for kind in INTEGERS)],
 )
 def test_answers_in_passes_are_those_in_memory_in_every_format(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any, kept: bool
@@ -94,12 +100,21 @@ def test_answers_in_passes_are_those_in_memory_in_every_format(
 
 
 @pytest.mark.parametrize("d", [1, 40])
-def test_answers_in_passes_are_those_in_memory_with_one_feature_and_with_many(tmp_path: Path, d: int) -> None:
-    domain = Domain(features=tuple(f"f{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d, fraction_bits=10)
+def test_answers_in_passes_are_those_in_memory_with_one_feature_and_with_many(
+    tmp_path: Path, d: int
+) -> None:
+    domain = Domain(
+        features=tuple(f"f{i}" for i in range(d)),
+        lower=(-1.0,) * d,
+        upper=(1.0,) * d,
+        fraction_bits=10,
+    )
     X, ids = visits(d=d)
     path = written(tmp_path, INTEGERS["parquet"], X, ids)
     m = mechanism(FASTLLOYD, domain)
-    assert_same(PersonsInPasses(on_grid(path, domain=domain), m, source=""), m, X, [b"%d" % i for i in ids])
+    assert_same(
+        PersonsInPasses(on_grid(path, domain=domain), m, source=""), m, X, [b"%d" % i for i in ids]
+    )
 
 
 def test_a_person_may_have_rows_in_all_files_of_a_folder(tmp_path: Path) -> None:
@@ -112,25 +127,36 @@ def test_a_person_may_have_rows_in_all_files_of_a_folder(tmp_path: Path) -> None
 
 
 def test_rows_that_are_left_out_have_no_shares(tmp_path: Path) -> None:
-    """The shares of a person with a missing cell are spread over the other rows, and who has no other row is no person."""
+    """The shares of a person with a missing cell are spread over the other rows, and who has no
+    other row is no person.
+    """
     X, ids = visits()
     ids[7] = 99
     X[[7, 8, 9], [0, 1, 0]] = np.nan
     path = written(tmp_path, TEXT["csv"], X, list(map(str, ids)))
     whole = np.asarray(np.isfinite(X).all(axis=1))
     found = PersonsInPasses(on_grid(path, missing=Missing.DROP), mechanism(), source="")
-    assert_same(found, mechanism(), X[whole], [b"%d" % i for i, kept in zip(ids, whole.tolist(), strict=True) if kept])
+    assert_same(
+        found,
+        mechanism(),
+        X[whole],
+        [b"%d" % i for i, kept in zip(ids, whole.tolist(), strict=True) if kept],
+    )
 
 
 # Every pass sees the same rows
 
 
 class Changing:
-    """Rows on the grid in two blocks; `change` is called with points and ids of every pass but the first."""
+    """Rows on the grid in two blocks; `change` is called with points and ids of every pass but the
+    first.
+    """
 
     domain, are_kept = DOMAIN, False
 
-    def __init__(self, change: Callable[[IntArray, list[bytes]], tuple[IntArray, list[bytes]]]) -> None:
+    def __init__(
+        self, change: Callable[[IntArray, list[bytes]], tuple[IntArray, list[bytes]]]
+    ) -> None:
         self._change, self._passes = change, 0
 
     def with_ids(self) -> Iterator[tuple[GridArray, Ids | None]]:
@@ -178,13 +204,16 @@ def test_a_pass_that_sees_other_rows_gives_no_answer(
     m = mechanism()
     found = PersonsInPasses(Changing(change), m, source="visits.csv")
     with pytest.raises(
-        DataError, match=r"^visits.csv: the records, or their order, are not those of the first pass"
+        DataError,
+        match=r"^visits.csv: the records, or their order, are not those of the first pass",
     ) as refused:
         found.answer(rehearse(m)[0])
     assert SECRET not in str(refused.value)
 
 
-def test_a_pass_that_sees_the_same_rows_in_other_blocks_gives_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pass_that_sees_the_same_rows_in_other_blocks_gives_the_same_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sealed_rows, "SPAN", 5)
     m = mechanism()
     first = PersonsInPasses(Changing(lambda points, ids: (points, ids)), m, source="")
@@ -226,8 +255,13 @@ def test_records_that_were_read_without_ids_are_refused(tmp_path: Path) -> None:
     X, ids = visits()
     path = written(tmp_path, INTEGERS["parquet"], X, ids)
     records = open_records(path, ["f0", "f1"])
-    found = PersonsInPasses(GridRecords(records, DOMAIN, Outside.CLIP, source=""), mechanism(), source="visits")
-    with pytest.raises(DataError, match="visits: the mechanism protects persons, and the records were read without ids"):
+    found = PersonsInPasses(
+        GridRecords(records, DOMAIN, Outside.CLIP, source=""), mechanism(), source="visits"
+    )
+    with pytest.raises(
+        DataError,
+        match="visits: the mechanism protects persons, and the records were read without ids",
+    ):
         found.count()
 
 
@@ -236,7 +270,9 @@ def test_records_that_were_read_without_ids_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("c", [1, 2, 3])
-def test_persons_in_passes_are_dealt_out_as_those_in_memory(tmp_path: Path, c: int, small: bool) -> None:
+def test_persons_in_passes_are_dealt_out_as_those_in_memory(
+    tmp_path: Path, c: int, small: bool
+) -> None:
     X, ids = visits()
     path = written(tmp_path, INTEGERS["parquet"], X, ids)
     m, texts = mechanism(), [b"%d" % i for i in ids]

@@ -1,4 +1,6 @@
-"""What waits on disk: nobody else reads it, no file is left behind, and a full disk is said in one sentence."""
+"""What waits on disk: nobody else reads it, no file is left behind, and a full disk is said in one
+sentence.
+"""
 
 import errno
 import os
@@ -37,7 +39,10 @@ def test_what_was_written_is_read_from_any_byte_on(sizes: list[int], data: st.Da
     sheets = [scratch.write(numbers) for numbers in written]
     for sheet, numbers in zip(sheets, written, strict=True):
         first = data.draw(st.integers(0, numbers.nbytes))
-        assert scratch.read(sheet, first, numbers.nbytes - first).tobytes() == numbers.tobytes()[first:]
+        assert (
+            scratch.read(sheet, first, numbers.nbytes - first).tobytes()
+            == numbers.tobytes()[first:]
+        )
 
 
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -53,7 +58,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return files
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there the file has a name as long as it is open")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="there the file has a name as long as it is open"
+)
 def test_only_the_owner_may_read_a_file_that_has_no_name_and_is_encrypted(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,8 +79,12 @@ def test_only_the_owner_may_read_a_file_that_has_no_name_and_is_encrypted(
     assert os.pread(files[0].fileno(), NUMBERS.nbytes, again.start) != on_disk
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there the file has a name as long as it is open")
-def test_a_process_that_is_killed_in_the_middle_of_a_pass_leaves_no_file_behind(tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="there the file has a name as long as it is open"
+)
+def test_a_process_that_is_killed_in_the_middle_of_a_pass_leaves_no_file_behind(
+    tmp_path: Path,
+) -> None:
     program = (
         "import numpy as np, sys\n"
         "from fastlloyd.mechanisms.passes.spread import count_persons\n"
@@ -88,8 +99,12 @@ def test_a_process_that_is_killed_in_the_middle_of_a_pass_leaves_no_file_behind(
         "count_persons(ids())\n"
     )
     environment = os.environ | {"TMPDIR": str(tmp_path)}
-    with subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-c", program], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "written\n"
@@ -102,8 +117,12 @@ def on_full_disk(**_: Any) -> Any:
     return Path("/dev/full").open("r+b", buffering=0)
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
-def test_a_full_disk_is_one_sentence_that_names_the_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="this system has no device that is always full"
+)
+def test_a_full_disk_is_one_sentence_that_names_the_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "TemporaryFile", on_full_disk)
     with small_parts(10, 2, 10), pytest.raises(DataError) as refused:
         count_persons([TextIds.of([b"SECRET", b"b", b"c"])])
@@ -112,7 +131,9 @@ def test_a_full_disk_is_one_sentence_that_names_the_folder(folder: Path, monkeyp
     assert "SECRET" not in str(refused.value)
 
 
-def test_a_folder_that_cannot_be_used_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_used_is_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def denied(**_: Any) -> Any:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 

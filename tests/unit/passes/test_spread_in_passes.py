@@ -1,4 +1,6 @@
-"""Shares of rows that are read in passes are those of rows in memory, bit for bit, however small the parts are."""
+"""Shares of rows that are read in passes are those of rows in memory, bit for bit, however small
+the parts are.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -21,11 +23,17 @@ def rows(draw: st.DrawFn) -> tuple[list[bytes], IntArray]:
     """Ids and points of up to 120 rows; some persons have most rows, many rows are alike."""
     seed, n = draw(st.integers(0, 2**32)), draw(st.integers(1, 120))
     rng = np.random.default_rng(seed)
-    persons = rng.integers(0, draw(st.sampled_from([1, 2, 30])), n) * (rng.random(n) < draw(st.sampled_from([0.1, 1])))
-    return [b"%d" % person for person in persons], rng.integers(-1, draw(st.sampled_from([0, 1, 100])), (n, 2))
+    persons = rng.integers(0, draw(st.sampled_from([1, 2, 30])), n) * (
+        rng.random(n) < draw(st.sampled_from([0.1, 1]))
+    )
+    return [b"%d" % person for person in persons], rng.integers(
+        -1, draw(st.sampled_from([0, 1, 100])), (n, 2)
+    )
 
 
-def in_passes(ids: Sequence[bytes], X: IntArray, bits: int, cuts: Sequence[int]) -> tuple[Shares, int]:
+def in_passes(
+    ids: Sequence[bytes], X: IntArray, bits: int, cuts: Sequence[int]
+) -> tuple[Shares, int]:
     """The shares of blocks of rows between these cuts, read in pieces between the same."""
     spans = list(pairwise([0, *sorted(cut for cut in cuts if cut < len(X)), len(X)]))
     on_disk, n = spread_in_passes(((X[a:b], TextIds.of(ids[a:b])) for a, b in spans), KEY, bits)

@@ -1,4 +1,6 @@
-"""Who is gone costs the others a round's time once, and what the transport says of connections decides nothing else."""
+"""Who is gone costs the others a round's time once, and what the transport says of connections
+decides nothing else.
+"""
 
 from collections.abc import Iterable
 
@@ -25,7 +27,9 @@ from federation import make_federation, make_plan
 from lies import run_keys
 
 N_ROUNDS = 6
-FEDERATION = make_federation(make_plan(5, max_dropouts=2, n_clusters=1, n_features=1, n_iterations=N_ROUNDS), seed=3)
+FEDERATION = make_federation(
+    make_plan(5, max_dropouts=2, n_clusters=1, n_features=1, n_iterations=N_ROUNDS), seed=3
+)
 PLAN, NAMES = FEDERATION.plan, FEDERATION.plan.names
 
 
@@ -42,7 +46,9 @@ def joined() -> list[tuple[str, Message]]:
 
 
 JOINED = joined()
-KEY_SET = KeySet(Roster.of(PLAN), Deal(tuple(hello for _, hello in JOINED if isinstance(hello, Hello))))
+KEY_SET = KeySet(
+    Roster.of(PLAN), Deal(tuple(hello for _, hello in JOINED if isinstance(hello, Hello)))
+)
 
 
 def confirmation(name: str) -> Confirmation:
@@ -54,7 +60,9 @@ assert isinstance(JOINED[-1][1], SealedKeys)
 
 
 class Rounds:
-    """A server whose clients upload what they are told to; `n_deadlines` : how often a whole step's time had to pass."""
+    """A server whose clients upload what they are told to; `n_deadlines` : how often a whole step's
+    time had to pass.
+    """
 
     def __init__(self) -> None:
         self.server = FEDERATION.server()
@@ -80,7 +88,11 @@ class Rounds:
         number = len(self.included) + 1
         n_bytes = PLAN.n_words(PLAN.mechanism.all_rounds[number - 1]) * PLAN.ring.dtype.itemsize
         for digit in digits:
-            self.note(self.server.receive(f"c{digit}", Upload(number, number.to_bytes(8, "big"), bytes(n_bytes))))
+            self.note(
+                self.server.receive(
+                    f"c{digit}", Upload(number, number.to_bytes(8, "big"), bytes(n_bytes))
+                )
+            )
 
     def away(self, digits: str) -> None:
         for digit in digits:
@@ -100,7 +112,9 @@ class Rounds:
         self.server.restore([encode(message) for message in self.recorded])
 
 
-def test_a_client_that_is_gone_costs_the_others_one_deadline_and_is_waited_for_again_when_it_is_back() -> None:
+def test_a_client_that_is_gone_costs_the_others_one_deadline_and_is_waited_for_again_when_it_is_back() -> (
+    None
+):
     run = Rounds()
     run.upload("0123")
     run.away("4")
@@ -140,7 +154,9 @@ def test_a_client_that_is_connected_and_silent_has_every_deadline() -> None:
 
 
 def test_a_client_that_comes_and_goes_costs_no_more_than_one_that_stays_away() -> None:
-    """It answers, goes, is late, comes back, answers, goes, ...: after the first time nobody waits once it is away."""
+    """It answers, goes, is late, comes back, answers, goes, ...: after the first time nobody waits
+    once it is away.
+    """
     run = Rounds()
     for number in range(N_ROUNDS):
         if number % 2 == 0:
@@ -185,7 +201,9 @@ def test_those_that_missed_a_round_are_too_many_to_go_on_without() -> None:
     assert run.included == ["012", "0134", "012"]
 
 
-def test_a_server_that_is_started_again_knows_who_was_late_and_waits_until_it_hears_that_it_is_away() -> None:
+def test_a_server_that_is_started_again_knows_who_was_late_and_waits_until_it_hears_that_it_is_away() -> (
+    None
+):
     run = Rounds()
     run.upload("0123")
     run.deadline()
@@ -200,7 +218,9 @@ def test_a_server_that_is_started_again_knows_who_was_late_and_waits_until_it_he
     assert run.n_deadlines == 1
 
 
-def test_the_last_word_is_not_awaited_from_who_is_gone_and_enough_of_the_last_round_must_say_it() -> None:
+def test_the_last_word_is_not_awaited_from_who_is_gone_and_enough_of_the_last_round_must_say_it() -> (
+    None
+):
     run = Rounds()
     run.upload("0123")
     run.deadline()
@@ -253,7 +273,9 @@ def test_in_a_step_that_has_no_answers_to_count_the_transports_word_does_nothing
 def test_whatever_the_transport_says_no_round_is_closed_early_but_over_those_that_were_late_and_are_away(
     steps: list[tuple[str, str]],
 ) -> None:
-    """Against the rule in words: who missed a round and is away is not waited for, and enough must have answered."""
+    """Against the rule in words: who missed a round and is away is not waited for, and enough must
+    have answered.
+    """
     run, late, gone = Rounds(), set[str](), set[str]()
     for step, digit in steps:
         if not run.is_in(ServerState.AGGREGATING):
@@ -275,5 +297,7 @@ def test_whatever_the_transport_says_no_round_is_closed_early_but_over_those_tha
             if run.n_deadlines == n_deadlines:
                 assert set("01234").difference(included) <= late & gone
             late |= set("01234").difference(included)
-        elif run.is_in(ServerState.AGGREGATING) and len(run.server._uploads) >= PLAN.quorum(5).needed:
+        elif (
+            run.is_in(ServerState.AGGREGATING) and len(run.server._uploads) >= PLAN.quorum(5).needed
+        ):
             assert {name[1:] for name in run.server.awaited} - (late & gone)

@@ -1,4 +1,6 @@
-"""Known weaknesses of published code and of the paper, one test each: numbers as in the documentation's list of weaknesses."""
+"""Known weaknesses of published code and of the paper, one test each: numbers as in the
+documentation's list of weaknesses.
+"""
 
 import gc
 import pickle
@@ -60,17 +62,27 @@ def letters(federation: Federation) -> list[tuple[str, str, Message]]:
 
 def uploads(federation: Federation, t: int) -> dict[str, Upload]:
     found = letters(federation)
-    return {sender: message for sender, _, message in found if isinstance(message, Upload) and message.round == t}
+    return {
+        sender: message
+        for sender, _, message in found
+        if isinstance(message, Upload) and message.round == t
+    }
 
 
 def everything_reachable(start: object) -> Iterator[object]:
-    """All objects that can be reached from `start` through references, but for classes, modules and functions."""
+    """All objects that can be reached from `start` through references, but for classes, modules and
+    functions.
+    """
     seen, frontier = {id(start)}, [start]
     while frontier:
         found = frontier.pop()
         yield found
         for referent in gc.get_referents(found):
-            is_data = not isinstance(referent, type) and not hasattr(referent, "__code__") and not hasattr(referent, "__spec__")
+            is_data = (
+                not isinstance(referent, type)
+                and not hasattr(referent, "__code__")
+                and not hasattr(referent, "__spec__")
+            )
             if id(referent) not in seen and is_data:
                 seen.add(id(referent))
                 frontier.append(referent)
@@ -78,7 +90,9 @@ def everything_reachable(start: object) -> Iterator[object]:
 
 @BOTH_MASKS
 def test_w04_server_holds_no_key(masks: Masks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing the server can reach at any time of a run is a key, or holds the bytes of the group's or a pair's; clients do."""
+    """Nothing the server can reach at any time of a run is a key, or holds the bytes of the group's
+    or a pair's; clients do.
+    """
     drawn: list[GroupKey] = []
 
     def draw(source: Callable[[int], bytes]) -> GroupKey:
@@ -104,7 +118,8 @@ def test_w04_server_holds_no_key(masks: Masks, monkeypatch: pytest.MonkeyPatch) 
 
     def holds_a_key(party: object) -> bool:
         return any(
-            isinstance(found, secrets) or (isinstance(found, bytes) and any(secret in found for secret in shared()))
+            isinstance(found, secrets)
+            or (isinstance(found, bytes) and any(secret in found for secret in shared()))
             for found in everything_reachable(party)
         )
 
@@ -112,7 +127,9 @@ def test_w04_server_holds_no_key(masks: Masks, monkeypatch: pytest.MonkeyPatch) 
         nonlocal n_looks
         assert not holds_a_key(server)
         if isinstance(message, Broadcast):
-            assert all(holds_a_key(client) for client in clients if client.state is not ClientState.ABORTED)
+            assert all(
+                holds_a_key(client) for client in clients if client.state is not ClientState.ABORTED
+            )
         n_looks += 1
         return (data,)
 
@@ -142,34 +159,45 @@ def test_w04_server_holds_no_key(masks: Masks, monkeypatch: pytest.MonkeyPatch) 
         "plan",
         "state",
     }
-    # and when the run is over, no client keeps one but its own identity, which lives outside the session
+    # and when the run is over, no client keeps one but its own identity, which lives outside the
+    # session
     assert not any(holds_a_key(client) for client in clients)
 
 
 def test_w05_a_server_that_sees_the_result_has_exact_sums_in_server_noise_only() -> None:
     """The documented limit of the paper's mode, and that the default mode does not have it.
 
-    A published answer less the noise the server itself drew is the exact sum in server-noise. In client-noise the server drew
-    none: with everything it holds and the published answer it is left with the sum of the clients' shares.
+    A published answer less the noise the server itself drew is the exact sum in server-noise. In
+    client-noise the server drew none: with everything it holds and the published answer it is left
+    with the sum of the clients' shares.
     """
     for trust in TrustMode:
         federation = make_federation(make_plan(3, trust=trust))
         outcome = run_in_process(federation.server(), federation.clients())
         published = results(outcome.clients.values())[0].clustering
-        exact = federation.plain_result(outcome.server.included).answer - federation.total_noise(outcome.server.included)[-1]
+        exact = (
+            federation.plain_result(outcome.server.included).answer
+            - federation.total_noise(outcome.server.included)[-1]
+        )
         own_noise = federation.server_noise[-1] if trust is TrustMode.SERVER_NOISE else 0
         left = published.answer - own_noise - exact
         assert (not left.any()) == (trust is TrustMode.SERVER_NOISE)
 
 
 def test_w10_what_one_client_and_the_server_pool_opens_every_upload() -> None:
-    """The documented limit of the shared group key: in client-noise what they find carries one share of noise."""
+    """The documented limit of the shared group key: in client-noise what they find carries one
+    share of noise.
+    """
     federation = make_federation(make_plan(3))
     inbox = inboxes(federation)
     curious = client_after(federation, "c1", inbox["c1"][:2])
     masked = curious._phase._masked  # type: ignore[union-attr]  # it holds the group key now
     seen = uploads(federation, 1)["c2"]
-    opened = masked.open(seen.payload, {"c2": seen.nonce}, federation.plan.n_words(federation.plan.mechanism.rounds[0]))
+    opened = masked.open(
+        seen.payload,
+        {"c2": seen.nonce},
+        federation.plan.n_words(federation.plan.mechanism.rounds[0]),
+    )
     m: Mechanism = federation.plan.clustering
     query_answer = opened.reshape(m.n_clusters, m.n_features + 1) - federation.client_noise["c2"][0]
     assert np.array_equal(query_answer, m.query(0, m.start()).evaluate(federation.X["c2"]))
@@ -180,7 +208,9 @@ def test_w10_what_one_client_and_the_server_pool_opens_every_upload() -> None:
 
 @BOTH_MASKS
 def test_w12_two_runs_never_share_masks(masks: Masks) -> None:
-    """The same records, noise and entropy, and only another run id: no word stays, and differences tell nothing."""
+    """The same records, noise and entropy, and only another run id: no word stays, and differences
+    tell nothing.
+    """
     first = make_federation(make_plan(3, run_id=b"a" * 16, masks=masks))
     second = make_federation(make_plan(3, run_id=b"b" * 16, masks=masks))
     assert first.plan.digest != second.plan.digest
@@ -206,7 +236,9 @@ def test_w12_two_uploads_of_one_run_never_share_masks(masks: Masks) -> None:
 
 @BOTH_MASKS
 def test_w13_clients_shown_different_sums_fail_to_unmask_the_next(masks: Masks) -> None:
-    """The server adds 1 to one word for c1 alone: that round opens, the transcript differs, and round 2 opens for nobody."""
+    """The server adds 1 to one word for c1 alone: that round opens, the transcript differs, and
+    round 2 opens for nobody.
+    """
     federation = make_federation(make_plan(3, masks=masks))
     plan = federation.plan
 
@@ -233,9 +265,14 @@ def test_w13_in_the_last_round_the_confirmations_show_it(masks: Masks) -> None:
     assert last.round == 3
     words = np.frombuffer(last.payload, "<u8").copy()
     words[0] += np.uint64(1)
-    client = client_after(federation, "c1", [*inbox[:4], msgspec.structs.replace(last, payload=words.tobytes())])
+    client = client_after(
+        federation, "c1", [*inbox[:4], msgspec.structs.replace(last, payload=words.tobytes())]
+    )
     assert client.state is ClientState.CONFIRMING  # one wrong sum opens; nothing is kept of it
-    with pytest.raises(RemoteProtocolError, match="client 'c0' ended the run with other messages or other centroids"):
+    with pytest.raises(
+        RemoteProtocolError,
+        match="client 'c0' ended the run with other messages or other centroids",
+    ):
         client.receive(inbox[5])
 
 
@@ -243,7 +280,9 @@ def test_w13_in_the_last_round_the_confirmations_show_it(masks: Masks) -> None:
 def test_w13_a_client_whose_centroids_diverged_is_noticed_in_the_next_round(
     masks: Masks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever made c1's second query differ (another version, a fault in memory), its masks differ, and nothing opens."""
+    """Whatever made c1's second query differ (another version, a fault in memory), its masks
+    differ, and nothing opens.
+    """
     federation = make_federation(make_plan(3, masks=masks))
     query, second = LloydMechanism.query, 0
 
@@ -266,14 +305,22 @@ def test_w13_a_client_whose_centroids_diverged_is_noticed_in_the_next_round(
 
 @BOTH_MASKS
 @pytest.mark.parametrize("dealer_helps", [False, True])
-def test_w13_clients_dealt_different_sets_have_no_sum_together(dealer_helps: bool, masks: Masks) -> None:
-    """The server tells c2 of a smaller key set than the others. The box of the group key is bound to the set; and so is the
-    transcript, so nothing opens though the dealer seals the same key to c2 for the smaller one."""
+def test_w13_clients_dealt_different_sets_have_no_sum_together(
+    dealer_helps: bool, masks: Masks
+) -> None:
+    """The server tells c2 of a smaller key set than the others. The box of the group key is bound
+    to the set; and so is the transcript, so nothing opens though the dealer seals the same key to
+    c2 for the smaller one.
+    """
     federation = make_federation(make_plan(4, max_dropouts=1, masks=masks))
     dealer = federation.client("c0")
     dealer.start()
     (dealt,) = [message for message in inboxes(federation)["c0"] if isinstance(message, Deal)]
-    (group_key,) = [a.secret for a in dealer.receive(dealt) if isinstance(a, Keep) and a.name == "group-key for 4"]
+    (group_key,) = [
+        a.secret
+        for a in dealer.receive(dealt)
+        if isinstance(a, Keep) and a.name == "group-key for 4"
+    ]
     smaller = Deal(dealt.hellos[:3])
     honest, told = message_digest(dealt), message_digest(smaller)
     n_boxes = 0
@@ -295,7 +342,9 @@ def test_w13_clients_dealt_different_sets_have_no_sum_together(dealer_helps: boo
     outcome = run_in_process(federation.server(), federation.clients(), link=lie)
     assert n_boxes == 1
     found = results(outcome.clients.values())
-    if masks is Masks.GROUP and not dealer_helps:  # c2 has ended its run, and the others are enough without it
+    if (
+        masks is Masks.GROUP and not dealer_helps
+    ):  # c2 has ended its run, and the others are enough without it
         assert [result.included for result in found] == [(("c0", "c1", "c3"),) * 3] * 3
     else:
         assert found == []
@@ -304,7 +353,10 @@ def test_w13_clients_dealt_different_sets_have_no_sum_together(dealer_helps: boo
         assert reasons["c2"].startswith("the group key that client 'c0' sealed for this client")
     elif masks is Masks.GROUP:
         assert "names 'c3', which is not" in reasons["c2"]
-        assert all(reasons[name].startswith("the sum of round 1 does not open") for name in ("c0", "c1", "c3"))
+        assert all(
+            reasons[name].startswith("the sum of round 1 does not open")
+            for name in ("c0", "c1", "c3")
+        )
     else:
         assert reasons["c3"].startswith("the key that client 'c2' made for this client")
         assert all("and at least 4 are needed" in reasons[name] for name in ("c0", "c1"))
@@ -315,17 +367,23 @@ def test_w13_clients_dealt_different_sets_have_no_sum_together(dealer_helps: boo
 def test_w13_a_server_can_lead_two_groups_apart_only_where_half_the_clients_are_enough(
     masks: Masks, max_dropouts: int, n_results: int
 ) -> None:
-    """The documented limit: each half is told that the other is absent. Its result names only the clients that are in it."""
+    """The documented limit: each half is told that the other is absent. Its result names only the
+    clients that are in it.
+    """
     federation = make_federation(make_plan(4, max_dropouts=max_dropouts, masks=masks))
     halves = [federation.clients()[:2], federation.clients()[2:]]
     outcomes = [run_in_process(federation.server(), half) for half in halves]
     found = [result for outcome in outcomes for result in results(outcome.clients.values())]
     assert len(found) == n_results
-    assert {S for result in found for S in result.included} == ({("c0", "c1"), ("c2", "c3")} if n_results else set())
+    assert {S for result in found for S in result.included} == (
+        {("c0", "c1"), ("c2", "c3")} if n_results else set()
+    )
 
 
 def test_w14_no_pickle() -> None:
-    """Bytes that would run code as a pickle are refused as any others, and no session can be pickled."""
+    """Bytes that would run code as a pickle are refused as any others, and no session can be
+    pickled.
+    """
 
     class Bomb:
         def __reduce__(self) -> tuple[Any, ...]:
@@ -336,13 +394,18 @@ def test_w14_no_pickle() -> None:
         for beginning in (b"", b"\x01"):
             with pytest.raises(RemoteProtocolError):
                 decode(beginning + pickle.dumps(Bomb(), protocol), Limits.of(federation.plan))
-    for session in (federation.client("c1"), client_after(federation, "c1", inboxes(federation)["c1"][:3])):
+    for session in (
+        federation.client("c1"),
+        client_after(federation, "c1", inboxes(federation)["c1"][:3]),
+    ):
         with pytest.raises(TypeError, match="ClientSession is secret"):
             pickle.dumps(session)
 
 
 def test_w15_missing_client_detected() -> None:
-    """A sum that lacks an upload it names does not open, whichever is missing; with a server that says so, it does."""
+    """A sum that lacks an upload it names does not open, whichever is missing; with a server that
+    says so, it does.
+    """
     federation = make_federation(make_plan(3, max_dropouts=1))
     plan, inbox = federation.plan, inboxes(federation)["c1"]
     broadcast = inbox[2]
@@ -359,7 +422,9 @@ def test_w15_missing_client_detected() -> None:
         said = among(plan.names, silent, {missing: None})
         assert client_after(federation, "c1", [*inbox[:2], said]).state is ClientState.AGGREGATING
     outcome = run_in_process(federation.server(), federation.clients(), link=Drops(gone={"c2": 2}))
-    assert [result.included for result in results(outcome.clients.values())] == [(plan.names, ("c0", "c1"), ("c0", "c1"))] * 2
+    assert [result.included for result in results(outcome.clients.values())] == [
+        (plan.names, ("c0", "c1"), ("c0", "c1"))
+    ] * 2
 
 
 @BOTH_MASKS
@@ -382,20 +447,28 @@ def test_w16_messages_of_another_round_do_not_pass_for_this_one(masks: Masks) ->
     assert isinstance(first, Broadcast)
     again = msgspec.structs.replace(first, round=2)
     client = client_after(federation, "c1", inbox[:3])
-    with pytest.raises(RemoteProtocolError, match="names an upload of client 'c1' that it did not make"):
+    with pytest.raises(
+        RemoteProtocolError, match="names an upload of client 'c1' that it did not make"
+    ):
         client.receive(again)
     # not even to a client that is not in it
     (upload,) = (u for u in client_after(federation, "c1", inbox[:3]).resend())
     nonce = upload.message.nonce  # type: ignore[union-attr]  # a Send of an Upload
     with pytest.raises(RemoteProtocolError, match="the sum of round 2 does not open"):
-        client_after(federation, "c1", inbox[:3]).receive(among(federation.plan.names, again, {"c1": nonce}))
+        client_after(federation, "c1", inbox[:3]).receive(
+            among(federation.plan.names, again, {"c1": nonce})
+        )
 
 
 @BOTH_MASKS
 @pytest.mark.parametrize("kind", [Deal, KeyBox, Broadcast, Confirmations])
 def test_w16_messages_of_another_run_are_refused(kind: type, masks: Masks) -> None:
-    """The same clients, records, noise and entropy under a fresh run id: no message of the one serves in the other."""
-    here, there = (make_federation(make_plan(3, run_id=run * 16, masks=masks)) for run in (b"a", b"b"))
+    """The same clients, records, noise and entropy under a fresh run id: no message of the one
+    serves in the other.
+    """
+    here, there = (
+        make_federation(make_plan(3, run_id=run * 16, masks=masks)) for run in (b"a", b"b")
+    )
     mine, other = inboxes(here)["c1"], inboxes(there)["c1"]
     n = next(i for i, message in enumerate(mine) if isinstance(message, kind))
     client = client_after(here, "c1", mine[:n])
@@ -412,8 +485,12 @@ def test_w16_messages_of_another_run_are_refused(kind: type, masks: Masks) -> No
 @BOTH_MASKS
 @pytest.mark.parametrize("kind", [Hello, SealedKeys, Upload, Confirmation])
 def test_w16_what_clients_sent_in_another_run_spoils_no_result(kind: type, masks: Masks) -> None:
-    """A server that mixes in what clients sent elsewhere ends the run; it never gets a result from it."""
-    here, there = (make_federation(make_plan(3, run_id=run * 16, masks=masks)) for run in (b"a", b"b"))
+    """A server that mixes in what clients sent elsewhere ends the run; it never gets a result from
+    it.
+    """
+    here, there = (
+        make_federation(make_plan(3, run_id=run * 16, masks=masks)) for run in (b"a", b"b")
+    )
     elsewhere = {(sender, type(m), getattr(m, "round", 0)): m for sender, _, m in letters(there)}
 
     def mix(sender: str, _recipient: str, message: Message, data: bytes) -> tuple[bytes]:
@@ -429,7 +506,8 @@ def test_public_seeds_never_stand_in_for_keys() -> None:
     """The seed of the initial centroids is no mask key: there is no oracle that ties them (W7)."""
     plan = make_plan(3)
     with pytest.raises(LocalProtocolError, match="expanded from a GroupKey"):
-        GroupMasks(PublicSeed.from_hex(plan.clustering.public_seed), plan.ring)  # type: ignore[arg-type]  # the point
+        # the point
+        GroupMasks(PublicSeed.from_hex(plan.clustering.public_seed), plan.ring)  # type: ignore[arg-type]
 
 
 # The loss
@@ -438,7 +516,11 @@ def test_public_seeds_never_stand_in_for_keys() -> None:
 def last_words(federation: Federation) -> tuple[list[Message], Broadcast]:
     """What client c0 is sent before the broadcast of the loss, and that broadcast."""
     inbox = inboxes(federation)["c0"]
-    [at] = [i for i, m in enumerate(inbox) if isinstance(m, Broadcast) and m.round == federation.plan.mechanism.n_rounds]
+    [at] = [
+        i
+        for i, m in enumerate(inbox)
+        if isinstance(m, Broadcast) and m.round == federation.plan.mechanism.n_rounds
+    ]
     broadcast = inbox[at]
     assert isinstance(broadcast, Broadcast)
     return inbox[:at], broadcast
@@ -446,12 +528,18 @@ def last_words(federation: Federation) -> tuple[list[Message], Broadcast]:
 
 @pytest.mark.parametrize("trust", TrustMode)
 @pytest.mark.parametrize("ring_bits", [32, 64])
-def test_the_loss_is_uploaded_and_opened_once_whatever_the_server_says_again(trust: TrustMode, ring_bits: int) -> None:
-    federation = make_federation(make_plan(3, trust=trust, max_dropouts=1, estimate_loss=True, ring_bits=ring_bits))
+def test_the_loss_is_uploaded_and_opened_once_whatever_the_server_says_again(
+    trust: TrustMode, ring_bits: int
+) -> None:
+    federation = make_federation(
+        make_plan(3, trust=trust, max_dropouts=1, estimate_loss=True, ring_bits=ring_bits)
+    )
     before, broadcast = last_words(federation)
     client = client_after(federation, "c0", before)
     first, again = client.resend(), client.resend()
-    assert first == again  # the same bytes, under the same noise: the injected noise holds one draw for the loss
+    assert (
+        first == again
+    )  # the same bytes, under the same noise: the injected noise holds one draw for the loss
     assert client.receive(before[-1]) == []  # the round before, once more
     assert client.resend() == first
     client.receive(broadcast)
@@ -474,7 +562,9 @@ def test_a_server_cannot_pass_another_sum_for_that_of_the_loss() -> None:
     assert isinstance(round_before, Broadcast)
     lies = {
         "does not open": among(plan.names, broadcast, {"c2": None}),  # the sum is of three
-        "elements is 16 bytes long": msgspec.structs.replace(broadcast, payload=round_before.payload),
+        "elements is 16 bytes long": msgspec.structs.replace(
+            broadcast, payload=round_before.payload
+        ),
         "at least 2 are needed": among(plan.names, broadcast, {"c1": None, "c2": None}),
         "that it did not make": among(plan.names, broadcast, {"c0": bytes(8)}),
     }
@@ -489,7 +579,9 @@ def test_a_server_cannot_pass_another_sum_for_that_of_the_loss() -> None:
     words = plan.ring.from_bytes(broadcast.payload, 2).copy()
     words[0] += np.uint64(2**40)
     client = client_after(federation, "c0", before)
-    with pytest.raises(RemoteProtocolError, match="larger than its clients' caps and the noise allow"):
+    with pytest.raises(
+        RemoteProtocolError, match="larger than its clients' caps and the noise allow"
+    ):
         client.receive(msgspec.structs.replace(broadcast, payload=plan.ring.to_bytes(words)))
 
 
@@ -505,7 +597,9 @@ def test_a_server_takes_one_upload_for_the_loss_and_none_before_its_turn() -> No
         if isinstance(message, Upload) and sender == "c1":
             sent.append((sender, message))
             if message.round == 1:
-                with pytest.raises(RemoteProtocolError, match=f"round {T + 1}, which is not open yet"):
+                with pytest.raises(
+                    RemoteProtocolError, match=f"round {T + 1}, which is not open yet"
+                ):
                     server.receive("c1", late)
             if message.round == T + 1:
                 other = msgspec.structs.replace(message, nonce=bytes(8))
@@ -516,4 +610,6 @@ def test_a_server_takes_one_upload_for_the_loss_and_none_before_its_turn() -> No
 
     outcome = run_in_process(server, list(clients.values()), link=link)
     assert len(results(outcome.clients.values())) == 3
-    assert [message.round for _, message in sent if isinstance(message, Upload)] == list(range(1, T + 2))
+    assert [message.round for _, message in sent if isinstance(message, Upload)] == list(
+        range(1, T + 2)
+    )

@@ -1,4 +1,6 @@
-"""What a client says, what it believes, and everything a server could do to it that ends its run."""
+"""What a client says, what it believes, and everything a server could do to it that ends its
+run.
+"""
 
 import copy
 from collections.abc import Callable
@@ -13,7 +15,16 @@ import pytest
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.errors import DataError, FastLloydError, PlanError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Client, Masks
-from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send
+from fastlloyd.federation.protocol.actions import (
+    SERVER,
+    Action,
+    ClientResult,
+    Ended,
+    Finish,
+    Keep,
+    Record,
+    Send,
+)
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import (
     Abort,
@@ -66,7 +77,9 @@ def sent(actions: list[Any]) -> list[Message]:
     return [action.message for action in actions if isinstance(action, Send)]
 
 
-def make_client(federation: Federation = FEDERATION, name: str = "c1", **changes: Any) -> ClientSession:
+def make_client(
+    federation: Federation = FEDERATION, name: str = "c1", **changes: Any
+) -> ClientSession:
     given: dict[str, Any] = {
         "X": federation.X[name],
         "identity": identity(name),
@@ -84,11 +97,20 @@ def make_client(federation: Federation = FEDERATION, name: str = "c1", **changes
 def test_a_client_that_is_not_in_the_plan_is_refused() -> None:
     records = LocalRecords(PLAN.mechanism.domain, FEDERATION.X["c0"])
     with pytest.raises(PlanError, match="no client 'zoe' in the plan; it names c0, c1, c2, c3"):
-        ClientSession(PLAN, "zoe", records, identity=identity("zoe"), noise=injected([]), random_bytes=entropy(""))
+        ClientSession(
+            PLAN,
+            "zoe",
+            records,
+            identity=identity("zoe"),
+            noise=injected([]),
+            random_bytes=entropy(""),
+        )
 
 
 def test_an_identity_that_is_not_the_plans_is_refused() -> None:
-    with pytest.raises(PlanError, match="not the one whose signing_key the plan lists for client 'c1'"):
+    with pytest.raises(
+        PlanError, match="not the one whose signing_key the plan lists for client 'c1'"
+    ):
         make_client(identity=identity("c0"))
 
 
@@ -111,7 +133,12 @@ def test_more_records_than_the_cap_are_refused_without_saying_how_many() -> None
 
 @pytest.mark.parametrize(
     "X",
-    [np.zeros((3, 2)), np.zeros((3, 2), dtype=np.int16), np.zeros((3, 3), dtype=np.int64), np.zeros(2, dtype=np.int64)],
+    [
+        np.zeros((3, 2)),
+        np.zeros((3, 2), dtype=np.int16),
+        np.zeros((3, 3), dtype=np.int64),
+        np.zeros(2, dtype=np.int64),
+    ],
     ids=["float", "int16", "wide", "flat"],
 )
 def test_records_that_are_no_grid_points_are_refused(X: Any) -> None:
@@ -136,10 +163,22 @@ PAIRS_OF_C0 = [f"Keep pair-secret with {name}" for name in PLAN.names[1:]]
 @pytest.mark.parametrize(
     ("masks", "name", "answers_to_the_deal"),
     [
-        (Masks.GROUP, "c0", [*PAIRS_OF_C0, "Keep group-key for 4", "Record SealedKeys", "Send SealedKeys"]),
+        (
+            Masks.GROUP,
+            "c0",
+            [*PAIRS_OF_C0, "Keep group-key for 4", "Record SealedKeys", "Send SealedKeys"],
+        ),
         (Masks.GROUP, "c2", []),
-        (Masks.PAIRWISE, "c0", [*PAIRS_OF_C0, "Keep group-key for 4", "Record SealedKeys", "Send SealedKeys"]),
-        (Masks.PAIRWISE, "c2", ["Keep pair-secret with c3", "Record SealedKeys", "Send SealedKeys"]),
+        (
+            Masks.PAIRWISE,
+            "c0",
+            [*PAIRS_OF_C0, "Keep group-key for 4", "Record SealedKeys", "Send SealedKeys"],
+        ),
+        (
+            Masks.PAIRWISE,
+            "c2",
+            ["Keep pair-secret with c3", "Record SealedKeys", "Send SealedKeys"],
+        ),
         (Masks.PAIRWISE, "c3", ["Record SealedKeys", "Send SealedKeys"]),  # empty: its sign of life
     ],
 )
@@ -173,7 +212,9 @@ def test_a_client_says_hello_makes_keys_uploads_confirms_and_finishes(
     for message in inboxes(federation)[name]:
         actions = client.receive(message)
         steps.append([in_words(action) for action in actions])
-        assert not sent(actions) or client.resend() == [action for action in actions if isinstance(action, Send)]
+        assert not sent(actions) or client.resend() == [
+            action for action in actions if isinstance(action, Send)
+        ]
     assert steps == [
         ["Record Deal", *answers_to_the_deal],
         ["Record KeyBox", "Record Upload", "Send Upload"],
@@ -187,7 +228,9 @@ def test_a_client_says_hello_makes_keys_uploads_confirms_and_finishes(
 
 
 def test_a_resend_is_the_same_bytes_and_draws_nothing() -> None:
-    """The injected noise is used up after three rounds and refuses a fourth draw, so every draw shows."""
+    """The injected noise is used up after three rounds and refuses a fourth draw, so every draw
+    shows.
+    """
     client = client_after(FEDERATION, "c1", OTHER[:2])
     first = client.resend()
     for _ in range(3):
@@ -218,11 +261,16 @@ def test_a_message_from_a_later_step_makes_a_client_say_again_where_it_is() -> N
 
 
 def test_a_client_that_missed_rounds_reads_their_broadcasts_in_order_and_goes_on() -> None:
-    """The third client's uploads of rounds 1 and 2 are lost, its broadcasts come late; it ends as everybody does."""
+    """The third client's uploads of rounds 1 and 2 are lost, its broadcasts come late; it ends as
+    everybody does.
+    """
     inbox = inboxes(FEDERATION, Drops({("c2", 1), ("c2", 2)}))
     everybody = ("c0", "c1", "c2", "c3")
     included = (("c0", "c1", "c3"), ("c0", "c1", "c3"), everybody)
-    assert tuple(tuple(m.included(PLAN.names)) for m in inbox["c2"] if isinstance(m, Broadcast)) == included
+    assert (
+        tuple(tuple(m.included(PLAN.names)) for m in inbox["c2"] if isinstance(m, Broadcast))
+        == included
+    )
     client = client_after(FEDERATION, "c2", inbox["c2"][:2])
     (upload,) = sent(client.resend())
     assert isinstance(upload, Upload)
@@ -266,7 +314,10 @@ def test_an_abort_ends_the_run_with_the_servers_reason() -> None:
     assert client.outcome.unfinished is not None
     assert client.outcome.unfinished.included == (PLAN.names,)
     assert client.ending() == []
-    with pytest.raises(RemoteProtocolError, match="Broadcast came after the run had ended: the server ended it: power cut"):
+    with pytest.raises(
+        RemoteProtocolError,
+        match="Broadcast came after the run had ended: the server ended it: power cut",
+    ):
         client.receive(broadcast(2))
 
 
@@ -285,7 +336,9 @@ def test_an_error_that_is_not_ours_is_not_quoted_where_it_is_made_durable() -> N
         private = False
 
         def gaussian(self, scale: Fraction, size: int) -> IntArray:
-            raise ValueError(f"4.7 is the value of a record, {size} of scale {scale} were asked for")
+            raise ValueError(
+                f"4.7 is the value of a record, {size} of scale {scale} were asked for"
+            )
 
         two_sided_geometric = gaussian
 
@@ -309,7 +362,8 @@ def test_a_session_shows_no_secret() -> None:
     with pytest.raises(TypeError):
         msgspec.msgpack.encode(keep)
     rounds = client._phase
-    assert "GroupMasks(<secret>)" in repr(getattr(rounds, "_masked"))  # noqa: B009 - private, and of a union of phases
+    # private, and of a union of phases
+    assert "GroupMasks(<secret>)" in repr(getattr(rounds, "_masked"))  # noqa: B009
     assert {name for name in vars(rounds) if not name.startswith("_")} == {"plan", "roster", "name"}
     assert not is_dataclass(client)  # serialisers write out what they know
 
@@ -320,14 +374,26 @@ def test_a_session_shows_no_secret() -> None:
 @pytest.mark.parametrize(
     ("match", "message"),
     [
-        ("has 2 clients; at least 3 are needed", among(PLAN.names, broadcast(1), {"c2": None, "c3": None})),
-        ("has 0 clients; at least 3 are needed", among(PLAN.names, broadcast(1), dict.fromkeys(PLAN.names))),
-        ("names an upload of client 'c1' that it did not make", among(PLAN.names, broadcast(1), {"c1": bytes(8)})),
+        (
+            "has 2 clients; at least 3 are needed",
+            among(PLAN.names, broadcast(1), {"c2": None, "c3": None}),
+        ),
+        (
+            "has 0 clients; at least 3 are needed",
+            among(PLAN.names, broadcast(1), dict.fromkeys(PLAN.names)),
+        ),
+        (
+            "names an upload of client 'c1' that it did not make",
+            among(PLAN.names, broadcast(1), {"c1": bytes(8)}),
+        ),
         ("does not open", among(PLAN.names, broadcast(1), {"c3": None})),
         ("does not open", among(PLAN.names, broadcast(1), {"c3": bytes(8)})),
         ("does not open", changed(broadcast(1), payload=bytes(len(broadcast(1).payload)))),
         ("does not open", changed(broadcast(2), round=1, nonces=broadcast(1).nonces)),
-        ("round 1000 is neither that of the open round, 1, nor one", changed(broadcast(1), round=1000)),
+        (
+            "round 1000 is neither that of the open round, 1, nor one",
+            changed(broadcast(1), round=1000),
+        ),
         ("round 4 is neither that of the open round, 1, nor one", changed(broadcast(1), round=4)),
     ],
 )
@@ -338,14 +404,25 @@ def test_a_client_opens_nothing_but_the_sum_of_the_round(match: str, message: Br
 @pytest.mark.parametrize(
     ("match", "message"),
     [
-        ("names a set that is not one of 4 clients", changed(broadcast(1), members=b"\x1f", nonces=bytes(40))),
+        (
+            "names a set that is not one of 4 clients",
+            changed(broadcast(1), members=b"\x1f", nonces=bytes(40)),
+        ),
         ("names a set that is not one of 4 clients", changed(broadcast(1), members=b"\x0f\x00")),
         ("names a set that is not one of 4 clients", changed(broadcast(1), members=b"")),
-        ("has 24 bytes of nonces for 4 clients", changed(broadcast(1), nonces=broadcast(1).nonces[:24])),
-        ("has 40 bytes of nonces for 4 clients", changed(broadcast(1), nonces=broadcast(1).nonces + bytes(8))),
+        (
+            "has 24 bytes of nonces for 4 clients",
+            changed(broadcast(1), nonces=broadcast(1).nonces[:24]),
+        ),
+        (
+            "has 40 bytes of nonces for 4 clients",
+            changed(broadcast(1), nonces=broadcast(1).nonces + bytes(8)),
+        ),
     ],
 )
-def test_a_set_that_no_plan_has_is_refused_on_the_wire_and_by_the_session(match: str, message: Broadcast) -> None:
+def test_a_set_that_no_plan_has_is_refused_on_the_wire_and_by_the_session(
+    match: str, message: Broadcast
+) -> None:
     with pytest.raises(RemoteProtocolError, match=match):
         over_the_wire(PLAN, message)
     client = client_after(FEDERATION, "c1", OTHER[:2])
@@ -355,24 +432,44 @@ def test_a_set_that_no_plan_has_is_refused_on_the_wire_and_by_the_session(match:
 
 
 def test_a_client_opens_one_set_per_round() -> None:
-    """A second broadcast of a round, itself a proper sum of proper uploads over another set, is not opened."""
+    """A second broadcast of a round, itself a proper sum of proper uploads over another set, is not
+    opened.
+    """
     second = inboxes(FEDERATION, Drops({("c3", 1)}))["c1"][2]
     assert isinstance(second, Broadcast)
     assert tuple(second.included(PLAN.names)) == ("c0", "c1", "c2")
-    assert client_after(FEDERATION, "c1", [*OTHER[:2], second]).state is ClientState.AGGREGATING  # as the first it is fine
-    refused(FEDERATION, "c1", OTHER[:3], second, "round 1 is neither that of the open round, 2, nor one that came before")
+    assert (
+        client_after(FEDERATION, "c1", [*OTHER[:2], second]).state is ClientState.AGGREGATING
+    )  # as the first it is fine
+    refused(
+        FEDERATION,
+        "c1",
+        OTHER[:3],
+        second,
+        "round 1 is neither that of the open round, 2, nor one that came before",
+    )
 
 
 def test_clients_outside_the_key_set_are_in_no_sum() -> None:
-    late = inboxes(FEDERATION, lambda sender, _to, _m, data: () if sender == "c3" else (data,))["c1"]
+    late = inboxes(FEDERATION, lambda sender, _to, _m, data: () if sender == "c3" else (data,))[
+        "c1"
+    ]
     assert isinstance(late[0], Deal)
     assert [hello.name for hello in late[0].hellos] == ["c0", "c1", "c2"]
     assert isinstance(late[2], Broadcast)
-    refused(FEDERATION, "c1", late[:2], among(PLAN.names, late[2], {"c3": bytes(8)}), "names 'c3', which is not")
+    refused(
+        FEDERATION,
+        "c1",
+        late[:2],
+        among(PLAN.names, late[2], {"c3": bytes(8)}),
+        "names 'c3', which is not",
+    )
 
 
 def test_a_sum_too_large_to_be_honest_is_refused() -> None:
-    """W15: masks and checksum are right, but words were added that no records and noise can give."""
+    """W15: masks and checksum are right, but words were added that no records and noise can
+    give.
+    """
     shown, ring = broadcast(1), PLAN.ring
     words = ring.from_bytes(shown.payload, PLAN.n_words(PLAN.mechanism.rounds[0])).copy()
     words[0] += np.uint64(1 << 40)
@@ -408,15 +505,41 @@ BOTH_MASKS = pytest.mark.parametrize("masks", Masks, ids=lambda masks: masks.val
 Entries = tuple[tuple[str, bytes, bytes], ...]
 UNCONFIRMED: dict[str, Callable[[Confirming, Entries], Entries]] = {
     # clients really said something else
-    "client 'c2' ended the run with other messages": lambda run, e: (*e[:2], run.signed("c2", bytes(32)), e[3]),
-    "client 'c1' ended the run with other messages": lambda run, e: (e[0], run.signed("c1", bytes(32)), *e[2:]),
-    "client 'c3' ended the run with other messages": lambda run, e: (*e[:3], run.signed("c3", e[2][1])),
+    "client 'c2' ended the run with other messages": lambda run, e: (
+        *e[:2],
+        run.signed("c2", bytes(32)),
+        e[3],
+    ),
+    "client 'c1' ended the run with other messages": lambda run, e: (
+        e[0],
+        run.signed("c1", bytes(32)),
+        *e[2:],
+    ),
+    "client 'c3' ended the run with other messages": lambda run, e: (
+        *e[:3],
+        run.signed("c3", e[2][1]),
+    ),
     # or the server made it up
-    "confirmation of client 'c2' is not signed by it": lambda _, e: (*e[:2], ("c2", bytes(32), e[2][2]), e[3]),
-    "of client 'c2' is not signed by it: it was changed": lambda _, e: (*e[:2], ("c2", e[2][1], bytes(64)), e[3]),
+    "confirmation of client 'c2' is not signed by it": lambda _, e: (
+        *e[:2],
+        ("c2", bytes(32), e[2][2]),
+        e[3],
+    ),
+    "of client 'c2' is not signed by it: it was changed": lambda _, e: (
+        *e[:2],
+        ("c2", e[2][1], bytes(64)),
+        e[3],
+    ),
     "client 'c2' is not signed by it": lambda _, e: (*e[:2], ("c2", e[3][1], e[3][2]), e[3]),
-    "the confirmation of client 'c2' is not signed": lambda _, e: (*e[:2], ("c2", e[2][1], e[3][2]), e[3]),
-    "client 'c3' is not signed by it": lambda run, e: (*e[:3], run.signed("c3", e[3][1], signer="c2")),
+    "the confirmation of client 'c2' is not signed": lambda _, e: (
+        *e[:2],
+        ("c2", e[2][1], e[3][2]),
+        e[3],
+    ),
+    "client 'c3' is not signed by it": lambda run, e: (
+        *e[:3],
+        run.signed("c3", e[3][1], signer="c2"),
+    ),
     "names 'zoe', which is not": lambda _, e: (*e, ("zoe", bytes(32), bytes(64))),
     "names a client twice": lambda _, e: (*e, e[3]),
     "not in the order of the plan": lambda _, e: (e[1], e[0], *e[2:]),
@@ -434,13 +557,29 @@ def test_a_client_keeps_no_result_that_is_not_confirmed(match: str, masks: Masks
 
 
 @BOTH_MASKS
-def test_confirmations_of_another_run_or_of_another_end_of_this_one_are_refused(masks: Masks) -> None:
-    """Signatures are bound to plan and run, tags to what was shown: neither of another run fits here."""
+def test_confirmations_of_another_run_or_of_another_end_of_this_one_are_refused(
+    masks: Masks,
+) -> None:
+    """Signatures are bound to plan and run, tags to what was shown: neither of another run fits
+    here.
+    """
     run = CONFIRMING[masks]
-    other = make_federation(make_plan(4, max_dropouts=1, masks=masks, run_id=b"another 16 bytes"), seed=5)
-    refused(run.federation, "c1", run.before, inboxes(other)["c1"][-1], "confirmation of client 'c0' is not signed by it")
-    elsewhere = inboxes(make_federation(run.federation.plan, seed=6))["c1"][-1]  # same keys, other records
-    refused(run.federation, "c1", run.before, elsewhere, "client 'c0' ended the run with other messages")
+    other = make_federation(
+        make_plan(4, max_dropouts=1, masks=masks, run_id=b"another 16 bytes"), seed=5
+    )
+    refused(
+        run.federation,
+        "c1",
+        run.before,
+        inboxes(other)["c1"][-1],
+        "confirmation of client 'c0' is not signed by it",
+    )
+    elsewhere = inboxes(make_federation(run.federation.plan, seed=6))["c1"][
+        -1
+    ]  # same keys, other records
+    refused(
+        run.federation, "c1", run.before, elsewhere, "client 'c0' ended the run with other messages"
+    )
 
 
 @BOTH_MASKS

@@ -1,4 +1,6 @@
-"""What a client keeps of a run that ended early: the centroids of the rounds that were closed, whoever ended it but itself."""
+"""What a client keeps of a run that ended early: the centroids of the rounds that were closed,
+whoever ended it but itself.
+"""
 
 from typing import Any
 
@@ -20,10 +22,14 @@ pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
 
 def federation(algorithm: AnyAlgorithm, masks: Masks) -> Federation:
-    return make_federation(make_plan(3, algorithm=algorithm, masks=masks, estimate_loss=True, epsilon=1.0), seed=4)
+    return make_federation(
+        make_plan(3, algorithm=algorithm, masks=masks, estimate_loss=True, epsilon=1.0), seed=4
+    )
 
 
-def after(subject: Federation, messages: list[Message]) -> tuple[ClientSession, dict[str, bytes], list[bytes]]:
+def after(
+    subject: Federation, messages: list[Message]
+) -> tuple[ClientSession, dict[str, bytes], list[bytes]]:
     """A client that was sent these, the secrets that it kept and the messages that it recorded."""
     client, kept, recorded = subject.client("c1"), dict[str, bytes](), list[bytes]()
     steps = [client.start()]
@@ -48,7 +54,9 @@ def unfinished(client: ClientSession) -> Unfinished | None:
 def test_the_centroids_of_every_closed_round_are_kept_and_found_again(
     algorithm: AnyAlgorithm, masks: Masks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever the server ends it, each client has the centroids that a finished run went through, and so after a restart."""
+    """Wherever the server ends it, each client has the centroids that a finished run went through,
+    and so after a restart.
+    """
     starts_cheaply(monkeypatch)
     subject = federation(algorithm, masks)
     m, inbox = subject.plan.mechanism, inboxes(subject)["c1"][:-1]
@@ -57,9 +65,11 @@ def test_the_centroids_of_every_closed_round_are_kept_and_found_again(
     for n in range(1, len(inbox) + 1):
         client, kept, recorded = after(subject, inbox[:n])
         state: Any = getattr(client._phase, "_state", None)
-        settled = sum(isinstance(message, Broadcast) for message in inbox[:n]) - (client.state.value == "settling")
+        settled = sum(isinstance(message, Broadcast) for message in inbox[:n]) - (
+            client.state.value == "settling"
+        )
         through[settled] = m.centroids(settled, state) if settled else None
-        (record, _) = client.receive(Abort("power cut"))
+        record, _ = client.receive(Abort("power cut"))
         left = unfinished(client)
         expected = through[settled]
         if expected is None:
@@ -76,7 +86,11 @@ def test_the_centroids_of_every_closed_round_are_kept_and_found_again(
         again = unfinished(restored)
         assert (again is None) == (left is None)
         assert again is None or left is None or np.array_equal(again.centroids, left.centroids)
-    first = 1 if algorithm is FASTLLOYD else len(m.rounds) - sum(round.moves_centroids for round in m.rounds)
+    first = (
+        1
+        if algorithm is FASTLLOYD
+        else len(m.rounds) - sum(round.moves_centroids for round in m.rounds)
+    )
     assert set(kept_rounds) == set(range(first, m.n_rounds + 1))
 
 
@@ -101,7 +115,9 @@ def test_nothing_is_kept_before_a_round_closed_or_after_a_check_of_its_own_faile
     false = inbox[4]
     assert isinstance(false, Broadcast)
     with pytest.raises(RemoteProtocolError):
-        client.receive(Broadcast(false.round, false.members, false.nonces, bytes(len(false.payload))))
+        client.receive(
+            Broadcast(false.round, false.members, false.nonces, bytes(len(false.payload)))
+        )
     assert unfinished(client) is None
 
 

@@ -1,4 +1,6 @@
-"""Nobody waits for a client that has ended its run for good, at whatever message it does; and no lie of one helps it."""
+"""Nobody waits for a client that has ended its run for good, at whatever message it does; and no
+lie of one helps it.
+"""
 
 from collections import deque
 from dataclasses import dataclass
@@ -6,7 +8,14 @@ from dataclasses import dataclass
 import pytest
 
 from fastlloyd.federation.plan.plan import Masks
-from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Send, ServerResult
+from fastlloyd.federation.protocol.actions import (
+    SERVER,
+    Action,
+    ClientResult,
+    Ended,
+    Send,
+    ServerResult,
+)
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Message, Upload
 from fastlloyd.federation.protocol.server import ServerSession
@@ -21,7 +30,9 @@ pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
 @dataclass
 class Ending:
-    """A run in which no deadline passed. state : the server's when the client left; uploads : by client, of which rounds."""
+    """A run in which no deadline passed. state : the server's when the client left; uploads : by
+    client, of which rounds.
+    """
 
     server: ServerSession
     clients: dict[str, ClientSession]
@@ -36,8 +47,13 @@ class Ending:
 
 
 def leaving(federation: Federation, leaver: str, n_heard: int) -> Ending | None:
-    """A run that `leaver` ends for itself instead of answering its message of that number; None if it is sent fewer."""
-    server, clients = federation.server(), {name: federation.client(name) for name in federation.plan.names}
+    """A run that `leaver` ends for itself instead of answering its message of that number; None if
+    it is sent fewer.
+    """
+    server, clients = (
+        federation.server(),
+        {name: federation.client(name) for name in federation.plan.names},
+    )
     uploads: dict[str, list[int]] = {name: [] for name in clients}
     pending, state = deque[tuple[str, str, Message]](), None
 
@@ -66,8 +82,12 @@ def leaving(federation: Federation, leaver: str, n_heard: int) -> Ending | None:
     return None if state is None else Ending(server, clients, state, uploads)
 
 
-def subject(masks: Masks, algorithm: AnyAlgorithm = FASTLLOYD, *, max_dropouts: int = 1) -> Federation:
-    plan = make_plan(4, masks=masks, max_dropouts=max_dropouts, algorithm=algorithm, n_iterations=2, epsilon=1.0)
+def subject(
+    masks: Masks, algorithm: AnyAlgorithm = FASTLLOYD, *, max_dropouts: int = 1
+) -> Federation:
+    plan = make_plan(
+        4, masks=masks, max_dropouts=max_dropouts, algorithm=algorithm, n_iterations=2, epsilon=1.0
+    )
     return make_federation(plan, seed=4)
 
 
@@ -96,9 +116,14 @@ def test_the_others_go_on_or_end_at_once_whatever_the_client_was_about_to_answer
         if masks is Masks.PAIRWISE and shares_keys and last != [n_rounds]:
             assert ending.result.reason is not None
             assert leaver in ending.result.reason
-            assert all(isinstance(outcome, Ended) and leaver in outcome.reason for outcome in outcomes.values())
+            assert all(
+                isinstance(outcome, Ended) and leaver in outcome.reason
+                for outcome in outcomes.values()
+            )
             closed = len(ending.result.included)
-            assert all(max(rounds) <= closed + 1 for rounds in ending.uploads.values())  # nobody pays for a round more
+            assert all(
+                max(rounds) <= closed + 1 for rounds in ending.uploads.values()
+            )  # nobody pays for a round more
         else:
             assert ending.result.reason is None
             for outcome in outcomes.values():
@@ -119,9 +144,11 @@ def test_what_was_led_to_is_kept_by_each_of_the_others() -> None:
 
 
 def test_a_run_whose_end_too_few_can_confirm_closes_its_last_round_first() -> None:
-    """Of three clients all must confirm: the others keep the centroids of every round, and are not made to wait."""
+    """Of three clients all must confirm: the others keep the centroids of every round, and are not
+    made to wait.
+    """
     federation = make_federation(make_plan(3, masks=Masks.PAIRWISE, n_iterations=2), seed=4)
-    (*_, last) = endings(federation, "c1")
+    *_, last = endings(federation, "c1")
     assert len(last.result.included) == federation.plan.mechanism.n_rounds
     for name in ("c0", "c2"):
         outcome = last.clients[name].outcome
@@ -153,7 +180,7 @@ def test_those_who_say_hello_need_not_wait_for_one_that_left_before() -> None:
 
 def test_after_the_end_nothing_follows_from_who_leaves() -> None:
     federation = subject(Masks.GROUP)
-    (*_, ending) = endings(federation, "c3")
+    *_, ending = endings(federation, "c3")
     assert [ending.server.left(name) for name in federation.plan.names] == [[]] * 4
     aborted = federation.server()
     aborted.deadline()

@@ -1,4 +1,6 @@
-"""One message, one encoding; and whatever else arrives is refused with the one error for that, without a large allocation."""
+"""One message, one encoding; and whatever else arrives is refused with the one error for that,
+without a large allocation.
+"""
 
 import random
 import tracemalloc
@@ -51,13 +53,17 @@ def several(values: st.SearchStrategy[V]) -> st.SearchStrategy[tuple[V, ...]]:
 
 
 def long(n: int) -> st.SearchStrategy[bytes]:
-    """Exactly n bytes, of which the first four and the last four vary: more would take hypothesis too long to draw."""
+    """Exactly n bytes, of which the first four and the last four vary: more would take hypothesis
+    too long to draw.
+    """
     return st.tuples(exactly(4), exactly(4)).map(lambda ends: ends[0] + bytes(n - 8) + ends[1])
 
 
 PAYLOAD_BYTES = LIMITS.payload_bytes[0]
 payloads = exactly(PAYLOAD_BYTES)
-hellos = st.builds(Hello, exactly(32), exactly(16), names, exactly(32), long(1184), exactly(32), exactly(64))
+hellos = st.builds(
+    Hello, exactly(32), exactly(16), names, exactly(32), long(1184), exactly(32), exactly(64)
+)
 MESSAGES: dict[type, st.SearchStrategy[Message]] = {
     Hello: hellos,
     SealedKeys: st.builds(SealedKeys, exactly(32), several(long(1120)), several(exactly(60))),
@@ -73,9 +79,13 @@ MESSAGES: dict[type, st.SearchStrategy[Message]] = {
         payloads,
     ),
     Confirmations: st.builds(Confirmations, several(st.tuples(names, exactly(32), exactly(64)))),
-    Abort: st.builds(Abort, st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=MAX_REASON)),
+    Abort: st.builds(
+        Abort, st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=MAX_REASON)
+    ),
     Proposal: st.builds(Proposal, st.just(2), exactly(16), exactly(BOX_BYTES), exactly(64)),
-    Parameters: st.builds(Parameters, st.just(2), names, exactly(16), exactly(BOX_BYTES), exactly(64)),
+    Parameters: st.builds(
+        Parameters, st.just(2), names, exactly(16), exactly(BOX_BYTES), exactly(64)
+    ),
     Turn: st.builds(Turn, st.integers(2, 1001)),
 }
 KINDS = pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
@@ -118,7 +128,9 @@ EXAMPLES: list[Message] = [
 
 
 def mutate(data: bytes, program: bytes) -> bytes:
-    """Overwrite, insert, repeat or delete a few bytes, as often as the program says: what a fuzzer does to a valid message."""
+    """Overwrite, insert, repeat or delete a few bytes, as often as the program says: what a fuzzer
+    does to a valid message.
+    """
     for step in range(0, len(program) - 3, 4):
         how, position, length, value = program[step : step + 4]
         at = position % (len(data) + 1)
@@ -137,17 +149,24 @@ def mutate(data: bytes, program: bytes) -> bytes:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: type(example).__name__)
 def test_any_bytes_give_a_message_or_the_one_error(example: Message) -> None:
-    """1,000 examples per message: random bytes, random bytes behind a valid beginning, and a valid message mutated."""
+    """1,000 examples per message: random bytes, random bytes behind a valid beginning, and a valid
+    message mutated.
+    """
     valid, limits = encode(example), limits_of(type(example))
     accepted = 0
 
     @settings(max_examples=4, phases=[Phase.generate])
-    @given(st.integers(0, 2**64 - 1))  # a seed: hypothesis would take a hundred times as long to draw as we to decode
+    @given(
+        st.integers(0, 2**64 - 1)
+    )  # a seed: hypothesis would take a hundred times as long to draw as we to decode
     def check(seed: int) -> None:
         nonlocal accepted
         draw = random.Random(seed)  # noqa: S311 - what a fuzzer tries
         for _ in range(250):
-            beginning, junk = draw.randrange(6), draw.randbytes(draw.choice([draw.randrange(8), draw.randrange(61)]))
+            beginning, junk = (
+                draw.randrange(6),
+                draw.randbytes(draw.choice([draw.randrange(8), draw.randrange(61)])),
+            )
             data = valid[:beginning] + junk if beginning < 4 else mutate(valid, junk[:12])
             try:
                 result = decode(data, limits)
@@ -162,22 +181,35 @@ def test_any_bytes_give_a_message_or_the_one_error(example: Message) -> None:
 
 def test_the_wire_format_is_the_documented_one() -> None:
     signed = b"\xc4\x40" + b"S" * 64
-    assert encode(Confirmation(b"m" * 32, b"S" * 64)) == b"\x04" + b"\x93\x04" + b"\xc4\x20" + b"m" * 32 + signed
+    assert (
+        encode(Confirmation(b"m" * 32, b"S" * 64))
+        == b"\x04" + b"\x93\x04" + b"\xc4\x20" + b"m" * 32 + signed
+    )
     assert encode(HELLO) == (
         b"\x04" + b"\x98\x01" + b"\xc4\x20" + b"d" * 32 + b"\xc4\x10" + b"r" * 16 + b"\xa2c0"
         b"\xc4\x20" + b"e" * 32 + b"\xc5\x04\xa0" + b"k" * 1184 + b"\xc4\x20" + b"v" * 32 + b"\xc4\x40" + b"s" * 64
     )  # fmt: skip
-    digest, made, box = b"\xc4\x20" + b"d" * 32, b"\xc5\x04\x60" + b"c" * 1120, b"\xc4\x3c" + b"b" * 60
+    digest, made, box = (
+        b"\xc4\x20" + b"d" * 32,
+        b"\xc5\x04\x60" + b"c" * 1120,
+        b"\xc4\x3c" + b"b" * 60,
+    )
     assert encode(SealedKeys(b"d" * 32, (b"c" * 1120,), (b"b" * 60,))) == (
         b"\x04" + b"\x94\x02" + digest + b"\x91" + made + b"\x91" + box
     )  # fmt: skip
-    assert encode(KeyBox(b"d" * 32, (b"c" * 1120,), b"b" * 60)) == b"\x04" + b"\x94\x06" + digest + b"\x91" + made + box
+    assert (
+        encode(KeyBox(b"d" * 32, (b"c" * 1120,), b"b" * 60))
+        == b"\x04" + b"\x94\x06" + digest + b"\x91" + made + box
+    )
     assert encode(KeyBox(b"d" * 32, (), None)) == b"\x04" + b"\x94\x06" + digest + b"\x90" + b"\xc0"
     assert encode(Confirmations((("c0", b"m" * 32, b"S" * 64),))) == (
         b"\x04" + b"\x92\x08" + b"\x91\x93\xa2c0" + b"\xc4\x20" + b"m" * 32 + signed
     )  # fmt: skip
     shown = Broadcast.of(("c0", "c1", "c2"), 3, {"c1": b"nonce678"}, b"xyz")
-    assert encode(shown) == b"\x04" + b"\x95\x07\x03" + b"\xc4\x01\x02" + b"\xc4\x08nonce678" + b"\xc4\x03xyz"
+    assert (
+        encode(shown)
+        == b"\x04" + b"\x95\x07\x03" + b"\xc4\x01\x02" + b"\xc4\x08nonce678" + b"\xc4\x03xyz"
+    )
     assert encode(Proposal(2, b"s" * 16, b"box", b"S" * 64)) == (
         b"\x04" + b"\x95\x0a\x02" + b"\xc4\x10" + b"s" * 16 + b"\xc4\x03box" + signed
     )  # fmt: skip
@@ -185,7 +217,8 @@ def test_the_wire_format_is_the_documented_one() -> None:
         b"\x04" + b"\x96\x0b\x02" + b"\xa2c0" + b"\xc4\x10" + b"s" * 16 + b"\xc4\x03box" + signed
     )  # fmt: skip
     assert encode(Turn(1001)) == b"\x04" + b"\x92\x0c\xcd\x03\xe9"
-    tags = {kind.__name__: kind.__struct_config__.tag for kind in MESSAGES}  # type: ignore[attr-defined]  # Structs
+    # Structs
+    tags = {kind.__name__: kind.__struct_config__.tag for kind in MESSAGES}  # type: ignore[attr-defined]
     assert tags == {
         "Hello": 1,
         "SealedKeys": 2,
@@ -210,30 +243,66 @@ def test_the_wire_format_is_the_documented_one() -> None:
         ("trailing characters", encode(UPLOAD) + b"\x00"),
         ("truncated", encode(UPLOAD)[:-1]),
         ("Invalid value 13", b"\x04\x92\x0d\xa0"),
-        ("of at most length", encode(Confirmation(b"m" * 32, b"s" * 64)).replace(b"\x93\x04", b"\x94\x04") + b"\xc0"),
+        (
+            "of at most length",
+            encode(Confirmation(b"m" * 32, b"s" * 64)).replace(b"\x93\x04", b"\x94\x04") + b"\xc0",
+        ),
         ("of at least length", b"\x04\x91\x04"),
         ("`bytes` of length >= 32", encode(Confirmation(b"m" * 31, bytes(64)))),
         ("`bytes` of length <= 32", encode(Confirmation(b"m" * 33, bytes(64)))),
-        ("Expected `bytes`, got `str`", b"\x04\x93\x04\xd9\x20" + b"m" * 32 + b"\xc4\x40" + bytes(64)),
+        (
+            "Expected `bytes`, got `str`",
+            b"\x04\x93\x04\xd9\x20" + b"m" * 32 + b"\xc4\x40" + bytes(64),
+        ),
         ("Expected `int`, got `bool`", encode(UPLOAD).replace(b"\x94\x03\x01", b"\x94\x03\xc3")),
         ("`int` >= 1", encode(Upload(0, UPLOAD.nonce, UPLOAD.payload))),
         ("`int` <= 1000", encode(Upload(1001, UPLOAD.nonce, UPLOAD.payload))),
-        ("payload of a message has 55 bytes; in round 1 of this run each has 56", encode(Upload(1, UPLOAD.nonce, bytes(55)))),
-        ("payload of a message has 57 bytes; in round 1 of this run each has 56", encode(Broadcast(1, b"\0", b"", bytes(57)))),
-        ("for round 2 have 24 bytes; expected none in this run", encode(Proposal(2, bytes(16), bytes(24), bytes(64)))),
-        ("for round 9 have 24 bytes; expected none", encode(Parameters(9, "c0", bytes(16), bytes(24), bytes(64)))),
-        ("`bytes` of length >= 1184", encode(msgspec.structs.replace(HELLO, encapsulation_key=bytes(1183)))),
-        ("`bytes` of length <= 1184", encode(msgspec.structs.replace(HELLO, encapsulation_key=bytes(1185)))),
+        (
+            "payload of a message has 55 bytes; in round 1 of this run each has 56",
+            encode(Upload(1, UPLOAD.nonce, bytes(55))),
+        ),
+        (
+            "payload of a message has 57 bytes; in round 1 of this run each has 56",
+            encode(Broadcast(1, b"\0", b"", bytes(57))),
+        ),
+        (
+            "for round 2 have 24 bytes; expected none in this run",
+            encode(Proposal(2, bytes(16), bytes(24), bytes(64))),
+        ),
+        (
+            "for round 9 have 24 bytes; expected none",
+            encode(Parameters(9, "c0", bytes(16), bytes(24), bytes(64))),
+        ),
+        (
+            "`bytes` of length >= 1184",
+            encode(msgspec.structs.replace(HELLO, encapsulation_key=bytes(1183))),
+        ),
+        (
+            "`bytes` of length <= 1184",
+            encode(msgspec.structs.replace(HELLO, encapsulation_key=bytes(1185))),
+        ),
         ("`bytes` of length >= 1120", encode(SealedKeys(bytes(32), (bytes(1088),), ()))),
         ("`bytes` of length <= 1120", encode(KeyBox(bytes(32), (bytes(1121),), None))),
         ("`bytes` of length >= 60", encode(KeyBox(bytes(32), (), b""))),
         ("`bytes` of length >= 64", encode(Confirmations((("c0", bytes(32), bytes(63)),)))),
         ("`int` >= 2", encode(Turn(1))),
         ("`int` <= 1001", encode(Turn(1002))),
-        ("names a set that is not one of 3 clients", encode(Broadcast(1, b"\x08", bytes(8), bytes(56)))),
-        ("names a set that is not one of 3 clients", encode(Broadcast(1, b"\x01\x00", bytes(8), bytes(56)))),
-        ("has 9 bytes of nonces for 1 clients; expected 8 for each", encode(Broadcast(1, b"\x02", bytes(9), bytes(56)))),
-        ("not in its shortest encoding", encode(UPLOAD).replace(b"\x94\x03\x01", b"\x94\x03\xcc\x01")),
+        (
+            "names a set that is not one of 3 clients",
+            encode(Broadcast(1, b"\x08", bytes(8), bytes(56))),
+        ),
+        (
+            "names a set that is not one of 3 clients",
+            encode(Broadcast(1, b"\x01\x00", bytes(8), bytes(56))),
+        ),
+        (
+            "has 9 bytes of nonces for 1 clients; expected 8 for each",
+            encode(Broadcast(1, b"\x02", bytes(9), bytes(56))),
+        ),
+        (
+            "not in its shortest encoding",
+            encode(UPLOAD).replace(b"\x94\x03\x01", b"\x94\x03\xcc\x01"),
+        ),
         ("matching regex", encode(msgspec.structs.replace(HELLO, name="c0\n"))),
         ("matching regex", encode(msgspec.structs.replace(HELLO, name=""))),
         ("matching regex", encode(msgspec.structs.replace(HELLO, name="a" * 65))),
@@ -251,7 +320,9 @@ def test_what_is_wrong_with_a_message_is_said(what: str, data: bytes) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"\x04\x94\x02\xc4\x20" + bytes(32) + b"\xdd\xff\xff\xff\xff",  # four thousand million ciphertexts
+        b"\x04\x94\x02\xc4\x20"
+        + bytes(32)
+        + b"\xdd\xff\xff\xff\xff",  # four thousand million ciphertexts
         b"\x04\x94\x02\xc4\x20" + bytes(32) + b"\x90\xdd\xff\xff\xff\xff",  # and as many boxes
         b"\x04\xdd\xff\xff\xff\xff\x01",
         b"\x04\x92\x05\xdc\x03\xe9",  # 1001 hellos
@@ -289,7 +360,9 @@ def test_no_message_of_a_run_is_longer_than_its_bound(n_clients: int) -> None:
         Abort("x" * MAX_REASON),
         Turn(1001),
     ]
-    with_boxes = make_plan(n_clients, names=everyone, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1)
+    with_boxes = make_plan(
+        n_clients, names=everyone, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1
+    )
     number, size = max(Limits.of(with_boxes).box_bytes.items(), key=lambda item: item[1])
     boxes: list[Message] = [
         Proposal(number, bytes(16), bytes(size), bytes(64)),
@@ -308,9 +381,18 @@ def test_in_the_round_of_the_loss_a_payload_is_one_number_and_the_checksum() -> 
     limits = Limits.of(plan)
     assert limits.payload_bytes == (56, 56, 56, 16)
     assert limits.max_bytes == LIMITS.max_bytes
-    shown: list[Upload | Broadcast] = [Upload(4, b"nonce678", bytes(16)), Broadcast(4, b"\0", b"", bytes(16))]
+    shown: list[Upload | Broadcast] = [
+        Upload(4, b"nonce678", bytes(16)),
+        Broadcast(4, b"\0", b"", bytes(16)),
+    ]
     for message in shown:
         assert decode(encode(message), limits) == message
         for number, length in ((4, 56), (3, 16), (4, 24), (4, 8), (5, 16)):
-            with pytest.raises(RemoteProtocolError, match=f"payload of a message has {length} bytes; in round {number} of"):
-                decode(encode(msgspec.structs.replace(message, round=number, payload=bytes(length))), limits)
+            with pytest.raises(
+                RemoteProtocolError,
+                match=f"payload of a message has {length} bytes; in round {number} of",
+            ):
+                decode(
+                    encode(msgspec.structs.replace(message, round=number, payload=bytes(length))),
+                    limits,
+                )

@@ -1,4 +1,6 @@
-"""Parameters that one client works out: whose turn it is, the first that is stored, and what clients and server refuse."""
+"""Parameters that one client works out: whose turn it is, the first that is stored, and what
+clients and server refuse.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +13,15 @@ import pytest
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.protocol import rounds as rounds_module
-from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Keep, Record, Send
+from fastlloyd.federation.protocol.actions import (
+    SERVER,
+    Action,
+    ClientResult,
+    Ended,
+    Keep,
+    Record,
+    Send,
+)
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import (
     Broadcast,
@@ -55,7 +65,13 @@ pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
 PLANS = {
     masks: make_plan(
-        3, trust=TrustMode.SERVER_NOISE, max_dropouts=1, algorithm=MOMENTLLOYD, n_clusters=1, n_features=1, masks=masks
+        3,
+        trust=TrustMode.SERVER_NOISE,
+        max_dropouts=1,
+        algorithm=MOMENTLLOYD,
+        n_clusters=1,
+        n_features=1,
+        masks=masks,
     )
     for masks in Masks
 }
@@ -78,7 +94,11 @@ T = TypeVar("T", Upload, Broadcast, Proposal, Parameters, Turn)
 
 
 def sent(actions: Sequence[Action]) -> list[tuple[str, Message]]:
-    return [(action.to, decode(encode(action.message), LIMITS)) for action in actions if isinstance(action, Send)]
+    return [
+        (action.to, decode(encode(action.message), LIMITS))
+        for action in actions
+        if isinstance(action, Send)
+    ]
 
 
 @dataclass
@@ -159,7 +179,9 @@ def rounds_of(client: ClientSession) -> ClientRounds:
 
 
 def sealed_by(client: ClientSession, plain: bytes) -> Proposal:
-    """What this client, which awaits parameters, would propose if these bytes were what it worked out."""
+    """What this client, which awaits parameters, would propose if these bytes were what it worked
+    out.
+    """
     rounds, salt = rounds_of(client), b"s" * SALT_BYTES
     keys = rounds._keys
     box = seal_parameters(keys.group_key, rounds._context(), client.name, salt, plain)
@@ -176,18 +198,28 @@ def relayed(proposal: Proposal, client: str) -> Parameters:
 
 
 @BOTH_MASKS
-def test_the_first_client_of_the_last_sum_works_out_all_parameters_and_nobody_else_does(masks: Masks) -> None:
+def test_the_first_client_of_the_last_sum_works_out_all_parameters_and_nobody_else_does(
+    masks: Masks,
+) -> None:
     ledger: list[tuple[str, Message]] = []
     outcome = run_with_ledger(FEDERATIONS[masks].server(), FEDERATIONS[masks].clients(), ledger)
     assert len(results(outcome.clients.values())) == 3
-    proposed = [(party, message.round) for party, message in ledger if isinstance(message, Proposal)]
+    proposed = [
+        (party, message.round) for party, message in ledger if isinstance(message, Proposal)
+    ]
     assert proposed == [("c0", number) for number in range(2, N_ROUNDS + 2)]
-    settled = [(party, message.round) for party, message in ledger if isinstance(message, Parameters)]
-    assert sorted(settled) == sorted((party, number) for party in (SERVER, *PLAN.names) for number in range(2, N_ROUNDS + 2))
+    settled = [
+        (party, message.round) for party, message in ledger if isinstance(message, Parameters)
+    ]
+    assert sorted(settled) == sorted(
+        (party, number) for party in (SERVER, *PLAN.names) for number in range(2, N_ROUNDS + 2)
+    )
 
 
 @BOTH_MASKS
-def test_when_the_first_is_late_the_next_is_asked_and_the_first_answer_is_the_one_for_all(masks: Masks) -> None:
+def test_when_the_first_is_late_the_next_is_asked_and_the_first_answer_is_the_one_for_all(
+    masks: Masks,
+) -> None:
     table = Deaf(FEDERATIONS[masks])
     table.run()
     assert (table.server.state, table.server.awaited) == (ServerState.SETTLING, ("c0",))
@@ -197,7 +229,9 @@ def test_when_the_first_is_late_the_next_is_asked_and_the_first_answer_is_the_on
     table.run()
     late = table.lost[0][2]
     stored = table.server.receive("c0", late)
-    assert sent(stored) == [("c0", next(m for m in table.recorded["c2"] if isinstance(m, Parameters)))]
+    assert sent(stored) == [
+        ("c0", next(m for m in table.recorded["c2"] if isinstance(m, Parameters)))
+    ]
     assert not any(isinstance(action, Record) for action in stored)
     assert table.clients["c0"].receive(sent(stored)[0][1]) == []
     assert all(isinstance(client.outcome, ClientResult) for client in table.clients.values())
@@ -206,22 +240,28 @@ def test_when_the_first_is_late_the_next_is_asked_and_the_first_answer_is_the_on
 
 
 @pytest.mark.parametrize(("masks", "n_asked"), [(Masks.GROUP, 2), (Masks.PAIRWISE, 3)])
-def test_group_masks_ask_as_many_clients_as_may_be_missing_and_one_more_pairwise_ones_all(masks: Masks, n_asked: int) -> None:
+def test_group_masks_ask_as_many_clients_as_may_be_missing_and_one_more_pairwise_ones_all(
+    masks: Masks, n_asked: int
+) -> None:
     table = Deaf(FEDERATIONS[masks])
     table.run()
     for n in range(1, n_asked):
         assert table.server.may_ask_another
         assert table.server.deadline() == [Send(f"c{n}", Turn(2))]
     assert not table.server.may_ask_another
-    (record, *_) = table.server.deadline()
+    record, *_ = table.server.deadline()
     assert isinstance(record, Record)
-    said = f"nobody worked out the parameters of round 2 in time, after {n_asked} clients were asked"
+    said = (
+        f"nobody worked out the parameters of round 2 in time, after {n_asked} clients were asked"
+    )
     assert said in str(record.message)
     assert table.server.state is ServerState.ABORTED
 
 
 def test_a_client_that_comes_back_in_its_turn_learns_of_it_after_the_sum_that_it_missed() -> None:
-    """What it was sent in between is lost: the sum, and that it is its turn. It is told both, in this order."""
+    """What it was sent in between is lost: the sum, and that it is its turn. It is told both, in
+    this order.
+    """
     table = Deaf()
     missed = table.until(Broadcast, 1, "c1")
     table.run()
@@ -235,15 +275,23 @@ def test_a_client_that_comes_back_in_its_turn_learns_of_it_after_the_sum_that_it
     assert next(m for m in table.recorded[SERVER] if isinstance(m, Parameters)).client == "c1"
 
 
-def test_who_asks_again_once_parameters_are_stored_is_told_them_and_not_that_it_is_its_turn() -> None:
+def test_who_asks_again_once_parameters_are_stored_is_told_them_and_not_that_it_is_its_turn() -> (
+    None
+):
     table = Deaf()
     table.run()
     table.act(SERVER, table.server.deadline())
     table.until(Parameters, 2, "c1")
     table.run()
     assert table.server.state is ServerState.AGGREGATING
-    answers = [m for _, said in sent(table.clients["c1"].reconnect()) for _, m in sent(table.server.receive("c1", said))]
-    assert [type(message) for message in answers] == [Parameters]  # it was in the sum: it has its keys
+    answers = [
+        m
+        for _, said in sent(table.clients["c1"].reconnect())
+        for _, m in sent(table.server.receive("c1", said))
+    ]
+    assert [type(message) for message in answers] == [
+        Parameters
+    ]  # it was in the sum: it has its keys
 
 
 @pytest.mark.parametrize("round", [2, 3, N_ROUNDS + 1])
@@ -267,13 +315,15 @@ def test_a_turn_is_answered_once_and_then_with_the_same_bytes() -> None:
     table = Deaf()
     table.run()
     client = table.clients["c1"]
-    (taken, made, send) = client.receive(Turn(2))
+    taken, made, send = client.receive(Turn(2))
     assert isinstance(taken, Record)
     assert taken.message == Turn(2)
     assert isinstance(made, Record)
     assert client.receive(Turn(2)) == [send]
     assert client.resend() == [send]
-    assert sent(table.clients["c0"].receive(Turn(2))) == [(SERVER, table.lost[0][2])]  # it was never asked to, but had
+    assert sent(table.clients["c0"].receive(Turn(2))) == [
+        (SERVER, table.lost[0][2])
+    ]  # it was never asked to, but had
 
 
 # Restarts
@@ -281,7 +331,9 @@ def test_a_turn_is_answered_once_and_then_with_the_same_bytes() -> None:
 
 @BOTH_MASKS
 def test_a_client_is_restored_after_every_step_of_a_run_with_parameters(masks: Masks) -> None:
-    """The same state and the same bytes, its own proposals among them; nothing is worked out or drawn anew."""
+    """The same state and the same bytes, its own proposals among them; nothing is worked out or
+    drawn anew.
+    """
     for table in (Table(FEDERATIONS[masks]), Deaf(FEDERATIONS[masks])):
         while table.queue or not table.server.outcome:
             if not table.queue:
@@ -305,22 +357,38 @@ def test_a_client_is_restored_after_every_step_of_a_run_with_parameters(masks: M
         assert all(same_clustering(result.clustering, expected) for result in results(ends))
 
 
-def test_a_proposal_without_its_sum_and_a_sum_that_goes_on_without_its_proposal_are_no_records() -> None:
+def test_a_proposal_without_its_sum_and_a_sum_that_goes_on_without_its_proposal_are_no_records() -> (
+    None
+):
     table = Table()
     table.run()
     records = table.recorded["c0"]
     at = next(i for i, message in enumerate(records) if isinstance(message, Proposal))
     for wrong, match in [
-        ([*records[:at], *records[at + 1 :]], r"Parameters, .* not what a client says that is settling"),
-        ([*records[: at + 1], *records[at:]], r"Proposal, .* a client that is settling did not take this"),
-        ([*records[: at - 1], *records[at:]], r"Proposal, .* a client that is aggregating did not take this"),
-        ([*records[:at], Proposal(3, bytes(16), bytes(LIMITS.box_bytes[3]), bytes(64))], "Proposal of round 3 stands"),
+        (
+            [*records[:at], *records[at + 1 :]],
+            r"Parameters, .* not what a client says that is settling",
+        ),
+        (
+            [*records[: at + 1], *records[at:]],
+            r"Proposal, .* a client that is settling did not take this",
+        ),
+        (
+            [*records[: at - 1], *records[at:]],
+            r"Proposal, .* a client that is aggregating did not take this",
+        ),
+        (
+            [*records[:at], Proposal(3, bytes(16), bytes(LIMITS.box_bytes[3]), bytes(64))],
+            "Proposal of round 3 stands",
+        ),
     ]:
         table.recorded["c0"] = wrong
         with pytest.raises(LocalProtocolError, match=match):
             table.restored("c0")
     table.recorded["c2"] = [*table.recorded["c2"], records[at]]
-    with pytest.raises(LocalProtocolError, match=r"Proposal, .* a client that is finished did not take this"):
+    with pytest.raises(
+        LocalProtocolError, match=r"Proposal, .* a client that is finished did not take this"
+    ):
         table.restored("c2")
 
 
@@ -333,7 +401,10 @@ def test_a_server_takes_up_no_parameters_that_it_cannot_have_stored() -> None:
         ([*records[:at], *records[at + 1 :]], "a server that is settling does not decide it"),
         ([*records[: at + 1], *records[at:]], "a server that is aggregating does not decide it"),
         ([*records[:at], msgspec.structs.replace(records[at], client="nobody")], "names 'nobody'"),
-        ([*records[:at], msgspec.structs.replace(records[at], box=b"")], "the parameters for round 2 have 0 bytes"),
+        (
+            [*records[:at], msgspec.structs.replace(records[at], box=b"")],
+            "the parameters for round 2 have 0 bytes",
+        ),
     ]:
         with pytest.raises(LocalProtocolError, match=match):
             ServerSession(PLAN, BrokenNoise()).restore([encode(message) for message in wrong])
@@ -366,7 +437,7 @@ def test_a_client_goes_on_from_one_box_per_round_only() -> None:
     first = table.lost[0][2]
     assert isinstance(first, Proposal)
     client = table.clients["c2"]
-    (_, upload, _) = client.receive(relayed(first, "c0"))
+    _, upload, _ = client.receive(relayed(first, "c0"))
     assert isinstance(upload, Record)
     assert client.receive(relayed(first, "c0")) == []
     refuses(client, second, "what was settled stays settled")
@@ -383,7 +454,11 @@ def test_clients_that_were_shown_different_boxes_do_not_open_the_next_sum() -> N
     assert isinstance(of_c0, Proposal)
     table.act(SERVER, table.server.receive("c1", of_c1))
     table.queue = [
-        (sender, to, relayed(of_c0, "c0") if isinstance(message, Parameters) and to == "c2" else message)
+        (
+            sender,
+            to,
+            relayed(of_c0, "c0") if isinstance(message, Parameters) and to == "c2" else message,
+        )
         for sender, to, message in table.queue
     ]
     with pytest.raises(RemoteProtocolError, match="does not open"):
@@ -394,12 +469,18 @@ def test_clients_that_were_shown_different_boxes_do_not_open_the_next_sum() -> N
 def test_parameters_that_their_client_did_not_sign_are_refused_before_anything_is_opened(
     masks: Masks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the server changes, exchanges or makes up; and the relay is blamed, not the client in whose name it comes."""
+    """Whatever the server changes, exchanges or makes up; and the relay is blamed, not the client
+    in whose name it comes.
+    """
     table = Table(FEDERATIONS[masks])
     stored = table.until(Parameters, 2, "c2")
     client = table.clients["c1"]
-    of_c1 = run_keys("c1").sign(rounds_of(client)._keys.key_set.proposal("c1", 2, stored.salt, stored.box))
-    of_another_round = run_keys("c0").sign(rounds_of(client)._keys.key_set.proposal("c0", 3, stored.salt, stored.box))
+    of_c1 = run_keys("c1").sign(
+        rounds_of(client)._keys.key_set.proposal("c1", 2, stored.salt, stored.box)
+    )
+    of_another_round = run_keys("c0").sign(
+        rounds_of(client)._keys.key_set.proposal("c0", 3, stored.salt, stored.box)
+    )
     another = make_federation(msgspec.structs.replace(PLANS[masks], run_id="00" * 16), seed=5)
     of_another_run = Table(another).until(Parameters, 2, "c2")
     lies = [
@@ -418,20 +499,33 @@ def test_parameters_that_their_client_did_not_sign_are_refused_before_anything_i
     for lie in lies:
         _, victim = settling(masks=masks)
         with monkeypatch.context() as patched:
-            patched.setattr(rounds_module, "open_parameters", lambda *_: pytest.fail("a box was opened"))
-            refuses(victim, lie, f"for round 2 are not signed by client '{lie.client}', whom they name: they were changed")
-    refuses(settling(masks=masks)[1], changed(stored, client="nobody"), "'nobody', which is not one")
+            patched.setattr(
+                rounds_module, "open_parameters", lambda *_: pytest.fail("a box was opened")
+            )
+            refuses(
+                victim,
+                lie,
+                f"for round 2 are not signed by client '{lie.client}', whom they name: they were"
+                " changed",
+            )
+    refuses(
+        settling(masks=masks)[1], changed(stored, client="nobody"), "'nobody', which is not one"
+    )
 
 
 @BOTH_MASKS
 def test_parameters_that_are_signed_and_made_elsewhere_do_not_open(masks: Masks) -> None:
-    """A client and the server together: the box is bound to its maker, salt, round and transcript besides the signature."""
+    """A client and the server together: the box is bound to its maker, salt, round and transcript
+    besides the signature.
+    """
     table, client = settling(masks=masks)
     keys, context = rounds_of(client)._keys, rounds_of(client)._context()
     honest, salt = M.write_state(0, State.start(M)), b"s" * SALT_BYTES
 
     def signed(box: bytes, maker: str = "c1", salt: bytes = salt) -> Parameters:
-        return Parameters(2, maker, salt, box, run_keys(maker).sign(keys.key_set.proposal(maker, 2, salt, box)))
+        return Parameters(
+            2, maker, salt, box, run_keys(maker).sign(keys.key_set.proposal(maker, 2, salt, box))
+        )
 
     box = seal_parameters(keys.group_key, context, "c1", salt, honest)
     client.receive(signed(box))
@@ -443,7 +537,9 @@ def test_parameters_that_are_signed_and_made_elsewhere_do_not_open(masks: Masks)
         signed(flipped(box)),
         signed(seal_parameters(keys.group_key, elsewhere, "c1", salt, honest)),
         signed(seal_parameters(keys.group_key, replace(context, round=3), "c1", salt, honest)),
-        signed(seal_parameters(keys.group_key, replace(context, run_id=bytes(16)), "c1", salt, honest)),
+        signed(
+            seal_parameters(keys.group_key, replace(context, run_id=bytes(16)), "c1", salt, honest)
+        ),
         signed(seal_parameters(GroupKey(bytes(32)), context, "c1", salt, honest)),
     ):
         refuses(settling(masks=masks)[1], lie, f"client '{lie.client}' sealed .* do not open")
@@ -470,7 +566,9 @@ def test_a_client_is_told_parameters_before_their_sum_and_says_where_it_is() -> 
 
 @pytest.mark.parametrize("extra", [1, 0])
 def test_after_the_last_sum_no_other_is_awaited(extra: int) -> None:
-    """While the end of the clustering is awaited: a sum of a round that the run does not have, and another of its last."""
+    """While the end of the clustering is awaited: a sum of a round that the run does not have, and
+    another of its last.
+    """
     table = Table()
     table.until(Parameters, N_ROUNDS + 1, "c2")
     last = [m for m in table.recorded["c2"] if isinstance(m, Broadcast)][-1]
@@ -503,7 +601,9 @@ def test_whatever_a_leader_makes_up_within_the_ranges_all_go_on_from_it_to_the_b
 
     class Lying(Table):
         def act(self, party: str, actions: Sequence[Action]) -> None:
-            super().act(party, [self.made_up(action) if party == "c0" else action for action in actions])
+            super().act(
+                party, [self.made_up(action) if party == "c0" else action for action in actions]
+            )
 
         def made_up(self, action: Action) -> Action:
             match action:
@@ -517,7 +617,9 @@ def test_whatever_a_leader_makes_up_within_the_ranges_all_go_on_from_it_to_the_b
     table.run()
     ends = results(client.outcome for client in table.clients.values())
     assert len(ends) == 3
-    assert all(not end.clustering.centroids.any() and not end.clustering.previous.any() for end in ends)
+    assert all(
+        not end.clustering.centroids.any() and not end.clustering.previous.any() for end in ends
+    )
 
 
 # What the server refuses
@@ -525,7 +627,9 @@ def test_whatever_a_leader_makes_up_within_the_ranges_all_go_on_from_it_to_the_b
 
 @BOTH_MASKS
 def test_a_server_relays_no_parameters_that_their_sender_did_not_sign(masks: Masks) -> None:
-    """Every client would refuse them, blame the server and end its run: one client would end the run of all."""
+    """Every client would refuse them, blame the server and end its run: one client would end the
+    run of all.
+    """
     table = Table(FEDERATIONS[masks])
     proposal = table.until(Proposal, 2)
     for sender, lie in [
@@ -534,7 +638,9 @@ def test_a_server_relays_no_parameters_that_their_sender_did_not_sign(masks: Mas
         ("c0", changed(proposal, box=flipped(proposal.box))),
         ("c1", proposal),
     ]:
-        with pytest.raises(RemoteProtocolError, match=f"parameters for round 2 are not signed by client '{sender}'"):
+        with pytest.raises(
+            RemoteProtocolError, match=f"parameters for round 2 are not signed by client '{sender}'"
+        ):
             table.server.receive(sender, lie)
         assert table.server.state.value == "settling"
     table.act(SERVER, table.server.receive("c0", proposal))
@@ -543,11 +649,15 @@ def test_a_server_relays_no_parameters_that_their_sender_did_not_sign(masks: Mas
 
 @BOTH_MASKS
 def test_a_server_takes_parameters_only_from_clients_that_it_asked(masks: Masks) -> None:
-    """Else whoever hurries works them out, and the order of the plan, in which the most trusted comes first, means nothing."""
+    """Else whoever hurries works them out, and the order of the plan, in which the most trusted
+    comes first, means nothing.
+    """
     table = Table(FEDERATIONS[masks])
     of_c0 = table.until(Proposal, 2)
     table.run()
-    hasty = {name: sealed_by(table.clients[name], bytes(len(of_c0.box) - 16)) for name in ("c1", "c2")}
+    hasty = {
+        name: sealed_by(table.clients[name], bytes(len(of_c0.box) - 16)) for name in ("c1", "c2")
+    }
     for name, proposal in hasty.items():
         assert table.server.receive(name, proposal) == []
     assert table.server.awaited == ("c0",)
@@ -560,7 +670,9 @@ def test_a_server_takes_parameters_only_from_clients_that_it_asked(masks: Masks)
 
 
 @BOTH_MASKS
-def test_a_server_started_again_takes_parameters_in_the_turn_of_whom_the_process_before_had_asked(masks: Masks) -> None:
+def test_a_server_started_again_takes_parameters_in_the_turn_of_whom_the_process_before_had_asked(
+    masks: Masks,
+) -> None:
     table = Deaf(FEDERATIONS[masks])
     table.run()
     table.act(SERVER, table.server.deadline())
@@ -584,7 +696,8 @@ def test_a_server_takes_parameters_for_the_open_round_only(masks: Masks) -> None
     for number in (4, N_ROUNDS + 1):
         lie = Proposal(number, bytes(16), bytes(LIMITS.box_bytes[number]), bytes(64))
         with pytest.raises(
-            RemoteProtocolError, match=f"client 'c1' sent parameters for round {number}, which nobody waits for"
+            RemoteProtocolError,
+            match=f"client 'c1' sent parameters for round {number}, which nobody waits for",
         ):
             table.server.receive("c1", lie)
     assert table.server.awaited == ("c0",)
@@ -603,15 +716,21 @@ def test_the_server_sees_boxes_of_lengths_that_the_plan_fixes() -> None:
         table.run()
         lengths.append([len(m.box) for m in table.recorded[SERVER] if isinstance(m, Parameters)])
     travelling = [n for number in range(M.n_rounds) if (n := M.travelling_bytes(number))]
-    assert lengths[0] == lengths[1] == list(LIMITS.box_bytes.values()) == [n + 16 for n in travelling]
+    assert (
+        lengths[0] == lengths[1] == list(LIMITS.box_bytes.values()) == [n + 16 for n in travelling]
+    )
 
 
 def test_a_run_of_clients_whose_caps_are_0_goes_on() -> None:
-    """Caps weigh the sums of clients that are missing; where there is nothing to weigh all sums are alike."""
+    """Caps weigh the sums of clients that are missing; where there is nothing to weigh all sums are
+    alike.
+    """
     algorithms: tuple[AnyAlgorithm, ...] = (FASTLLOYD, MOMENTLLOYD)
     for algorithm in algorithms:
         plan = make_plan(3, max_dropouts=1, n_clusters=1, n_features=1, algorithm=algorithm)
-        clients = tuple(msgspec.structs.replace(client, max_records=0) for client in plan.clients[:2])
+        clients = tuple(
+            msgspec.structs.replace(client, max_records=0) for client in plan.clients[:2]
+        )
         plan = msgspec.structs.replace(plan, clients=(*clients, plan.clients[2]))
         federation = make_federation(plan)
         X = {name: x[: plan.client(name).max_records] for name, x in federation.X.items()}

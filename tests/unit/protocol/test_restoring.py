@@ -1,4 +1,6 @@
-"""A session restored from its records is the session that was never interrupted, and records that do not fit are refused."""
+"""A session restored from its records is the session that was never interrupted, and records that
+do not fit are refused.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,7 +10,16 @@ import pytest
 
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
-from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send
+from fastlloyd.federation.protocol.actions import (
+    SERVER,
+    Action,
+    ClientResult,
+    Ended,
+    Finish,
+    Keep,
+    Record,
+    Send,
+)
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import (
     Abort,
@@ -49,7 +60,10 @@ from virtual_network import Crash, Network, Watch
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
 FEDERATIONS = {
-    masks: make_federation(make_plan(4, max_dropouts=1, trust=TrustMode.SERVER_NOISE, masks=masks), seed=9) for masks in Masks
+    masks: make_federation(
+        make_plan(4, max_dropouts=1, trust=TrustMode.SERVER_NOISE, masks=masks), seed=9
+    )
+    for masks in Masks
 }
 FEDERATION = FEDERATIONS[Masks.GROUP]
 PLAN = FEDERATION.plan
@@ -71,7 +85,9 @@ def no_encapsulation(public: bytes) -> tuple[bytes, bytes]:
 def life(
     name: str, n: int, masks: Masks = Masks.GROUP, inbox: Sequence[Message] | None = None
 ) -> tuple[ClientSession, Kept, list[Message]]:
-    """A client that was sent the first n messages of its inbox, and what it asked to be made durable."""
+    """A client that was sent the first n messages of its inbox, and what it asked to be made
+    durable.
+    """
     client = FEDERATIONS[masks].client(name)
     actions = client.start()
     for message in (INBOXES[masks][name] if inbox is None else inbox)[:n]:
@@ -94,7 +110,9 @@ def recorded(actions: Sequence[Action]) -> list[Message]:
     return [over_the_wire(PLAN, action.message) for action in actions if isinstance(action, Record)]
 
 
-def restored(name: str, kept: Kept, records: Sequence[Message], masks: Masks = Masks.GROUP, **changes: Any) -> ClientSession:
+def restored(
+    name: str, kept: Kept, records: Sequence[Message], masks: Masks = Masks.GROUP, **changes: Any
+) -> ClientSession:
     """Restored with noise, entropy and ML-KEM that fail when they are asked for anything."""
     given: dict[str, Any] = {
         "identity": identity(name),
@@ -103,7 +121,9 @@ def restored(name: str, kept: Kept, records: Sequence[Message], masks: Masks = M
         "encapsulate": no_encapsulation,
     } | changes
     plan = given.pop("plan", FEDERATIONS[masks].plan)
-    session = ClientSession(plan, name, LocalRecords(plan.mechanism.domain, FEDERATION.X[name]), **given)
+    session = ClientSession(
+        plan, name, LocalRecords(plan.mechanism.domain, FEDERATION.X[name]), **given
+    )
     session.restore(kept, [encode(record) for record in records])
     return session
 
@@ -120,11 +140,15 @@ def restored_server(records: Sequence[Message], plan: Plan = PLAN) -> ServerSess
 @BOTH_MASKS
 @pytest.mark.parametrize("n", range(7))
 @pytest.mark.parametrize("name", ["c0", "c1", "c3"])
-def test_a_restored_client_is_the_client_that_was_never_interrupted(name: str, n: int, masks: Masks) -> None:
+def test_a_restored_client_is_the_client_that_was_never_interrupted(
+    name: str, n: int, masks: Masks
+) -> None:
     client, kept, records = life(name, n, masks)
     again = restored(name, kept, records, masks)
     assert again.state is client.state
-    assert [encode(s.message) for s in sends(again.resend())] == [encode(s.message) for s in sends(client.resend())]
+    assert [encode(s.message) for s in sends(again.resend())] == [
+        encode(s.message) for s in sends(client.resend())
+    ]
     assert again.reconnect() == client.reconnect()
     assert again._handled == client._handled
     assert type(again.outcome) is type(client.outcome)
@@ -137,13 +161,21 @@ def test_a_restored_client_is_the_client_that_was_never_interrupted(name: str, n
 
 @BOTH_MASKS
 @pytest.mark.parametrize("name", ["c0", "c1", "c3"])
-def test_a_client_restarted_before_every_message_ends_with_the_same_result(name: str, masks: Masks) -> None:
-    """It draws as much noise, entropy but that of the keys in the same order, and so says the very same bytes."""
+def test_a_client_restarted_before_every_message_ends_with_the_same_result(
+    name: str, masks: Masks
+) -> None:
+    """It draws as much noise, entropy but that of the keys in the same order, and so says the very
+    same bytes.
+    """
     noise, random_bytes = FEDERATIONS[masks].client(name)._noise, entropy(name)
     actions = FEDERATIONS[masks].client(name).start()
     random_bytes(128)  # what the keys were drawn from
     for message in INBOXES[masks][name]:
-        draws: dict[str, Any] = {"noise": noise, "random_bytes": random_bytes, "encapsulate": encapsulated(name)}
+        draws: dict[str, Any] = {
+            "noise": noise,
+            "random_bytes": random_bytes,
+            "encapsulate": encapsulated(name),
+        }
         client = restored(name, kept_in(actions), recorded(actions), masks, **draws)
         actions += client.receive(message)
     never, kept, records = life(name, len(INBOXES[masks][name]), masks)
@@ -164,8 +196,12 @@ def smaller(*names: str, masks: Masks) -> Deal:
 
 @BOTH_MASKS
 @pytest.mark.parametrize("name", ["c0", "c1", "c2"])
-def test_a_client_that_is_restarted_between_two_deals_makes_no_key_of_a_pair_twice(name: str, masks: Masks) -> None:
-    """Nor does it take the group key of the Deal before: nothing is encapsulated, and only a dealer asks for 32 bytes."""
+def test_a_client_that_is_restarted_between_two_deals_makes_no_key_of_a_pair_twice(
+    name: str, masks: Masks
+) -> None:
+    """Nor does it take the group key of the Deal before: nothing is encapsulated, and only a dealer
+    asks for 32 bytes.
+    """
     first, second = smaller(*NAMES, masks=masks), smaller("c0", "c1", "c2", masks=masks)
     client, kept, records = life(name, 1, masks)
     asked: list[int] = []
@@ -178,8 +214,15 @@ def test_a_client_that_is_restarted_between_two_deals_makes_no_key_of_a_pair_twi
     actions, expected = again.receive(second), client.receive(second)
     assert asked == ([32] if name == "c0" else [])
     assert [type(action) for action in actions] == [type(action) for action in expected]
-    assert set(kept_in(actions)) == set(kept_in(expected)) == ({"group-key for 3"} if name == "c0" else set())
-    made, other = ([m.ciphertexts for m in recorded(step) if isinstance(m, SealedKeys)] for step in (actions, expected))
+    assert (
+        set(kept_in(actions))
+        == set(kept_in(expected))
+        == ({"group-key for 3"} if name == "c0" else set())
+    )
+    made, other = (
+        [m.ciphertexts for m in recorded(step) if isinstance(m, SealedKeys)]
+        for step in (actions, expected)
+    )
     assert made == other
     # and both Deals and their answers are read again after another restart
     twice = restored(name, kept | kept_in(actions), [*records, *recorded(actions)], masks)
@@ -189,16 +232,26 @@ def test_a_client_that_is_restarted_between_two_deals_makes_no_key_of_a_pair_twi
 
 
 @BOTH_MASKS
-def test_a_dealer_restarted_after_a_smaller_deal_takes_the_group_key_of_that_one(masks: Masks) -> None:
+def test_a_dealer_restarted_after_a_smaller_deal_takes_the_group_key_of_that_one(
+    masks: Masks,
+) -> None:
     deals = [smaller(*NAMES, masks=masks), smaller("c0", "c1", "c2", masks=masks)]
     client, kept, records = life("c0", 2, masks, deals)
     assert {"group-key for 4", "group-key for 3"} <= set(kept)
     box = KeyBox(message_digest(deals[1]), (), None)
     client.receive(box)
-    again = restored("c0", kept, records, masks, noise=FEDERATION.client("c0")._noise, random_bytes=entropy("upload"))
+    again = restored(
+        "c0",
+        kept,
+        records,
+        masks,
+        noise=FEDERATION.client("c0")._noise,
+        random_bytes=entropy("upload"),
+    )
     again.receive(box)
     for session in (client, again):
-        assert session._phase._keys.group_key.secret == kept["group-key for 3"]  # type: ignore[union-attr]  # of rounds
+        # of rounds
+        assert session._phase._keys.group_key.secret == kept["group-key for 3"]  # type: ignore[union-attr]
     assert kept["group-key for 3"] != kept["group-key for 4"]
 
 
@@ -225,7 +278,9 @@ def test_a_client_that_ended_stays_ended_and_never_sends_again(masks: Masks) -> 
             assert again.state is ClientState.ABORTED
             assert isinstance(again.outcome, Ended)
             assert again.outcome.reason == client.outcome.reason
-            assert (again.outcome.unfinished is None) == (client.outcome.unfinished is None or not secrets)
+            assert (again.outcome.unfinished is None) == (
+                client.outcome.unfinished is None or not secrets
+            )
             assert again.resend() == again.reconnect() == again.deadline() == again.ending() == []
             for message in INBOXES[masks]["c1"]:
                 with pytest.raises(RemoteProtocolError, match="came after the run had ended"):
@@ -260,7 +315,11 @@ def test_a_client_that_was_restarted_knows_the_deal_that_it_answered(masks: Mask
     for name in NAMES:
         client, kept, records = life(name, 1, masks)
         speaks = masks is Masks.PAIRWISE or name == "c0"
-        assert [type(record) for record in records] == [Hello, Deal, *([SealedKeys] if speaks else [])]
+        assert [type(record) for record in records] == [
+            Hello,
+            Deal,
+            *([SealedKeys] if speaks else []),
+        ]
         again = restored(name, kept, records, masks)
         assert again.receive(INBOXES[masks][name][0]) == []
         assert again.state is client.state is ClientState.DEALING
@@ -268,7 +327,9 @@ def test_a_client_that_was_restarted_knows_the_deal_that_it_answered(masks: Mask
 
 _, KEPT, CLIENT_RECORDS = life("c0", 6)
 DEALT = CLIENT_RECORDS[1].hellos  # type: ignore[union-attr]  # a Deal
-OTHER = make_federation(make_plan(4, max_dropouts=1, trust=TrustMode.SERVER_NOISE, run_id=b"another 16 bytes"), seed=9)
+OTHER = make_federation(
+    make_plan(4, max_dropouts=1, trust=TrustMode.SERVER_NOISE, run_id=b"another 16 bytes"), seed=9
+)
 
 
 KEY_FIELDS = {"exchange_key": 32, "encapsulation_key": 1184, "run_key": 32}
@@ -311,25 +372,76 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
     [
         ("nothing is recorded", []),
         ("record 1 of this run, Upload, does not fit", CLIENT_RECORDS[4:]),
-        ("record 1 of this run, Hello, .* begin with its Hello of this run", changed(Hello, run_id=bytes(16))),
-        ("record 1 of this run, Hello, .* begin with its Hello of this run", changed(Hello, plan_digest=bytes(32))),
-        ("record 1 of this run, Hello, .* begin with its Hello of this run", changed(Hello, name="c1")),
+        (
+            "record 1 of this run, Hello, .* begin with its Hello of this run",
+            changed(Hello, run_id=bytes(16)),
+        ),
+        (
+            "record 1 of this run, Hello, .* begin with its Hello of this run",
+            changed(Hello, plan_digest=bytes(32)),
+        ),
+        (
+            "record 1 of this run, Hello, .* begin with its Hello of this run",
+            changed(Hello, name="c1"),
+        ),
         ("not those of the Hello that was recorded", changed(Hello, signature=bytes(64))),
-        *[("not those of the Hello that was recorded", changed_hello(key, bytes(n))) for key, n in KEY_FIELDS.items()],
-        ("record 2 of this run, SealedKeys, .* a client that is joining did not take this", without(Deal)),
-        ("record 3 of this run, KeyBox, .* not what a client says that is dealing", without(SealedKeys)),
-        ("record 4 of this run, Upload, .* a client that is dealing did not take this", without(KeyBox)),
+        *[
+            ("not those of the Hello that was recorded", changed_hello(key, bytes(n)))
+            for key, n in KEY_FIELDS.items()
+        ],
+        (
+            "record 2 of this run, SealedKeys, .* a client that is joining did not take this",
+            without(Deal),
+        ),
+        (
+            "record 3 of this run, KeyBox, .* not what a client says that is dealing",
+            without(SealedKeys),
+        ),
+        (
+            "record 4 of this run, Upload, .* a client that is dealing did not take this",
+            without(KeyBox),
+        ),
         ("record 5 of this run, Broadcast, .* not what a client says", without(Upload)),
-        ("record 6 of this run, Upload, .* a client that is aggregating did not take", without(Broadcast)),
-        ("record 6 of this run, Broadcast, .* did not take this", swapped(position(Broadcast, 1), position(Broadcast, 2))),
-        ("record 5 of this run, Upload, .* Upload of round 2 stands", swapped(position(Upload, 1), position(Upload, 2))),
-        ("record 5 of this run cannot be read: .*Expected `bytes` of length >= 8", changed(Upload, nonce=bytes(7))),
-        ("record 5 of this run cannot be read: the payload of a message has 3 bytes", changed(Upload, payload=bytes(3))),
-        ("record 6 of this run, Broadcast, .* an upload of client 'c0' that it did not make", changed(Upload, nonce=bytes(8))),
-        ("record 6 of this run, Broadcast, .* does not open", changed(Broadcast, payload=bytes(56))),
-        ("record 11 of this run, Confirmation, .* not what a client says", changed(Confirmation, mac=bytes(32))),
-        ("record 11 of this run, Confirmation, .* not what a client says", changed(Confirmation, signature=bytes(64))),
-        ("record 12 of this run, Confirmations, .* at least 3 are needed", changed(Confirmations, confirmed=())),
+        (
+            "record 6 of this run, Upload, .* a client that is aggregating did not take",
+            without(Broadcast),
+        ),
+        (
+            "record 6 of this run, Broadcast, .* did not take this",
+            swapped(position(Broadcast, 1), position(Broadcast, 2)),
+        ),
+        (
+            "record 5 of this run, Upload, .* Upload of round 2 stands",
+            swapped(position(Upload, 1), position(Upload, 2)),
+        ),
+        (
+            "record 5 of this run cannot be read: .*Expected `bytes` of length >= 8",
+            changed(Upload, nonce=bytes(7)),
+        ),
+        (
+            "record 5 of this run cannot be read: the payload of a message has 3 bytes",
+            changed(Upload, payload=bytes(3)),
+        ),
+        (
+            "record 6 of this run, Broadcast, .* an upload of client 'c0' that it did not make",
+            changed(Upload, nonce=bytes(8)),
+        ),
+        (
+            "record 6 of this run, Broadcast, .* does not open",
+            changed(Broadcast, payload=bytes(56)),
+        ),
+        (
+            "record 11 of this run, Confirmation, .* not what a client says",
+            changed(Confirmation, mac=bytes(32)),
+        ),
+        (
+            "record 11 of this run, Confirmation, .* not what a client says",
+            changed(Confirmation, signature=bytes(64)),
+        ),
+        (
+            "record 12 of this run, Confirmations, .* at least 3 are needed",
+            changed(Confirmations, confirmed=()),
+        ),
         ("end with KeyBox, in the middle of a step", CLIENT_RECORDS[: position(KeyBox) + 1]),
         (
             "record 13 of this run, Confirmations, .* a client that is finished did not take this",
@@ -337,11 +449,20 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
         ),
         ("go on after an Abort", [*CLIENT_RECORDS[:1], Abort("enough"), *CLIENT_RECORDS[1:]]),
         ("go on after an Abort", [*CLIENT_RECORDS[:1], Abort("enough"), Abort("enough")]),
-        ("record 2 of this run, Deal, .* does not hold the Hello of client 'c0'", [CLIENT_RECORDS[0], Deal(DEALT[1:])]),
+        (
+            "record 2 of this run, Deal, .* does not hold the Hello of client 'c0'",
+            [CLIENT_RECORDS[0], Deal(DEALT[1:])],
+        ),
         ("record 3 of this run, SealedKeys, .* not for those", changed(SealedKeys, ciphertexts=())),
         ("record 3 of this run, SealedKeys, .* not for those", changed(SealedKeys, deal=bytes(32))),
-        ("record 4 of this run, KeyBox, .* was sent 0 keys of pairs and 1 of the group", changed(KeyBox, box=bytes(60))),
-        ("record 4 of this run, KeyBox, .* a client that is dealing did not take this", changed(KeyBox, deal=bytes(32))),
+        (
+            "record 4 of this run, KeyBox, .* was sent 0 keys of pairs and 1 of the group",
+            changed(KeyBox, box=bytes(60)),
+        ),
+        (
+            "record 4 of this run, KeyBox, .* a client that is dealing did not take this",
+            changed(KeyBox, deal=bytes(32)),
+        ),
     ],
 )
 def test_records_that_do_not_fit_a_client_are_refused(match: str, records: list[Message]) -> None:
@@ -363,7 +484,9 @@ def test_records_of_another_plan_or_party_or_key_are_refused() -> None:
 def test_a_secret_that_is_gone_is_named(masks: Masks) -> None:
     for name in ("c0", "c2"):
         _, kept, records = life(name, 6, masks)
-        needed = {key for key in kept if masks is Masks.PAIRWISE or not key.startswith("pair-secret")}
+        needed = {
+            key for key in kept if masks is Masks.PAIRWISE or not key.startswith("pair-secret")
+        }
         for key in kept:
             without_it = {other: secret for other, secret in kept.items() if other != key}
             if key in needed:
@@ -377,7 +500,10 @@ def test_a_secret_that_is_gone_is_named(masks: Masks) -> None:
 
 
 def server_life(
-    joined: tuple[str, ...] = NAMES, *, stop: Callable[[ServerSession], bool] = lambda _: False, masks: Masks = Masks.GROUP
+    joined: tuple[str, ...] = NAMES,
+    *,
+    stop: Callable[[ServerSession], bool] = lambda _: False,
+    masks: Masks = Masks.GROUP,
 ) -> list[Message]:
     """What a server records until it is to stop; those who did not join are absent."""
     ledger: list[tuple[str, Message]] = []
@@ -415,18 +541,24 @@ def test_the_records_of_the_server_are_its_decisions(masks: Masks) -> None:
         (9, ServerState.FINISHED),
     ],
 )
-def test_a_restored_server_answers_whatever_was_said_to_it_as_before(n: int, state: ServerState, masks: Masks) -> None:
+def test_a_restored_server_answers_whatever_was_said_to_it_as_before(
+    n: int, state: ServerState, masks: Masks
+) -> None:
     """Every repetition in every state, by every client; and nothing of it moves the server."""
     federation = FEDERATIONS[masks]
     server, clients = federation.server(), {name: federation.client(name) for name in NAMES}
-    pending = [(name, send.message) for name, client in clients.items() for send in sends(client.start())]
+    pending = [
+        (name, send.message) for name, client in clients.items() for send in sends(client.start())
+    ]
     said, records = [], list[Message]()
     while len(records) < n:
         said.append(pending.pop(0))
         actions = server.receive(*said[-1])
         records += recorded(actions)
         for send in sends(actions):
-            pending += [(send.to, reply.message) for reply in sends(clients[send.to].receive(send.message))]
+            pending += [
+                (send.to, reply.message) for reply in sends(clients[send.to].receive(send.message))
+            ]
     again = restored_server(records, federation.plan)
     assert server.state is again.state is state
     assert again.outcome == server.outcome
@@ -440,7 +572,11 @@ def test_a_restored_server_that_ended_says_why() -> None:
     again = restored_server(records)
     assert again.state is ServerState.ABORTED
     assert again.outcome is not None
-    assert again.outcome.reason == "0 clients answered in round 3 (missing: c0, c1, c2 and 1 more), and at least 3 are needed"
+    assert (
+        again.outcome.reason
+        == "0 clients answered in round 3 (missing: c0, c1, c2 and 1 more), and at least 3 are"
+        " needed"
+    )
     assert again.outcome.included == (NAMES, NAMES)
     assert again.deadline() == []
     for name in NAMES:
@@ -452,7 +588,9 @@ INBOX_SAID = {name: life(name, 0)[2][0] for name in NAMES}
 
 def test_a_dealer_that_was_replaced_is_turned_away_by_the_restarted_server() -> None:
     server = FEDERATION.server()
-    actions = [action for name in NAMES for action in server.receive(name, INBOX_SAID[name])] + server.deadline()
+    actions = [
+        action for name in NAMES for action in server.receive(name, INBOX_SAID[name])
+    ] + server.deadline()
     first, second = recorded(actions)
     again = restored_server([first, second])
     assert again.state is ServerState.DEALING
@@ -461,16 +599,24 @@ def test_a_dealer_that_was_replaced_is_turned_away_by_the_restarted_server() -> 
         if isinstance(message, Hello | SealedKeys):
             assert again.receive("c0", message) == server.receive("c0", message) == turned_away
     for name in NAMES[1:]:
-        assert again.receive(name, INBOX_SAID[name]) == server.receive(name, INBOX_SAID[name]) == [Send(name, second)]
+        assert (
+            again.receive(name, INBOX_SAID[name])
+            == server.receive(name, INBOX_SAID[name])
+            == [Send(name, second)]
+        )
     # and one dealer more than can be missed ends the run, as it would have
     assert recorded(again.deadline()) == recorded(server.deadline()) != []
 
 
 @BOTH_MASKS
 @pytest.mark.parametrize("n", [0, 1, 3])
-def test_a_server_opens_no_round_before_there_is_a_key_box_for_everybody(n: int, masks: Masks) -> None:
+def test_a_server_opens_no_round_before_there_is_a_key_box_for_everybody(
+    n: int, masks: Masks
+) -> None:
     records = server_life(masks=masks)
-    with pytest.raises(LocalProtocolError, match=f"record {n + 2} of this run, Broadcast, .* is dealing does not"):
+    with pytest.raises(
+        LocalProtocolError, match=f"record {n + 2} of this run, Broadcast, .* is dealing does not"
+    ):
         restored_server([*records[: 1 + n], *records[5:]], FEDERATIONS[masks].plan)
 
 
@@ -494,25 +640,70 @@ CONFIRMED = SERVER_RECORDS[8].confirmed  # type: ignore[union-attr]  # Confirmat
 @pytest.mark.parametrize(
     ("match", "records"),
     [
-        ("record 1 of this run, KeyBox, .* a server that is joining does not decide it", SERVER_RECORDS[1:]),
-        ("record 2 of this run, Broadcast, .* a server that is dealing does not", [SERVER_RECORDS[0], *SERVER_RECORDS[5:]]),
-        ("record 2 of this run, Deal, .* not name fewer than the one before", [SERVER_RECORDS[0], *SERVER_RECORDS]),
-        ("record 6 of this run, KeyBox, .* is aggregating does not", [*SERVER_RECORDS[:5], *SERVER_RECORDS[4:]]),
-        ("record 6 of this run, Deal, .* is aggregating does not", [*SERVER_RECORDS[:5], *SERVER_RECORDS]),
-        ("record 6 of this run, Broadcast, .* is aggregating does not", [*SERVER_RECORDS[:5], *SERVER_RECORDS[6:]]),
-        ("record 10 of this run, Abort, .* the run was finished before", [*SERVER_RECORDS, Abort("late")]),
-        ("record 2 of this run, Deal, .* the run was aborted before", [Abort("early"), *SERVER_RECORDS]),
+        (
+            "record 1 of this run, KeyBox, .* a server that is joining does not decide it",
+            SERVER_RECORDS[1:],
+        ),
+        (
+            "record 2 of this run, Broadcast, .* a server that is dealing does not",
+            [SERVER_RECORDS[0], *SERVER_RECORDS[5:]],
+        ),
+        (
+            "record 2 of this run, Deal, .* not name fewer than the one before",
+            [SERVER_RECORDS[0], *SERVER_RECORDS],
+        ),
+        (
+            "record 6 of this run, KeyBox, .* is aggregating does not",
+            [*SERVER_RECORDS[:5], *SERVER_RECORDS[4:]],
+        ),
+        (
+            "record 6 of this run, Deal, .* is aggregating does not",
+            [*SERVER_RECORDS[:5], *SERVER_RECORDS],
+        ),
+        (
+            "record 6 of this run, Broadcast, .* is aggregating does not",
+            [*SERVER_RECORDS[:5], *SERVER_RECORDS[6:]],
+        ),
+        (
+            "record 10 of this run, Abort, .* the run was finished before",
+            [*SERVER_RECORDS, Abort("late")],
+        ),
+        (
+            "record 2 of this run, Deal, .* the run was aborted before",
+            [Abort("early"), *SERVER_RECORDS],
+        ),
         ("record 1 of this run, Hello, .* does not decide it", [INBOX_SAID["c0"]]),
-        ("record 2 of this run, SealedKeys, .* does not decide it", [SERVER_RECORDS[0], life("c0", 1)[2][2]]),
-        ("record 1 of this run, Deal, .* at least 3 are needed", server_changed(0, hellos=DEALT[:2])),
-        ("record 1 of this run, Deal, .* holds another plan", server_changed(0, hellos=(*DEALT[:3], OTHER_HELLO))),
+        (
+            "record 2 of this run, SealedKeys, .* does not decide it",
+            [SERVER_RECORDS[0], life("c0", 1)[2][2]],
+        ),
+        (
+            "record 1 of this run, Deal, .* at least 3 are needed",
+            server_changed(0, hellos=DEALT[:2]),
+        ),
+        (
+            "record 1 of this run, Deal, .* holds another plan",
+            server_changed(0, hellos=(*DEALT[:3], OTHER_HELLO)),
+        ),
         ("record 2 of this run, Deal, .* at least 3", [SERVER_RECORDS[0], Deal(DEALT[:2])]),
         ("record 2 of this run, Deal, .* not name fewer", [Deal(DEALT[:3]), Deal(DEALT)]),
         ("record 2 of this run, KeyBox, .* is dealing does not", server_changed(1, deal=bytes(32))),
-        ("record 6 of this run cannot be read: .* bytes of nonces for", server_changed(5, nonces=bytes(8))),
-        ("record 6 of this run, Broadcast, .* at least 3 are needed", server_changed(5, members=b"\x03", nonces=bytes(16))),
-        ("record 6 of this run cannot be read: the payload of a message", server_changed(5, payload=b"")),
-        ("record 9 of this run, Confirmations, .* 2 clients; at least 3", server_changed(8, confirmed=CONFIRMED[:2])),
+        (
+            "record 6 of this run cannot be read: .* bytes of nonces for",
+            server_changed(5, nonces=bytes(8)),
+        ),
+        (
+            "record 6 of this run, Broadcast, .* at least 3 are needed",
+            server_changed(5, members=b"\x03", nonces=bytes(16)),
+        ),
+        (
+            "record 6 of this run cannot be read: the payload of a message",
+            server_changed(5, payload=b""),
+        ),
+        (
+            "record 9 of this run, Confirmations, .* 2 clients; at least 3",
+            server_changed(8, confirmed=CONFIRMED[:2]),
+        ),
     ],
 )
 def test_records_that_do_not_fit_a_server_are_refused(match: str, records: list[Message]) -> None:
@@ -524,7 +715,16 @@ def test_records_that_do_not_fit_a_server_are_refused(match: str, records: list[
 
 SMALL = {
     (trust, masks): make_federation(
-        make_plan(3, trust=trust, masks=masks, max_dropouts=1, n_clusters=1, n_features=1, n_iterations=2, estimate_loss=True),
+        make_plan(
+            3,
+            trust=trust,
+            masks=masks,
+            max_dropouts=1,
+            n_clusters=1,
+            n_features=1,
+            n_iterations=2,
+            estimate_loss=True,
+        ),
         seed=2,
     )
     for trust in TrustMode
@@ -534,13 +734,24 @@ SMALL = {
 
 MOMENTS = {
     masks: make_federation(
-        make_plan(3, masks=masks, max_dropouts=1, n_clusters=1, n_features=1, algorithm=MOMENTLLOYD, epsilon=0.05), seed=2
+        make_plan(
+            3,
+            masks=masks,
+            max_dropouts=1,
+            n_clusters=1,
+            n_features=1,
+            algorithm=MOMENTLLOYD,
+            epsilon=0.05,
+        ),
+        seed=2,
     )
     for masks in Masks
 }
 
 
-def play(federation: Federation, watch: Watch, crashes: dict[str, tuple[int, Crash, int]]) -> Network:
+def play(
+    federation: Federation, watch: Watch, crashes: dict[str, tuple[int, Crash, int]]
+) -> Network:
     """A run without any other bad luck, in which these processes die."""
     network = Network(federation, watch, crashes)
     network.settle()
@@ -562,7 +773,9 @@ def play(federation: Federation, watch: Watch, crashes: dict[str, tuple[int, Cra
 def test_whoever_dies_at_whatever_point_of_whichever_step_the_run_ends_as_ever(
     trust: TrustMode, party: str, masks: Masks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the commit, after it, and after each number of letters; before every first step too. Nobody is left out."""
+    """Before the commit, after it, and after each number of letters; before every first step too.
+    Nobody is left out.
+    """
     watch = Watch.install(monkeypatch)
     federation = SMALL[trust, masks]
     n_steps = play(federation, watch, {}).n_steps[party]
@@ -574,32 +787,48 @@ def test_whoever_dies_at_whatever_point_of_whichever_step_the_run_ends_as_ever(
             network = play(federation, watch, {party: (step, when, n_sent)})
             assert network.n_crashes.total() == 1
             assert network.server.state is ServerState.FINISHED
-            assert {result.included for result in network.results.values()} == {(network.names,) * 3}
+            assert {result.included for result in network.results.values()} == {
+                (network.names,) * 3
+            }
             assert set(network.results) == set(network.names)
 
 
 @BOTH_MASKS
 @pytest.mark.parametrize("party", [SERVER, "c0", "c1"])
-def test_the_same_where_parameters_travel(party: str, masks: Masks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At every step, at one point of it in turn. A round has two steps and a step three points, so all meet within three."""
+def test_the_same_where_parameters_travel(
+    party: str, masks: Masks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every step, at one point of it in turn. A round has two steps and a step three points, so
+    all meet within three.
+    """
     watch = Watch.install(monkeypatch)
     n_rounds = len(MOMENTS[masks].plan.mechanism.all_rounds)
     n_steps = play(MOMENTS[masks], watch, {}).n_steps[party]
-    assert n_steps == {SERVER: 3 + 2 * n_rounds, "c0": 4 + 3 * n_rounds, "c1": 4 + 2 * n_rounds}[party]
+    assert (
+        n_steps == {SERVER: 3 + 2 * n_rounds, "c0": 4 + 3 * n_rounds, "c1": 4 + 2 * n_rounds}[party]
+    )
     points = [(Crash.BEFORE_COMMIT, 0), (Crash.AFTER_COMMIT, 0), (Crash.AFTER_SENDING_SOME, 1)]
     for step in range(1, n_steps + 1):
         when, n_sent = points[step % 3]
         network = play(MOMENTS[masks], watch, {party: (step, when, n_sent)})
         assert network.n_crashes.total() == 1
-        assert {result.included for result in network.results.values()} == {(network.names,) * n_rounds}
+        assert {result.included for result in network.results.values()} == {
+            (network.names,) * n_rounds
+        }
         assert set(network.results) == set(network.names)
 
 
-def test_without_fresh_nonces_a_lost_step_would_hide_two_answers_under_one_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the check of masks is worth: entropy that repeats itself, and an upload that was never committed."""
+def test_without_fresh_nonces_a_lost_step_would_hide_two_answers_under_one_mask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the check of masks is worth: entropy that repeats itself, and an upload that was never
+    committed.
+    """
     watch = Watch.install(monkeypatch)
     monkeypatch.setattr("virtual_network.entropy", lambda _name: bytes)
-    network = Network(SMALL[TrustMode.CLIENT_NOISE, Masks.GROUP], watch, {"c1": (3, Crash.BEFORE_COMMIT, 0)})
+    network = Network(
+        SMALL[TrustMode.CLIENT_NOISE, Masks.GROUP], watch, {"c1": (3, Crash.BEFORE_COMMIT, 0)}
+    )
     network.settle()
     assert sorted(map(len, watch.hidden.values()))[-2:] == [1, 2]
     with pytest.raises(AssertionError):
@@ -608,11 +837,17 @@ def test_without_fresh_nonces_a_lost_step_would_hide_two_answers_under_one_mask(
 
 @BOTH_MASKS
 @pytest.mark.parametrize("trust", TrustMode)
-def test_everybody_dies_in_the_same_step(trust: TrustMode, masks: Masks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everybody_dies_in_the_same_step(
+    trust: TrustMode, masks: Masks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch = Watch.install(monkeypatch)
     for when in Crash:
         for step in range(1, 7):
-            network = play(SMALL[trust, masks], watch, dict.fromkeys((SERVER, "c0", "c1", "c2"), (step, when, 1)))
+            network = play(
+                SMALL[trust, masks],
+                watch,
+                dict.fromkeys((SERVER, "c0", "c1", "c2"), (step, when, 1)),
+            )
             assert network.n_crashes.total() == 4
             assert set(network.results) == set(network.names)
 
@@ -622,5 +857,7 @@ def test_a_stored_record_that_this_version_cannot_read_is_named() -> None:
     older = b"\x03\x95\x07\x01\x91\x92\xa2c0\xc4\x08nonce678\xc4\x00"
     stored = [encode(record) for record in SERVER_RECORDS[:2]]
     assert decode_records(stored, PLAN) == SERVER_RECORDS[:2]
-    with pytest.raises(LocalProtocolError, match=r"record 3 of this run cannot be read: .* Nothing was sent"):
+    with pytest.raises(
+        LocalProtocolError, match=r"record 3 of this run cannot be read: .* Nothing was sent"
+    ):
         decode_records([*stored, older], PLAN)

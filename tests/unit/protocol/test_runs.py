@@ -1,4 +1,6 @@
-"""Whole runs in one process: honest ones equal the central model bit for bit, interrupted ones a plain-integer driver."""
+"""Whole runs in one process: honest ones equal the central model bit for bit, interrupted ones a
+plain-integer driver.
+"""
 
 from dataclasses import replace
 from itertools import combinations
@@ -21,11 +23,26 @@ from fastlloyd.federation.protocol.messages import (
     message_digest,
 )
 from fastlloyd.federation.protocol.server import ServerSession
-from fastlloyd.federation.transport.in_process import Drops, InProcessOutcome, Link, everything_arrives, run_in_process
+from fastlloyd.federation.transport.in_process import (
+    Drops,
+    InProcessOutcome,
+    Link,
+    everything_arrives,
+    run_in_process,
+)
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
-from federation import Federation, identity, injected, make_federation, make_plan, results, run_with_ledger, same_clustering
+from federation import (
+    Federation,
+    identity,
+    injected,
+    make_federation,
+    make_plan,
+    results,
+    run_with_ledger,
+    same_clustering,
+)
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
@@ -35,7 +52,8 @@ HONEST = [
     for masks in Masks
     for n_clients in range(1, 6)
     for ring_bits in (32, 64)
-    if (trust is TrustMode.SERVER_NOISE and masks is Masks.GROUP) or n_clients > 1  # else a share of noise would be its own
+    if (trust is TrustMode.SERVER_NOISE and masks is Masks.GROUP)
+    or n_clients > 1  # else a share of noise would be its own
 ]
 BOTH_MASKS = pytest.mark.parametrize("masks", Masks, ids=lambda masks: masks.value)
 
@@ -62,7 +80,11 @@ def test_an_honest_run_equals_the_central_model_bit_for_bit(
     outcome = run(federation)
     everyone = (plan.names,) * len(plan.mechanism.rounds)
     pooled = np.concatenate(list(federation.X.values()))
-    central = cluster(plan.clustering, LocalRecords(plan.clustering.domain, pooled), injected(federation.total_noise(everyone)))
+    central = cluster(
+        plan.clustering,
+        LocalRecords(plan.clustering.domain, pooled),
+        injected(federation.total_noise(everyone)),
+    )
 
     found = finished(outcome)
     assert len(found) == n_clients
@@ -74,8 +96,12 @@ def test_an_honest_run_equals_the_central_model_bit_for_bit(
 
 
 @BOTH_MASKS
-@pytest.mark.parametrize("algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda algorithm: algorithm.name)
-def test_every_private_algorithm_runs_federated_as_it_runs_centrally(algorithm: Algorithm, masks: Masks) -> None:
+@pytest.mark.parametrize(
+    "algorithm", [FASTLLOYD, GLLOYD, SULLOYD], ids=lambda algorithm: algorithm.name
+)
+def test_every_private_algorithm_runs_federated_as_it_runs_centrally(
+    algorithm: Algorithm, masks: Masks
+) -> None:
     plan = make_plan(3, trust=TrustMode.SERVER_NOISE, algorithm=algorithm, masks=masks)
     federation = make_federation(plan)
     central = cluster(
@@ -90,7 +116,9 @@ def test_every_private_algorithm_runs_federated_as_it_runs_centrally(algorithm: 
 
 @BOTH_MASKS
 @pytest.mark.parametrize("trust", TrustMode)
-def test_a_run_with_the_production_noise_and_entropy_finishes(trust: TrustMode, masks: Masks) -> None:
+def test_a_run_with_the_production_noise_and_entropy_finishes(
+    trust: TrustMode, masks: Masks
+) -> None:
     import os
 
     federation = make_federation(make_plan(3, trust=trust, masks=masks))
@@ -175,25 +203,38 @@ def test_too_few_clients_end_the_run_for_everybody_with_the_reason() -> None:
 def test_when_the_dealer_disappears_the_next_client_deals(masks: Masks) -> None:
     federation = make_federation(make_plan(4, max_dropouts=1, masks=masks))
 
-    def loses_sealed_keys(sender: str, _recipient: str, message: Message, data: bytes) -> tuple[bytes, ...]:
+    def loses_sealed_keys(
+        sender: str, _recipient: str, message: Message, data: bytes
+    ) -> tuple[bytes, ...]:
         return () if sender == "c0" and isinstance(message, SealedKeys) else (data,)
 
     ledger: list[tuple[str, Message]] = []
-    outcome = run_with_ledger(federation.server(), federation.clients(), ledger, link=loses_sealed_keys)
+    outcome = run_with_ledger(
+        federation.server(), federation.clients(), ledger, link=loses_sealed_keys
+    )
     found = finished(outcome)
-    assert outcome.clients["c0"] == Ended("the server ended it: the run goes on without client c0, which was too late")
+    assert outcome.clients["c0"] == Ended(
+        "the server ended it: the run goes on without client c0, which was too late"
+    )
     assert len(found) == 3
     assert found[0].included == (("c1", "c2", "c3"),) * 3
     deals = [entry for party, entry in ledger if party == SERVER and isinstance(entry, Deal)]
-    assert [[hello.name for hello in deal.hellos] for deal in deals] == [["c0", "c1", "c2", "c3"], ["c1", "c2", "c3"]]
-    adopted = {party: entry for party, entry in ledger if isinstance(entry, KeyBox) and party != SERVER}
+    assert [[hello.name for hello in deal.hellos] for deal in deals] == [
+        ["c0", "c1", "c2", "c3"],
+        ["c1", "c2", "c3"],
+    ]
+    adopted = {
+        party: entry for party, entry in ledger if isinstance(entry, KeyBox) and party != SERVER
+    }
     assert set(adopted) == {"c1", "c2", "c3"}
     assert {keys.deal for keys in adopted.values()} == {message_digest(deals[1])}
     assert [name for name, keys in adopted.items() if keys.box is None] == ["c1"]
 
 
 @BOTH_MASKS
-def test_the_ledger_holds_every_decision_before_the_message_that_follows_from_it(masks: Masks) -> None:
+def test_the_ledger_holds_every_decision_before_the_message_that_follows_from_it(
+    masks: Masks,
+) -> None:
     federation = make_federation(make_plan(3, masks=masks))
     ledger: list[tuple[str, Message]] = []
     decided_first = []
@@ -207,9 +248,13 @@ def test_the_ledger_holds_every_decision_before_the_message_that_follows_from_it
     n_speakers = 1 if masks is Masks.GROUP else 3
     assert len(decided_first) == 3 + n_speakers + 3 + 3 * (3 + 3) + 3
     assert all(decided_first)
-    assert [entry.round for party, entry in ledger if party == SERVER and isinstance(entry, Broadcast)] == [1, 2, 3]
+    assert [
+        entry.round for party, entry in ledger if party == SERVER and isinstance(entry, Broadcast)
+    ] == [1, 2, 3]
     for name in federation.plan.names:
-        assert [entry.round for party, entry in ledger if party == name and isinstance(entry, Upload)] == [1, 2, 3]
+        assert [
+            entry.round for party, entry in ledger if party == name and isinstance(entry, Upload)
+        ] == [1, 2, 3]
 
 
 @BOTH_MASKS
@@ -218,11 +263,15 @@ def test_clients_of_the_plan_that_have_no_session_are_simply_absent(masks: Masks
     outcome = run_in_process(federation.server(), federation.clients()[1:])
     found = finished(outcome)
     assert len(found) == 3
-    assert same_clustering(found[0].clustering, federation.plain_result([federation.plan.names[1:]] * 3))
+    assert same_clustering(
+        found[0].clustering, federation.plain_result([federation.plan.names[1:]] * 3)
+    )
 
 
 @pytest.mark.parametrize("since", [0, 1, 2, 3, 4])
-def test_pairwise_a_client_may_be_lost_before_the_first_round_and_after_the_last_but_not_between(since: int) -> None:
+def test_pairwise_a_client_may_be_lost_before_the_first_round_and_after_the_last_but_not_between(
+    since: int,
+) -> None:
     """Pair masks cancel only if all upload, so a client that is lost for good ends the run."""
     federation = make_federation(make_plan(4, max_dropouts=1, masks=Masks.PAIRWISE), seed=since)
     names = federation.plan.names
@@ -235,7 +284,10 @@ def test_pairwise_a_client_may_be_lost_before_the_first_round_and_after_the_last
         assert {result.unconfirmed for result in found} == {("c2",) if since else ()}
     else:
         assert results(outcome.clients.values()) == []
-        assert outcome.server.reason == f"3 clients answered in round {since} (missing: c2), and at least 4 are needed"
+        assert (
+            outcome.server.reason
+            == f"3 clients answered in round {since} (missing: c2), and at least 4 are needed"
+        )
         assert outcome.server.included == (names,) * (since - 1)
 
 
@@ -243,7 +295,11 @@ def test_a_message_that_cannot_be_read_is_refused_and_the_run_goes_on_without_it
     federation = make_federation(make_plan(3, max_dropouts=1))
 
     def garble(sender: str, _recipient: str, message: Message, data: bytes) -> tuple[bytes, ...]:
-        return (b"\xff" + data,) if sender == "c2" and isinstance(message, Upload) and message.round == 2 else (data,)
+        return (
+            (b"\xff" + data,)
+            if sender == "c2" and isinstance(message, Upload) and message.round == 2
+            else (data,)
+        )
 
     outcome = run(federation, garble)
     assert [(refusal.recipient, refusal.sender) for refusal in outcome.refused] == [(SERVER, "c2")]

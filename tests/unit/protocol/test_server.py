@@ -1,4 +1,6 @@
-"""What the server decides once, what it answers again, and which client it refuses while the others go on."""
+"""What the server decides once, what it answers again, and which client it refuses while the others
+go on.
+"""
 
 from typing import Any
 
@@ -39,7 +41,9 @@ NAMES = PLAN.names
 
 
 def outboxes(federation: Federation) -> dict[str, list[Message]]:
-    """What each client says in an undisturbed run: Hello, SealedKeys if it makes any, three Uploads, a Confirmation."""
+    """What each client says in an undisturbed run: Hello, SealedKeys if it makes any, three
+    Uploads, a Confirmation.
+    """
     said: dict[str, list[Message]] = {name: [] for name in federation.plan.names}
 
     def watch(sender: str, _recipient: str, message: Message, data: bytes) -> tuple[bytes]:
@@ -57,7 +61,10 @@ HELLO = {name: said for name in NAMES if isinstance(said := SAID[name][0], Hello
 SEALED = SAID["c0"][1]
 DEAL = Deal(tuple(HELLO.values()))
 UPLOAD: dict[tuple[str, int], Message] = {
-    (name, message.round): message for name in NAMES for message in SAID[name] if isinstance(message, Upload)
+    (name, message.round): message
+    for name in NAMES
+    for message in SAID[name]
+    if isinstance(message, Upload)
 }
 CONFIRMATION: dict[str, Message] = {name: SAID[name][-1] for name in NAMES}
 
@@ -76,11 +83,22 @@ def server_in(state: ServerState, t: int = 1, federation: Federation = FEDERATIO
     kinds: tuple[type, ...] = (Hello,)
     if state is not ServerState.DEALING:
         kinds += (SealedKeys,)
-    steps = [(name, message) for kind in kinds for name in NAMES for message in said[name] if isinstance(message, kind)]
+    steps = [
+        (name, message)
+        for kind in kinds
+        for name in NAMES
+        for message in said[name]
+        if isinstance(message, kind)
+    ]
     if state is not ServerState.DEALING:
         closed = range(1, t if state is ServerState.AGGREGATING else 4)
         for number in closed:
-            steps += [(name, m) for name in NAMES for m in said[name] if isinstance(m, Upload) and m.round == number]
+            steps += [
+                (name, m)
+                for name in NAMES
+                for m in said[name]
+                if isinstance(m, Upload) and m.round == number
+            ]
     if state is ServerState.FINISHED:
         steps += [(name, said[name][-1]) for name in NAMES]
     for name, message in steps:
@@ -109,7 +127,10 @@ def test_the_last_hello_has_all_share_keys() -> None:
     server = server_in(ServerState.JOINING)
     for name in ("c3", "c1", "c0"):
         assert server.receive(name, HELLO[name]) == []
-    assert server.receive("c2", HELLO["c2"]) == [Record(DEAL), *(Send(name, DEAL) for name in NAMES)]
+    assert server.receive("c2", HELLO["c2"]) == [
+        Record(DEAL),
+        *(Send(name, DEAL) for name in NAMES),
+    ]
     assert server.awaited == ("c0",)
 
 
@@ -118,14 +139,19 @@ def test_the_sealed_keys_are_recorded_and_relayed_each_to_its_client() -> None:
     assert isinstance(SEALED, SealedKeys)
     made = zip(SEALED.ciphertexts, SEALED.boxes, strict=True)
     digest = message_digest(DEAL)
-    boxes = [KeyBox(digest, (), None), *(KeyBox(digest, (ciphertext,), box) for ciphertext, box in made)]
+    boxes = [
+        KeyBox(digest, (), None),
+        *(KeyBox(digest, (ciphertext,), box) for ciphertext, box in made),
+    ]
     assert recorded(actions) == boxes  # one for each client, in one step
     assert sends(actions) == dict(zip(NAMES, boxes, strict=True))
 
 
 def test_pairwise_each_client_gets_what_those_before_it_made_once_all_have_answered() -> None:
     server = server_in(ServerState.DEALING, federation=PAIRWISE)
-    sealed = {name: said for name in NAMES if isinstance(said := PAIRWISE_SAID[name][1], SealedKeys)}
+    sealed = {
+        name: said for name in NAMES if isinstance(said := PAIRWISE_SAID[name][1], SealedKeys)
+    }
     assert [len(made.ciphertexts) for made in sealed.values()] == [3, 2, 1, 0]
     assert [len(made.boxes) for made in sealed.values()] == [3, 0, 0, 0]
     for name in ("c3", "c0", "c2"):
@@ -142,7 +168,11 @@ def test_pairwise_each_client_gets_what_those_before_it_made_once_all_have_answe
             sealed["c0"].boxes[2],
         ),
     }
-    assert {name: (box.ciphertexts, box.box) for name, box in sends(actions).items() if isinstance(box, KeyBox)} == expected
+    assert {
+        name: (box.ciphertexts, box.box)
+        for name, box in sends(actions).items()
+        if isinstance(box, KeyBox)
+    } == expected
     assert recorded(actions) == list(sends(actions).values())
     assert server.state is ServerState.AGGREGATING
 
@@ -217,7 +247,11 @@ def test_at_its_deadline_the_server_goes_on_with_enough_clients_and_aborts_with_
             if n < 3:
                 (abort,) = recorded(actions)
                 assert isinstance(abort, Abort)
-                said = f"{n} of 4 clients were there in time" if state is ServerState.JOINING else f"{n} clients "
+                said = (
+                    f"{n} of 4 clients were there in time"
+                    if state is ServerState.JOINING
+                    else f"{n} clients "
+                )
                 assert abort.reason.startswith(said)
                 assert sends(actions) == dict.fromkeys(NAMES, abort)
                 finish = actions[-1]
@@ -244,7 +278,9 @@ def test_a_dealer_that_does_not_deal_is_turned_away_and_the_next_one_asked() -> 
 
 
 @pytest.mark.parametrize("late", [("c0",), ("c2",), ("c3",), ("c1", "c3")])
-def test_pairwise_whoever_makes_no_keys_is_left_out_if_the_others_are_enough(late: tuple[str, ...]) -> None:
+def test_pairwise_whoever_makes_no_keys_is_left_out_if_the_others_are_enough(
+    late: tuple[str, ...],
+) -> None:
     server = server_in(ServerState.DEALING, federation=PAIRWISE)
     for name in NAMES:
         if name not in late:
@@ -252,7 +288,9 @@ def test_pairwise_whoever_makes_no_keys_is_left_out_if_the_others_are_enough(lat
     assert server.awaited == late
     actions = server.deadline()
     if len(late) == 2:
-        assert recorded(actions) == [Abort("2 of 4 clients were there in time (missing: c1, c3), and at least 3 are needed")]
+        assert recorded(actions) == [
+            Abort("2 of 4 clients were there in time (missing: c1, c3), and at least 3 are needed")
+        ]
         return
     others = [name for name in NAMES if name not in late]
     (deal,) = recorded(actions)
@@ -273,7 +311,9 @@ def test_pairwise_a_round_needs_everybody_who_shares_keys() -> None:
     server = server_in(ServerState.AGGREGATING, federation=PAIRWISE)
     for name in NAMES[:3]:
         server.receive(name, PAIRWISE_SAID[name][2])
-    assert recorded(server.deadline()) == [Abort("3 clients answered in round 1 (missing: c3), and at least 4 are needed")]
+    assert recorded(server.deadline()) == [
+        Abort("3 clients answered in round 1 (missing: c3), and at least 4 are needed")
+    ]
 
 
 def test_a_server_that_is_done_lets_deadlines_pass() -> None:
@@ -288,7 +328,9 @@ def test_a_server_that_is_done_lets_deadlines_pass() -> None:
 
 
 def test_a_repeated_message_is_answered_from_what_is_stored_and_decides_nothing() -> None:
-    """The injected noise has three rounds' worth, all drawn by then: any further draw would raise."""
+    """The injected noise has three rounds' worth, all drawn by then: any further draw would
+    raise.
+    """
     joining = server_in(ServerState.JOINING)
     joining.receive("c0", HELLO["c0"])
     assert joining.receive("c0", HELLO["c0"]) == []
@@ -312,8 +354,12 @@ def test_a_repeated_message_is_answered_from_what_is_stored_and_decides_nothing(
         for name in NAMES:
             assert server.receive(name, HELLO[name]) == []  # it was in a sum: it has both
             for broadcast in RECEIVED[name]:
-                if isinstance(broadcast, Broadcast) and broadcast.round <= (2 if state is ServerState.AGGREGATING else 3):
-                    assert server.receive(name, UPLOAD[name, broadcast.round]) == [Send(name, broadcast)]
+                if isinstance(broadcast, Broadcast) and broadcast.round <= (
+                    2 if state is ServerState.AGGREGATING else 3
+                ):
+                    assert server.receive(name, UPLOAD[name, broadcast.round]) == [
+                        Send(name, broadcast)
+                    ]
         assert server.receive("c0", SEALED) == []
         assert server.state is state
 
@@ -341,14 +387,18 @@ def test_a_late_confirmation_is_answered_with_those_relayed() -> None:
 
 
 def test_confirmations_of_clients_outside_the_last_round_do_not_make_enough() -> None:
-    """Found by a schedule: the server relayed what every client had to refuse, so the run ended in an accusation."""
+    """Found by a schedule: the server relayed what every client had to refuse, so the run ended in
+    an accusation.
+    """
     server = server_in(ServerState.AGGREGATING, t=3)
     for name in NAMES[:3]:
         server.receive(name, UPLOAD[name, 3])
     server.deadline()
     for name in NAMES[1:]:
         server.receive(name, CONFIRMATION[name])
-    reason = "2 clients of the last round confirmed the result (missing: c0), and at least 3 are needed"
+    reason = (
+        "2 clients of the last round confirmed the result (missing: c0), and at least 3 are needed"
+    )
     assert recorded(server.deadline()) == [Abort(reason)]
 
 
@@ -364,7 +414,9 @@ def test_a_client_that_joins_too_late_is_turned_away() -> None:
     for name in NAMES[1:]:
         server.receive(name, HELLO[name])
     server.deadline()
-    assert server.receive("c0", HELLO["c0"]) == [Send("c0", Abort("the run began without client c0"))]
+    assert server.receive("c0", HELLO["c0"]) == [
+        Send("c0", Abort("the run began without client c0"))
+    ]
 
 
 # Whom it refuses
@@ -398,42 +450,72 @@ def test_a_false_hello_is_refused_and_the_true_one_still_taken() -> None:
         hello_of("c1", "c1", plan_digest=bytes(32)),
         "client 'c1' holds another plan, with digest 0000000000000000",
     )
-    refuses(server, "c1", hello_of("c1", "c1", run_id=bytes(16)), "client 'c1' speaks of another run")
+    refuses(
+        server, "c1", hello_of("c1", "c1", run_id=bytes(16)), "client 'c1' speaks of another run"
+    )
     server.receive("c1", HELLO["c1"])
     refuses(server, "c1", hello_of("c1", "c1"), "client 'c1' said Hello before, with another key")
 
 
-def test_one_client_whose_key_nobody_can_seal_to_does_not_end_the_run_of_every_dealer_in_turn() -> None:
-    """A dealer refuses a Deal that names such a key, and ends its run: the server must not put it into one."""
+def test_one_client_whose_key_nobody_can_seal_to_does_not_end_the_run_of_every_dealer_in_turn() -> (
+    None
+):
+    """A dealer refuses a Deal that names such a key, and ends its run: the server must not put it
+    into one.
+    """
     server = server_in(ServerState.JOINING)
     of_low_order = owned_hello(PLAN, HELLO["c3"], exchange_key=bytes(32))
-    refuses(server, "c3", of_low_order, "Hello of client 'c3' has a key that cannot be used: .*X25519")
+    refuses(
+        server, "c3", of_low_order, "Hello of client 'c3' has a key that cannot be used: .*X25519"
+    )
     no_ml_kem_key = owned_hello(PLAN, HELLO["c3"], encapsulation_key=b"\xff" * 1184)
-    refuses(server, "c3", no_ml_kem_key, "Hello of client 'c3' has a key that cannot be used: .*ML-KEM-768")
+    refuses(
+        server,
+        "c3",
+        no_ml_kem_key,
+        "Hello of client 'c3' has a key that cannot be used: .*ML-KEM-768",
+    )
     for_all_to_sign = owned_hello(PLAN, HELLO["c3"], run_key=b"\1" + bytes(31))
-    refuses(server, "c3", for_all_to_sign, "Hello of client 'c3' has a key that cannot be used: .*Ed25519")
+    refuses(
+        server,
+        "c3",
+        for_all_to_sign,
+        "Hello of client 'c3' has a key that cannot be used: .*Ed25519",
+    )
     for name in NAMES[:3]:
         server.receive(name, HELLO[name])
-    assert sends(server.deadline()) == dict.fromkeys(NAMES[:3], Deal(tuple(HELLO[name] for name in NAMES[:3])))
+    assert sends(server.deadline()) == dict.fromkeys(
+        NAMES[:3], Deal(tuple(HELLO[name] for name in NAMES[:3]))
+    )
 
 
 def test_false_keys_are_refused_and_the_dealers_still_taken() -> None:
     server = server_in(ServerState.DEALING)
     assert isinstance(SEALED, SealedKeys)
     refuses(server, "c1", SEALED, "client 'c1' sealed keys, but was not asked to")
-    lies = [changed(SEALED, boxes=boxes) for boxes in (SEALED.boxes[:2], (*SEALED.boxes, SEALED.boxes[0]), ())]
-    lies += [changed(SEALED, ciphertexts=made) for made in (SEALED.ciphertexts[:2], (*SEALED.ciphertexts, bytes(1120)), ())]
+    lies = [
+        changed(SEALED, boxes=boxes)
+        for boxes in (SEALED.boxes[:2], (*SEALED.boxes, SEALED.boxes[0]), ())
+    ]
+    lies += [
+        changed(SEALED, ciphertexts=made)
+        for made in (SEALED.ciphertexts[:2], (*SEALED.ciphertexts, bytes(1120)), ())
+    ]
     for lie in lies:
         refuses(server, "c0", lie, "client 'c0' did not make keys for exactly the clients")
     other = changed(SEALED, deal=bytes(32))
-    assert server.receive("c0", other) == [Send("c0", DEAL)]  # for another Deal: it is told which one
+    assert server.receive("c0", other) == [
+        Send("c0", DEAL)
+    ]  # for another Deal: it is told which one
     server.receive("c0", SEALED)
     assert server.state is ServerState.AGGREGATING
 
 
 def test_pairwise_false_keys_are_refused_and_the_true_ones_still_taken() -> None:
     server = server_in(ServerState.DEALING, federation=PAIRWISE)
-    sealed = {name: said for name in NAMES if isinstance(said := PAIRWISE_SAID[name][1], SealedKeys)}
+    sealed = {
+        name: said for name in NAMES if isinstance(said := PAIRWISE_SAID[name][1], SealedKeys)
+    }
     lies = [
         ("c1", changed(sealed["c1"], boxes=sealed["c0"].boxes[1:])),  # only the first deals
         ("c1", changed(sealed["c1"], ciphertexts=sealed["c1"].ciphertexts[:1])),
@@ -452,14 +534,21 @@ def test_pairwise_false_keys_are_refused_and_the_true_ones_still_taken() -> None
 
 def test_false_uploads_are_refused_and_the_others_go_on() -> None:
     server = server_in(ServerState.AGGREGATING, t=2)
-    refuses(server, "c1", UPLOAD["c1", 3], "client 'c1' sent an upload for round 3, which is not open yet")
+    refuses(
+        server,
+        "c1",
+        UPLOAD["c1", 3],
+        "client 'c1' sent an upload for round 3, which is not open yet",
+    )
     server.receive("c1", UPLOAD["c1", 2])
     for changes in ({"nonce": bytes(8)}, {"payload": bytes(len(upload("c1", 2).payload))}):
         other = msgspec.structs.replace(upload("c1", 2), **changes)
         refuses(server, "c1", other, "client 'c1' sent two different uploads for round 2")
     done = server_in(ServerState.CONFIRMING)
     after_the_last = msgspec.structs.replace(upload("c1", 3), round=4)
-    refuses(done, "c1", after_the_last, "client 'c1' sent an upload for round 4, which is not open yet")
+    refuses(
+        done, "c1", after_the_last, "client 'c1' sent an upload for round 4, which is not open yet"
+    )
 
 
 def test_a_second_confirmation_is_refused() -> None:
@@ -467,11 +556,17 @@ def test_a_second_confirmation_is_refused() -> None:
     server.receive("c1", CONFIRMATION["c1"])
     mac = bytes(32)
     signature = run_keys("c1").sign(KeySet(Roster.of(PLAN), DEAL).confirmation("c1", mac))
-    refuses(server, "c1", Confirmation(mac, signature), "client 'c1' sent two different confirmations")
+    refuses(
+        server, "c1", Confirmation(mac, signature), "client 'c1' sent two different confirmations"
+    )
 
 
-def test_a_confirmation_that_its_client_did_not_sign_is_refused_and_the_true_one_still_taken() -> None:
-    """The server cannot check the HMAC, but it relays nothing in a client's name that all others would refuse."""
+def test_a_confirmation_that_its_client_did_not_sign_is_refused_and_the_true_one_still_taken() -> (
+    None
+):
+    """The server cannot check the HMAC, but it relays nothing in a client's name that all others
+    would refuse.
+    """
     server, said = server_in(ServerState.CONFIRMING), CONFIRMATION["c1"]
     assert isinstance(said, Confirmation)
     for lie in (
@@ -525,7 +620,9 @@ def test_noise_that_is_drawn_ahead_is_that_of_the_open_round_and_drawn_once() ->
             server.receive(name, UPLOAD[name, t])
     server.draw_ahead()  # all rounds are closed
     assert source._given == 6
-    assert server._broadcasts == [message for message in RECEIVED["c0"] if isinstance(message, Broadcast)]
+    assert server._broadcasts == [
+        message for message in RECEIVED["c0"] if isinstance(message, Broadcast)
+    ]
 
 
 def test_the_server_draws_noise_once_per_round() -> None:

@@ -1,4 +1,6 @@
-"""The transcript hash is the documented chain, and anything a client could be shown differently changes it."""
+"""The transcript hash is the documented chain, and anything a client could be shown differently
+changes it.
+"""
 
 import hashlib
 
@@ -19,18 +21,26 @@ def deal(name: str = "c1") -> Deal:
 
 
 def broadcast(t: int) -> Broadcast:
-    (found,) = (message for message in INBOXES["c1"] if isinstance(message, Broadcast) and message.round == t)
+    (found,) = (
+        message
+        for message in INBOXES["c1"]
+        if isinstance(message, Broadcast) and message.round == t
+    )
     return found
 
 
 def framed(*fields: bytes) -> bytes:
-    return hashlib.sha256(b"".join(len(field).to_bytes(4, "big") + field for field in fields)).digest()
+    return hashlib.sha256(
+        b"".join(len(field).to_bytes(4, "big") + field for field in fields)
+    ).digest()
 
 
 def test_the_chain_is_the_documented_one() -> None:
     start = start_transcript(PLAN.digest, RUN, deal())
     n_present = (3).to_bytes(8, "big")
-    assert start == framed(b"fastlloyd/v1/transcript/start", PLAN.digest, RUN, n_present, encode(deal()))
+    assert start == framed(
+        b"fastlloyd/v1/transcript/start", PLAN.digest, RUN, n_present, encode(deal())
+    )
     step = extend_transcript(start, broadcast(1))
     assert step == framed(b"fastlloyd/v1/transcript/step", start, encode(broadcast(1)))
 

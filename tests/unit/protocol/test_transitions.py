@@ -1,4 +1,6 @@
-"""The tables are the machines: every row is walked, what has no row is refused, and the diagrams show each change of state."""
+"""The tables are the machines: every row is walked, what has no row is refused, and the diagrams
+show each change of state.
+"""
 
 import enum
 import re
@@ -55,18 +57,29 @@ STEPS = {
     ClientState.CONFIRMING: 5,
     ClientState.FINISHED: 6,
 }
-TABLES = pytest.mark.parametrize("table", [CLIENT_TRANSITIONS, SERVER_TRANSITIONS], ids=["client", "server"])
+TABLES = pytest.mark.parametrize(
+    "table", [CLIENT_TRANSITIONS, SERVER_TRANSITIONS], ids=["client", "server"]
+)
 
 
 def test_the_honest_run_of_the_dealer_passes_through_every_state() -> None:
-    assert [type(message) for message in INBOX] == [Deal, KeyBox, Broadcast, Broadcast, Broadcast, Confirmations]
+    assert [type(message) for message in INBOX] == [
+        Deal,
+        KeyBox,
+        Broadcast,
+        Broadcast,
+        Broadcast,
+        Confirmations,
+    ]
     for state, n in STEPS.items():
         assert client_after(FEDERATION, "c0", INBOX[:n]).state is state
 
 
 @pytest.mark.parametrize("message", ONE_OF_EACH, ids=lambda message: type(message).__name__)
 @pytest.mark.parametrize("state", STEPS)
-def test_a_client_refuses_what_has_no_row_and_its_run_ends(state: ClientState, message: Message) -> None:
+def test_a_client_refuses_what_has_no_row_and_its_run_ends(
+    state: ClientState, message: Message
+) -> None:
     client = client_after(FEDERATION, "c0", INBOX[: STEPS[state]])
     if message in INBOX[: STEPS[state]]:
         assert client.receive(message) == []
@@ -76,11 +89,14 @@ def test_a_client_refuses_what_has_no_row_and_its_run_ends(state: ClientState, m
         assert client.state in CLIENT_TRANSITIONS[state, type(message)]
     else:
         with pytest.raises(
-            RemoteProtocolError, match=f"{type(message).__name__} is not expected by a client that is {state.value}"
+            RemoteProtocolError,
+            match=f"{type(message).__name__} is not expected by a client that is {state.value}",
         ):
             client.receive(message)
         # a result that was handed over stays handed over
-        assert client.state is (ClientState.FINISHED if state is ClientState.FINISHED else ClientState.ABORTED)
+        assert client.state is (
+            ClientState.FINISHED if state is ClientState.FINISHED else ClientState.ABORTED
+        )
         assert client.resend() == []
 
 
@@ -88,7 +104,10 @@ def test_a_server_refuses_what_has_no_row_and_stays_as_it_is() -> None:
     server = FEDERATION.server()
     for message in ONE_OF_EACH:
         if (ServerState.JOINING, type(message)) not in SERVER_TRANSITIONS:
-            with pytest.raises(RemoteProtocolError, match=f"client 'c1' sent {type(message).__name__}, which is not expected"):
+            with pytest.raises(
+                RemoteProtocolError,
+                match=f"client 'c1' sent {type(message).__name__}, which is not expected",
+            ):
                 server.receive("c1", message)
     assert server.state is ServerState.JOINING
 
@@ -108,7 +127,10 @@ def test_every_state_is_reached_from_the_first_and_reaches_an_end(
 ) -> None:
     first = next(iter(table))[0]
     states = set(type(first))
-    follows = {state: {b for (a, _), following in table.items() if a is state for b in following} for state in states}
+    follows = {
+        state: {b for (a, _), following in table.items() if a is state for b in following}
+        for state in states
+    }
     final = {state for state in states if follows[state] <= {state}}
     assert {state.value for state in final} == {"finished", "aborted"}
 
@@ -123,12 +145,20 @@ def test_every_state_is_reached_from_the_first_and_reaches_an_end(
 
 
 @TABLES
-def test_the_diagram_shows_the_changes_of_state_and_nothing_else(table: Mapping[Any, set[Any]]) -> None:
+def test_the_diagram_shows_the_changes_of_state_and_nothing_else(
+    table: Mapping[Any, set[Any]],
+) -> None:
     lines = mermaid(table).splitlines()
     assert lines[0] == "stateDiagram-v2"
-    arrows = [re.fullmatch(r"    (\w+|\[\*\]) --> (\w+|\[\*\])(?:: (.*))?", line) for line in lines[1:]]
+    arrows = [
+        re.fullmatch(r"    (\w+|\[\*\]) --> (\w+|\[\*\])(?:: (.*))?", line) for line in lines[1:]
+    ]
     drawn = {(m[1], m[2], event) for m in arrows if m and m[3] for event in m[3].split(", ")}
-    changes = {(a.value, b.value, event.__name__) for (a, event), following in table.items() for b in following - {a}}
+    changes = {
+        (a.value, b.value, event.__name__)
+        for (a, event), following in table.items()
+        for b in following - {a}
+    }
     assert drawn == changes
     ends = {(m[1], m[2]) for m in arrows if m and not m[3]}
     first = next(iter(table))[0].value

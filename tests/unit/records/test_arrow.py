@@ -1,4 +1,6 @@
-"""Columns of Arrow: exact where float64 is, rounded to the nearest where it is not, and refused where they are no numbers."""
+"""Columns of Arrow: exact where float64 is, rounded to the nearest where it is not, and refused
+where they are no numbers.
+"""
 
 import datetime as dt
 import itertools
@@ -27,15 +29,21 @@ def parquet(folder: Path, **columns: Any) -> Path:
     return path
 
 
-INTEGERS = {f"{sign}int{bits}": (bits, sign) for bits, sign in itertools.product((8, 16, 32, 64), ("", "u"))}
+INTEGERS = {
+    f"{sign}int{bits}": (bits, sign) for bits, sign in itertools.product((8, 16, 32, 64), ("", "u"))
+}
 
 
 @pytest.mark.parametrize("kind", INTEGERS)
 @given(data=st.data())
-def test_integers_become_the_nearest_float64_with_and_without_nulls(kind: str, data: st.DataObject) -> None:
+def test_integers_become_the_nearest_float64_with_and_without_nulls(
+    kind: str, data: st.DataObject
+) -> None:
     bits, sign = INTEGERS[kind]
     least, most = (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    cells = data.draw(st.lists(st.one_of(st.none(), st.integers(least, most)), min_size=1, max_size=9))
+    cells = data.draw(
+        st.lists(st.one_of(st.none(), st.integers(least, most)), min_size=1, max_size=9)
+    )
     start = data.draw(st.integers(0, len(cells) - 1))
     read = arrow.numbers(pa.array(cells, type=getattr(pa, kind)()).slice(start)).astype(np.float64)
     expected = [np.nan if cell is None else float(cell) for cell in cells[start:]]
@@ -43,25 +51,45 @@ def test_integers_become_the_nearest_float64_with_and_without_nulls(kind: str, d
 
 
 @given(
-    cells=st.lists(st.one_of(st.none(), st.integers(-(10**38) + 1, 10**38 - 1), st.integers(-(2**54), 2**54)), min_size=1),
+    cells=st.lists(
+        st.one_of(st.none(), st.integers(-(10**38) + 1, 10**38 - 1), st.integers(-(2**54), 2**54)),
+        min_size=1,
+    ),
     scale=st.integers(-5, 38),
     data=st.data(),
 )
 @example(cells=[2**53 - 1, -(2**53), 2**53 + 1, None], scale=22, data=None)
-def test_decimals_become_the_nearest_float64(cells: list[int | None], scale: int, data: st.DataObject | None) -> None:
-    """The nearest is reached on another way: Python divides integers of any size with one rounding."""
+def test_decimals_become_the_nearest_float64(
+    cells: list[int | None], scale: int, data: st.DataObject | None
+) -> None:
+    """The nearest is reached on another way: Python divides integers of any size with one
+    rounding.
+    """
     start = data.draw(st.integers(0, len(cells) - 1)) if data else 0
     decimals = [None if cell is None else Decimal(f"{cell}e{-scale}") for cell in cells]
     read = arrow.numbers(pa.array(decimals, type=pa.decimal128(38, scale)).slice(start))
-    exact = [None if cell is None else Fraction(cell) / Fraction(10) ** scale for cell in cells[start:]]
-    expected = [np.nan if number is None else number.numerator / number.denominator for number in exact]
+    exact = [
+        None if cell is None else Fraction(cell) / Fraction(10) ** scale for cell in cells[start:]
+    ]
+    expected = [
+        np.nan if number is None else number.numerator / number.denominator for number in exact
+    ]
     assert np.array_equal(read, expected, equal_nan=True)
 
 
-@given(st.lists(st.one_of(st.none(), st.decimals(allow_nan=False, allow_infinity=False, places=7)), min_size=1))
-def test_decimals_of_the_widest_kind_become_the_nearest_float64(cells: list[Decimal | None]) -> None:
+@given(
+    st.lists(
+        st.one_of(st.none(), st.decimals(allow_nan=False, allow_infinity=False, places=7)),
+        min_size=1,
+    )
+)
+def test_decimals_of_the_widest_kind_become_the_nearest_float64(
+    cells: list[Decimal | None],
+) -> None:
     read = arrow.numbers(pa.array(cells, type=pa.decimal256(76, 30)))
-    assert np.array_equal(read, [np.nan if cell is None else float(cell) for cell in cells], equal_nan=True)
+    assert np.array_equal(
+        read, [np.nan if cell is None else float(cell) for cell in cells], equal_nan=True
+    )
 
 
 NARROW: dict[str, tuple[Any, list[Any]]] = {
@@ -81,9 +109,13 @@ WIDE: dict[str, tuple[Any, list[Any]]] = {
 
 @pytest.mark.parametrize("kind", [*NARROW, *WIDE])
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
-def test_blocks_are_float32_exactly_where_it_holds_every_value_of_the_columns(folder: Path, kind: str, suffix: str) -> None:
+def test_blocks_are_float32_exactly_where_it_holds_every_value_of_the_columns(
+    folder: Path, kind: str, suffix: str
+) -> None:
     type_, cells = {**NARROW, **WIDE}[kind]
-    table = pa.table({"a": pa.array(cells, type=type_), "b": pa.array([1.5, 2.5, 3.5], type=pa.float32())})
+    table = pa.table(
+        {"a": pa.array(cells, type=type_), "b": pa.array([1.5, 2.5, 3.5], type=pa.float32())}
+    )
     path = folder / f"kinds{suffix}"
     if suffix == ".parquet":
         pq.write_table(table, path)
@@ -125,8 +157,12 @@ def test_a_chosen_column_that_is_no_number_is_refused_at_the_door_with_those_tha
         with pa.ipc.new_file(path, table.schema) as writer:
             writer.write_table(table)
     there = "the numeric ones are 'age', 'n'"
-    for columns, ending in ((None, f"; choose others with --columns ({there})"), (["age", "odd"], f"; {there}")):
-        sentence = refusal(lambda columns=columns: open_records(path, columns))  # type: ignore[misc]  # bound now
+    for columns, ending in (
+        (None, f"; choose others with --columns ({there})"),
+        (["age", "odd"], f"; {there}"),
+    ):
+        # bound now
+        sentence = refusal(lambda columns=columns: open_records(path, columns))  # type: ignore[misc]
         assert sentence.startswith(f"{path}: column 'odd' holds ")
         assert sentence.endswith(ending)
         assert ("--columns" in sentence) == (columns is None)
@@ -151,7 +187,9 @@ def test_repeated_names_no_columns_and_the_index_of_pandas_are_refused(folder: P
     assert "column 1 has no name" in refusal(lambda: open_records(path))
 
 
-def test_a_group_of_the_same_beginning_does_not_stand_in_for_a_column_with_a_dot(folder: Path) -> None:
+def test_a_group_of_the_same_beginning_does_not_stand_in_for_a_column_with_a_dot(
+    folder: Path,
+) -> None:
     path = parquet(folder, a=pa.array([{"b": 1.0}, {"b": 2.0}]), **{"a.b": pa.array([3.0, 4.0])})
     assert read_table(path, ["a.b"]).values.tolist() == [[3], [4]]
 
@@ -163,13 +201,21 @@ def test_the_first_version_of_feather_is_refused_by_name(folder: Path) -> None:
 
 
 def test_values_under_a_null_are_never_seen(folder: Path) -> None:
-    """Whatever bytes stand in the place of a null, here an infinity and a long decimal, it is a missing cell."""
+    """Whatever bytes stand in the place of a null, here an infinity and a long decimal, it is a
+    missing cell.
+    """
     valid = pa.py_buffer(b"\x01")
-    infinite = pa.Array.from_buffers(pa.float64(), 2, [valid, pa.py_buffer(np.array([1.0, np.inf]).tobytes())])
-    long = pa.Array.from_buffers(pa.decimal128(38, 2), 2, [valid, pa.py_buffer(np.array([150, 0, -1, 5]).tobytes())])
+    infinite = pa.Array.from_buffers(
+        pa.float64(), 2, [valid, pa.py_buffer(np.array([1.0, np.inf]).tobytes())]
+    )
+    long = pa.Array.from_buffers(
+        pa.decimal128(38, 2), 2, [valid, pa.py_buffer(np.array([150, 0, -1, 5]).tobytes())]
+    )
     assert np.array_equal(arrow.numbers(infinite), [1.0, np.nan], equal_nan=True)
     assert np.array_equal(arrow.numbers(long), [1.5, np.nan], equal_nan=True)
-    with pa.ipc.new_file(folder / "null.arrow", pa.schema([("a", pa.float64()), ("b", pa.decimal128(38, 2))])) as writer:
+    with pa.ipc.new_file(
+        folder / "null.arrow", pa.schema([("a", pa.float64()), ("b", pa.decimal128(38, 2))])
+    ) as writer:
         writer.write_table(pa.table({"a": infinite, "b": long}))
     table = read_table(folder / "null.arrow", missing=Missing.DROP)
     assert (table.values.tolist(), table.dropped) == ([[1, 1.5]], 1)

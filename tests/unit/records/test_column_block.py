@@ -30,7 +30,9 @@ def written(path: Path, *groups: list[RealArray]) -> Path:
     schema = pa.schema([("a", pa.float32()), ("b", pa.float64())])
     with pq.ParquetWriter(path, schema) as writer:
         for a, b in groups:
-            writer.write_table(pa.table([pa.array(a, pa.float32()), pa.array(b, pa.float64())], schema=schema))
+            writer.write_table(
+                pa.table([pa.array(a, pa.float32()), pa.array(b, pa.float64())], schema=schema)
+            )
     return path
 
 
@@ -38,21 +40,31 @@ def numbers(n: int, seed: int = 0) -> list[RealArray]:
     return list(np.random.default_rng(seed).uniform(-2, 2, (2, n)))
 
 
-def test_long_batches_of_floats_are_given_as_they_are_and_hold_the_same_records(tmp_path: Path) -> None:
+def test_long_batches_of_floats_are_given_as_they_are_and_hold_the_same_records(
+    tmp_path: Path,
+) -> None:
     file = open_records(written(tmp_path / "x.parquet", numbers(N), numbers(100, 1), numbers(N, 2)))
     blocks = list(file.column_blocks())
     assert [type(block) for block in blocks].count(ColumnBlock) >= 2
-    assert np.array_equal(np.concatenate([np.asarray(block) for block in blocks]), np.concatenate(list(file.blocks())))
+    assert np.array_equal(
+        np.concatenate([np.asarray(block) for block in blocks]), np.concatenate(list(file.blocks()))
+    )
     assert sum(map(len, blocks)) == 2 * N + 100
     for block in blocks:
         table = np.array(block)
         assert np.array_equal(DOMAIN.to_grid(block), DOMAIN.to_grid(table))
         found, expected = (DOMAIN.to_grid_and_outside(records)[1] for records in (block, table))
-        assert found.tolist() == expected.tolist() == ((table < DOMAIN.lower) | (table > DOMAIN.upper)).any(axis=1).tolist()
+        assert (
+            found.tolist()
+            == expected.tolist()
+            == ((table < DOMAIN.lower) | (table > DOMAIN.upper)).any(axis=1).tolist()
+        )
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_in_a_long_batch_is_found_and_where(tmp_path: Path, wrong: float) -> None:
+def test_what_is_not_finite_in_a_long_batch_is_found_and_where(
+    tmp_path: Path, wrong: float
+) -> None:
     columns = numbers(N)
     columns[1][70_000] = wrong
     file = open_records(written(tmp_path / "x.parquet", columns))
@@ -76,16 +88,23 @@ def test_a_null_in_a_long_batch_can_be_dropped(tmp_path: Path) -> None:
 def test_a_pass_that_looks_at_every_cell_anyway_refuses_the_same(
     tmp_path: Path, wrong: float, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fastlloyd.clustering.domain.is_compiled", lambda _: compiled and is_compiled(1 << 40))
+    monkeypatch.setattr(
+        "fastlloyd.clustering.domain.is_compiled", lambda _: compiled and is_compiled(1 << 40)
+    )
     columns = numbers(N)
-    columns[0][0], columns[1][70_000] = 9.0, wrong  # the first one lies outside the bounds, and is clipped
+    columns[0][0], columns[1][70_000] = (
+        9.0,
+        wrong,
+    )  # the first one lies outside the bounds, and is clipped
     file = open_records(written(tmp_path / "x.parquet", numbers(N, 1), columns))
     with pytest.raises(DataError, match=rf"record {N + 70_001}, column 'b'"):
         list(GridRecords(file, DOMAIN, Outside.CLIP, source="x"))
 
 
 @pytest.mark.parametrize("missing", Missing)
-def test_passes_give_the_grid_points_of_the_records_that_are_kept(tmp_path: Path, missing: Missing) -> None:
+def test_passes_give_the_grid_points_of_the_records_that_are_kept(
+    tmp_path: Path, missing: Missing
+) -> None:
     columns = numbers(N)
     if missing is Missing.DROP:
         columns[1][70_000] = np.nan
@@ -102,7 +121,11 @@ def test_passes_give_the_grid_points_of_the_records_that_are_kept(tmp_path: Path
 @given(
     columns=st.integers(1, 6).flatmap(
         lambda d: st.tuples(
-            arrays(np.float64, (d, 30), elements=st.floats(-1e3, 1e3) | st.sampled_from([np.nan, np.inf, -0.0, 1.0, -1.0])),
+            arrays(
+                np.float64,
+                (d, 30),
+                elements=st.floats(-1e3, 1e3) | st.sampled_from([np.nan, np.inf, -0.0, 1.0, -1.0]),
+            ),
             st.lists(st.sampled_from([np.float32, np.float64]), min_size=d, max_size=d),
         )
     ),
@@ -122,7 +145,9 @@ def test_compiled_code_makes_the_same_points_of_columns_and_says_what_it_met(
         upper=tuple(upper.tolist()),
         scaling=Scaling.COMMON if common else Scaling.PER_FEATURE,
     )
-    block = ColumnBlock([column.astype(dtype) for column, dtype in zip(values, dtypes, strict=True)])
+    block = ColumnBlock(
+        [column.astype(dtype) for column, dtype in zip(values, dtypes, strict=True)]
+    )
     table = np.asarray(block, dtype=np.float64)
     outside = np.zeros(len(block), dtype=np.bool_)
     found = domain._columns_to_grid(block, outside)
@@ -146,14 +171,21 @@ def test_columns_that_lie_otherwise_in_memory_are_no_matter_for_compiled_code() 
         block = ColumnBlock([np.zeros(40), odd])
         assert not block.is_plain
         assert DOMAIN._columns_to_grid(block, np.zeros(40, dtype=np.bool_)) is None
-        assert np.array_equal(DOMAIN.to_grid(block), DOMAIN.to_grid(np.array([np.zeros(40), odd.astype(np.float64)]).T))
+        assert np.array_equal(
+            DOMAIN.to_grid(block),
+            DOMAIN.to_grid(np.array([np.zeros(40), odd.astype(np.float64)]).T),
+        )
 
 
-def test_a_record_outside_is_named_by_its_place_in_the_file_though_others_were_dropped(tmp_path: Path) -> None:
+def test_a_record_outside_is_named_by_its_place_in_the_file_though_others_were_dropped(
+    tmp_path: Path,
+) -> None:
     gaps, beyond = [np.zeros((2, N)) for _ in range(2)]
     gaps[0][:7] = np.nan
     beyond[1][70_000] = 9.0
-    file = open_records(written(tmp_path / "x.parquet", list(gaps), list(beyond)), missing=Missing.DROP)
+    file = open_records(
+        written(tmp_path / "x.parquet", list(gaps), list(beyond)), missing=Missing.DROP
+    )
     with pytest.raises(DataError, match=rf"record {N + 70_001}, column 'b'"):
         list(GridRecords(file, DOMAIN, Outside.REFUSE, source="x"))
 
@@ -163,7 +195,9 @@ def test_a_float32_is_compared_with_the_bound_itself(tmp_path: Path, high: float
     """The nearest float32 to .1 is larger than .1."""
     values, n = np.full(N, 0.1), N if high == 0.1 else 0
     path = tmp_path / "x.parquet"
-    pq.write_table(pa.table({"a": pa.array(values, pa.float32()), "b": pa.array(values, pa.float32())}), path)
+    pq.write_table(
+        pa.table({"a": pa.array(values, pa.float32()), "b": pa.array(values, pa.float32())}), path
+    )
     domain = Domain(features=("a", "b"), lower=(0.0, 0.0), upper=(high, 1.0))
     for records in (open_records(path), read_table(path)):
         X = GridRecords(records, domain, Outside.CLIP, source="x")
@@ -182,12 +216,18 @@ def test_slices_of_arrow_arrays_hold_their_own_numbers(kind: str) -> None:
         assert found.dtype == kind
 
 
-@pytest.mark.parametrize("kind", ["bool", "int8", "int64", "uint64", "float16", "float32", "float64", "decimal"])
+@pytest.mark.parametrize(
+    "kind", ["bool", "int8", "int64", "uint64", "float16", "float32", "float64", "decimal"]
+)
 @pytest.mark.parametrize("nulls", [[], [5], list(range(20))])
-def test_numbers_are_the_same_whether_every_place_is_looked_at_for_null_or_not(kind: str, nulls: list[int]) -> None:
+def test_numbers_are_the_same_whether_every_place_is_looked_at_for_null_or_not(
+    kind: str, nulls: list[int]
+) -> None:
     there = ~np.isin(np.arange(20), nulls)
     if kind == "decimal":
-        array = pa.array([Decimal(i) / 4 if there[i] else None for i in range(20)], pa.decimal128(10, 2))
+        array = pa.array(
+            [Decimal(i) / 4 if there[i] else None for i in range(20)], pa.decimal128(10, 2)
+        )
     else:
         array = pa.array(np.arange(20).astype(kind), mask=~there)
     for start, stop in ((0, 20), (3, 20), (2, 13), (9, 10), (4, 4)):
@@ -205,10 +245,12 @@ from fastlloyd.records import open_records
 assert len(list(open_records({str(path)!r}).column_blocks())) == 2
 assert "pandas" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603 - our own program
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_of_parquet_so_many_bytes_are_read_ahead_and_of_other_files_one_block(tmp_path: Path) -> None:
+def test_of_parquet_so_many_bytes_are_read_ahead_and_of_other_files_one_block(
+    tmp_path: Path,
+) -> None:
     for kind, n in ((pa.float32(), 4), (pa.float64(), 2)):
         path = tmp_path / "x.parquet"
         pq.write_table(pa.table({"a": pa.array([1.0, 2.0], kind)}), path)

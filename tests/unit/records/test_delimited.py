@@ -1,4 +1,6 @@
-"""Reading text files: what is read is what was written, and every refusal says where and never what."""
+"""Reading text files: what is read is what was written, and every refusal says where and never
+what.
+"""
 
 import csv
 import gzip
@@ -60,7 +62,9 @@ def arriving(path: Path, parts: Iterable[bytes]) -> threading.Thread:
         with suppress(BrokenPipeError), path.open("wb", buffering=0) as pipe:
             for number, part in enumerate(parts):
                 pipe.write(part)
-                while number < 3 and unread(pipe):  # the first ones come one by one, also where the reader is slow
+                while number < 3 and unread(
+                    pipe
+                ):  # the first ones come one by one, also where the reader is slow
                     time.sleep(0.001)
 
     writer = threading.Thread(target=write)
@@ -71,13 +75,17 @@ def arriving(path: Path, parts: Iterable[bytes]) -> threading.Thread:
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux whether a pipe has been emptied")
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 @pytest.mark.parametrize("step", [1, 2, 7, 5000, 100_000])
-def test_text_that_drips_from_a_pipe_comes_in_the_same_chunks_as_that_of_a_file(folder: Path, step: int, packed: bool) -> None:
+def test_text_that_drips_from_a_pipe_comes_in_the_same_chunks_as_that_of_a_file(
+    folder: Path, step: int, packed: bool
+) -> None:
     text = "\ufeffa,b\n".encode() + b"".join(b"%d,%d\n" % (n, n * n) for n in range(3000)) + b"1,2"
     content = gzip.compress(text, compresslevel=0) if packed else text
     (folder / "whole.csv").write_bytes(content)
     sizes = [64, 1000, *[4096] * 100]
     expected = list(chunks(str(folder / "whole.csv"), sizes))
-    writer = arriving(folder / "drips.csv", [content[at : at + step] for at in range(0, len(content), step)])
+    writer = arriving(
+        folder / "drips.csv", [content[at : at + step] for at in range(0, len(content), step)]
+    )
     found = list(chunks(str(folder / "drips.csv"), sizes))
     writer.join()
     assert found == expected
@@ -88,7 +96,9 @@ def test_text_that_drips_from_a_pipe_comes_in_the_same_chunks_as_that_of_a_file(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="these systems have no such pipes")
-def test_what_is_late_in_a_pipe_that_does_not_wait_is_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_late_in_a_pipe_that_does_not_wait_is_not_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Some systems open /dev/stdin as it is, others anew."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
@@ -107,20 +117,26 @@ def test_what_is_late_in_a_pipe_that_does_not_wait_is_not_the_end(monkeypatch: p
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux whether a pipe has been emptied")
-def test_a_ctrl_c_between_two_arrivals_is_heard_at_the_next_and_not_only_when_all_is_there(folder: Path) -> None:
+def test_a_ctrl_c_between_two_arrivals_is_heard_at_the_next_and_not_only_when_all_is_there(
+    folder: Path,
+) -> None:
     path, was_heard, was_late = folder / "slow.csv", threading.Event(), threading.Event()
 
     def parts() -> Iterator[bytes]:
         yield b"a,b\n1,2\n"  # and then it has been taken out
         time.sleep(0.1)  # until the reader waits
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # to this thread: the one that waits is not woken
+        signal.pthread_kill(
+            threading.get_ident(), signal.SIGINT
+        )  # to this thread: the one that waits is not woken
         yield b"3,4\n"
         if not was_heard.wait(5):
             was_late.set()
 
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what runs in the background ignore it
+    handler = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell has what runs in the background ignore it
     try:
         writer = arriving(path, parts())
         with pytest.raises(KeyboardInterrupt):
@@ -134,7 +150,9 @@ def test_a_ctrl_c_between_two_arrivals_is_heard_at_the_next_and_not_only_when_al
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
-def test_a_store_is_asked_for_whole_buffers_and_for_each_byte_once(packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_is_asked_for_whole_buffers_and_for_each_byte_once(
+    packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = b"12,34\n" * 30_000
     content, asked = gzip.compress(text, compresslevel=0) if packed else text, list[int]()
 
@@ -155,8 +173,12 @@ def test_a_store_is_asked_for_whole_buffers_and_for_each_byte_once(packed: bool,
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which files are open")
-@pytest.mark.parametrize("text", ["a,b\n1,x\n", "a,b\nc,d\n", "a,b\n", "sep=,\na,b\n", "a,b\n" + 200 * "1,2\n" + "1\n"])
-def test_a_file_that_is_refused_is_closed_then_and_not_when_the_refusal_is_forgotten(folder: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["a,b\n1,x\n", "a,b\nc,d\n", "a,b\n", "sep=,\na,b\n", "a,b\n" + 200 * "1,2\n" + "1\n"]
+)
+def test_a_file_that_is_refused_is_closed_then_and_not_when_the_refusal_is_forgotten(
+    folder: Path, text: str
+) -> None:
     path = write(folder, text)
     with pytest.raises(DataError) as refused:
         read_csv(path)
@@ -190,7 +212,11 @@ def test_every_float64_survives_the_round_trip_in_every_dialect(
 ) -> None:
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter, lineterminator=newline, quoting=quoting)
-    names = [f"column {i}" for i in range(X.shape[1])] if header else [f"x{i + 1}" for i in range(X.shape[1])]
+    names = (
+        [f"column {i}" for i in range(X.shape[1])]
+        if header
+        else [f"x{i + 1}" for i in range(X.shape[1])]
+    )
     writer.writerows([names] * header + [list(map(repr, map(float, row))) for row in X])
     content = text.getvalue().encode("utf-8-sig" if bom else "utf-8")
     path = folder / "round-trip.csv"
@@ -203,15 +229,23 @@ def test_every_float64_survives_the_round_trip_in_every_dialect(
 
 
 @given(X=matrices(), style=st.sampled_from(["%.17g", "%.6f", "%e", "%+.3E"]))
-def test_the_reader_and_numpy_read_the_same_numbers(folder: Path, X: npt.NDArray[np.float64], style: str) -> None:
+def test_the_reader_and_numpy_read_the_same_numbers(
+    folder: Path, X: npt.NDArray[np.float64], style: str
+) -> None:
     path = folder / "numpy.csv"
-    np.savetxt(path, X / 2, fmt=style, delimiter=",")  # halved, so that rounding to the style stays finite
+    np.savetxt(
+        path, X / 2, fmt=style, delimiter=","
+    )  # halved, so that rounding to the style stays finite
     assert np.array_equal(read_csv(path).values, np.loadtxt(path, delimiter=",", ndmin=2))
 
 
 @given(st.permutations(["age", "bmi", "mean radius", "a,b"]), st.integers(1, 4))
-def test_chosen_columns_come_in_the_order_asked_whatever_the_others_hold(folder: Path, order: list[str], n: int) -> None:
-    path = write(folder, 'name,age,bmi,mean radius,"a,b"\n"Smith, J",1,2,3,4\n"O\'Neill, ""X""",5,6,7,8\n')
+def test_chosen_columns_come_in_the_order_asked_whatever_the_others_hold(
+    folder: Path, order: list[str], n: int
+) -> None:
+    path = write(
+        folder, 'name,age,bmi,mean radius,"a,b"\n"Smith, J",1,2,3,4\n"O\'Neill, ""X""",5,6,7,8\n'
+    )
     values = {"age": [1.0, 5.0], "bmi": [2.0, 6.0], "mean radius": [3.0, 7.0], "a,b": [4.0, 8.0]}
     table = read_csv(path, order[:n])
     assert table.columns == tuple(order[:n])
@@ -240,7 +274,9 @@ def test_chosen_columns_come_in_the_order_asked_whatever_the_others_hold(folder:
         ("1e3,-.5\n+2.,0\n", ("x1", "x2"), [[1000, -0.5], [2, 0]]),
     ],
 )
-def test_hand_worked_tables(folder: Path, text: str, columns: tuple[str, ...], values: list[list[float]]) -> None:
+def test_hand_worked_tables(
+    folder: Path, text: str, columns: tuple[str, ...], values: list[list[float]]
+) -> None:
     table = read_csv(write(folder, text), columns if "note" in text else None)
     assert (table.columns, table.values.tolist()) == (columns, values)
 
@@ -251,11 +287,14 @@ def test_a_text_column_of_a_file_without_header_can_be_left_out(folder: Path) ->
     assert "line 1, column 'x1': not a number" in refusal(lambda: read_csv(path))
 
 
-def test_an_index_column_without_a_name_can_be_left_out_but_is_not_taken_for_a_feature(folder: Path) -> None:
+def test_an_index_column_without_a_name_can_be_left_out_but_is_not_taken_for_a_feature(
+    folder: Path,
+) -> None:
     path = write(folder, ",age\n0,41\n1,42\n")
     assert read_csv(path, ["age"]).values.tolist() == [[41], [42]]
-    assert "column 1 has no name; if it is the index of a pandas frame, write the file with index=False" in refusal(
-        lambda: read_csv(path)
+    assert (
+        "column 1 has no name; if it is the index of a pandas frame, write the file with"
+        " index=False" in refusal(lambda: read_csv(path))
     )
     assert "column ''" in refusal(lambda: read_csv(path, [""]))
 
@@ -268,7 +307,9 @@ def test_a_long_file_is_read_in_blocks_and_the_line_of_a_late_fault_is_right(fol
     assert "line 45679, column 'b'" in refusal(lambda: read_csv(write(folder, "\n".join(lines))))
 
 
-def test_the_memory_beyond_the_table_does_not_grow_with_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_beyond_the_table_does_not_grow_with_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(delimited, "CHUNK_BYTES", 1 << 16)
 
     def extra(n: int) -> float:
@@ -281,7 +322,8 @@ def test_the_memory_beyond_the_table_does_not_grow_with_the_file(folder: Path, m
             tracemalloc.stop()
         return peak - float(table.values.nbytes)
 
-    # 80,000 further records: 2.6 MB as numbers, over 15 MB as text in Python; the growing array holds some in reserve.
+    # 80,000 further records: 2.6 MB as numbers, over 15 MB as text in Python; the growing array
+    # holds some in reserve.
     assert extra(140_000) - extra(60_000) < 80_000 * 32 / 4
 
 
@@ -328,19 +370,28 @@ def test_a_faulty_cell_or_row_is_refused_with_file_line_and_column(
     sentence = refusal(lambda: read_csv(path, columns))
     assert sentence.startswith(f"{path}, {where}")
     assert what in sentence
-    assert columns is None or "--columns" not in sentence  # who has chosen them, or has a plan that did, cannot choose others
+    assert (
+        columns is None or "--columns" not in sentence
+    )  # who has chosen them, or has a plan that did, cannot choose others
 
 
-@pytest.mark.parametrize("cell", ["nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e999", "-1e999"])
+@pytest.mark.parametrize(
+    "cell", ["nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e999", "-1e999"]
+)
 @pytest.mark.parametrize("line", [2, 3, 4])
-def test_w22_nan_and_inf_are_refused_with_line_and_column(folder: Path, cell: str, line: int) -> None:
+def test_w22_nan_and_inf_are_refused_with_line_and_column(
+    folder: Path, cell: str, line: int
+) -> None:
     rows = ["age,bmi,dose", "1,2,3", "4,5,6", "7,8,9"]
     rows[line - 1] = f"1,{cell},3"
     path = write(folder, "\n".join(rows))
     sentence = refusal(lambda: read_csv(path))
     assert sentence.startswith(f"{path}, line {line}, column 'bmi': ")
     assert "e999" not in sentence
-    assert read_csv(path, ["dose"]).values.shape == (3, 1)  # the column is what is refused, not the file
+    assert read_csv(path, ["dose"]).values.shape == (
+        3,
+        1,
+    )  # the column is what is refused, not the file
 
 
 @pytest.mark.parametrize(
@@ -353,8 +404,16 @@ def test_w22_nan_and_inf_are_refused_with_line_and_column(folder: Path, cell: st
         ("a,b", ["a"], "a header and no records"),
         (f"a,b,a\n{SECRET},2,3\n", None, "'a' occurs 2 times"),
         (f"a,b,a\n{SECRET},2,3\n", ["b"], "'a' occurs 2 times"),
-        (f"age,bmi\n{SECRET},2\n", ["aeg"], "there is no column 'aeg' (did you mean 'age'?); there are 'age', 'bmi'"),
-        ("1,2\n", ["age"], "(no header in its first line): there is no column 'age'; there are 'x1', 'x2'"),
+        (
+            f"age,bmi\n{SECRET},2\n",
+            ["aeg"],
+            "there is no column 'aeg' (did you mean 'age'?); there are 'age', 'bmi'",
+        ),
+        (
+            "1,2\n",
+            ["age"],
+            "(no header in its first line): there is no column 'age'; there are 'x1', 'x2'",
+        ),
         ("a,b\n1,2\n", ["a", "a"], "'a' occurs 2 times"),
         ("a,b\n1,2\n", [], "no columns are chosen"),
     ],
@@ -368,8 +427,12 @@ def test_a_file_without_records_or_columns_as_asked_is_refused(
     assert str(path) in sentence or "chosen columns" in sentence
 
 
-def test_a_table_with_decimal_commas_throughout_is_not_read_as_names_without_a_word_about_them(folder: Path) -> None:
-    assert "write decimals with a point" in refusal(lambda: read_csv(write(folder, "age;dose\n4,1;1,5\n")))
+def test_a_table_with_decimal_commas_throughout_is_not_read_as_names_without_a_word_about_them(
+    folder: Path,
+) -> None:
+    assert "write decimals with a point" in refusal(
+        lambda: read_csv(write(folder, "age;dose\n4,1;1,5\n"))
+    )
 
 
 def test_a_long_list_of_columns_is_cut_short(folder: Path) -> None:
@@ -407,12 +470,17 @@ def test_a_file_below_a_file_is_refused(folder: Path) -> None:
 
 # A record is a line
 
-OPEN = "the row does not end in its line, because a quotation mark stays open; take the mark out or close it, or, if a column "
+OPEN = (
+    "the row does not end in its line, because a quotation mark stays open; take the mark out or"
+    " close it, or, if a column "
+)
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
-@pytest.mark.parametrize("closed", ['990,1980,"', '990,1980,text"', '990,1980,text",', "990,1980,text"])
+@pytest.mark.parametrize(
+    "closed", ['990,1980,"', '990,1980,text"', '990,1980,text",', "990,1980,text"]
+)
 @pytest.mark.parametrize("columns", [["a", "b"], ["a", "b", "note"]], ids=["unused", "used"])
 def test_a_quotation_mark_that_opens_in_one_record_and_closes_in_another_loses_none_of_them(
     folder: Path, newline: str, packed: bool, closed: str, columns: list[str]
@@ -447,7 +515,8 @@ def test_a_record_that_spans_lines_is_refused_by_its_first_line_wherever_blocks_
     "text",
     [
         f'"{SECRET}\n",2\n3,4\n',  # no header
-        f'a,b,"note\n1,2,{SECRET}\n3,4,"\n5,6,{SECRET}\n',  # a header with the first two records in it
+        # a header with the first two records in it
+        f'a,b,"note\n1,2,{SECRET}\n3,4,"\n5,6,{SECRET}\n',
         f'a;b;"note\n1;2;{SECRET}\n3;4;"\n5;6;{SECRET}\n',
         f'a,b,"note\n1,2,"{SECRET}"\n3,4,5\n',
         f'a,"note\n1,{SECRET}\n',  # to the end
@@ -468,7 +537,12 @@ def test_a_header_that_would_take_a_record_along_is_refused(folder: Path, text: 
 
 @settings(max_examples=300)
 @given(
-    st.lists(st.lists(st.sampled_from(["1", "", '"', '""', '"5"', 'x"', '"x', "x, y"]), min_size=2, max_size=3), max_size=6),
+    st.lists(
+        st.lists(
+            st.sampled_from(["1", "", '"', '""', '"5"', 'x"', '"x', "x, y"]), min_size=2, max_size=3
+        ),
+        max_size=6,
+    ),
     st.sampled_from(",;\t"),
     st.sampled_from(["\n", "\r\n"]),
 )
@@ -476,7 +550,9 @@ def test_every_line_below_the_header_is_one_record_or_the_file_is_refused(
     folder: Path, rows: list[list[str]], delimiter: str, newline: str
 ) -> None:
     lines = [delimiter.join(["1", *cells]) for cells in rows]
-    path = write(folder, newline.join([delimiter.join(["a", "b", "c"]), "1" + 2 * delimiter, *lines]))
+    path = write(
+        folder, newline.join([delimiter.join(["a", "b", "c"]), "1" + 2 * delimiter, *lines])
+    )
     try:
         table = read_csv(path, ["a"])
     except DataError as refused:
@@ -503,15 +579,21 @@ CSV_TEXTS = st.one_of(
 
 
 @settings(max_examples=500)
-@given(text=CSV_TEXTS, columns=st.one_of(st.none(), st.lists(st.sampled_from(["a", "b", "x1", "x2", ""]), max_size=3)))
+@given(
+    text=CSV_TEXTS,
+    columns=st.one_of(st.none(), st.lists(st.sampled_from(["a", "b", "x1", "x2", ""]), max_size=3)),
+)
 @example(text='"', columns=None)
 @example(text="\x00", columns=None)
 @example(text="a\n\r\n\r1", columns=["a"])
-def test_fuzzed_text_gives_a_finite_table_or_a_data_error(folder: Path, text: str, columns: list[str] | None) -> None:
+def test_fuzzed_text_gives_a_finite_table_or_a_data_error(
+    folder: Path, text: str, columns: list[str] | None
+) -> None:
     try:
         table = read_csv(write(folder, text), columns)
     except DataError as refused:
-        assert str(refused).startswith((str(folder), "the chosen columns"))  # noqa: PT017 - either outcome is right
+        # either outcome is right
+        assert str(refused).startswith((str(folder), "the chosen columns"))  # noqa: PT017
     else:
         assert np.isfinite(table.values).all()
         assert table.values.shape == (len(table.values), len(table.columns))
@@ -519,8 +601,13 @@ def test_fuzzed_text_gives_a_finite_table_or_a_data_error(folder: Path, text: st
 
 
 @settings(max_examples=200)
-@given(content=st.binary(max_size=80), packed=st.sampled_from([b"", b"\x1f\x8b", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03"]))
-def test_fuzzed_bytes_give_a_finite_table_or_a_data_error(folder: Path, content: bytes, packed: bytes) -> None:
+@given(
+    content=st.binary(max_size=80),
+    packed=st.sampled_from([b"", b"\x1f\x8b", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03"]),
+)
+def test_fuzzed_bytes_give_a_finite_table_or_a_data_error(
+    folder: Path, content: bytes, packed: bytes
+) -> None:
     path = folder / "fuzz.csv"
     path.write_bytes(packed + content)
     try:
@@ -534,7 +621,11 @@ def test_fuzzed_bytes_give_a_finite_table_or_a_data_error(folder: Path, content:
 @settings(max_examples=300)
 @given(
     faults=st.lists(
-        st.tuples(st.integers(1, 5), st.integers(0, 2), st.sampled_from([SECRET, f"1{SECRET}", "", f"{SECRET},"])),
+        st.tuples(
+            st.integers(1, 5),
+            st.integers(0, 2),
+            st.sampled_from([SECRET, f"1{SECRET}", "", f"{SECRET},"]),
+        ),
         min_size=1,
         max_size=4,
     ),
@@ -550,8 +641,14 @@ def test_the_first_faulty_line_is_named_and_no_cell_is_quoted(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delimited, "BLOCK_CELLS", block)
         sentence = refusal(lambda: read_csv(path))
-    if {column for line, column, _ in faults if line == 1} == {0, 1, 2} and "first two lines" in sentence:
-        return  # a first record without any number: the line above it may be a record too, and is not taken for names
+    if {column for line, column, _ in faults if line == 1} == {
+        0,
+        1,
+        2,
+    } and "first two lines" in sentence:
+        # a first record without any number: the line above it may be a record too, and is not taken
+        # for names
+        return
     assert sentence.startswith(f"{path}, line {1 + min(line for line, _, _ in faults)}")
 
 
@@ -567,6 +664,8 @@ def test_the_first_faulty_line_is_named_and_no_cell_is_quoted(
     ids=["spaces", "bars", "names", "dates", "a missing cell"],
 )
 @pytest.mark.parametrize("columns", [None, ["weight"]])
-def test_w22_a_first_record_is_not_shown_as_if_it_were_names(folder: Path, text: str, columns: list[str] | None) -> None:
+def test_w22_a_first_record_is_not_shown_as_if_it_were_names(
+    folder: Path, text: str, columns: list[str] | None
+) -> None:
     sentence = refusal(lambda: read_csv(write(folder, text), columns))
     assert not any(cell in sentence for cell in ("71.5", "182.3", "2020"))

@@ -31,8 +31,12 @@ MAKERS: dict[str, Callable[[Matrix, list[str]], Any]] = {
     "pandas": lambda X, names: pd.DataFrame(X, columns=names),
     "pandas, nullable": lambda X, names: pd.DataFrame(X, columns=names).astype("Float64"),
     "pandas on Arrow": lambda X, names: arrow_table(X, names).to_pandas(types_mapper=pd.ArrowDtype),
-    "pandas, other index": lambda X, names: pd.DataFrame(X, columns=names, index=[f"i{i}" for i in range(len(X))]),
-    "pandas, objects": lambda X, names: pd.DataFrame(X, columns=names).astype(object).where(~np.isnan(X), None),
+    "pandas, other index": lambda X, names: pd.DataFrame(
+        X, columns=names, index=[f"i{i}" for i in range(len(X))]
+    ),
+    "pandas, objects": lambda X, names: (
+        pd.DataFrame(X, columns=names).astype(object).where(~np.isnan(X), None)
+    ),
     "polars": lambda X, names: pl.DataFrame(X, schema=names, orient="row"),
     "polars, nulls": lambda X, names: pl.DataFrame(X, schema=names, orient="row").fill_nan(None),
     "arrow": arrow_table,
@@ -46,7 +50,9 @@ def test_a_frame_gives_the_table_of_a_file_of_the_same_numbers(
     folder: Path, maker: str, X: Matrix, data: st.DataObject
 ) -> None:
     names = [f"x{i + 1}" for i in range(X.shape[1])]
-    columns = data.draw(st.one_of(st.none(), st.lists(st.sampled_from(names), min_size=1, unique=True)))
+    columns = data.draw(
+        st.one_of(st.none(), st.lists(st.sampled_from(names), min_size=1, unique=True))
+    )
     missing = data.draw(st.sampled_from(Missing))
     frame, path = MAKERS[maker](X, names), written(folder, "parquet", X)
 
@@ -71,8 +77,12 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "cell"), [*zip(COLUMNS, [float(2**63), 1.0, 0.1] * 2, strict=True)])
-def test_nullable_columns_are_rounded_to_the_nearest_and_na_is_a_missing_cell(kind: str, cell: float) -> None:
+@pytest.mark.parametrize(
+    ("kind", "cell"), [*zip(COLUMNS, [float(2**63), 1.0, 0.1] * 2, strict=True)]
+)
+def test_nullable_columns_are_rounded_to_the_nearest_and_na_is_a_missing_cell(
+    kind: str, cell: float
+) -> None:
     frame = (pd if "pandas" in kind else pl).DataFrame({"a": COLUMNS[kind]})
     table = table_from_frame(frame, missing=Missing.DROP)
     assert (table.values.tolist(), table.dropped) == ([[cell]], 1)
@@ -90,7 +100,9 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
-def test_a_chosen_column_that_is_no_number_is_refused_and_others_may_hold_anything(library: Any, kind: str) -> None:
+def test_a_chosen_column_that_is_no_number_is_refused_and_others_may_hold_anything(
+    library: Any, kind: str
+) -> None:
     frame = library.DataFrame({"age": [1.0, 2.0], "odd": REFUSED[kind]})
     assert "column 'odd' holds" in refusal(lambda: table_from_frame(frame))
     assert table_from_frame(frame, ["age"]).others == ("odd",)
@@ -99,18 +111,26 @@ def test_a_chosen_column_that_is_no_number_is_refused_and_others_may_hold_anythi
 def test_a_column_of_mixed_objects_is_refused_without_quoting_them() -> None:
     for cells in ([SECRET, 1.0], [1.0, SECRET], [2**70, 1], [{SECRET}, 1], [object(), 1]):
         frame = pd.DataFrame({"odd": pd.Series(cells, dtype=object), "age": [1, 2]})
-        assert refusal(lambda frame=frame: table_from_frame(frame)).startswith("pandas DataFrame: column 'odd' holds ")  # type: ignore[misc]  # bound now
+        assert refusal(lambda frame=frame: table_from_frame(frame)).startswith(
+            "pandas DataFrame: column 'odd' holds "
+        )  # type: ignore[misc]  # bound now
         assert table_from_frame(frame, ["age"]).values.tolist() == [[1], [2]]
 
 
 def test_categories_are_refused() -> None:
-    for frame in (pd.DataFrame({"a": pd.Categorical([1, 2])}), pl.DataFrame({"a": pl.Series([SECRET], dtype=pl.Categorical)})):
-        assert "holds categories" in refusal(lambda frame=frame: table_from_frame(frame))  # type: ignore[misc]  # bound now
+    for frame in (
+        pd.DataFrame({"a": pd.Categorical([1, 2])}),
+        pl.DataFrame({"a": pl.Series([SECRET], dtype=pl.Categorical)}),
+    ):
+        # bound now
+        assert "holds categories" in refusal(lambda frame=frame: table_from_frame(frame))  # type: ignore[misc]
 
 
 def test_names_that_are_not_text_are_spelled_and_repeated_ones_refused() -> None:
     assert table_from_frame(pd.DataFrame(np.eye(2)), ["1", "0"]).values.tolist() == [[0, 1], [1, 0]]
-    assert "'a' occurs 2 times" in refusal(lambda: table_from_frame(pd.DataFrame(np.eye(2), columns=["a", "a"])))
+    assert "'a' occurs 2 times" in refusal(
+        lambda: table_from_frame(pd.DataFrame(np.eye(2), columns=["a", "a"]))
+    )
 
 
 def test_frames_without_records_or_columns_are_refused() -> None:
@@ -119,7 +139,9 @@ def test_frames_without_records_or_columns_are_refused() -> None:
     assert "no columns" in refusal(lambda: table_from_frame(pd.DataFrame()))
 
 
-@pytest.mark.parametrize("other", [None, [[1.0]], np.eye(2), {"a": [1.0]}, pl.LazyFrame({"a": [1.0]}), pd.Series([1.0])])
+@pytest.mark.parametrize(
+    "other", [None, [[1.0]], np.eye(2), {"a": [1.0]}, pl.LazyFrame({"a": [1.0]}), pd.Series([1.0])]
+)
 def test_what_is_no_frame_is_refused(other: object) -> None:
     assert type(other).__name__ in refusal(lambda: table_from_frame(other))
 
@@ -127,7 +149,8 @@ def test_what_is_no_frame_is_refused(other: object) -> None:
 def test_w22_infinity_in_a_frame_is_refused_with_record_and_column() -> None:
     frame = pl.DataFrame({"a": [1.0, 2.0], "b": [1.0, -np.inf]})
     for missing in Missing:
-        sentence = refusal(lambda missing=missing: table_from_frame(frame, missing=missing))  # type: ignore[misc]  # bound now
+        # bound now
+        sentence = refusal(lambda missing=missing: table_from_frame(frame, missing=missing))  # type: ignore[misc]
         assert sentence.startswith("polars DataFrame, record 2, column 'b': not a finite number")
 
 

@@ -1,4 +1,6 @@
-"""Ids of records: the text of the cell or the integer in decimal, in all formats and blocks, by both parsers; or a refusal."""
+"""Ids of records: the text of the cell or the integer in decimal, in all formats and blocks, by
+both parsers; or a refusal.
+"""
 
 import csv
 import decimal
@@ -64,7 +66,9 @@ def test_an_id_is_the_text_of_its_cell_in_every_format(
 
 
 @pytest.mark.parametrize("kind", INTEGERS)
-def test_an_id_that_is_an_integer_is_its_decimal_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_an_id_that_is_an_integer_is_its_decimal_digits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     small_blocks(monkeypatch)
     found = read_table(written(tmp_path, INTEGERS[kind], X, NUMBERS), unit=UNIT)
     assert texts(found) == list(map(str, NUMBERS))
@@ -72,7 +76,9 @@ def test_an_id_that_is_an_integer_is_its_decimal_digits(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_a_column_of_a_matrix_of_integers_holds_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+def test_a_column_of_a_matrix_of_integers_holds_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
     small_blocks(monkeypatch)
     matrix = np.array([[-5, 1, 2], [7, 3, 4], [7, 5, 6], [2**40, 8, 9], [0, 1, 1]], order=order)  # type: ignore[call-overload]
     np.save(tmp_path / "m.npy", matrix)
@@ -81,7 +87,9 @@ def test_a_column_of_a_matrix_of_integers_holds_ids(tmp_path: Path, monkeypatch:
     assert texts(found) == [str(i) for i in matrix[:, 0]]
     assert (found.values == matrix[:, 1:]).all()
     np.save(tmp_path / "f.npy", matrix.astype(np.float64))
-    assert "float64, and ids are integers or text" in refusal(lambda: read_table(tmp_path / "f.npy", unit="x1"))
+    assert "float64, and ids are integers or text" in refusal(
+        lambda: read_table(tmp_path / "f.npy", unit="x1")
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -110,7 +118,10 @@ def test_both_parsers_of_text_read_the_same_ids(
                 found.append(str(refused))
     assert found[0] == found[1]
     if not isinstance(found[0], str):
-        assert found[0] == [row[1] for row in csv.reader(text(X, ids).splitlines(), skipinitialspace=True)][1:]
+        assert (
+            found[0]
+            == [row[1] for row in csv.reader(text(X, ids).splitlines(), skipinitialspace=True)][1:]
+        )
 
 
 @pytest.mark.parametrize("word", ["", "NA", "null", "?", " nan", "NaN "])
@@ -138,25 +149,47 @@ def test_an_id_that_a_spreadsheet_has_shortened_is_refused_by_its_place(
         refusal(lambda: list(open_records(path, unit=UNIT).blocks_to_check())),
         refusal(lambda: read_table(path, unit=UNIT)),
     ):
-        assert said.startswith(f"{path}, record 9, column {UNIT!r}: the id is a number with a power of ten")
+        assert said.startswith(
+            f"{path}, record 9, column {UNIT!r}: the id is a number with a power of ten"
+        )
         assert id_.strip() not in said
 
 
 def test_what_only_looks_a_little_like_a_shortened_number_is_an_id() -> None:
-    ids = TextIds.of([b"7.0", b"1.15E15", b"a1E+15", b"1E+15b", b"12E+3", b"+", b"1+1", b"", b"2E+9", b"O+", b"3.1e+02"])
+    ids = TextIds.of(
+        [
+            b"7.0",
+            b"1.15E15",
+            b"a1E+15",
+            b"1E+15b",
+            b"12E+3",
+            b"+",
+            b"1+1",
+            b"",
+            b"2E+9",
+            b"O+",
+            b"3.1e+02",
+        ]
+    )
     assert ids.shortened().tolist() == [8, 10]
     assert TextIds.of([b"", b"x"]).shortened().tolist() == []
 
 
 def test_null_is_a_missing_id(tmp_path: Path) -> None:
-    for ids in (pa.array([1, None, 3]), pa.array(["a", None, "c"]), pa.array(["a", None, "a"]).dictionary_encode()):
+    for ids in (
+        pa.array([1, None, 3]),
+        pa.array(["a", None, "c"]),
+        pa.array(["a", None, "a"]).dictionary_encode(),
+    ):
         pq.write_table(pa.table({UNIT: ids, "f": [1.0, 2.0, 3.0]}), tmp_path / "a.parquet")
         said = refusal(lambda: read_table(tmp_path / "a.parquet", unit=UNIT))
         assert "record 2, column 'patient': the id is missing" in said
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "arrow", "npz"])
-def test_the_ids_of_records_that_are_left_out_go_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_the_ids_of_records_that_are_left_out_go_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     small_blocks(monkeypatch)
     gaps = X.copy()
     gaps[[0, 4, 5, 11], [0, 1, 0, 1]] = np.nan
@@ -194,7 +227,9 @@ def test_ids_of_all_files_of_a_folder_have_one_type(tmp_path: Path) -> None:
     assert "differ in their ids: integers and text" in said
 
 
-def test_digits_in_text_stay_text_in_every_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digits_in_text_stay_text_in_every_chunk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A chunk in which all ids look like numbers is no column of numbers."""
     small_blocks(monkeypatch)
     ids = ["007"] * 40 + ["x1"] * 40 + ["7"] * 40 + ["7.0"] * 40 + ["1" * 40]
@@ -213,25 +248,35 @@ def test_frames_have_ids_too(frame: type) -> None:
 
 def test_frames_of_pandas_with_mixed_or_floating_ids_are_refused() -> None:
     f = [1.0, 2.0]
-    assert "floating-point" in refusal(lambda: table_from_frame(pd.DataFrame({UNIT: [1, None], "f": f}), unit=UNIT))
-    assert "several kinds" in refusal(lambda: table_from_frame(pd.DataFrame({UNIT: ["a", 7], "f": f}), unit=UNIT))
+    assert "floating-point" in refusal(
+        lambda: table_from_frame(pd.DataFrame({UNIT: [1, None], "f": f}), unit=UNIT)
+    )
+    assert "several kinds" in refusal(
+        lambda: table_from_frame(pd.DataFrame({UNIT: ["a", 7], "f": f}), unit=UNIT)
+    )
     large = pd.DataFrame({UNIT: pd.Series([10**5000, 7], dtype=object), "f": f})
     assert "integers of more than 64 bits" in refusal(lambda: table_from_frame(large, unit=UNIT))
     nullable = pd.DataFrame({UNIT: pd.array([SECRET, None]), "f": f})
-    assert "record 2, column 'patient': the id is missing" in refusal(lambda: table_from_frame(nullable, unit=UNIT))
+    assert "record 2, column 'patient': the id is missing" in refusal(
+        lambda: table_from_frame(nullable, unit=UNIT)
+    )
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
 def test_the_column_of_ids_is_no_feature_and_must_be_there(tmp_path: Path, kind: str) -> None:
     path = written(tmp_path, TEXT[kind], X, NAMES)
     assert "so it is no feature" in refusal(lambda: open_records(path, ["f0", UNIT], unit=UNIT))
-    assert "there is no column 'patent' (did you mean 'patient'?)" in refusal(lambda: open_records(path, ["f0"], unit="patent"))
+    assert "there is no column 'patent' (did you mean 'patient'?)" in refusal(
+        lambda: open_records(path, ["f0"], unit="patent")
+    )
 
 
 def test_ids_that_only_names_of_folders_state_are_refused(tmp_path: Path) -> None:
     (tmp_path / "patient=7").mkdir()
     pq.write_table(pa.table({"f": [1.0]}), tmp_path / "patient=7" / "a.parquet")
-    assert "ids must stand in the files" in refusal(lambda: open_records(tmp_path, ["f"], unit=UNIT))
+    assert "ids must stand in the files" in refusal(
+        lambda: open_records(tmp_path, ["f"], unit=UNIT)
+    )
 
 
 def test_ids_show_in_no_repr(tmp_path: Path) -> None:
@@ -241,14 +286,20 @@ def test_ids_show_in_no_repr(tmp_path: Path) -> None:
 
 
 @given(ids=st.lists(st.text(max_size=5)), data=st.data())
-def test_cutting_keeping_and_joining_ids_is_that_of_lists(ids: list[str], data: st.DataObject) -> None:
+def test_cutting_keeping_and_joining_ids_is_that_of_lists(
+    ids: list[str], data: st.DataObject
+) -> None:
     encoded = [each.encode() for each in ids]
-    which = np.array(data.draw(st.lists(st.booleans(), min_size=len(ids), max_size=len(ids))), dtype=np.bool_)
+    which = np.array(
+        data.draw(st.lists(st.booleans(), min_size=len(ids), max_size=len(ids))), dtype=np.bool_
+    )
     at = data.draw(st.integers(0, len(ids)))
     every: Sequence[Ids] = [TextIds.of(encoded), IntegerIds(np.arange(len(ids)))]
     for found in every:
         listed = found.texts()
-        assert found.kept(which).texts() == [each for each, is_kept in zip(listed, which, strict=True) if is_kept]
+        assert found.kept(which).texts() == [
+            each for each, is_kept in zip(listed, which, strict=True) if is_kept
+        ]
         assert found.cut(0, at).texts() + found.cut(at, len(ids)).texts() == listed
         assert type(found).joined([found.cut(0, at), found.cut(at, len(ids))]).texts() == listed
     assert every[0].texts() == encoded

@@ -39,7 +39,9 @@ def test_every_plain_dtype_in_both_orders_is_read_as_numpy_converts_it(
     assert np.array_equal(read_table(path).values, X.astype(np.float64))
     assert np.array_equal(read_table(path, ["x3", "x1"]).values, X.astype(np.float64)[:, [2, 0]])
     [block] = open_records(path).blocks()
-    assert block.dtype == (np.float64 if X.dtype.itemsize > 4 or X.dtype.kind + dtype[-1] == "i4" else np.float32)
+    assert block.dtype == (
+        np.float64 if X.dtype.itemsize > 4 or X.dtype.kind + dtype[-1] == "i4" else np.float32
+    )
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1))
@@ -49,7 +51,12 @@ def test_large_integers_become_the_nearest_float64(folder: Path, integers: list[
 
 
 def test_arrays_of_one_dimension_are_columns(folder: Path) -> None:
-    np.savez(folder / "columns.npz", age=[1, 2, 3], bmi=np.array([4, 5, 6], dtype=np.float32), name=np.array([SECRET] * 3))
+    np.savez(
+        folder / "columns.npz",
+        age=[1, 2, 3],
+        bmi=np.array([4, 5, 6], dtype=np.float32),
+        name=np.array([SECRET] * 3),
+    )
     table = read_table(folder / "columns.npz", ["bmi", "age"])
     assert (table.columns, table.others) == (("bmi", "age"), ("name",))
     assert table.values.tolist() == [[4, 1], [5, 2], [6, 3]]
@@ -94,21 +101,31 @@ def test_nothing_pickled_is_unpickled(folder: Path, monkeypatch: pytest.MonkeyPa
     objects = saved(np.array([[{}]], dtype=object), pickle=True)
     (folder / "pickle.npy").write_bytes(objects)
     assert "holds object" in refusal(lambda: read_table(folder / "pickle.npy"))
-    assert "holds object" in refusal(lambda: read_table(archive(folder / "pickle.npz", {"a.npy": objects})))
+    assert "holds object" in refusal(
+        lambda: read_table(archive(folder / "pickle.npz", {"a.npy": objects}))
+    )
 
 
 @pytest.mark.parametrize(
     ("members", "what"),
     [
         ({}, "there are no columns"),
-        ({"X.npy": saved(np.ones((3, 2))), "y.npy": saved(np.ones(3))}, "array 'X' has 2 dimensions"),
+        (
+            {"X.npy": saved(np.ones((3, 2))), "y.npy": saved(np.ones(3))},
+            "array 'X' has 2 dimensions",
+        ),
         ({"a.npy": saved(np.ones(3)), "b.npy": saved(np.ones(4))}, "'a' and 'b' differ in length"),
-        ({"a.npy": saved(np.ones(3)), "notes.txt": SECRET.encode()}, "'notes.txt' in it is not an array"),
+        (
+            {"a.npy": saved(np.ones(3)), "notes.txt": SECRET.encode()},
+            "'notes.txt' in it is not an array",
+        ),
         ({"a.npy": SECRET.encode()}, "not a file that NumPy saved"),
     ],
     ids=["empty", "matrix and labels", "lengths", "other members", "other content"],
 )
-def test_an_archive_that_is_no_table_is_refused(folder: Path, members: dict[str, bytes], what: str) -> None:
+def test_an_archive_that_is_no_table_is_refused(
+    folder: Path, members: dict[str, bytes], what: str
+) -> None:
     assert what in refusal(lambda: read_table(archive(folder / "odd.npz", members)))
 
 
@@ -118,10 +135,14 @@ def test_the_matrix_beside_labels_is_refused_but_the_labels_can_be_read(folder: 
 
 
 @pytest.mark.parametrize("shape", ["(10**18, 3)", "(-1, 3)", "(3, 10**18)", "(2**63, 2**63)"])
-def test_a_header_that_asks_for_more_than_the_file_holds_is_refused_before_memory_is_taken(folder: Path, shape: str) -> None:
+def test_a_header_that_asks_for_more_than_the_file_holds_is_refused_before_memory_is_taken(
+    folder: Path, shape: str
+) -> None:
     n, d = eval(shape)  # noqa: S307 - our own numbers, written as powers
     header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({n}, {d}), }}".ljust(117) + "\n"
     content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(48)
     (folder / "false.npy").write_bytes(content)
     assert "damaged or cut short" in refusal(lambda: open_records(folder / "false.npy"))
-    assert "damaged or cut short" in refusal(lambda: open_records(archive(folder / "false.npz", {"a.npy": content})))
+    assert "damaged or cut short" in refusal(
+        lambda: open_records(archive(folder / "false.npz", {"a.npy": content}))
+    )

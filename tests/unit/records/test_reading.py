@@ -1,4 +1,6 @@
-"""From a path to records: every format gives the same table, and what is no such file is refused in a sentence."""
+"""From a path to records: every format gives the same table, and what is no such file is refused in
+a sentence.
+"""
 
 import importlib
 import os
@@ -14,7 +16,17 @@ from hypothesis import strategies as st
 from fastlloyd.base import extras
 from fastlloyd.errors import DataError
 from fastlloyd.records import Missing, open_records, read_csv, read_table
-from record_files import BINARY, NAMED, NAMELESS, SECRET, Matrix, csv_text, matrices, refusal, written
+from record_files import (
+    BINARY,
+    NAMED,
+    NAMELESS,
+    SECRET,
+    Matrix,
+    csv_text,
+    matrices,
+    refusal,
+    written,
+)
 
 FORMATS = [*NAMED, *NAMELESS]
 SUFFIX = {kind: suffix for kind, (suffix, _) in {**NAMED, **NAMELESS}.items()}
@@ -37,7 +49,9 @@ def same(path: Path, X: Matrix, columns: Sequence[str] | None = None) -> bool:
 @pytest.mark.parametrize("kind", FORMATS)
 @settings(max_examples=30)
 @given(X=matrices())
-def test_every_format_gives_every_float64_as_a_csv_file_of_the_same_numbers_does(folder: Path, kind: str, X: Matrix) -> None:
+def test_every_format_gives_every_float64_as_a_csv_file_of_the_same_numbers_does(
+    folder: Path, kind: str, X: Matrix
+) -> None:
     path = written(folder, kind, X)
     (folder / "same.csv").write_text(csv_text(X, [f"x{i + 1}" for i in range(X.shape[1])]))
     table, text = read_table(path), read_csv(folder / "same.csv")
@@ -53,7 +67,11 @@ def test_columns_are_chosen_by_name_in_any_order_in_every_format(
     folder: Path, kind: str, X: Matrix, data: st.DataObject
 ) -> None:
     d = X.shape[1]
-    names = ["mean radius", "a.b", "größe", "x1", "_"][:d] if kind in NAMED else [f"x{i + 1}" for i in range(d)]
+    names = (
+        ["mean radius", "a.b", "größe", "x1", "_"][:d]
+        if kind in NAMED
+        else [f"x{i + 1}" for i in range(d)]
+    )
     picked = data.draw(st.lists(st.integers(0, d - 1), min_size=1, unique=True))
     path = written(folder, kind, X, names)
     table = read_table(path, [names[i] for i in picked])
@@ -75,13 +93,17 @@ def test_records_with_missing_cells_are_dropped_and_counted_or_refused_with_the_
         return
     record, column = np.argwhere(np.isnan(X))[0]
     where = f"line {record + 2}" if kind in ("csv", "gzip") else f"record {record + 1}"
-    assert refusal(lambda: read_table(path)).startswith(f"{path}, {where}, column 'x{column + 1}': the cell is missing")
+    assert refusal(lambda: read_table(path)).startswith(
+        f"{path}, {where}, column 'x{column + 1}': the cell is missing"
+    )
     if whole.any():
         table = read_table(path, missing=Missing.DROP)
         assert table.values.tobytes() == X[whole].tobytes()
         assert table.dropped == (~whole).sum()
     else:
-        assert "every record has a missing cell" in refusal(lambda: read_table(path, missing=Missing.DROP))
+        assert "every record has a missing cell" in refusal(
+            lambda: read_table(path, missing=Missing.DROP)
+        )
 
 
 @pytest.mark.parametrize("missing", Missing)
@@ -91,7 +113,10 @@ def test_records_with_missing_cells_are_dropped_and_counted_or_refused_with_the_
 def test_w22_infinity_is_refused_with_record_and_column_even_where_missing_cells_are_dropped(
     folder: Path, kind: str, missing: Missing, X: Matrix, infinity: float, data: st.DataObject
 ) -> None:
-    record, column = data.draw(st.integers(0, X.shape[0] - 1)), data.draw(st.integers(0, X.shape[1] - 1))
+    record, column = (
+        data.draw(st.integers(0, X.shape[0] - 1)),
+        data.draw(st.integers(0, X.shape[1] - 1)),
+    )
     X[record, column] = infinity
     path = written(folder, kind, X)
     where = f"line {record + 2}" if kind in ("csv", "gzip") else f"record {record + 1}"
@@ -118,7 +143,9 @@ def test_what_the_columns_that_are_not_chosen_hold_does_not_matter(folder: Path,
         ("x1", "the chosen columns are the text 'x1'; pass a list of names, such as ['x1']"),
     ],
 )
-def test_columns_that_are_not_there_are_refused_at_the_door(folder: Path, kind: str, columns: Sequence[str], what: str) -> None:
+def test_columns_that_are_not_there_are_refused_at_the_door(
+    folder: Path, kind: str, columns: Sequence[str], what: str
+) -> None:
     path = written(folder, kind, np.ones((2, 2)))
     sentence = refusal(lambda: open_records(path, columns))
     assert what in sentence
@@ -128,18 +155,22 @@ def test_columns_that_are_not_there_are_refused_at_the_door(folder: Path, kind: 
 # Wrong files
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.CSV", "t.tsv", "t.txt", "t.csv.gz", "my.t.csv", "t.tsv.GZ"])
+@pytest.mark.parametrize(
+    "name", ["t.csv", "t.CSV", "t.tsv", "t.txt", "t.csv.gz", "my.t.csv", "t.tsv.GZ"]
+)
 def test_the_suffix_chooses_the_reader(folder: Path, name: str) -> None:
     (folder / name).write_text("a\tb\n1\t2\n")
     assert read_table(folder / name, ["b"]).values.tolist() == [[2]]
 
 
-@pytest.mark.parametrize("name", ["t", "t.gz", "csv", "t.csv.zip", ".csv.bak", "t.parquet.gz", "parquet", "t.pkl"])
+@pytest.mark.parametrize(
+    "name", ["t", "t.gz", "csv", "t.csv.zip", ".csv.bak", "t.parquet.gz", "parquet", "t.pkl"]
+)
 def test_other_formats_are_refused_with_the_list_of_those_read(folder: Path, name: str) -> None:
     (folder / name).write_text("1,2\n")
     assert refusal(lambda: read_table(folder / name)).endswith(
-        "say the format: .csv, .tsv, .txt, each of which may be followed by .gz, or .parquet, .pq, .arrow, .feather, .ipc, "
-        ".npy, .npz"
+        "say the format: .csv, .tsv, .txt, each of which may be followed by .gz, or .parquet, .pq,"
+        " .arrow, .feather, .ipc, .npy, .npz"
     )
 
 
@@ -158,7 +189,9 @@ def test_a_path_where_no_file_can_be_read_is_refused_by_name(
         assert refusal(partial(open_records, path)).startswith(f"{path}: ")
         assert what in refusal(partial(open_records, path))
 
-    def refuse(*_: object, **__: object) -> None:  # the user who runs the tests may be allowed everything
+    def refuse(
+        *_: object, **__: object
+    ) -> None:  # the user who runs the tests may be allowed everything
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
@@ -167,13 +200,26 @@ def test_a_path_where_no_file_can_be_read_is_refused_by_name(
 
 
 @pytest.mark.parametrize("kind", BINARY)
-def test_a_file_of_another_format_or_of_none_is_refused_at_the_door(folder: Path, kind: str) -> None:
+def test_a_file_of_another_format_or_of_none_is_refused_at_the_door(
+    folder: Path, kind: str
+) -> None:
     X = np.random.default_rng(1).normal(size=(50, 3))
     suffix = BINARY[kind][0]
     family = {".pq": ".parquet", ".feather": ".arrow", ".ipc": ".arrow"}
-    others = [other for other in FORMATS if family.get(SUFFIX[other], SUFFIX[other]) != family.get(suffix, suffix)]
+    others = [
+        other
+        for other in FORMATS
+        if family.get(SUFFIX[other], SUFFIX[other]) != family.get(suffix, suffix)
+    ]
     contents = [written(folder, other, X).read_bytes() for other in others]
-    for content in (b"", b"a", f"a,b\n1,{SECRET}\n".encode(), bytes(5000), SECRET.encode() * 50, *contents):
+    for content in (
+        b"",
+        b"a",
+        f"a,b\n1,{SECRET}\n".encode(),
+        bytes(5000),
+        SECRET.encode() * 50,
+        *contents,
+    ):
         path = folder / f"wrong{suffix}"
         path.write_bytes(content)
         sentence = refusal(partial(open_records, path))
@@ -197,9 +243,15 @@ def test_a_file_that_was_cut_short_anywhere_is_refused(folder: Path, kind: str) 
 
 
 @pytest.mark.parametrize("kind", BINARY)
-@settings(max_examples=40, derandomize=True)  # the parsers of others are not to be explored anew in every run
-@given(flips=st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(1, 255)), min_size=1, max_size=4))
-def test_a_damaged_file_gives_a_finite_table_or_one_sentence(folder: Path, kind: str, flips: list[tuple[int, int]]) -> None:
+@settings(
+    max_examples=40, derandomize=True
+)  # the parsers of others are not to be explored anew in every run
+@given(
+    flips=st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(1, 255)), min_size=1, max_size=4)
+)
+def test_a_damaged_file_gives_a_finite_table_or_one_sentence(
+    folder: Path, kind: str, flips: list[tuple[int, int]]
+) -> None:
     path = written(folder, kind, np.random.default_rng(1).normal(size=(10, 2)))
     content = bytearray(path.read_bytes())
     for position, change in flips:
@@ -231,7 +283,10 @@ def test_a_pipe_is_refused_where_the_format_needs_a_file(folder: Path, kind: str
 def test_without_pyarrow_numpy_and_text_files_are_read_and_the_others_say_what_to_install(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths = {kind: written(folder, kind, np.ones((2, 2))) for kind in ("csv", "npy", "columns in npz", "parquet", "arrow")}
+    paths = {
+        kind: written(folder, kind, np.ones((2, 2)))
+        for kind in ("csv", "npy", "columns in npz", "parquet", "arrow")
+    }
     original = importlib.import_module
 
     def without(name: str, package: str | None = None) -> object:

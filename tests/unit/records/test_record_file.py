@@ -1,4 +1,6 @@
-"""A file that is read in passes: all of them see the same records, in bounded memory, or say that they do not."""
+"""A file that is read in passes: all of them see the same records, in bounded memory, or say that
+they do not.
+"""
 
 import os
 import tracemalloc
@@ -32,7 +34,9 @@ def blocks_of(cells: int, patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", FORMATS)
 @settings(max_examples=25)
 @given(X=matrices(st.floats(allow_infinity=False)), cells=st.integers(1, 70))
-def test_every_pass_gives_the_same_blocks_of_the_size_asked_for(folder: Path, kind: str, X: Matrix, cells: int) -> None:
+def test_every_pass_gives_the_same_blocks_of_the_size_asked_for(
+    folder: Path, kind: str, X: Matrix, cells: int
+) -> None:
     whole = X[~np.isnan(X).any(axis=1)]
     if not len(whole):
         return
@@ -49,8 +53,12 @@ def test_every_pass_gives_the_same_blocks_of_the_size_asked_for(folder: Path, ki
             assert file.dropped == len(X) - len(whole)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "arrow", "arrow stream", "columns in npz", "npy by columns"])
-def test_blocks_of_formats_by_columns_are_by_columns_even_where_records_are_dropped(folder: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", ["parquet", "arrow", "arrow stream", "columns in npz", "npy by columns"]
+)
+def test_blocks_of_formats_by_columns_are_by_columns_even_where_records_are_dropped(
+    folder: Path, kind: str
+) -> None:
     X = np.array([[1.0, 2.0, 3.0], [np.nan, 0.0, 0.0], [4.0, 5.0, 6.0]])
     [block] = open_records(written(folder, kind, X), missing=Missing.DROP).blocks()
     assert block.flags.f_contiguous
@@ -73,7 +81,9 @@ def test_an_abandoned_pass_leaves_no_file_open_and_tells_no_number(folder: Path,
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("when", ["after opening", "between passes", "during a pass"])
 @pytest.mark.parametrize("how", ["other content", "another file of equal content", "a later time"])
-def test_a_file_that_changes_is_refused_before_anything_is_made_of_it(folder: Path, kind: str, when: str, how: str) -> None:
+def test_a_file_that_changes_is_refused_before_anything_is_made_of_it(
+    folder: Path, kind: str, when: str, how: str
+) -> None:
     X = np.arange(24.0).reshape(12, 2)
     path = written(folder, kind, X)
     file = open_records(path)
@@ -100,7 +110,9 @@ def test_a_file_that_changes_is_refused_before_anything_is_made_of_it(folder: Pa
         assert "was changed while it was in use" in sentence
 
 
-def test_a_file_whose_content_changes_and_whose_state_does_not_is_known_by_its_number_of_records(folder: Path) -> None:
+def test_a_file_whose_content_changes_and_whose_state_does_not_is_known_by_its_number_of_records(
+    folder: Path,
+) -> None:
     class Shrinking:
         names = columns = ("x",)
         n_rows = None
@@ -111,7 +123,8 @@ def test_a_file_whose_content_changes_and_whose_state_does_not_is_known_by_its_n
             self.n -= 1
             return [np.ones((self.n + 1, 1))]
 
-    file = RecordFile(Shrinking(), "memory", Missing.REFUSE)  # type: ignore[arg-type]  # a list is iterated all the same
+    # a list is iterated all the same
+    file = RecordFile(Shrinking(), "memory", Missing.REFUSE)  # type: ignore[arg-type]
     assert sum(map(len, file.blocks())) == 3
     assert "was changed" in refusal(lambda: list(file.blocks()))
 
@@ -133,7 +146,9 @@ def test_neither_a_record_file_nor_its_repr_tells_how_many_records_there_are(fol
     assert repr(open_records(path)) == f"RecordFile(columns=('x1',), source={str(path)!r})"
 
 
-@pytest.mark.parametrize("kind", ["csv", "npy", "npy by columns", "matrix in npz", "columns in npz"])
+@pytest.mark.parametrize(
+    "kind", ["csv", "npy", "npy by columns", "matrix in npz", "columns in npz"]
+)
 def test_a_pass_takes_no_more_memory_for_a_longer_file(folder: Path, kind: str) -> None:
     def peak(n: int) -> int:
         file = open_records(written(folder, kind, np.full((n, 4), 0.1)))
@@ -151,12 +166,19 @@ def test_a_pass_takes_no_more_memory_for_a_longer_file(folder: Path, kind: str) 
         assert peak(40_000) < peak(10_000) + 100_000  # 30,000 further records are 960 kB
 
 
-def test_a_pass_over_parquet_and_arrow_takes_no_more_memory_of_arrow_for_a_longer_file(folder: Path) -> None:
-    """One row group, so that its length is not what bounds the memory; Arrow counts its own allocations."""
+def test_a_pass_over_parquet_and_arrow_takes_no_more_memory_of_arrow_for_a_longer_file(
+    folder: Path,
+) -> None:
+    """One row group, so that its length is not what bounds the memory; Arrow counts its own
+    allocations.
+    """
 
     def peak(n: int) -> int:
         rng = np.random.default_rng(3)
-        pq.write_table(pa.table([rng.normal(size=n) for _ in range(4)], names=list("abcd")), folder / "long.parquet")
+        pq.write_table(
+            pa.table([rng.normal(size=n) for _ in range(4)], names=list("abcd")),
+            folder / "long.parquet",
+        )
         file = open_records(folder / "long.parquet")
         before, most = pa.total_allocated_bytes(), 0
         for _ in file.blocks():

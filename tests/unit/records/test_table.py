@@ -35,8 +35,12 @@ def test_w22_a_table_made_by_a_program_is_refused_too(bad: float) -> None:
         (np.zeros((2, 2)), ("a", "a")),
     ],
 )
-def test_w22_a_table_of_the_wrong_shape_or_dtype_is_refused(values: npt.NDArray[np.float64], columns: tuple[str, ...]) -> None:
-    assert refusal(lambda: Table(values=values, columns=columns, source="memory")).startswith("memory: ")
+def test_w22_a_table_of_the_wrong_shape_or_dtype_is_refused(
+    values: npt.NDArray[np.float64], columns: tuple[str, ...]
+) -> None:
+    assert refusal(lambda: Table(values=values, columns=columns, source="memory")).startswith(
+        "memory: "
+    )
 
 
 def test_a_table_shows_no_value_and_cannot_be_changed(tmp_path: Path) -> None:
@@ -52,6 +56,10 @@ def test_a_table_shows_no_value_and_cannot_be_changed(tmp_path: Path) -> None:
 
 
 @given(X=matrices(), cuts=st.lists(st.integers(0, 12), max_size=4), by_columns=st.booleans())
-def test_blocks_are_joined_in_their_order_whatever_their_layout(X: Matrix, cuts: list[int], by_columns: bool) -> None:
-    blocks = [np.asarray(part, order="F" if by_columns else "C") for part in np.split(X, sorted(cuts))]
+def test_blocks_are_joined_in_their_order_whatever_their_layout(
+    X: Matrix, cuts: list[int], by_columns: bool
+) -> None:
+    blocks = [
+        np.asarray(part, order="F" if by_columns else "C") for part in np.split(X, sorted(cuts))
+    ]
     assert joined(blocks, X.shape[1]).tobytes() == X.tobytes()

@@ -1,7 +1,8 @@
-"""A disk that is full, read-only or failing at any commit of any party: nothing leaves, and the run is taken up again, exact.
+"""A disk that is full, read-only or failing at any commit of any party: nothing leaves, and the run
+is taken up again, exact.
 
-The faults are SQLite's, raised in its place at each statement at which they can come; `test_network_kills.py` and
-`fault_campaign.py` have genuine ones.
+The faults are SQLite's, raised in its place at each statement at which they can come;
+`test_network_kills.py` and `fault_campaign.py` have genuine ones.
 """
 
 from collections import defaultdict
@@ -18,14 +19,23 @@ from fastlloyd.federation.store import Store
 from fastlloyd.federation.store import files as layout
 from fastlloyd.federation.store.events import Outcome, RunEnded
 from mortal_parties import DISK_FAULTS, READ_ONLY, FailingDisk, World
-from runs_with_deaths import FEDERATIONS, KINDS, N_COMMITS, Kind, check_died_at_every_commit, run_with
+from runs_with_deaths import (
+    FEDERATIONS,
+    KINDS,
+    N_COMMITS,
+    Kind,
+    check_died_at_every_commit,
+    run_with,
+)
 from stores import new_store, reserved, run_id, upload
 
 FAULTS = tuple(DISK_FAULTS)  # the last is the one that leaves the step on disk
 
 
 def check_sent(world: World) -> None:
-    """Of each round every client sent one ciphertext, under one nonce, and the server one sum, in all their lives."""
+    """Of each round every client sent one ciphertext, under one nonce, and the server one sum, in
+    all their lives.
+    """
     uploads: defaultdict[tuple[str, int], set[bytes]] = defaultdict(set)
     sums: defaultdict[int, set[bytes]] = defaultdict(set)
     for sender, data in world.sent:
@@ -41,10 +51,13 @@ def check_sent(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_commit_of_everyone_meets_every_fault_of_a_disk_and_the_result_is_exact(kind: Kind, tmp_path: Path) -> None:
+def test_every_commit_of_everyone_meets_every_fault_of_a_disk_and_the_result_is_exact(
+    kind: Kind, tmp_path: Path
+) -> None:
     """A commit that failed is tried again by the next life; so each meets all kinds in turn."""
     faults = {
-        name: [(n, FAULTS[n % len(FAULTS)]) for n in range(len(FAULTS) * n_commits)] for name, n_commits in N_COMMITS.items()
+        name: [(n, FAULTS[n % len(FAULTS)]) for n in range(len(FAULTS) * n_commits)]
+        for name, n_commits in N_COMMITS.items()
     }
     world = run_with(kind, tmp_path, faults)
     check_died_at_every_commit(world, N_COMMITS, len(FAULTS))
@@ -52,31 +65,47 @@ def test_every_commit_of_everyone_meets_every_fault_of_a_disk_and_the_result_is_
 
 
 @pytest.mark.parametrize("name", ["c1", SERVER])
-def test_a_party_whose_commit_failed_answers_nobody_until_it_is_started_again(name: str, tmp_path: Path) -> None:
-    """Its session is ahead of its disk: to say again what it decided would be to say what was never durable."""
+def test_a_party_whose_commit_failed_answers_nobody_until_it_is_started_again(
+    name: str, tmp_path: Path
+) -> None:
+    """Its session is ahead of its disk: to say again what it decided would be to say what was never
+    durable.
+    """
     federation = FEDERATIONS[TrustMode.CLIENT_NOISE, Masks.PAIRWISE]
     with World(federation.plan, federation.X, tmp_path) as world:
         world._revive()
         party: Any = world.parties[name].party
         store = world.parties[name].store
         assert store is not None
-        store._connection = FailingDisk(store._connection, READ_ONLY)  # type: ignore[assignment]  # stands for one
+        # stands for one
+        store._connection = FailingDisk(store._connection, READ_ONLY)  # type: ignore[assignment]
         with pytest.raises(StateError, match="disk is read-only"):
             world.run()
         if name == SERVER:
-            for question in (party.deadline, lambda: party.receive("c0", party._store.position, object())):
-                with pytest.raises(StateError, match="could not be made durable, so nothing follows from it; start again"):
+            for question in (
+                party.deadline,
+                lambda: party.receive("c0", party._store.position, object()),
+            ):
+                with pytest.raises(
+                    StateError,
+                    match="could not be made durable, so nothing follows from it; start again",
+                ):
                     question()
         else:
             for question in (party.begin, party.deadline, lambda: party.receive(object())):
-                with pytest.raises(StateError, match="could not be made durable, so nothing follows from it; start again"):
+                with pytest.raises(
+                    StateError,
+                    match="could not be made durable, so nothing follows from it; start again",
+                ):
                     question()
 
 
 def test_a_wipe_that_meets_a_full_disk_stands_and_is_finished_at_the_next_opening(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end of the run is on disk; what was wiped may be in the log a while longer, which is said, with the reason."""
+    """The end of the run is on disk; what was wiped may be in the log a while longer, which is
+    said, with the reason.
+    """
     run, key = run_id(1), b"a key of thirty-two bytes, sharp"
     event, message = upload(run, 1)
     store = new_store(tmp_path)
@@ -87,8 +116,12 @@ def test_a_wipe_that_meets_a_full_disk_stands_and_is_finished_at_the_next_openin
 
     with monkeypatch.context() as patch:
         patch.setattr(layout, "truncate_log", full)
-        store.append([RunEnded(run_id=run, outcome=Outcome.ABORTED, reason="no result", released=(1, 2, 3))])
-        with pytest.raises(StateError, match=r"no further step after a failure \(the disk is full\)"):
+        store.append(
+            [RunEnded(run_id=run, outcome=Outcome.ABORTED, reason="no result", released=(1, 2, 3))]
+        )
+        with pytest.raises(
+            StateError, match=r"no further step after a failure \(the disk is full\)"
+        ):
             store.append([])
         # somebody reads, so that closing the store cannot wipe either
         reader = layout.connect_to_read(store.path)
@@ -99,4 +132,6 @@ def test_a_wipe_that_meets_a_full_disk_stands_and_is_finished_at_the_next_openin
         reader.close()
     with Store.open(store.path) as opened:
         assert opened.history.runs[run].ended is not None
-        assert all(key not in path.read_bytes() for path in layout.files(store.path) if path.exists())
+        assert all(
+            key not in path.read_bytes() for path in layout.files(store.path) if path.exists()
+        )

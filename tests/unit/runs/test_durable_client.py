@@ -1,4 +1,6 @@
-"""What a client's store allows and refuses: who may take up a run, what it remembers, and what is gone after it."""
+"""What a client's store allows and refuses: who may take up a run, what it remembers, and what is
+gone after it.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,19 +20,38 @@ from fastlloyd.federation.plan.design import renew
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.positions import KnownStore, KnownStoreOf, Positions
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended, Finish
-from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, KeyBox, Upload, decode, encode
+from fastlloyd.federation.protocol.messages import (
+    Broadcast,
+    Confirmations,
+    KeyBox,
+    Upload,
+    decode,
+    encode,
+)
 from fastlloyd.federation.runs import check_may_join, reservation
 from fastlloyd.federation.store import LogPosition, Role, Store
 from fastlloyd.federation.store.events import LimitSet, Outcome, UnitLimitSet
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.queries.query import Query
 from federation import identity, make_federation, make_plan, same_clustering
-from mortal_parties import AFTER, BEFORE, DATASET, FINGERPRINT, Killed, World, check_ledger, messages_of
+from mortal_parties import (
+    AFTER,
+    BEFORE,
+    DATASET,
+    FINGERPRINT,
+    Killed,
+    World,
+    check_ledger,
+    messages_of,
+)
 from stores import ADD, copy_store
 from watch import Watch
 
 FEDERATIONS = {
-    masks: make_federation(make_plan(3, n_clusters=2, n_features=2, n_iterations=2, max_dropouts=1, masks=masks), seed=4)
+    masks: make_federation(
+        make_plan(3, n_clusters=2, n_features=2, n_iterations=2, max_dropouts=1, masks=masks),
+        seed=4,
+    )
     for masks in Masks
 }
 FEDERATION = FEDERATIONS[Masks.GROUP]
@@ -54,7 +75,9 @@ def either_world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Wor
 
 
 def until(world: World, kind: type, name: str = "c1") -> Any:
-    """Start all and carry messages until one of this kind is about to reach this client; it stays undelivered."""
+    """Start all and carry messages until one of this kind is about to reach this client; it stays
+    undelivered.
+    """
     world._revive()
     while world.queue:
         sender, to, data = world.queue[0]
@@ -91,7 +114,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"fingerprint": Fingerprint(bytes(31) + b"1")},
         "was begun with other records or ids; go on with the same file",
     ),
-    "data set": ({"dataset": DataSet(name="others")}, "was begun with --dataset patients; go on with the same name"),
+    "data set": (
+        {"dataset": DataSet(name="others")},
+        "was begun with --dataset patients; go on with the same name",
+    ),
     "plan": ({"plan": make_plan(3)}, "was begun with another plan of the same run id"),
 }
 
@@ -137,9 +163,17 @@ def test_what_would_be_refused_reserves_nothing(world: World) -> None:
     assert store.history.runs == {}
 
 
-def test_a_limit_of_the_store_for_those_of_whom_each_record_is_one_holds_the_run(world: World) -> None:
+def test_a_limit_of_the_store_for_those_of_whom_each_record_is_one_holds_the_run(
+    world: World,
+) -> None:
     store = world.parties["c0"].open_store()
-    store.append([UnitLimitSet(dataset=DATASET.name, epsilon=9.0, delta=1e-6, speaks_of=Neighbours(ADD, "patient"))])
+    store.append(
+        [
+            UnitLimitSet(
+                dataset=DATASET.name, epsilon=9.0, delta=1e-6, speaks_of=Neighbours(ADD, "patient")
+            )
+        ]
+    )
     with pytest.raises(BudgetError, match="this run does not protect every patient as a whole"):
         check_may_join(store, world.plan, "c0", dataset=DATASET)
     of_patients = msgspec.structs.replace(DATASET, rows_are="patient")
@@ -155,17 +189,26 @@ def test_known_records_are_refused_under_another_name(world: World) -> None:
         reservation(store, other, "c0", dataset=DataSet(name="others"), fingerprint=FINGERPRINT)
 
 
-def test_a_store_that_is_younger_than_the_plan_says_joins_nothing(world: World, tmp_path: Path) -> None:
+def test_a_store_that_is_younger_than_the_plan_says_joins_nothing(
+    world: World, tmp_path: Path
+) -> None:
     """Wiped after a run, it would count from nothing; a server that never saw it could not tell."""
     until(world, Broadcast)
     before = world.parties["c0"].party.position
-    seen = KnownStoreOf(name="c0", signing_key=PLAN.clients[0].signing_key, store=KnownStore.of(before))
+    seen = KnownStoreOf(
+        name="c0", signing_key=PLAN.clients[0].signing_key, store=KnownStore.of(before)
+    )
     later = renew(PLAN, run_id=bytes(16), positions=[Positions(clients=(seen,))])
-    with Store.create(tmp_path / "wiped.store", role=Role.CLIENT, identity=identity("c0").public) as wiped:
+    with Store.create(
+        tmp_path / "wiped.store", role=Role.CLIENT, identity=identity("c0").public
+    ) as wiped:
         for n_events in (0, 3):
             for number in range(n_events):
                 wiped.append([LimitSet(dataset=f"other-{number}", epsilon=1.0, delta=0.0)])
-            said = rf"is an old copy: the plan remembers {before.length} events of it and it holds {n_events};"
+            said = (
+                rf"is an old copy: the plan remembers {before.length} events of it and it holds"
+                rf" {n_events};"
+            )
             with pytest.raises(StateError, match=said):
                 reservation(wiped, later, "c0", dataset=DATASET, fingerprint=FINGERPRINT)
         while wiped.position.length < before.length:
@@ -191,8 +234,11 @@ def test_asking_what_a_run_would_reserve_stores_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("number", range(N + 1))
-def test_a_run_that_ends_early_releases_what_was_never_charged(either_world: World, number: int) -> None:
-    """Stopped after `number` uploads: those are charged, and the rest is released in the step that ends the run.
+def test_a_run_that_ends_early_releases_what_was_never_charged(
+    either_world: World, number: int
+) -> None:
+    """Stopped after `number` uploads: those are charged, and the rest is released in the step that
+    ends the run.
 
     That is at once, or where a sum was opened, when what it led to is durable elsewhere.
     """
@@ -207,7 +253,10 @@ def test_a_run_that_ends_early_releases_what_was_never_charged(either_world: Wor
             until(world, Broadcast)
     client, store = world.parties["c1"].party, world.parties["c1"].store
     assert store is not None
-    assert account(store.history, DATASET.name).spent.mu_squared == plan.mechanism.accountant().mu_squared  # all of it counts
+    assert (
+        account(store.history, DATASET.name).spent.mu_squared
+        == plan.mechanism.accountant().mu_squared
+    )  # all of it counts
     (finish,) = client.deadline()
     assert isinstance(finish, Finish)
     assert isinstance(finish.outcome, Ended)
@@ -228,12 +277,19 @@ def test_a_run_that_ends_early_releases_what_was_never_charged(either_world: Wor
     run = store.history.runs[RUN]
     assert run.charged == tuple(range(1, number + 1))
     assert run.ended is not None
-    assert (run.ended.outcome, run.ended.released) == (Outcome.ABORTED, tuple(range(number + 1, N + 1)))
+    assert (run.ended.outcome, run.ended.released) == (
+        Outcome.ABORTED,
+        tuple(range(number + 1, N + 1)),
+    )
     assert (store.messages(RUN), store.secrets(RUN)) == ([], {})
     one = account(store.history, DATASET.name)
     exchanges = plan.mechanism.all_rounds[:number]
-    assert one.spent.mu_squared == sum(plan.mechanism.accountant_of(exchange).mu_squared for exchange in exchanges)
-    with pytest.raises(StateError, match=r"has ended for this client \(nothing came from the server in time"):
+    assert one.spent.mu_squared == sum(
+        plan.mechanism.accountant_of(exchange).mu_squared for exchange in exchanges
+    )
+    with pytest.raises(
+        StateError, match=r"has ended for this client \(nothing came from the server in time"
+    ):
         reopened(world, "c1")
 
 
@@ -246,7 +302,11 @@ def test_what_the_server_does_wrong_ends_the_run_durably(world: World) -> None:
     assert isinstance(client.outcome, Ended)
     run = store.history.runs[RUN]
     assert run.ended is not None
-    assert (run.ended.outcome, run.ended.reason, run.ended.released) == (Outcome.ABORTED, client.outcome.reason, (2,))
+    assert (run.ended.outcome, run.ended.reason, run.ended.released) == (
+        Outcome.ABORTED,
+        client.outcome.reason,
+        (2,),
+    )
     assert store.messages(RUN) == []
     with pytest.raises(RemoteProtocolError, match="after the run had ended"):
         client.receive(broadcast)
@@ -301,14 +361,18 @@ class Gauge:
 
 
 def owing(world: World, gauge: Gauge) -> Any:
-    """The client of a process that was killed when a sum was durable, and its answer to the next question was not."""
+    """The client of a process that was killed when a sum was durable, and its answer to the next
+    question was not.
+    """
     broadcast = until(world, Broadcast)
     client = world.parties["c1"].party
     client._commit(client.session.accept(broadcast))
     return reopened(world, "c1", records=gauge)
 
 
-def test_an_answer_that_is_owed_is_made_once_the_server_sees_the_client(either_world: World) -> None:
+def test_an_answer_that_is_owed_is_made_once_the_server_sees_the_client(
+    either_world: World,
+) -> None:
     """A pass may be long: the server must not take the client for absent meanwhile."""
     gauge = Gauge("c1", either_world)
     client = owing(either_world, gauge)
@@ -339,7 +403,11 @@ def test_a_client_that_finished_finds_its_result_again_until_it_concludes(world:
     again = reopened(world, "c1")
     assert isinstance(again.outcome, ClientResult)
     assert same_clustering(again.outcome.clustering, client.outcome.clustering)
-    assert (again.outcome.included, again.timeout, again.deadline()) == (client.outcome.included, None, [])
+    assert (again.outcome.included, again.timeout, again.deadline()) == (
+        client.outcome.included,
+        None,
+        [],
+    )
     again.conclude()
     position = again.position
     again.conclude()
@@ -349,7 +417,10 @@ def test_a_client_that_finished_finds_its_result_again_until_it_concludes(world:
 
 
 KEPT = {  # whose secrets, by name
-    Masks.GROUP: {"c0": {"run-keys", "pair-secret with c1", "pair-secret with c2", "group-key for 3"}, "c1": {"run-keys"}},
+    Masks.GROUP: {
+        "c0": {"run-keys", "pair-secret with c1", "pair-secret with c2", "group-key for 3"},
+        "c1": {"run-keys"},
+    },
     Masks.PAIRWISE: {
         "c0": {"run-keys", "pair-secret with c1", "pair-secret with c2", "group-key for 3"},
         "c1": {"run-keys", "pair-secret with c2"},
@@ -366,7 +437,11 @@ def test_nothing_of_a_run_is_in_the_files_after_it(either_world: World, name: st
     assert store is not None
     secrets = store.secrets(RUN)
     assert set(secrets) == KEPT[world.plan.masks_kind][name]
-    payloads = [message.payload for message in messages_of(store, world.plan) if isinstance(message, Broadcast)]
+    payloads = [
+        message.payload
+        for message in messages_of(store, world.plan)
+        if isinstance(message, Broadcast)
+    ]
     assert len(payloads) == N
     path = copy_store(store.path, world.folder / "before")
     for secret in secrets.values():
@@ -389,13 +464,21 @@ def test_a_run_is_concluded_only_with_a_result(world: World) -> None:
 
 
 def other_set(world: World, first: Broadcast) -> Broadcast:
-    """A proper sum of real uploads of the same round, without the third client's, as a lying server can make it."""
+    """A proper sum of real uploads of the same round, without the third client's, as a lying server
+    can make it.
+    """
     uploads = {}
     for sender, data in world.sent:
-        if isinstance(message := decode(data, world.limits), Upload) and message.round == first.round and sender != "c2":
+        if (
+            isinstance(message := decode(data, world.limits), Upload)
+            and message.round == first.round
+            and sender != "c2"
+        ):
             uploads[sender] = message
     ring = PLAN.ring
-    total = ring.wrap(np.zeros(PLAN.n_words(PLAN.mechanism.all_rounds[first.round - 1]), dtype=np.int64))
+    total = ring.wrap(
+        np.zeros(PLAN.n_words(PLAN.mechanism.all_rounds[first.round - 1]), dtype=np.int64)
+    )
     for upload in uploads.values():
         total = ring.add(total, ring.from_bytes(upload.payload, total.size))
     nonces = {name: upload.nonce for name, upload in uploads.items()}
@@ -416,11 +499,15 @@ def test_a_client_that_dies_when_it_takes_a_sum_opens_no_other_set_of_that_round
     opened = watch.tried.get(("c1", 1), set())
     client = reopened(world, "c1")
     if (commit, when) == (0, BEFORE):
-        assert opened == set()  # the sum was never looked into, so another may be taken in its place
+        assert (
+            opened == set()
+        )  # the sum was never looked into, so another may be taken in its place
         client.receive(second)
         assert watch.tried["c1", 1] == {encode(second)}
         return
-    with pytest.raises(RemoteProtocolError, match="is neither that of the open round, 2, nor one that came before"):
+    with pytest.raises(
+        RemoteProtocolError, match="is neither that of the open round, 2, nor one that came before"
+    ):
         client.receive(second)
     assert watch.tried["c1", 1] == {encode(first)}
 
@@ -439,18 +526,26 @@ def test_a_sum_that_was_recorded_and_cannot_be_opened_ends_the_run_for_good(worl
     assert (client.begin(), client.deadline(), client.timeout) == ([], [], None)
     ended = store.history.runs[RUN].ended
     assert ended is not None
-    assert (ended.outcome, ended.reason, ended.released) == (Outcome.ABORTED, client.outcome.reason, tuple(range(2, N + 1)))
+    assert (ended.outcome, ended.reason, ended.released) == (
+        Outcome.ABORTED,
+        client.outcome.reason,
+        tuple(range(2, N + 1)),
+    )
     assert store.messages(RUN) == []
     with pytest.raises(RemoteProtocolError, match="came after the run had ended"):
         client.receive(first)
-    with pytest.raises(StateError, match=r"has ended for this client \(the sum of round 1 does not open"):
+    with pytest.raises(
+        StateError, match=r"has ended for this client \(the sum of round 1 does not open"
+    ):
         reopened(world, "c1")
 
 
 # Old copies
 
 
-def test_an_old_copy_of_the_store_is_refused_once_the_server_remembers_more(world: World, tmp_path: Path) -> None:
+def test_an_old_copy_of_the_store_is_refused_once_the_server_remembers_more(
+    world: World, tmp_path: Path
+) -> None:
     until(world, Broadcast)
     mortal, server = world.parties["c1"], world.parties[SERVER].party
     assert mortal.store is not None
@@ -462,7 +557,10 @@ def test_an_old_copy_of_the_store_is_refused_once_the_server_remembers_more(worl
     with Store.open(old, role=Role.CLIENT, identity=identity("c1").public) as store:
         client: Any = world.open("c1", store)
         assert remembered.length > store.position.length
-        with pytest.raises(StateError, match=r"is an old copy: the server remembers \d+ events of it and it holds \d+;"):
+        with pytest.raises(
+            StateError,
+            match=r"is an old copy: the server remembers \d+ events of it and it holds \d+;",
+        ):
             client.attached(remembered)
         with pytest.raises(StateError, match=r"remembers 1 events of it and it holds others;"):
             client.attached(LogPosition(1, bytes(32)))

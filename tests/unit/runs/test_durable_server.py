@@ -9,7 +9,14 @@ import pytest
 from fastlloyd.errors import RemoteProtocolError, StateError
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Ended, Finish, Send, ServerResult
+from fastlloyd.federation.protocol.actions import (
+    SERVER,
+    ClientResult,
+    Ended,
+    Finish,
+    Send,
+    ServerResult,
+)
 from fastlloyd.federation.protocol.messages import Abort, Confirmations, Upload, decode
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
@@ -21,7 +28,10 @@ from mortal_parties import World
 from stores import copy_store
 
 FEDERATIONS = {
-    masks: make_federation(make_plan(3, n_clusters=1, n_features=1, n_iterations=2, max_dropouts=1, masks=masks), seed=4)
+    masks: make_federation(
+        make_plan(3, n_clusters=1, n_features=1, n_iterations=2, max_dropouts=1, masks=masks),
+        seed=4,
+    )
     for masks in Masks
 }
 PLAN = FEDERATIONS[Masks.GROUP].plan
@@ -62,7 +72,9 @@ def started_without(world: World, *missing: str) -> Any:
     return world.parties[SERVER].party
 
 
-def test_a_server_that_dies_after_the_end_says_that_it_is_over_and_still_answers(world: World) -> None:
+def test_a_server_that_dies_after_the_end_says_that_it_is_over_and_still_answers(
+    world: World,
+) -> None:
     """Otherwise its next process would wait for ever: nobody is there to say anything new."""
     server = started_without(world)
     carry(world, to_the_end=False)
@@ -98,8 +110,12 @@ def test_a_server_that_dies_after_the_end_knows_who_has_taken_it(world: World) -
     assert store.history.runs[RUN].left == ("c1", "c0")
 
 
-def test_a_client_that_leaves_for_good_is_waited_for_no_more_after_a_restart_either(world: World) -> None:
-    """A kill between the word and what follows from it is none: both are one commit. Its connections do not bring it back."""
+def test_a_client_that_leaves_for_good_is_waited_for_no_more_after_a_restart_either(
+    world: World,
+) -> None:
+    """A kill between the word and what follows from it is none: both are one commit. Its
+    connections do not bring it back.
+    """
     server = started_without(world)
     while server.session.state is not ServerState.AGGREGATING:
         world._deliver(*world.queue.popleft())
@@ -126,11 +142,15 @@ def test_too_few_end_the_run_and_everybody_is_told_also_after_a_restart(world: W
     assert server.timeout == 0
     requests = server.deadline()
     reason = server.outcome.reason
-    assert [request for request in requests if isinstance(request, Finish)] == [Finish(server.outcome)]
+    assert [request for request in requests if isinstance(request, Finish)] == [
+        Finish(server.outcome)
+    ]
     assert "at least 2 are needed" in reason
     again = restarted(world)
     assert again.deadline() == [Finish(ServerResult(included=(), reason=reason))]
-    (request,) = again.receive("c1", world.parties["c1"].party.position, world.parties["c1"].party.begin()[0].message)
+    (request,) = again.receive(
+        "c1", world.parties["c1"].party.position, world.parties["c1"].party.begin()[0].message
+    )
     assert request == Send("c1", Abort(reason))
     world.parties["c1"].party.receive(request.message)
     assert world.parties["c1"].party.outcome == Ended(f"the server ended it: {reason}")
@@ -141,7 +161,9 @@ def test_too_few_end_the_run_and_everybody_is_told_also_after_a_restart(world: W
     assert ended is not None
     assert (ended.outcome, ended.reason) == (Outcome.ABORTED, reason)
     again.conclude()
-    with pytest.raises(StateError, match=r"has ended \(.*at least 2 are needed\); a plan is good for one run"):
+    with pytest.raises(
+        StateError, match=r"has ended \(.*at least 2 are needed\); a plan is good for one run"
+    ):
         restarted(world)
 
 
@@ -170,7 +192,11 @@ def test_positions_of_clients_become_durable_with_the_next_step(world: World) ->
         assert len(lengths) >= 3
         client = world.parties[name]
         assert client.store is not None
-        assert all(client.store.head_at(e.position.length) == e.position.head for e in seen if e.name == keys[name])
+        assert all(
+            client.store.head_at(e.position.length) == e.position.head
+            for e in seen
+            if e.name == keys[name]
+        )
     attached = server.attach("c0", world.parties["c0"].party.position)
     assert attached == store.history.peers.get(keys["c0"])
 
@@ -186,15 +212,23 @@ def test_an_old_copy_of_a_clients_store_is_refused(world: World, is_durable: boo
     else:
         length = world.parties["c0"].party.position.length
     for old in (signed("c0", length - 1), signed("c0", length)):
-        with pytest.raises(RemoteProtocolError, match="the store of client 'c0' is an old copy") as refusal:
+        with pytest.raises(
+            RemoteProtocolError, match="the store of client 'c0' is an old copy"
+        ) as refusal:
             server.attach("c0", old)
         assert "go on under a new identity" in str(refusal.value)
-    server.attach("c0", signed("c0", length + 1))  # whether that is a continuation the client itself can tell
+    server.attach(
+        "c0", signed("c0", length + 1)
+    )  # whether that is a continuation the client itself can tell
     server.attach("c1", signed("c1", 99))  # others go on
 
 
-def test_whenever_a_server_is_started_again_it_knows_of_every_upload_it_took_and_refuses_older_copies(world: World) -> None:
-    """A copy from before an upload would make another one for the same round: it is refused before it says a word."""
+def test_whenever_a_server_is_started_again_it_knows_of_every_upload_it_took_and_refuses_older_copies(
+    world: World,
+) -> None:
+    """A copy from before an upload would make another one for the same round: it is refused before
+    it says a word.
+    """
     started_without(world)
     taken: dict[str, SignedPosition] = {}
     seen: dict[str, list[SignedPosition]] = {name: [] for name in PLAN.names}
@@ -209,19 +243,25 @@ def test_whenever_a_server_is_started_again_it_knows_of_every_upload_it_took_and
         n_uploads, taken[sender] = n_uploads + 1, world.parties[sender].party.position
         mortal = world.parties[SERVER]
         assert mortal.store is not None
-        with Store.open(copy_store(mortal.store.path, world.folder / "again" / str(n_uploads))) as store:
+        with Store.open(
+            copy_store(mortal.store.path, world.folder / "again" / str(n_uploads))
+        ) as store:
             again: Any = world.open(SERVER, store)
             for name, position in taken.items():
                 for old in {old for old in seen[name] if old.length < position.length}:
                     n_refused += 1
-                    with pytest.raises(RemoteProtocolError, match=f"the store of client '{name}' is an old copy"):
+                    with pytest.raises(
+                        RemoteProtocolError, match=f"the store of client '{name}' is an old copy"
+                    ):
                         again.attach(name, old)
                 again.attach(name, position)
     assert n_uploads == 6
     assert n_refused > 20
 
 
-def test_uploads_that_came_together_cost_one_commit_and_one_more_that_closes_the_round(world: World) -> None:
+def test_uploads_that_came_together_cost_one_commit_and_one_more_that_closes_the_round(
+    world: World,
+) -> None:
     server = started_without(world)
     uploads: list[tuple[str, Any]] = []
     while world.queue:
@@ -231,17 +271,27 @@ def test_uploads_that_came_together_cost_one_commit_and_one_more_that_closes_the
             uploads.append((sender, message))
         else:
             world._deliver(sender, to, data)
-    store, positions = world.parties[SERVER].store, {name: world.parties[name].party.position for name in PLAN.names}
+    store, positions = (
+        world.parties[SERVER].store,
+        {name: world.parties[name].party.position for name in PLAN.names},
+    )
     assert store is not None
     assert sorted(name for name, _ in uploads) == list(PLAN.names)
     for name, _ in uploads:
         server.announce(name, positions[name])
-    server.announce("c0", signed("c0", 1))  # an old copy waits, too: it is refused when its turn comes
-    keys, before = {client.name: client.signing_key for client in world.plan.clients}, world.parties[SERVER].n_appends
+    server.announce(
+        "c0", signed("c0", 1)
+    )  # an old copy waits, too: it is refused when its turn comes
+    keys, before = (
+        {client.name: client.signing_key for client in world.plan.clients},
+        world.parties[SERVER].n_appends,
+    )
     for n_appends, (name, upload) in zip((1, 1, 2), uploads, strict=True):
         server.receive(name, positions[name], upload)
         assert world.parties[SERVER].n_appends == before + n_appends
-        assert all(store.history.signed[keys[other]].position == positions[other] for other in PLAN.names)
+        assert all(
+            store.history.signed[keys[other]].position == positions[other] for other in PLAN.names
+        )
 
 
 def test_who_joins_is_noted_once_and_what_is_said_again_costs_no_commit(world: World) -> None:
@@ -281,7 +331,9 @@ def test_each_step_has_its_own_time(world: World) -> None:
     assert again.timeout == world.plan.patience
 
 
-def test_a_server_that_slept_gives_the_step_its_time_again_and_a_few_times_only(world: World) -> None:
+def test_a_server_that_slept_gives_the_step_its_time_again_and_a_few_times_only(
+    world: World,
+) -> None:
     server, times = started_without(world, "c2"), world.plan.timeouts
     carry(world)
     assert server.timeout == times.joining
@@ -301,8 +353,14 @@ def test_a_server_that_slept_gives_the_step_its_time_again_and_a_few_times_only(
     assert server.timeout == world.plan.patience
 
 
-def test_noise_that_is_drawn_ahead_stays_in_memory(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    server, calls, store = started_without(world), list[ServerSession](), world.parties[SERVER].store
+def test_noise_that_is_drawn_ahead_stays_in_memory(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, calls, store = (
+        started_without(world),
+        list[ServerSession](),
+        world.parties[SERVER].store,
+    )
     assert store is not None
     position = store.position
 

@@ -1,4 +1,6 @@
-"""The ledger of a holder counts what its clients' stores count, at whatever commit to either a process dies."""
+"""The ledger of a holder counts what its clients' stores count, at whatever commit to either a
+process dies.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +18,14 @@ from fastlloyd.federation.ledger import account, plan_cost
 from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.store import History, Role, Store
-from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome, RunReserved, UnitLimitSet
+from fastlloyd.federation.store.events import (
+    Event,
+    ExchangeCharged,
+    LimitSet,
+    Outcome,
+    RunReserved,
+    UnitLimitSet,
+)
 from federation import identity, make_plan
 from mortal_ledger import LEDGER, LedgerWorld
 from mortal_parties import AFTER, BEFORE, DATASET, FINGERPRINT
@@ -41,7 +50,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def reservation(**changes: Any) -> RunReserved:
-    event = reserve(History(Role.CLIENT), PLAN, client="c0", dataset="patients", fingerprint=Fingerprint(b"f" * 32))
+    event = reserve(
+        History(Role.CLIENT),
+        PLAN,
+        client="c0",
+        dataset="patients",
+        fingerprint=Fingerprint(b"f" * 32),
+    )
     assert isinstance(event, RunReserved)
     return msgspec.structs.replace(event, **changes)
 
@@ -49,13 +64,20 @@ def reservation(**changes: Any) -> RunReserved:
 # Deaths
 
 
-def test_a_process_may_die_at_every_commit_to_the_ledger_and_around_every_one_to_a_store(tmp_path: Path) -> None:
-    """Three clients of one holder are in the run, so that it counts three times: that is what their records are shown."""
-    everywhere = [(number, (BEFORE, AFTER)[number % 2]) for number in range(100)]  # each commit is tried twice
+def test_a_process_may_die_at_every_commit_to_the_ledger_and_around_every_one_to_a_store(
+    tmp_path: Path,
+) -> None:
+    """Three clients of one holder are in the run, so that it counts three times: that is what their
+    records are shown.
+    """
+    everywhere = [
+        (number, (BEFORE, AFTER)[number % 2]) for number in range(100)
+    ]  # each commit is tried twice
     deaths = {LEDGER: everywhere, "c0": everywhere[: 2 * N_COMMITS["c0"]]}
     world = run_to_the_end(FEDERATIONS[KIND], RESULTS[KIND], tmp_path, deaths, LedgerWorld)
     assert isinstance(world, LedgerWorld)
-    # each client enters, shows that its store has begun, and ends, each tried twice; c0 shows at every restart how far it is
+    # each client enters, shows that its store has begun, and ends, each tried twice; c0 shows at
+    # every restart how far it is
     assert world.died[LEDGER] == world.n_ledger_appends == 32
     assert world.died["c0"] == 2 * N_COMMITS["c0"]
     assert world.n_checks > 60
@@ -75,15 +97,23 @@ def test_a_process_may_die_at_every_commit_to_the_ledger_and_around_every_one_to
 def test_a_run_without_a_death_is_entered_and_ended_once_per_client(tmp_path: Path) -> None:
     world = run_to_the_end(FEDERATIONS[KIND], RESULTS[KIND], tmp_path, {}, LedgerWorld)
     assert isinstance(world, LedgerWorld)
-    assert world.n_ledger_appends == 9  # each client enters, shows that its store has begun, and ends
-    assert all(isinstance(result, ClientResult) for results in world.results.values() for result in results)
+    assert (
+        world.n_ledger_appends == 9
+    )  # each client enters, shows that its store has begun, and ends
+    assert all(
+        isinstance(result, ClientResult) for results in world.results.values() for result in results
+    )
     assert all(run.ended is not None for run in world.known().runs.values())
 
 
-def test_a_run_that_was_entered_and_never_begun_is_given_up_by_its_store(ledger: HoldersLedger, store: Store) -> None:
+def test_a_run_that_was_entered_and_never_begun_is_given_up_by_its_store(
+    ledger: HoldersLedger, store: Store
+) -> None:
     ledger.enter(DATASET, store, reservation(), RUN)
     assert account(ledger.history(), "patients").n_open == 1
-    with pytest.raises(StateError, match="with another plan, name or data set, since a process was killed"):
+    with pytest.raises(
+        StateError, match="with another plan, name or data set, since a process was killed"
+    ):
         ledger.enter(DataSet(name="others"), store, reservation(dataset="others"), RUN)
     ledger.enter(DATASET, store, reservation(), RUN)  # the same command again
     assert ledger.release_unbegun(store, RUN)
@@ -93,7 +123,9 @@ def test_a_run_that_was_entered_and_never_begun_is_given_up_by_its_store(ledger:
         ledger.enter(DATASET, store, reservation(), RUN)
 
 
-def test_a_run_that_the_store_holds_is_not_given_up_as_never_begun(ledger: HoldersLedger, store: Store) -> None:
+def test_a_run_that_the_store_holds_is_not_given_up_as_never_begun(
+    ledger: HoldersLedger, store: Store
+) -> None:
     store.append([reservation()])
     ledger.enter(DATASET, store, None, RUN)
     assert not ledger.release_unbegun(store, RUN)
@@ -106,7 +138,11 @@ def test_a_ledger_takes_over_what_a_store_of_earlier_runs_knows_and_no_more_than
     ledger: HoldersLedger, store: Store
 ) -> None:
     whole, part = run_id(1), run_id(2)
-    events: list[Event] = [LimitSet(dataset="patients", epsilon=9.0, delta=1e-6), reserved(whole), reserved(part)]
+    events: list[Event] = [
+        LimitSet(dataset="patients", epsilon=9.0, delta=1e-6),
+        reserved(whole),
+        reserved(part),
+    ]
     store.append([*events, ExchangeCharged(run_id=part, number=2)])
     store.append([store.history.runs[part].end(Outcome.ABORTED, "why")])
     ledger.follow(store)
@@ -124,7 +160,9 @@ def test_a_ledger_takes_over_what_a_store_of_earlier_runs_knows_and_no_more_than
     assert account(ledger.history(), "patients").spent == account(store.history, "patients").spent
 
 
-def test_an_old_copy_of_a_ledger_hears_of_a_clients_runs_again(ledger: HoldersLedger, store: Store, tmp_path: Path) -> None:
+def test_an_old_copy_of_a_ledger_hears_of_a_clients_runs_again(
+    ledger: HoldersLedger, store: Store, tmp_path: Path
+) -> None:
     """Brought back together with its head file, which nobody can notice."""
     with ledger.opened():
         pass
@@ -140,7 +178,9 @@ def test_an_old_copy_of_a_ledger_hears_of_a_clients_runs_again(ledger: HoldersLe
 # Limits
 
 
-def test_a_limit_of_the_ledger_holds_for_a_client_and_one_of_its_store_too(ledger: HoldersLedger, store: Store) -> None:
+def test_a_limit_of_the_ledger_holds_for_a_client_and_one_of_its_store_too(
+    ledger: HoldersLedger, store: Store
+) -> None:
     cost = plan_cost(PLAN)
     with ledger.opened() as opened:
         opened.append([LimitSet(dataset="patients", epsilon=2.5, delta=PLAN.mechanism.delta)])
@@ -150,14 +190,21 @@ def test_a_limit_of_the_ledger_holds_for_a_client_and_one_of_its_store_too(ledge
         ledger.enter(DATASET, store, reservation(), RUN)
     with pytest.raises(BudgetError, match=r"has the limit epsilon 2\.5"):
         ledger.rehearse(DATASET, store, OWNER, cost, RUN)
-    assert account(ledger.history(), "patients").spent == account(ledger.history(), "patients").first_run
+    assert (
+        account(ledger.history(), "patients").spent
+        == account(ledger.history(), "patients").first_run
+    )
     store.append([LimitSet(dataset="patients", epsilon=0.5, delta=PLAN.mechanism.delta)])
     with pytest.raises(BudgetError, match=r"has the limit epsilon 0\.5"):
         reserve(store.history, PLAN, client="c0", dataset="patients", fingerprint=FINGERPRINT)
 
 
-def test_a_limit_for_persons_holds_for_a_client_whose_every_record_is_one(ledger: HoldersLedger, store: Store) -> None:
-    limit = UnitLimitSet(dataset="patients", epsilon=3.0, delta=1e-4, speaks_of=Neighbours(ADD, "patient"))
+def test_a_limit_for_persons_holds_for_a_client_whose_every_record_is_one(
+    ledger: HoldersLedger, store: Store
+) -> None:
+    limit = UnitLimitSet(
+        dataset="patients", epsilon=3.0, delta=1e-4, speaks_of=Neighbours(ADD, "patient")
+    )
     with ledger.opened() as opened:
         opened.append([limit])
     with pytest.raises(BudgetError, match="does not protect every patient as a whole"):
@@ -169,10 +216,19 @@ def test_a_limit_for_persons_holds_for_a_client_whose_every_record_is_one(ledger
 
 def _of_patients() -> Any:
     known = History(Role.CLIENT)
-    return reserve(known, PLAN, client="c0", dataset="patients", fingerprint=Fingerprint(bytes(32)), rows_are="patient")
+    return reserve(
+        known,
+        PLAN,
+        client="c0",
+        dataset="patients",
+        fingerprint=Fingerprint(bytes(32)),
+        rows_are="patient",
+    )
 
 
-def test_a_name_that_either_knows_is_no_slip_and_one_that_neither_knows_is(ledger: HoldersLedger, store: Store) -> None:
+def test_a_name_that_either_knows_is_no_slip_and_one_that_neither_knows_is(
+    ledger: HoldersLedger, store: Store
+) -> None:
     with ledger.opened() as opened:
         opened.append([LimitSet(dataset="of-the-ledger", epsilon=1.0, delta=0.0)])
     store.append([LimitSet(dataset="of-the-store", epsilon=1.0, delta=0.0)])

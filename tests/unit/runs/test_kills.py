@@ -1,4 +1,6 @@
-"""Parties that die at a commit and are started again end with what an uninterrupted run ends with, bit for bit."""
+"""Parties that die at a commit and are started again end with what an uninterrupted run ends with,
+bit for bit.
+"""
 
 from itertools import product
 from pathlib import Path
@@ -33,18 +35,22 @@ def test_without_deaths_every_party_commits_once_a_step(kind: Kind, tmp_path: Pa
     assert {name: mortal.n_appends for name, mortal in world.parties.items()} == N_COMMITS
 
 
-# The first client and the server with either masks; of the two others, which do the same as each other, one with each.
+# The first client and the server with either masks; of the two others, which do the same as each
+# other, one with each.
 DYING = [*product(["c0", SERVER], Masks), ("c1", Masks.GROUP), ("c2", Masks.PAIRWISE)]
 
 
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
 @pytest.mark.parametrize(
-    ("name", "masks", "commit"), [(name, masks, n) for name, masks in DYING for n in range(N_COMMITS[name])]
+    ("name", "masks", "commit"),
+    [(name, masks, n) for name, masks in DYING for n in range(N_COMMITS[name])],
 )
 def test_whoever_dies_at_a_commit_is_started_again_and_nothing_is_lost(
     name: str, masks: Masks, commit: int, when: str, tmp_path: Path
 ) -> None:
-    """No client may be missing (D = 0), so a run that lost one of them, or something of it, would not end."""
+    """No client may be missing (D = 0), so a run that lost one of them, or something of it, would
+    not end.
+    """
     trust = TrustMode.SERVER_NOISE if name == SERVER else TrustMode.CLIENT_NOISE
     world = run_with((trust, masks), tmp_path, {name: [(commit, when)]})
     assert world.died == {name: 1}
@@ -52,21 +58,30 @@ def test_whoever_dies_at_a_commit_is_started_again_and_nothing_is_lost(
 
 @EVERY_KIND
 def test_everyone_may_die_before_and_after_every_commit(kind: Kind, tmp_path: Path) -> None:
-    """A commit that is tried again has the next number: even ones die before they are made, odd ones after."""
+    """A commit that is tried again has the next number: even ones die before they are made, odd
+    ones after.
+    """
     deaths = {
-        name: [(n, BEFORE if n % 2 == 0 else AFTER) for n in range(2 * n_commits)] for name, n_commits in N_COMMITS.items()
+        name: [(n, BEFORE if n % 2 == 0 else AFTER) for n in range(2 * n_commits)]
+        for name, n_commits in N_COMMITS.items()
     }
     world = run_with(kind, tmp_path, deaths)
     check_died_at_every_commit(world, N_COMMITS, 2)
 
 
 @EITHER_MASKS
-def test_the_same_where_parameters_travel(masks: Masks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The leader comes back with the very box that it had sealed; boxes cost nothing in the ledger."""
+def test_the_same_where_parameters_travel(
+    masks: Masks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader comes back with the very box that it had sealed; boxes cost nothing in the
+    ledger.
+    """
     starts_cheaply(monkeypatch)
     moments, right = MOMENTS[masks], expected(MOMENTS[masks])
     world = run_to_the_end(moments, right, tmp_path / "without", {})
-    assert {name: mortal.n_appends for name, mortal in world.parties.items()} == N_COMMITS_OF_MOMENTS
+    assert {
+        name: mortal.n_appends for name, mortal in world.parties.items()
+    } == N_COMMITS_OF_MOMENTS
     deaths = {
         name: [(n, BEFORE if n % 2 == 0 else AFTER) for n in range(2 * n_commits)]
         for name, n_commits in N_COMMITS_OF_MOMENTS.items()
@@ -83,4 +98,8 @@ DEATHS = st.dictionaries(st.integers(0, 6), st.sampled_from([BEFORE, AFTER]), ma
 def test_whoever_dies_whenever_nothing_is_lost(
     deaths: dict[str, dict[int, str]], kind: Kind, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    run_with(kind, tmp_path_factory.mktemp("world"), {name: list(chosen.items()) for name, chosen in deaths.items()})
+    run_with(
+        kind,
+        tmp_path_factory.mktemp("world"),
+        {name: list(chosen.items()) for name, chosen in deaths.items()},
+    )

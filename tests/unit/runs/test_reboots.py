@@ -1,7 +1,9 @@
-"""A machine that is down for the better part of a day, at any step of a run with pairwise masks, loses nothing.
+"""A machine that is down for the better part of a day, at any step of a run with pairwise masks,
+loses nothing.
 
-Every client of the key set must answer every round, so the others wait for it: a day in every step but joining, which takes an
-hour. Only parameters are asked of the next client after a minute. The result is that of an uninterrupted run, bit for bit.
+Every client of the key set must answer every round, so the others wait for it: a day in every step
+but joining, which takes an hour. Only parameters are asked of the next client after a minute. The
+result is that of an uninterrupted run, bit for bit.
 """
 
 from pathlib import Path
@@ -28,7 +30,9 @@ HOUR = 3600.0
 
 
 class LongReboots(World):
-    """Who dies is gone for 23 hours, or 55 minutes while clients join; the others wait for it, by their clocks."""
+    """Who dies is gone for 23 hours, or 55 minutes while clients join; the others wait for it, by
+    their clocks.
+    """
 
     def _deliver(self, sender: str, name: str, data: bytes) -> None:
         if not isinstance(self.parties[name].party.outcome, Ended):  # who has ended listens no more
@@ -41,8 +45,14 @@ class LongReboots(World):
         while True:
             while self.queue:
                 self._deliver(*self.queue.popleft())
-            living = {who: mortal.party for who, mortal in self.parties.items() if mortal.party is not None}
-            waits = [(party.timeout, who) for who, party in living.items() if party.timeout is not None]
+            living = {
+                who: mortal.party
+                for who, mortal in self.parties.items()
+                if mortal.party is not None
+            }
+            waits = [
+                (party.timeout, who) for who, party in living.items() if party.timeout is not None
+            ]
             if not waits or self.clock.now + min(waits)[0] > back:
                 break
             timeout, who = min(waits)
@@ -52,8 +62,13 @@ class LongReboots(World):
 
 
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
-@pytest.mark.parametrize(("name", "commit"), [(name, n) for name, n_commits in N_COMMITS.items() for n in range(n_commits)])
-def test_whoever_is_down_for_a_day_at_any_commit_is_waited_for(name: str, commit: int, when: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "commit"),
+    [(name, n) for name, n_commits in N_COMMITS.items() for n in range(n_commits)],
+)
+def test_whoever_is_down_for_a_day_at_any_commit_is_waited_for(
+    name: str, commit: int, when: str, tmp_path: Path
+) -> None:
     deaths = {name: [(commit, when)]}
     world = run_to_the_end(FEDERATIONS[KIND], RESULTS[KIND], tmp_path, deaths, LongReboots)
     assert world.died == {name: 1}
@@ -61,7 +76,9 @@ def test_whoever_is_down_for_a_day_at_any_commit_is_waited_for(name: str, commit
 
 
 def test_with_group_masks_nobody_is_waited_for_so_long(tmp_path: Path) -> None:
-    """What tells that the clock of these tests bites: the others have ended the run when the client is back."""
+    """What tells that the clock of these tests bites: the others have ended the run when the client
+    is back.
+    """
     federation = FEDERATIONS[TrustMode.CLIENT_NOISE, Masks.GROUP]
     with LongReboots(federation.plan, federation.X, tmp_path, {"c1": [(4, AFTER)]}) as world:
         assert world.run() == {}
@@ -70,7 +87,10 @@ def test_with_group_masks_nobody_is_waited_for_so_long(tmp_path: Path) -> None:
             assert store is not None
             ended = store.history.runs[bytes.fromhex(federation.plan.run_id)].ended
             assert ended is not None
-            assert "2 clients answered in round 2 (missing: c1), and at least 3 are needed" in ended.reason
+            assert (
+                "2 clients answered in round 2 (missing: c1), and at least 3 are needed"
+                in ended.reason
+            )
 
 
 @pytest.mark.parametrize(("name", "first"), [("c0", 0), ("c0", 1), ("c1", 0), (SERVER, 0)])

@@ -43,8 +43,15 @@ def test_every_round_has_a_line_that_says_who_was_in_it_who_was_missing_and_how_
         world._post(SERVER, server.deadline())
         world._post(SERVER, server.away("c2"))
         _carry(world)
-    of_server = [f"round {number} of 3: 2 of 3 clients, without c2, {600 * (number == 1)} s" for number in (1, 2, 3)]
-    of_server = ["joined: 3 of 3 clients, 5 s", *of_server, "confirmed: 2 of 3 clients, without c2, 0 s"]
+    of_server = [
+        f"round {number} of 3: 2 of 3 clients, without c2, {600 * (number == 1)} s"
+        for number in (1, 2, 3)
+    ]
+    of_server = [
+        "joined: 3 of 3 clients, 5 s",
+        *of_server,
+        "confirmed: 2 of 3 clients, without c2, 0 s",
+    ]
     assert list(dict.fromkeys(lines(caplog))) == of_server  # both clients say the same
     assert len(lines(caplog)) == 3 * len(of_server)
     assert {
@@ -59,7 +66,9 @@ def _carry(world: World) -> None:
             world._deliver(sender, to, data)
 
 
-def test_of_a_step_that_an_earlier_process_began_no_seconds_are_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_of_a_step_that_an_earlier_process_began_no_seconds_are_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO, "fastlloyd")
     now = [100.0]
     log = StepLog(PLAN, lambda: now[0], is_begun=True)
@@ -69,7 +78,9 @@ def test_of_a_step_that_an_earlier_process_began_no_seconds_are_said(caplog: pyt
     assert lines(caplog) == ["round 2 of 3: 3 of 3 clients", "round 3 of 3: 3 of 3 clients, 7.25 s"]
 
 
-def test_of_many_that_are_missing_the_first_are_named_and_the_others_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_of_many_that_are_missing_the_first_are_named_and_the_others_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO, "fastlloyd")
     plan = make_plan(40, max_dropouts=20)
     log = StepLog(plan, lambda: 0.0, is_begun=True)

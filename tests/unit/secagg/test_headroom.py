@@ -62,8 +62,12 @@ def split(total: int, parts: int, rng: np.random.Generator) -> list[int]:
     return [high - low for low, high in zip([0, *cuts], [*cuts, total], strict=True)]
 
 
-def load_of(*, sum_bound: int, count_bound: int, sum_scale: Fraction, count_scale: Fraction, **others: Any) -> RingLoad:
-    return RingLoad(sums=Load(sum_bound, sum_scale), counts=Load(count_bound, count_scale), **others)
+def load_of(
+    *, sum_bound: int, count_bound: int, sum_scale: Fraction, count_scale: Fraction, **others: Any
+) -> RingLoad:
+    return RingLoad(
+        sums=Load(sum_bound, sum_scale), counts=Load(count_bound, count_scale), **others
+    )
 
 
 def of_bits(bits: int) -> RingLoad:
@@ -81,10 +85,20 @@ def required_bits(**load: Any) -> int:
 
 
 def opened_sum(shares: list[list[int]], ring: Ring) -> list[int]:
-    """What clients open when each uploads one row of `shares` under a mask and the server adds the uploads up."""
-    masks, total, nonces = GroupMasks(GroupKey(bytes(range(32))), ring), ring.wrap(array(0, 0)), dict[str, bytes]()
+    """What clients open when each uploads one row of `shares` under a mask and the server adds the
+    uploads up.
+    """
+    masks, total, nonces = (
+        GroupMasks(GroupKey(bytes(range(32))), ring),
+        ring.wrap(array(0, 0)),
+        dict[str, bytes](),
+    )
     context = MaskContext(
-        plan_digest=bytes(32), run_id=bytes(16), round=1, transcript_hash=bytes(32), centroids_digest=bytes(32)
+        plan_digest=bytes(32),
+        run_id=bytes(16),
+        round=1,
+        transcript_hash=bytes(32),
+        centroids_digest=bytes(32),
     )
     for number, share in enumerate(shares):
         client, nonce = f"client {number}", bytes(8)
@@ -145,12 +159,16 @@ def test_the_largest_cap_is_accepted_and_one_record_more_is_refused(ring: Ring) 
 
 
 def exact_tail(load: RingLoad, scale: Fraction) -> mpmath.mpf:
-    """P(noise of one value exceeds `noise_reach`), exact but for the Gaussian's roundings, which are the worst."""
+    """P(noise of one value exceeds `noise_reach`), exact but for the Gaussian's roundings, which
+    are the worst.
+    """
     first_beyond = load.noise_reach(scale) + 1
     s = mpmath.mpf(scale.numerator) / scale.denominator
     if load.noise is Noise.LAPLACE:
         return 2 * mpmath.exp(-first_beyond / s) / (1 + mpmath.exp(-1 / s))
-    return mpmath.erfc((first_beyond - mpmath.mpf(load.n_rounding_terms) / 2) / (s * mpmath.sqrt(2)))
+    return mpmath.erfc(
+        (first_beyond - mpmath.mpf(load.n_rounding_terms) / 2) / (s * mpmath.sqrt(2))
+    )
 
 
 def test_any_wrap_in_a_whole_run_is_less_likely_than_two_to_the_minus_40() -> None:
@@ -178,7 +196,9 @@ def test_the_noise_reach_is_the_formula_of_the_derivation_never_rounded_down() -
 def test_the_tail_exponent_is_rounded_up_by_a_hair(n_released: int) -> None:
     with mpmath.workdps(60):
         exponent = _tail_exponent(n_released)
-        excess = mpmath.mpf(exponent.numerator) / exponent.denominator - mpmath.log(2**41 * mpmath.mpf(n_released))
+        excess = mpmath.mpf(exponent.numerator) / exponent.denominator - mpmath.log(
+            2**41 * mpmath.mpf(n_released)
+        )
         assert 0 < excess <= mpmath.mpf(2) ** -63
 
 
@@ -192,7 +212,10 @@ def test_more_of_anything_never_needs_fewer_bits() -> None:
     rng = np.random.default_rng(6)
     for _ in range(300):
         load = random_load(rng)
-        more = [replace(load, **{name: 2 * getattr(load, name)}) for name in ("n_records", "n_rounding_terms", "n_released")]
+        more = [
+            replace(load, **{name: 2 * getattr(load, name)})
+            for name in ("n_records", "n_rounding_terms", "n_released")
+        ]
         more += [replace(load, sums=larger) for larger in twice(load.sums)]
         more += [replace(load, counts=larger) for larger in twice(load.counts)]
         assert len(more) == len(QUIET)
@@ -207,10 +230,15 @@ def test_w25_the_sum_that_overflowed_int32_opens_exactly_in_the_planned_ring() -
 
 
 def test_w26_counts_are_planned_unscaled() -> None:
-    # In the paper's ring of 2^32 counts went through the scaling by 2^16 too: 50,000 records opened as -15,536.
+    # In the paper's ring of 2^32 counts went through the scaling by 2^16 too: 50,000 records opened
+    # as -15,536.
     scaled = Ring.Z32.centre(Ring.Z32.wrap(array(32_768 << 16, 48_842 << 16, 50_000 << 16))) >> 16
     assert scaled.tolist() == [-32_768, -16_694, -15_536]
-    assert Ring.Z32.centre(Ring.Z32.wrap(array(32_768, 48_842, 50_000))).tolist() == [32_768, 48_842, 50_000]
+    assert Ring.Z32.centre(Ring.Z32.wrap(array(32_768, 48_842, 50_000))).tolist() == [
+        32_768,
+        48_842,
+        50_000,
+    ]
     assert required_bits(**{**QUIET, "n_records": 50_000}) == 17
     with pytest.raises(OverflowRisk):
         choose_ring(load_of(**{**QUIET, "n_records": 50_000, "count_bound": 1 << 16}), 32, 1)
@@ -242,7 +270,9 @@ def test_an_impossible_load_is_refused_by_name(field: str, value: int) -> None:
 
 
 def noise_multiplier(epsilon: float, delta: float) -> float:
-    """1 / mu of the Gaussian mechanism that is exactly (epsilon, delta)-DP, by bisection in float64."""
+    """1 / mu of the Gaussian mechanism that is exactly (epsilon, delta)-DP, by bisection in
+    float64.
+    """
 
     def normal_cdf(x: float) -> float:
         return math.erfc(-x / math.sqrt(2)) / 2
@@ -250,16 +280,29 @@ def noise_multiplier(epsilon: float, delta: float) -> float:
     low, high = 1e-6, 10.0
     for _ in range(200):
         mu = (low + high) / 2
-        reached = normal_cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * normal_cdf(-epsilon / mu - mu / 2)
+        reached = normal_cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * normal_cdf(
+            -epsilon / mu - mu / 2
+        )
         low, high = (mu, high) if reached <= delta else (low, mu)
     return 1 / low
 
 
-def first_round(n_records: int, n_features: int, n_clusters: int, log10_delta: int, q: int) -> RingLoad:
-    """Ten clients with eight noise shares that always arrive, eps = .1, T = 7, radius sqrt d, domain [-1, 1]^d."""
+def first_round(
+    n_records: int, n_features: int, n_clusters: int, log10_delta: int, q: int
+) -> RingLoad:
+    """Ten clients with eight noise shares that always arrive, eps = .1, T = 7, radius sqrt d,
+    domain [-1, 1]^d.
+    """
     d, n_rounds, excess = n_features, 7, math.sqrt(10 / 8)
     sigma = noise_multiplier(0.1, 10.0**-log10_delta)
-    sum_scale = sigma * math.sqrt(1 + math.sqrt(4 * d)) / (4 * d) ** 0.25 * math.sqrt(d) * math.sqrt(n_rounds) * excess
+    sum_scale = (
+        sigma
+        * math.sqrt(1 + math.sqrt(4 * d))
+        / (4 * d) ** 0.25
+        * math.sqrt(d)
+        * math.sqrt(n_rounds)
+        * excess
+    )
     count_scale = sigma * math.sqrt(1 + math.sqrt(4 * d)) * math.sqrt(n_rounds) * excess
     return load_of(
         n_records=n_records,
@@ -297,7 +340,9 @@ def test_known_data_sets_need_the_widths_of_the_design_table(
 def test_a_trillion_records_at_24_fractional_bits_fit_no_ring() -> None:
     load = first_round(10**12, 1024, 100, 14, q=24)
     assert load.required_bits == 66
-    with pytest.raises(OverflowRisk, match="need a ring of 66 bits and ring_bits = 64; use 22 fractional bits"):
+    with pytest.raises(
+        OverflowRisk, match="need a ring of 66 bits and ring_bits = 64; use 22 fractional bits"
+    ):
         choose_ring(load, 64, 24)
 
 
@@ -313,10 +358,15 @@ def test_a_ring_is_the_one_that_was_asked_for_if_it_is_wide_enough() -> None:
 
 
 def test_the_refusal_says_how_many_bits_are_needed_and_what_to_do() -> None:
-    with pytest.raises(OverflowRisk, match="need a ring of 33 bits and ring_bits = 32; pass ring_bits=64, or cap n_records"):
+    with pytest.raises(
+        OverflowRisk,
+        match="need a ring of 33 bits and ring_bits = 32; pass ring_bits=64, or cap n_records",
+    ):
         choose_ring(of_bits(33), 32, 1)
     hopeless = load_of(**{**QUIET, "n_records": 1, "sum_bound": 1 << 63})
-    with pytest.raises(OverflowRisk, match="need a ring of 65 bits and ring_bits = 64; use fewer fractional bits"):
+    with pytest.raises(
+        OverflowRisk, match="need a ring of 65 bits and ring_bits = 64; use fewer fractional bits"
+    ):
         choose_ring(hopeless, 64, 1)
 
 
@@ -325,10 +375,18 @@ def test_every_remedy_the_refusal_names_works() -> None:
     named = {"q": 0, "cap": 0, "wider": 0}
     for _ in range(1000):
         q, requested = int(rng.integers(4, 33)), int(rng.choice([32, 64]))
-        radius, sigma, n_records = Fraction(rng.uniform(0.01, 2)), rng.uniform(1, 1e5), int(2 ** rng.uniform(5, 45))
+        radius, sigma, n_records = (
+            Fraction(rng.uniform(0.01, 2)),
+            rng.uniform(1, 1e5),
+            int(2 ** rng.uniform(5, 45)),
+        )
 
         def load_at(
-            q: int, n_records: int, radius: Fraction = radius, sigma: float = sigma, c: int = int(rng.integers(0, 6))
+            q: int,
+            n_records: int,
+            radius: Fraction = radius,
+            sigma: float = sigma,
+            c: int = int(rng.integers(0, 6)),
         ) -> RingLoad:
             return load_of(
                 n_records=n_records,

@@ -1,4 +1,6 @@
-"""A signature holds for its message and signer, a confirmation for exactly how a client ended; private keys show nowhere."""
+"""A signature holds for its message and signer, a confirmation for exactly how a client ended;
+private keys show nowhere.
+"""
 
 import copy
 import pickle
@@ -59,7 +61,10 @@ def test_w13_a_signature_holds_for_its_message_and_signer_only() -> None:
         (signer.public[:-1], signature, b"hello"),
         (b"", signature, b"hello"),
     ]
-    refused += [(signer.public, (int.from_bytes(signature) ^ 1 << bit).to_bytes(64), b"hello") for bit in range(512)]
+    refused += [
+        (signer.public, (int.from_bytes(signature) ^ 1 << bit).to_bytes(64), b"hello")
+        for bit in range(512)
+    ]
     for public, wrong, message in refused:
         with pytest.raises(RemoteProtocolError, match="a signature does not belong"):
             verify(public, wrong, message)
@@ -130,7 +135,10 @@ def test_a_confirmation_is_accepted_for_exactly_what_it_says() -> None:
         {"centroids_digest": bytes(32)},
         {"plan_digest": bytes(32)},
         {"run_id": bytes(16)},
-        {"transcript_hash": ENDING["centroids_digest"], "centroids_digest": ENDING["transcript_hash"]},
+        {
+            "transcript_hash": ENDING["centroids_digest"],
+            "centroids_digest": ENDING["transcript_hash"],
+        },
     ],
     ids="+".join,
 )

@@ -1,6 +1,8 @@
-"""The primitives give the answers of their RFCs, and the recorded vectors hold for two independent implementations.
+"""The primitives give the answers of their RFCs, and the recorded vectors hold for two independent
+implementations.
 
-The second implementation of the expander is written here from the RFCs and the standard library alone.
+The second implementation of the expander is written here from the RFCs and the standard library
+alone.
 """
 
 import hashlib
@@ -54,7 +56,11 @@ def hkdf_expand(key: bytes, info: bytes) -> bytes:
 
 def replayed_mask(vector: dict[str, Any]) -> bytes:
     name = vector["client"].encode()
-    context = bytes.fromhex(vector["plan_digest"]) + bytes.fromhex(vector["run_id"]) + struct.pack(">Q", vector["round"])
+    context = (
+        bytes.fromhex(vector["plan_digest"])
+        + bytes.fromhex(vector["run_id"])
+        + struct.pack(">Q", vector["round"])
+    )
     context += struct.pack(">I", len(name)) + name + bytes.fromhex(vector["upload_nonce"])
     context += bytes.fromhex(vector["transcript_hash"]) + bytes.fromhex(vector["centroids_digest"])
     key = hkdf_expand(bytes.fromhex(vector["group_key"]), b"fastlloyd/v1/mask" + context)
@@ -65,14 +71,17 @@ def replayed_mask(vector: dict[str, Any]) -> bytes:
 
 
 def test_chacha20_gives_the_key_stream_of_rfc_8439() -> None:
-    # Section 2.3.2, by the second implementation; the library numbers blocks in the first 4 bytes of its nonce.
+    # Section 2.3.2, by the second implementation; the library numbers blocks in the first 4 bytes
+    # of its nonce.
     key, nonce = bytes(range(32)), bytes.fromhex("000000090000004a00000000")
     block = bytes.fromhex(
         "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
         "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"
     )
     assert chacha20_block(key, 1, nonce) == block
-    library = Cipher(algorithms.ChaCha20(key, nonce=struct.pack("<I", 1) + nonce), mode=None).encryptor()
+    library = Cipher(
+        algorithms.ChaCha20(key, nonce=struct.pack("<I", 1) + nonce), mode=None
+    ).encryptor()
     assert library.update(bytes(64)) == block
     # Appendix A.1, vectors 1 and 2: key, nonce zero, blocks 0 and 1.
     stream = bytes.fromhex(
@@ -82,7 +91,12 @@ def test_chacha20_gives_the_key_stream_of_rfc_8439() -> None:
         "29b721769ce64e43d57133b074d839d531ed1f28510afb45ace10a1f4b794d6f"
     )
     assert chacha20(bytes(32), 128) == stream
-    assert Cipher(algorithms.ChaCha20(bytes(32), nonce=bytes(16)), mode=None).encryptor().update(bytes(128)) == stream
+    assert (
+        Cipher(algorithms.ChaCha20(bytes(32), nonce=bytes(16)), mode=None)
+        .encryptor()
+        .update(bytes(128))
+        == stream
+    )
 
 
 def test_the_second_implementation_replays_every_recorded_mask() -> None:
@@ -103,7 +117,9 @@ def test_the_package_replays_every_recorded_mask() -> None:
             transcript_hash=bytes.fromhex(vector["transcript_hash"]),
             centroids_digest=bytes.fromhex(vector["centroids_digest"]),
         )
-        mask = expand_mask(GroupKey(bytes.fromhex(vector["group_key"])), upload, vector["length"], ring)
+        mask = expand_mask(
+            GroupKey(bytes.fromhex(vector["group_key"])), upload, vector["length"], ring
+        )
         assert ring.to_bytes(mask).hex() == vector["mask"], vector["client"]
 
 
@@ -146,7 +162,9 @@ def test_keys_are_derived_as_in_rfc_5869(key: str, info: bytes, expanded: str) -
 
 def test_the_key_stream_is_chacha20_under_the_derived_key() -> None:
     for n_bytes in (0, 1, 63, 64, 65, 1000):
-        assert keystream(bytes(range(32)), b"info", n_bytes) == chacha20(hkdf_expand(bytes(range(32)), b"info"), n_bytes)
+        assert keystream(bytes(range(32)), b"info", n_bytes) == chacha20(
+            hkdf_expand(bytes(range(32)), b"info"), n_bytes
+        )
 
 
 @pytest.mark.parametrize(
@@ -166,7 +184,9 @@ def test_the_key_stream_is_chacha20_under_the_derived_key() -> None:
         ),
     ],
 )
-def test_identities_sign_as_in_rfc_8032(secret: str, public: str, message: str, signature: str) -> None:
+def test_identities_sign_as_in_rfc_8032(
+    secret: str, public: str, message: str, signature: str
+) -> None:
     # Section 7.1, tests 1 and 2.
     identity = Identity.from_private_bytes(bytes.fromhex(secret))
     assert identity.public.hex() == public

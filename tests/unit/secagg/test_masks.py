@@ -1,4 +1,6 @@
-"""No two contexts share a mask, and the group key shows itself nowhere. Each statistical test states its power."""
+"""No two contexts share a mask, and the group key shows itself nowhere. Each statistical test
+states its power.
+"""
 
 import copy
 import json
@@ -56,7 +58,9 @@ def test_equal_contexts_give_equal_masks_and_one_mask_is_a_prefix_of_a_longer_on
         assert expand_mask(KEY, CONTEXT, 0, ring).shape == (0,)
 
 
-def flipped_share(left: GroupKey, left_upload: MaskedUpload, right: GroupKey, right_upload: MaskedUpload) -> float:
+def flipped_share(
+    left: GroupKey, left_upload: MaskedUpload, right: GroupKey, right_upload: MaskedUpload
+) -> float:
     """Share of differing bits in the first 8192 of two masks: 1/2 +- .0055 when unrelated."""
     a = expand_mask(left, left_upload, 128, Ring.Z64)
     b = expand_mask(right, right_upload, 128, Ring.Z64)
@@ -71,7 +75,8 @@ def test_contexts_that_differ_in_one_field_give_unrelated_masks(field: str) -> N
 
 
 def test_w07_every_one_of_the_256_key_bits_changes_the_whole_mask() -> None:
-    # The published seed has 32 bits (experiments use 0 .. 99): 0.8 core-hours. Here no key is shorter than 32 bytes.
+    # The published seed has 32 bits (experiments use 0 .. 99): 0.8 core-hours. Here no key is
+    # shorter than 32 bytes.
     for bit in range(256):
         other = GroupKey((int.from_bytes(KEY.secret) ^ 1 << bit).to_bytes(32))
         assert abs(flipped_share(KEY, CONTEXT, other, CONTEXT) - 0.5) < 0.04  # 7 s.e.
@@ -97,7 +102,9 @@ MT19937 = np.random.MT19937
 
 
 def untempered(y: int) -> int:
-    """State word of the Mersenne Twister behind one 32-bit output; tempering is linear over GF(2)."""
+    """State word of the Mersenne Twister behind one 32-bit output; tempering is linear over
+    GF(2).
+    """
     y ^= y >> 18
     y ^= y << 15 & 0xEFC60000
     word = y
@@ -114,7 +121,10 @@ def predicted(observed: list[int], n_words: int) -> list[int]:
     twister = MT19937()
     twister.state = {
         "bit_generator": "MT19937",
-        "state": {"key": np.array([untempered(word) for word in observed], dtype=np.uint32), "pos": 624},
+        "state": {
+            "key": np.array([untempered(word) for word in observed], dtype=np.uint32),
+            "pos": 624,
+        },
     }
     return [int(word) for word in twister.random_raw(n_words)]
 
@@ -129,12 +139,14 @@ def test_w06_a_mask_is_not_continued_by_the_attack_that_continues_a_mersenne_twi
 
 @RINGS
 def test_w11_sums_and_counts_of_a_message_never_share_a_pad(ring: Ring) -> None:
-    # As printed, GlobalMSA runs twice per round with one (seed, t): sums minus counts were then in the clear. One
-    # message carries both, so their masks are different words of one stream; its context is for this message alone.
+    # As printed, GlobalMSA runs twice per round with one (seed, t): sums minus counts were then in
+    # the clear. One message carries both, so their masks are different words of one stream; its
+    # context is for this message alone.
     k, d = 100, 5
     mask = expand_mask(KEY, CONTEXT, k * (d + 1) + 1, ring)
     sums, counts = mask[: k * d], mask[k * d :]
-    # A common word has probability 500 * 101 / 2**32 = 1.2e-5 even in the small ring; these masks are fixed.
+    # A common word has probability 500 * 101 / 2**32 = 1.2e-5 even in the small ring; these masks
+    # are fixed.
     assert not set(sums.tolist()) & set(counts.tolist())
     next_round = expand_mask(KEY, replace(CONTEXT, round=CONTEXT.round + 1), k * (d + 1) + 1, ring)
     assert not np.any(mask == next_round)
@@ -142,7 +154,8 @@ def test_w11_sums_and_counts_of_a_message_never_share_a_pad(ring: Ring) -> None:
 
 @RINGS
 def test_w12_a_rerun_under_a_new_run_id_shares_no_pad(ring: Ring) -> None:
-    # Reruns with one seed reused all masks: the difference of two transcripts was the difference of the data.
+    # Reruns with one seed reused all masks: the difference of two transcripts was the difference of
+    # the data.
     data, rerun_data = np.arange(50, dtype=np.int64), np.full(50, 7, dtype=np.int64)
     rerun = replace(CONTEXT, run_id=bytes(16))
     first = ring.add(ring.wrap(data), expand_mask(KEY, CONTEXT, 50, ring))
@@ -157,7 +170,9 @@ def test_w13_clients_shown_different_broadcasts_do_not_open_each_other(field: st
     deceived = replace(CONTEXT, **{field: OTHER_FIELDS[field]})
     opened = Ring.Z64.centre(Ring.Z64.subtract(upload, expand_mask(KEY, deceived, 40, Ring.Z64)))
     assert not np.any(opened == data)
-    honest = Ring.Z64.centre(Ring.Z64.subtract(upload, expand_mask(KEY, replace(CONTEXT), 40, Ring.Z64)))
+    honest = Ring.Z64.centre(
+        Ring.Z64.subtract(upload, expand_mask(KEY, replace(CONTEXT), 40, Ring.Z64))
+    )
     assert np.array_equal(honest, data)
 
 
@@ -171,7 +186,9 @@ def uploads() -> st.SearchStrategy[MaskedUpload]:
         plan_digest=few(32),
         run_id=few(16),
         round=st.integers(1, 3) | st.just(2**64 - 1),
-        client=st.text(alphabet="\0\1a\N{LATIN SMALL LETTER E WITH ACUTE}", min_size=1, max_size=20),
+        client=st.text(
+            alphabet="\0\1a\N{LATIN SMALL LETTER E WITH ACUTE}", min_size=1, max_size=20
+        ),
         upload_nonce=few(8),
         transcript_hash=few(32),
         centroids_digest=few(32),
@@ -225,10 +242,13 @@ def test_the_encoding_of_what_a_mask_is_bound_to_can_be_undone(upload: MaskedUpl
         ("centroids_digest", bytes(64)),
     ],
 )
-def test_a_context_with_a_field_of_another_size_is_refused(field: str, value: bytes | int | str) -> None:
+def test_a_context_with_a_field_of_another_size_is_refused(
+    field: str, value: bytes | int | str
+) -> None:
     name = "a client's name" if field == "client" else field
     with pytest.raises(LocalProtocolError, match=name):
-        expand_mask(KEY, replace(CONTEXT, **{field: value}), 1, Ring.Z64)  # type: ignore[arg-type]  # the point is a wrong value
+        # the point is a wrong value
+        expand_mask(KEY, replace(CONTEXT, **{field: value}), 1, Ring.Z64)  # type: ignore[arg-type]
 
 
 def test_a_name_may_fill_255_bytes() -> None:
@@ -255,7 +275,11 @@ def test_a_group_key_shows_itself_nowhere() -> None:
     secret = b"a secret nobody else shall see.."
     key = GroupKey(secret)
     shown = [repr(key), str(key), f"{key}", f"{key!s:>40}", f"{Holder(key)!r} {[key]} {(key,)!a}"]
-    shown += [f"{key}", "%s %r" % (key, key), "{}".format(key)]  # noqa: UP031, UP032 - every way of formatting
+    shown += [
+        f"{key}",
+        "%s %r" % (key, key),  # noqa: UP031
+        f"{key}",
+    ]
     for text in shown:
         assert "secret nobody" not in text
         assert secret.hex() not in text
@@ -297,7 +321,8 @@ def test_group_keys_are_equal_when_their_bytes_are() -> None:
 def test_a_public_seed_is_no_group_key_and_a_group_key_no_public_seed() -> None:
     for wrong in (PublicSeed(KEY.secret), KEY.secret, 7):
         with pytest.raises(LocalProtocolError, match="from a GroupKey"):
-            GroupMasks(wrong, Ring.Z64)  # type: ignore[arg-type]  # that the types differ is the point
+            # that the types differ is the point
+            GroupMasks(wrong, Ring.Z64)  # type: ignore[arg-type]
     with pytest.raises(LocalProtocolError, match="from a PublicSeed"):
         PublicStream(KEY, b"label").words(1)  # type: ignore[arg-type]  # the same
 
@@ -305,14 +330,24 @@ def test_a_public_seed_is_no_group_key_and_a_group_key_no_public_seed() -> None:
 def test_equal_bytes_as_key_and_as_seed_give_unrelated_streams() -> None:
     label = CONTEXT.to_bytes()
     words = PublicStream(PublicSeed(KEY.secret), label).words(128)
-    assert abs(float(np.bitwise_count(words ^ expand_mask(KEY, CONTEXT, 128, Ring.Z64)).sum()) / 8192 - 0.5) < 0.033
+    assert (
+        abs(
+            float(np.bitwise_count(words ^ expand_mask(KEY, CONTEXT, 128, Ring.Z64)).sum()) / 8192
+            - 0.5
+        )
+        < 0.033
+    )
 
 
 @pytest.mark.parametrize("ring", Ring)
 @pytest.mark.parametrize(("n_uploads", "length"), [(0, 5), (1, 0), (1, 5), (300, 70), (3, 40_000)])
 @pytest.mark.parametrize("hides", [False, True])
-def test_what_opens_takes_off_the_mask_of_each_upload(ring: Ring, n_uploads: int, length: int, hides: bool) -> None:
-    """In one block, in several, and where one mask is more than a block; and where its own, the last, was kept."""
+def test_what_opens_takes_off_the_mask_of_each_upload(
+    ring: Ring, n_uploads: int, length: int, hides: bool
+) -> None:
+    """In one block, in several, and where one mask is more than a block; and where its own, the
+    last, was kept.
+    """
     included = {f"client-{i}": i.to_bytes(8) for i in range(n_uploads)}
     total, opener = ring.zeros(length), GroupMasks(KEY, ring)
     for client, nonce in included.items():
@@ -330,15 +365,21 @@ def test_a_mask_that_was_kept_is_used_for_its_own_upload_only() -> None:
     for field in ("round", "client", "upload_nonce"):
         other = replace(CONTEXT, **{field: OTHER_FIELDS[field]})
         mask = expand_mask(KEY, other, 5, ring)
-        assert not opener.open(mask, other if field == "round" else CONTEXT, {other.client: other.upload_nonce}).any()
+        assert not opener.open(
+            mask, other if field == "round" else CONTEXT, {other.client: other.upload_nonce}
+        ).any()
 
 
 def test_no_two_uploads_are_hidden_by_one_mask() -> None:
-    """Not even the same upload again: nothing in a run hides one twice. One field that differs is another mask."""
+    """Not even the same upload again: nothing in a run hides one twice. One field that differs is
+    another mask.
+    """
     masks, plain = GroupMasks(KEY, Ring.Z64), Ring.Z64.zeros(3)
 
     def hide(upload: MaskedUpload) -> None:
-        context = MaskContext(**{field.name: getattr(upload, field.name) for field in fields(MaskContext)})
+        context = MaskContext(
+            **{field.name: getattr(upload, field.name) for field in fields(MaskContext)}
+        )
         masks.hide(plain, context, upload.client, upload.upload_nonce)
 
     for field, value in OTHER_FIELDS.items():

@@ -1,4 +1,5 @@
-"""Two clients agree on a pair key exactly if they agree on everything else; it needs both ML-KEM and X25519.
+"""Two clients agree on a pair key exactly if they agree on everything else; it needs both ML-KEM
+and X25519.
 
 The second routes: ML-KEM from FIPS 203 (tests/support/ml_kem.py), HKDF from RFC 5869 and `hmac`.
 """
@@ -64,16 +65,27 @@ DEAL = bytes([9] * 32)
 
 def of_alice(context: PairContext = CONTEXT) -> PairKey:
     exchange_secret = ALICE.exchange(BOB.exchange_key)
-    return PairKey.agree(context, exchange_secret=exchange_secret, kem_secret=KEM_SECRET, ciphertext=CIPHERTEXT)
+    return PairKey.agree(
+        context, exchange_secret=exchange_secret, kem_secret=KEM_SECRET, ciphertext=CIPHERTEXT
+    )
 
 
 def of_bob(
-    message: bytes, context: PairContext = CONTEXT, *, keys: RunKeys = BOB, partner: bytes = ALICE.exchange_key
+    message: bytes,
+    context: PairContext = CONTEXT,
+    *,
+    keys: RunKeys = BOB,
+    partner: bytes = ALICE.exchange_key,
 ) -> PairKey:
     """What the later client derives from a message, before it checks it."""
     ciphertext = message[:CIPHERTEXT_BYTES]
     kem_secret = keys.decapsulate(ciphertext)
-    return PairKey.agree(context, exchange_secret=keys.exchange(partner), kem_secret=kem_secret, ciphertext=ciphertext)
+    return PairKey.agree(
+        context,
+        exchange_secret=keys.exchange(partner),
+        kem_secret=kem_secret,
+        ciphertext=ciphertext,
+    )
 
 
 KEY = of_alice()
@@ -93,7 +105,8 @@ def exchanging(private: str) -> RunKeys:
 
 
 def test_ml_kem_gives_the_published_answers_by_two_routes() -> None:
-    # 100 keys, secrets and ciphertexts, random ones too, hashed as in TestAccumulated of Go's crypto/mlkem.
+    # 100 keys, secrets and ciphertexts, random ones too, hashed as in TestAccumulated of Go's
+    # crypto/mlkem.
     stream, one, other = (
         hashlib.shake_128().digest(100 * (64 + 32 + CIPHERTEXT_BYTES)),
         hashlib.shake_128(),
@@ -106,7 +119,12 @@ def test_ml_kem_gives_the_published_answers_by_two_routes() -> None:
         assert ml_kem.decapsulate(private, ciphertext) == secret
         one.update(public + ciphertext + secret + ml_kem.decapsulate(private, wrong))
         keys = RunKeys.from_private_bytes(bytes(32) + seed + bytes(32))
-        other.update(keys.encapsulation_key + ciphertext + keys.decapsulate(ciphertext) + keys.decapsulate(wrong))
+        other.update(
+            keys.encapsulation_key
+            + ciphertext
+            + keys.decapsulate(ciphertext)
+            + keys.decapsulate(wrong)
+        )
     published = "1114b1b6699ed191734fa339376afa7e285c9e6acf6ff0177d346696ce564415"
     assert one.hexdigest(32) == other.hexdigest(32) == published
 
@@ -123,14 +141,24 @@ def test_keys_are_exchanged_as_in_rfc_7748() -> None:
     # Section 6.1.
     alice = exchanging("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a")
     bob = exchanging("5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb")
-    assert alice.exchange_key.hex() == "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
-    assert bob.exchange_key.hex() == "de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f"
+    assert (
+        alice.exchange_key.hex()
+        == "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
+    )
+    assert (
+        bob.exchange_key.hex() == "de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f"
+    )
     shared = "4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742"
-    assert alice.exchange(bob.exchange_key).hex() == bob.exchange(alice.exchange_key).hex() == shared
+    assert (
+        alice.exchange(bob.exchange_key).hex() == bob.exchange(alice.exchange_key).hex() == shared
+    )
     # Section 5.2, first vector.
     scalar = exchanging("a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4")
     point = bytes.fromhex("e6db6867583030db3594c1a424b15f7c726624ec26b3353b10a903a6d0ab1c4c")
-    assert scalar.exchange(point).hex() == "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552"
+    assert (
+        scalar.exchange(point).hex()
+        == "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552"
+    )
 
 
 def test_the_run_key_signs_as_in_rfc_8032() -> None:
@@ -139,8 +167,8 @@ def test_the_run_key_signs_as_in_rfc_8032() -> None:
     keys = RunKeys.from_private_bytes(bytes(96) + seed)
     assert keys.run_key.hex() == "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c"
     signature = keys.sign(b"\x72")
-    assert signature.hex() == (
-        "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da"
+    assert (
+        signature.hex() == "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da"
         "085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"
     )
     verify(keys.run_key, signature, b"\x72")
@@ -157,8 +185,12 @@ def field(value: bytes) -> bytes:
 def by_hand(vector: dict[str, str], kem_secret: bytes, exchange_secret: bytes) -> dict[str, str]:
     """All that a pair derives, from RFC 5869 and the order of the fields."""
     names = field(vector["earlier"].encode()) + field(vector["later"].encode())
-    run = field(bytes.fromhex(vector["plan_digest"])) + field(bytes.fromhex(vector["run_id"])) + names
-    hellos = field(bytes.fromhex(vector["earlier_hello"])) + field(bytes.fromhex(vector["later_hello"]))
+    run = (
+        field(bytes.fromhex(vector["plan_digest"])) + field(bytes.fromhex(vector["run_id"])) + names
+    )
+    hellos = field(bytes.fromhex(vector["earlier_hello"])) + field(
+        bytes.fromhex(vector["later_hello"])
+    )
     ciphertext, group_key = bytes.fromhex(vector["ciphertext"]), bytes.fromhex(vector["group_key"])
     label = b"fastlloyd/v1/pair-key"
     info = field(label) + run + hellos + field(ciphertext)
@@ -173,7 +205,10 @@ def by_hand(vector: dict[str, str], kem_secret: bytes, exchange_secret: bytes) -
 
 
 def test_the_hybrid_derivation_gives_the_recorded_answer_by_two_routes() -> None:
-    earlier, later = (RunKeys.from_private_bytes(bytes.fromhex(VECTOR[keys])) for keys in ("earlier_keys", "later_keys"))
+    earlier, later = (
+        RunKeys.from_private_bytes(bytes.fromhex(VECTOR[keys]))
+        for keys in ("earlier_keys", "later_keys")
+    )
     kem_secret, ciphertext = ml_kem.encapsulate(later.encapsulation_key, bytes.fromhex(VECTOR["m"]))
     assert ciphertext.hex() == VECTOR["ciphertext"]
     exchange_secret = earlier.exchange(later.exchange_key)
@@ -183,13 +218,24 @@ def test_the_hybrid_derivation_gives_the_recorded_answer_by_two_routes() -> None
     context = PairContext(
         earlier=VECTOR["earlier"],
         later=VECTOR["later"],
-        **{name: bytes.fromhex(VECTOR[name]) for name in ("plan_digest", "run_id", "earlier_hello", "later_hello")},
+        **{
+            name: bytes.fromhex(VECTOR[name])
+            for name in ("plan_digest", "run_id", "earlier_hello", "later_hello")
+        },
     )
-    key = PairKey.agree(context, exchange_secret=exchange_secret, kem_secret=kem_secret, ciphertext=ciphertext)
+    key = PairKey.agree(
+        context, exchange_secret=exchange_secret, kem_secret=kem_secret, ciphertext=ciphertext
+    )
     assert key.secret.hex() == expected["pair_key"]
     assert key.message(ciphertext).hex() == VECTOR["ciphertext"] + expected["mac"]
-    assert key.seal(GroupKey(bytes.fromhex(VECTOR["group_key"])), bytes.fromhex(VECTOR["deal"])).hex() == expected["box"]
-    assert of_bob(key.message(ciphertext), context, keys=later, partner=earlier.exchange_key).secret == key.secret
+    assert (
+        key.seal(GroupKey(bytes.fromhex(VECTOR["group_key"])), bytes.fromhex(VECTOR["deal"])).hex()
+        == expected["box"]
+    )
+    assert (
+        of_bob(key.message(ciphertext), context, keys=later, partner=earlier.exchange_key).secret
+        == key.secret
+    )
 
 
 # ------------------------------------------------------------------ agreement
@@ -198,16 +244,25 @@ def test_the_hybrid_derivation_gives_the_recorded_answer_by_two_routes() -> None
 @given(
     earlier_keys=st.binary(min_size=RUN_KEYS_BYTES, max_size=RUN_KEYS_BYTES),
     later_keys=st.binary(min_size=RUN_KEYS_BYTES, max_size=RUN_KEYS_BYTES),
-    names=st.lists(st.text("ab\0\u00e9", min_size=1, max_size=60), min_size=2, max_size=2, unique=True),
+    names=st.lists(
+        st.text("ab\0\u00e9", min_size=1, max_size=60), min_size=2, max_size=2, unique=True
+    ),
     group_key=st.binary(min_size=32, max_size=32),
 )
-def test_both_sides_agree(earlier_keys: bytes, later_keys: bytes, names: list[str], group_key: bytes) -> None:
-    earlier, later = RunKeys.from_private_bytes(earlier_keys), RunKeys.from_private_bytes(later_keys)
+def test_both_sides_agree(
+    earlier_keys: bytes, later_keys: bytes, names: list[str], group_key: bytes
+) -> None:
+    earlier, later = (
+        RunKeys.from_private_bytes(earlier_keys),
+        RunKeys.from_private_bytes(later_keys),
+    )
     check_run_keys(later.exchange_key, later.encapsulation_key, later.run_key)
     context = dataclasses.replace(CONTEXT, earlier=names[0], later=names[1])
     kem_secret, ciphertext = encapsulate(later.encapsulation_key)
     exchange_secret = earlier.exchange(later.exchange_key)
-    key = PairKey.agree(context, exchange_secret=exchange_secret, kem_secret=kem_secret, ciphertext=ciphertext)
+    key = PairKey.agree(
+        context, exchange_secret=exchange_secret, kem_secret=kem_secret, ciphertext=ciphertext
+    )
     message = key.message(ciphertext)
     assert len(message) == PAIR_MESSAGE_BYTES
     received = of_bob(message, context, keys=later, partner=earlier.exchange_key)
@@ -217,7 +272,9 @@ def test_both_sides_agree(earlier_keys: bytes, later_keys: bytes, names: list[st
 
 
 def refused(key: PairKey) -> None:
-    """Bob derived this in place of `KEY`: the message does not fit, no box opens, and its masks would not cancel."""
+    """Bob derived this in place of `KEY`: the message does not fit, no box opens, and its masks
+    would not cancel.
+    """
     assert key.secret != KEY.secret
     with pytest.raises(RemoteProtocolError, match="'alice'"):
         key.check(MESSAGE)
@@ -263,7 +320,9 @@ def test_a_client_that_sees_another_pair_gets_another_key(wrong: dict[str, Any])
     refused(of_bob(MESSAGE, dataclasses.replace(CONTEXT, **wrong)))
 
 
-@pytest.mark.parametrize("names", [("carol", "bob"), ("bob", "alice"), ("aliceb", "ob"), ("alic", "ebob")], ids=repr)
+@pytest.mark.parametrize(
+    "names", [("carol", "bob"), ("bob", "alice"), ("aliceb", "ob"), ("alic", "ebob")], ids=repr
+)
 def test_both_names_and_their_order_enter_the_key(names: tuple[str, str]) -> None:
     other = of_bob(MESSAGE, dataclasses.replace(CONTEXT, earlier=names[0], later=names[1]))
     assert other.secret != KEY.secret
@@ -273,7 +332,11 @@ def test_both_names_and_their_order_enter_the_key(names: tuple[str, str]) -> Non
 
 
 def test_a_ciphertext_for_others_gives_another_key_and_no_error_until_it_is_checked() -> None:
-    for wrong in (ml_kem.encapsulate(CAROL.encapsulation_key, bytes(32))[1], bytes(CIPHERTEXT_BYTES), flipped(CIPHERTEXT, 0)):
+    for wrong in (
+        ml_kem.encapsulate(CAROL.encapsulation_key, bytes(32))[1],
+        bytes(CIPHERTEXT_BYTES),
+        flipped(CIPHERTEXT, 0),
+    ):
         assert BOB.decapsulate(wrong) == BOB.decapsulate(wrong) != KEM_SECRET
         key = of_bob(wrong)
         for message in (MESSAGE, KEY.message(wrong), wrong + MESSAGE[CIPHERTEXT_BYTES:]):
@@ -283,7 +346,11 @@ def test_a_ciphertext_for_others_gives_another_key_and_no_error_until_it_is_chec
 
 
 def test_the_key_needs_both_secrets_and_the_ciphertext() -> None:
-    right = {"exchange_secret": ALICE.exchange(BOB.exchange_key), "kem_secret": KEM_SECRET, "ciphertext": CIPHERTEXT}
+    right = {
+        "exchange_secret": ALICE.exchange(BOB.exchange_key),
+        "kem_secret": KEM_SECRET,
+        "ciphertext": CIPHERTEXT,
+    }
     assert PairKey.agree(CONTEXT, **right).secret == KEY.secret
     for name, value in right.items():
         for bit in range(0, 8 * len(value), 7):
@@ -341,7 +408,9 @@ def test_sealing_twice_gives_the_same_bytes_and_another_group_key_another_nonce(
     ],
     ids=repr,
 )
-def test_w12_a_box_is_bound_to_plan_run_and_names_even_under_one_pair_key(wrong: dict[str, Any]) -> None:
+def test_w12_a_box_is_bound_to_plan_run_and_names_even_under_one_pair_key(
+    wrong: dict[str, Any],
+) -> None:
     elsewhere = PairKey(dataclasses.replace(CONTEXT, **wrong), KEY.secret, bytes(32))
     with pytest.raises(RemoteProtocolError, match="does not open"):
         elsewhere.open(BOX, DEAL)
@@ -385,14 +454,19 @@ LOW_ORDER = [
 
 @pytest.mark.parametrize("public", [*LOW_ORDER, "", "01" * 31, "01" * 33])
 def test_an_exchange_key_of_low_order_or_another_length_is_refused(public: str) -> None:
-    # RFC 7748, section 6.1: the points of low order make the shared secret all zero, whoever holds the other key.
+    # RFC 7748, section 6.1: the points of low order make the shared secret all zero, whoever holds
+    # the other key.
     wrong = bytes.fromhex(public)
-    for attempt in (lambda: check_run_keys(wrong, BOB.encapsulation_key, BOB.run_key), lambda: ALICE.exchange(wrong)):
+    for attempt in (
+        lambda: check_run_keys(wrong, BOB.encapsulation_key, BOB.run_key),
+        lambda: ALICE.exchange(wrong),
+    ):
         with pytest.raises(RemoteProtocolError, match="exchange_key"):
             attempt()
 
 
-# y of the points of edwards25519 whose order divides 8, and both that have a second encoding; the sign of x is the highest bit
+# y of the points of edwards25519 whose order divides 8, and both that have a second encoding; the
+# sign of x is the highest bit
 LOW_ORDER_OF_EDWARDS = [
     "0000000000000000000000000000000000000000000000000000000000000000",
     "0100000000000000000000000000000000000000000000000000000000000000",
@@ -407,7 +481,9 @@ LOW_ORDER_OF_EDWARDS = [
 @pytest.mark.parametrize("sign", [0, 0x80])
 @pytest.mark.parametrize("y", LOW_ORDER_OF_EDWARDS)
 def test_a_run_key_under_which_anybody_can_sign_is_refused(y: str, sign: int) -> None:
-    """R neutral and S = 0 sign every message whose hash is a multiple of the order: one in 8 at least, found by trying."""
+    """R neutral and S = 0 sign every message whose hash is a multiple of the order: one in 8 at
+    least, found by trying.
+    """
     low = bytes.fromhex(y)[:31] + bytes([bytes.fromhex(y)[31] | sign])
     with pytest.raises(RemoteProtocolError, match="run_key"):
         check_run_keys(BOB.exchange_key, BOB.encapsulation_key, low)
@@ -420,7 +496,9 @@ def test_under_the_neutral_run_key_one_signature_signs_everything() -> None:
 
 
 def too_large(position: int) -> bytes:
-    """Bob's ML-KEM key with 3329, which stands for zero, as one of its numbers: FIPS 203, section 7.2, refuses it."""
+    """Bob's ML-KEM key with 3329, which stands for zero, as one of its numbers: FIPS 203, section
+    7.2, refuses it.
+    """
     numbers = int.from_bytes(BOB.encapsulation_key[:1152], "little")
     numbers ^= ((numbers >> 12 * position & 0xFFF) ^ ml_kem.Q) << 12 * position
     return numbers.to_bytes(1152, "little") + BOB.encapsulation_key[1152:]
@@ -428,11 +506,21 @@ def too_large(position: int) -> bytes:
 
 @pytest.mark.parametrize(
     "wrong",
-    [b"", BOB.encapsulation_key[:-1], BOB.encapsulation_key + b"\0", b"\xff" * 1184, too_large(0), too_large(767)],
+    [
+        b"",
+        BOB.encapsulation_key[:-1],
+        BOB.encapsulation_key + b"\0",
+        b"\xff" * 1184,
+        too_large(0),
+        too_large(767),
+    ],
     ids=["empty", "short", "long", "all ones", "first number", "last number"],
 )
 def test_what_is_no_ml_kem_key_is_refused_without_a_word_about_its_length(wrong: bytes) -> None:
-    for attempt in (lambda: check_run_keys(BOB.exchange_key, wrong, BOB.run_key), lambda: encapsulate(wrong)):
+    for attempt in (
+        lambda: check_run_keys(BOB.exchange_key, wrong, BOB.run_key),
+        lambda: encapsulate(wrong),
+    ):
         with pytest.raises(RemoteProtocolError, match="encapsulation_key") as refusal:
             attempt()
         assert "1184" not in str(refusal.value)
@@ -446,7 +534,9 @@ def test_a_ciphertext_of_another_length_is_refused(n_bytes: int) -> None:
         BOB.decapsulate(bytes(n_bytes))
 
 
-@pytest.mark.parametrize("wrong", [b"", MESSAGE[:-1], MESSAGE + b"\0", MESSAGE[:CIPHERTEXT_BYTES]], ids=len)
+@pytest.mark.parametrize(
+    "wrong", [b"", MESSAGE[:-1], MESSAGE + b"\0", MESSAGE[:CIPHERTEXT_BYTES]], ids=len
+)
 def test_a_message_of_another_length_is_refused(wrong: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match="'alice'"):
         KEY.check(wrong)
@@ -467,7 +557,10 @@ def test_a_message_of_another_length_is_refused(wrong: bytes) -> None:
     ids=repr,
 )
 def test_own_fields_of_another_size_are_refused_by_name(wrong: dict[str, Any]) -> None:
-    with pytest.raises(LocalProtocolError, match="client" if wrong.keys() & {"earlier", "later"} else next(iter(wrong))):
+    with pytest.raises(
+        LocalProtocolError,
+        match="client" if wrong.keys() & {"earlier", "later"} else next(iter(wrong)),
+    ):
         of_alice(dataclasses.replace(CONTEXT, **wrong))
 
 
@@ -487,7 +580,10 @@ def test_run_keys_are_exactly_what_the_randomness_gave_and_are_restored() -> Non
     keys = RunKeys.draw(lambda n: secret[:n])
     assert keys.private_bytes() == secret
     restored = RunKeys.from_private_bytes(secret)
-    for one, other in ((keys.exchange_key, restored.exchange_key), (keys.run_key, restored.run_key)):
+    for one, other in (
+        (keys.exchange_key, restored.exchange_key),
+        (keys.run_key, restored.run_key),
+    ):
         assert one == other
         assert len(one) == EXCHANGE_KEY_BYTES
     assert keys.encapsulation_key == restored.encapsulation_key == ml_kem.keys(secret[32:96])[0]
@@ -497,7 +593,9 @@ def test_run_keys_are_exactly_what_the_randomness_gave_and_are_restored() -> Non
             RunKeys.from_private_bytes(bytes(n_bytes))
 
 
-@pytest.mark.parametrize("secret", [RunKeys.draw(lambda n: (b"a secret nobody else shall see.." * 4)[:n]), KEY], ids=repr)
+@pytest.mark.parametrize(
+    "secret", [RunKeys.draw(lambda n: (b"a secret nobody else shall see.." * 4)[:n]), KEY], ids=repr
+)
 def test_keys_show_and_copy_themselves_nowhere(secret: RunKeys | PairKey) -> None:
     kind = type(secret).__name__
     for text in (repr(secret), str(secret), f"{secret}", f"{[secret]}"):
@@ -540,7 +638,9 @@ def test_a_library_without_ml_kem_is_named_with_its_version_and_backend(
         lambda: encapsulate(public),
         lambda: check_run_keys(BOB.exchange_key, public, BOB.run_key),
     ):
-        with pytest.raises(IdentityError, match=r"ML-KEM-768.* 47\.0\.0 .*SSL.*pip install") as refusal:
+        with pytest.raises(
+            IdentityError, match=r"ML-KEM-768.* 47\.0\.0 .*SSL.*pip install"
+        ) as refusal:
             attempt()
         assert refusal.value.__suppress_context__
     monkeypatch.undo()

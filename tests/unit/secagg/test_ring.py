@@ -18,7 +18,9 @@ def array(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 @RINGS
 @given(a=INT64, b=INT64)
-def test_ring_arithmetic_is_integer_arithmetic_modulo_two_to_the_width(ring: Ring, a: int, b: int) -> None:
+def test_ring_arithmetic_is_integer_arithmetic_modulo_two_to_the_width(
+    ring: Ring, a: int, b: int
+) -> None:
     left, right = ring.wrap(array(a)), ring.wrap(array(b))
     assert int(left[0]) == a % 2**ring.bits
     assert int(ring.add(left, right)[0]) == (a + b) % 2**ring.bits
@@ -50,7 +52,9 @@ def test_wrapping_warns_for_no_shape(ring: Ring) -> None:
 def test_bytes_are_little_endian_and_of_exact_length(ring: Ring) -> None:
     elements = ring.wrap(array(1, -2, 258))
     data = ring.to_bytes(elements)
-    assert data == b"".join((value % 2**ring.bits).to_bytes(ring.itemsize, "little") for value in (1, -2, 258))
+    assert data == b"".join(
+        (value % 2**ring.bits).to_bytes(ring.itemsize, "little") for value in (1, -2, 258)
+    )
     assert np.array_equal(ring.from_bytes(data, 3), elements)
     assert ring.from_bytes(b"", 0).shape == (0,)
     for wrong in (data[:-1], data + b"\0", b""):
@@ -71,15 +75,21 @@ def test_non_contiguous_values_wrap_as_their_copies_do(ring: Ring) -> None:
 
 def test_ring_of_takes_32_and_64_only() -> None:
     assert [Ring.of(32), Ring.of(64)] == [Ring.Z32, Ring.Z64]
-    assert [(ring.bits, ring.itemsize, ring.dtype.str) for ring in Ring] == [(32, 4, "<u4"), (64, 8, "<u8")]
+    assert [(ring.bits, ring.itemsize, ring.dtype.str) for ring in Ring] == [
+        (32, 4, "<u4"),
+        (64, 8, "<u8"),
+    ]
     for bits in (0, 16, 31, 33, 128, -32):
         with pytest.raises(PlanError, match=f"ring_bits = {bits} "):
             Ring.of(bits)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32, np.uint32, np.uint64, ">i8", np.bool_])
+@pytest.mark.parametrize(
+    "dtype", [np.float64, np.float32, np.int32, np.uint32, np.uint64, ">i8", np.bool_]
+)
 def test_w25_only_int64_enters_a_ring(dtype: str) -> None:
-    # The published code cast scaled sums to int32: a true 45,335 was stored as -32,768 with no error.
+    # The published code cast scaled sums to int32: a true 45,335 was stored as -32,768 with no
+    # error.
     with pytest.raises(LocalProtocolError, match="only int64"):
         Ring.Z32.wrap(np.zeros(3, dtype=dtype))
 

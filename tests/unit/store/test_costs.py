@@ -1,4 +1,6 @@
-"""A run's cost is known for neighbours by either relation; of runs that earlier versions joined, as far as it can be told."""
+"""A run's cost is known for neighbours by either relation; of runs that earlier versions joined, as
+far as it can be told.
+"""
 
 from fractions import Fraction
 
@@ -26,7 +28,9 @@ EARLIER_BYTES = {
 
 
 @pytest.mark.parametrize("relation", [ADD, REPLACE], ids=lambda relation: relation.value)
-def test_an_event_of_an_earlier_version_is_read_and_written_as_it_was(relation: NeighboringRelation) -> None:
+def test_an_event_of_an_earlier_version_is_read_and_written_as_it_was(
+    relation: NeighboringRelation,
+) -> None:
     data = EARLIER_BYTES[relation]
     event = decode(data)
     assert isinstance(event, EarlierRunReserved)
@@ -36,13 +40,20 @@ def test_an_event_of_an_earlier_version_is_read_and_written_as_it_was(relation: 
     assert event.cost.under(Neighbours(relation)) == (GAUSSIAN, LAPLACE)
 
 
-def test_an_earlier_run_made_for_added_records_costs_twice_the_mu_and_epsilon_where_one_is_replaced() -> None:
+def test_an_earlier_run_made_for_added_records_costs_twice_the_mu_and_epsilon_where_one_is_replaced() -> (
+    None
+):
     kept = earlier(run_id(1), GAUSSIAN, LAPLACE).cost
-    assert kept.under(REPLACED) == (Cost(Fraction(4, 25), Fraction(0)), Cost(Fraction(0), Fraction(2, 7)))
+    assert kept.under(REPLACED) == (
+        Cost(Fraction(4, 25), Fraction(0)),
+        Cost(Fraction(0), Fraction(2, 7)),
+    )
     assert kept.under(ADDED) == (GAUSSIAN, LAPLACE)
 
 
-def test_an_earlier_run_made_for_replaced_records_has_no_bound_where_one_is_added_but_of_laplace_noise() -> None:
+def test_an_earlier_run_made_for_replaced_records_has_no_bound_where_one_is_added_but_of_laplace_noise() -> (
+    None
+):
     kept = earlier(run_id(1), GAUSSIAN, LAPLACE, relation=REPLACE).cost
     assert kept.under(ADDED) == (None, LAPLACE)
     assert kept.under(REPLACED) == (GAUSSIAN, LAPLACE)
@@ -50,7 +61,9 @@ def test_an_earlier_run_made_for_replaced_records_has_no_bound_where_one_is_adde
 
 @pytest.mark.parametrize("made_for", [ADD, REPLACE], ids=lambda relation: relation.value)
 @pytest.mark.parametrize("asked", [ADD, REPLACE], ids=lambda relation: relation.value)
-def test_an_earlier_run_has_no_bound_for_persons(made_for: NeighboringRelation, asked: NeighboringRelation) -> None:
+def test_an_earlier_run_has_no_bound_for_persons(
+    made_for: NeighboringRelation, asked: NeighboringRelation
+) -> None:
     kept = earlier(run_id(1), GAUSSIAN, LAPLACE, relation=made_for).cost
     assert kept.under(Neighbours(asked, "patient")) == (None, None)
 
@@ -61,7 +74,9 @@ def test_todays_runs_keep_both_in_an_event_of_its_own() -> None:
     assert encode(event)[1] == 10
     assert event.cost.under(ADDED) == (Cost(Fraction(1, 100), Fraction(0)),) * 2
     assert event.cost.under(REPLACED) == (Cost(Fraction(4, 100), Fraction(0)),) * 2
-    assert cost(Fraction(1)).costs == (ExchangeCost(Cost(Fraction(1), Fraction(0)), Cost(Fraction(4), Fraction(0))),)
+    assert cost(Fraction(1)).costs == (
+        ExchangeCost(Cost(Fraction(1), Fraction(0)), Cost(Fraction(4), Fraction(0))),
+    )
 
 
 def test_the_distance_of_an_earlier_run_follows_from_the_slack_its_plan_set_aside() -> None:

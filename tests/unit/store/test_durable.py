@@ -1,4 +1,6 @@
-"""A step is durable as a whole or not at all, in one order, by one process, and what a run's end wipes is gone."""
+"""A step is durable as a whole or not at all, in one order, by one process, and what a run's end
+wipes is gone.
+"""
 
 import hashlib
 import os
@@ -18,7 +20,15 @@ from hypothesis import strategies as st
 from fastlloyd.errors import StateError
 from fastlloyd.federation.store import LogPosition, Role, Store, read
 from fastlloyd.federation.store import files as layout
-from fastlloyd.federation.store.events import Event, ExchangeCharged, LimitSet, Outcome, PeerSeen, encode, first_head
+from fastlloyd.federation.store.events import (
+    Event,
+    ExchangeCharged,
+    LimitSet,
+    Outcome,
+    PeerSeen,
+    encode,
+    first_head,
+)
 from fastlloyd.federation.store.head_file import head_path
 from stores import OWNER, copy_store, new_store, reserved, run_id, upload
 
@@ -40,7 +50,9 @@ def occurs(secret: bytes, folder: Path) -> bool:
 
 @settings(max_examples=30)
 @given(st.data())
-def test_after_any_sequence_of_steps_and_openings_the_store_holds_exactly_these_steps(data: st.DataObject) -> None:
+def test_after_any_sequence_of_steps_and_openings_the_store_holds_exactly_these_steps(
+    data: st.DataObject,
+) -> None:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
         store = opened.enter_context(new_store(Path(folder)))
         events: list[Event] = []
@@ -49,13 +61,17 @@ def test_after_any_sequence_of_steps_and_openings_the_store_holds_exactly_these_
         for _ in range(data.draw(st.integers(0, 12))):
             if data.draw(st.integers(0, 3)) == 0:
                 store.close()
-                store = opened.enter_context(Store.open(store.path, role=Role.CLIENT, identity=OWNER))
+                store = opened.enter_context(
+                    Store.open(store.path, role=Role.CLIENT, identity=OWNER)
+                )
             step, sent, kept = _any_step(store, data)
             store.append(step, messages=sent, secrets=kept)
             events += step
             secrets |= kept
             for run, known in store.history.runs.items():
-                messages[run] += sent if any(getattr(event, "run_id", b"") == run for event in step) else []
+                messages[run] += (
+                    sent if any(getattr(event, "run_id", b"") == run for event in step) else []
+                )
                 if known.ended is not None:
                     messages[run] = []
                     secrets = {name: secret for name, secret in secrets.items() if name[0] != run}
@@ -63,15 +79,21 @@ def test_after_any_sequence_of_steps_and_openings_the_store_holds_exactly_these_
             assert list(store.events()) == events == read(store.path)[1]
             assert all(store.messages(run) == messages[run] for run in messages)
             assert all(
-                store.secrets(run) == {name: kept for (of, name), kept in secrets.items() if of == run} for run in messages
+                store.secrets(run)
+                == {name: kept for (of, name), kept in secrets.items() if of == run}
+                for run in messages
             )
-            assert [store.head_at(length) for length in range(len(events) + 1)] == _heads(store, events)
+            assert [store.head_at(length) for length in range(len(events) + 1)] == _heads(
+                store, events
+            )
             assert store.position == LogPosition(len(events), _heads(store, events)[-1])
             store.close()
             store = opened.enter_context(Store.open(store.path))
 
 
-def _any_step(store: Store, data: st.DataObject) -> tuple[list[Event], list[bytes], dict[tuple[bytes, str], bytes]]:
+def _any_step(
+    store: Store, data: st.DataObject
+) -> tuple[list[Event], list[bytes], dict[tuple[bytes, str], bytes]]:
     """A step that may follow: of one of three runs, or a limit."""
     run = run_id(data.draw(st.integers(0, 2)))
     known = store.history.runs.get(run)
@@ -109,8 +131,11 @@ def test_no_two_stores_have_a_head_in_common(tmp_path: Path) -> None:
 # Before or after, never between
 
 
-def _torn(folder: Path, position: LogPosition, before: int, lengths: range, head: bytes) -> set[int]:
-    """Open a copy whose write-ahead log ends after each of these falling lengths; which numbers of events were found.
+def _torn(
+    folder: Path, position: LogPosition, before: int, lengths: range, head: bytes
+) -> set[int]:
+    """Open a copy whose write-ahead log ends after each of these falling lengths; which numbers of
+    events were found.
 
     head : the head file as it was before the step that was cut off.
     """
@@ -133,7 +158,9 @@ def _torn(folder: Path, position: LogPosition, before: int, lengths: range, head
     return found
 
 
-def test_a_log_cut_off_at_any_byte_of_the_last_step_holds_the_state_before_or_after(tmp_path: Path) -> None:
+def test_a_log_cut_off_at_any_byte_of_the_last_step_holds_the_state_before_or_after(
+    tmp_path: Path,
+) -> None:
     with new_store(tmp_path) as store:
         store.append([LIMIT])
         start, head = layout.files(store.path)[1].stat().st_size, head_path(store.path).read_bytes()
@@ -148,7 +175,11 @@ def test_a_step_of_events_messages_and_secrets_is_never_there_in_part(tmp_path: 
         store.append([LIMIT])
         start, head = layout.files(store.path)[1].stat().st_size, head_path(store.path).read_bytes()
         event, message = upload(A, 1, bytes(9000))
-        store.append([reserved(A), event, ExchangeCharged(run_id=A, number=1)], messages=[message], secrets={(A, "key"): KEY})
+        store.append(
+            [reserved(A), event, ExchangeCharged(run_id=A, number=1)],
+            messages=[message],
+            secrets={(A, "key"): KEY},
+        )
         end = layout.files(store.path)[1].stat().st_size
         assert _torn(tmp_path, store.position, 1, range(end, start - 1, -97), head) == {1, 4}
 
@@ -156,7 +187,11 @@ def test_a_step_of_events_messages_and_secrets_is_never_there_in_part(tmp_path: 
 def test_a_wipe_that_was_cut_off_is_before_or_after_too(tmp_path: Path) -> None:
     with new_store(tmp_path) as store:
         event, message = upload(A, 1, bytes(9000))
-        store.append([reserved(A), event, ExchangeCharged(run_id=A, number=1)], messages=[message], secrets={(A, "key"): KEY})
+        store.append(
+            [reserved(A), event, ExchangeCharged(run_id=A, number=1)],
+            messages=[message],
+            secrets={(A, "key"): KEY},
+        )
         start, head = layout.files(store.path)[1].stat().st_size, head_path(store.path).read_bytes()
         with closing(sqlite3.connect(store.path)) as reader:
             reader.execute("BEGIN")
@@ -176,23 +211,25 @@ def test_a_process_that_is_killed_leaves_the_steps_it_had_committed(tmp_path: Pa
 
 
 @pytest.mark.parametrize("n_told", [1, 4, 9])
-def test_a_process_that_is_killed_while_it_commits_leaves_all_it_said_was_durable(tmp_path: Path, n_told: int) -> None:
-    """Wherever the kill falls: between two steps, in one, or between a run's end and the cutting off of the log."""
+def test_a_process_that_is_killed_while_it_commits_leaves_all_it_said_was_durable(
+    tmp_path: Path, n_told: int
+) -> None:
+    """Wherever the kill falls: between two steps, in one, or between a run's end and the cutting
+    off of the log.
+    """
     program = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from pathlib import Path\n"
-        "from stores import new_store, reserved, run_id\n"
-        "from fastlloyd.federation.store.events import Outcome\n"
-        "store = new_store(Path(sys.argv[2]))\n"
-        "for number in range(250):\n"
-        "    run = run_id(number)\n"
-        "    store.append([reserved(run)], secrets={(run, 'key'): b'secret of run ' + str(number).encode() * 9})\n"
-        "    store.append([store.history.runs[run].end(Outcome.ABORTED)])\n"
-        "    print(store.position.length, flush=True)\n"
+        "import sys; sys.path.insert(0, sys.argv[1])\nfrom pathlib import Path\nfrom stores import"
+        " new_store, reserved, run_id\nfrom fastlloyd.federation.store.events import Outcome\nstore"
+        " = new_store(Path(sys.argv[2]))\nfor number in range(250):\n    run = run_id(number)\n   "
+        " store.append([reserved(run)], secrets={(run, 'key'): b'secret of run ' +"
+        " str(number).encode() * 9})\n   "
+        " store.append([store.history.runs[run].end(Outcome.ABORTED)])\n   "
+        " print(store.position.length, flush=True)\n"
     )
     tests = str(Path(__file__).parents[2] / "support")
     command = [sys.executable, "-c", program, tests, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:  # noqa: S603 - our own program
+    # our own program
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         told = [int(process.stdout.readline()) for _ in range(n_told)]
         process.kill()
@@ -201,7 +238,9 @@ def test_a_process_that_is_killed_while_it_commits_leaves_all_it_said_was_durabl
         assert store.position.length >= told[-1]
         n_open = sum(run.ended is None for run in store.history.runs.values())
         assert n_open == store.position.length % 2
-        n_secrets = b"".join(path.read_bytes() for path in files_of(tmp_path)).count(b"secret of run ")
+        n_secrets = b"".join(path.read_bytes() for path in files_of(tmp_path)).count(
+            b"secret of run "
+        )
         assert (n_secrets > 0) == (n_open > 0)
 
 
@@ -209,7 +248,9 @@ def test_a_process_that_is_killed_while_it_commits_leaves_all_it_said_was_durabl
 
 
 class _other_process:  # noqa: N801 - reads as a function
-    """Another process that makes a store, appends LIMIT to it and holds it until it is told to end."""
+    """Another process that makes a store, appends LIMIT to it and holds it until it is told to
+    end.
+    """
 
     def __init__(self, folder: Path) -> None:
         program = (
@@ -223,8 +264,10 @@ class _other_process:  # noqa: N801 - reads as a function
             "sys.stdin.read()\n"
         )
         tests = str(Path(__file__).parents[2] / "support")
-        self.process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-c", program, tests, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program, tests, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
 
     def __enter__(self) -> "subprocess.Popen[bytes]":
@@ -274,9 +317,15 @@ def test_what_a_run_kept_and_recorded_is_in_no_file_after_its_end(tmp_path: Path
     others_key, payload = b"the key of a run that still goes", os.urandom(9000)
     with new_store(tmp_path) as store:
         event, message = upload(A, 1, payload)
-        store.append([reserved(A), event, ExchangeCharged(run_id=A, number=1)], messages=[message], secrets={(A, "key"): KEY})
+        store.append(
+            [reserved(A), event, ExchangeCharged(run_id=A, number=1)],
+            messages=[message],
+            secrets={(A, "key"): KEY},
+        )
         store.append([reserved(B)], secrets={(B, "key"): others_key})
-        assert all(occurs(secret, tmp_path) for secret in (KEY, others_key, payload[:64], payload[-64:]))
+        assert all(
+            occurs(secret, tmp_path) for secret in (KEY, others_key, payload[:64], payload[-64:])
+        )
         store.append([store.history.runs[A].end(Outcome.FINISHED)])
         _only_the_other_run_is_left(store, payload, others_key)
     with Store.open(store.path) as store:
@@ -287,7 +336,10 @@ def _only_the_other_run_is_left(store: Store, payload: bytes, others_key: bytes)
     assert store.secrets(A) == {}
     assert store.messages(A) == []
     assert store.secrets(B) == {"key": others_key}
-    assert not any(occurs(secret, store.path.parent) for secret in (KEY, payload[:64], payload[-64:], payload[4000:4064]))
+    assert not any(
+        occurs(secret, store.path.parent)
+        for secret in (KEY, payload[:64], payload[-64:], payload[4000:4064])
+    )
 
 
 def test_a_step_that_records_and_ends_leaves_nothing_either(tmp_path: Path) -> None:
@@ -352,29 +404,27 @@ def test_when_the_disk_is_full_the_step_is_not_taken_and_no_other_after_it(tmp_p
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of processes are POSIX")
 def test_when_the_file_system_refuses_a_write_the_step_is_not_taken(tmp_path: Path) -> None:
-    """The limit on the size of files stands for a disk that ends in the middle of a write to the log."""
+    """The limit on the size of files stands for a disk that ends in the middle of a write to the
+    log.
+    """
     program = (
-        "import resource, sys; sys.path.insert(0, sys.argv[1])\n"
-        "from pathlib import Path\n"
-        "from stores import new_store, reserved, run_id, upload\n"
-        "from fastlloyd.errors import StateError\n"
-        "from fastlloyd.federation.store.events import LimitSet\n"
-        "store = new_store(Path(sys.argv[2]))\n"
-        "limit = LimitSet(dataset='patients', epsilon=1.0, delta=1e-6)\n"
-        "store.append([limit])\n"
-        "log = Path(sys.argv[2]) / 'clinic-a.store-wal'\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + 5000, resource.RLIM_INFINITY))\n"
-        "event, message = upload(run_id(1), 1, bytes(100_000))\n"
-        "for step in ([reserved(run_id(1)), event], [message]), ([limit], []):\n"
-        "    try:\n"
-        "        store.append(step[0], messages=step[1])\n"
-        "    except StateError as error:\n"
-        "        print(error)\n"
-        "print(store.position.length, len(list(store.events())))\n"
+        "import resource, sys; sys.path.insert(0, sys.argv[1])\nfrom pathlib import Path\nfrom"
+        " stores import new_store, reserved, run_id, upload\nfrom fastlloyd.errors import"
+        " StateError\nfrom fastlloyd.federation.store.events import LimitSet\nstore ="
+        " new_store(Path(sys.argv[2]))\nlimit = LimitSet(dataset='patients', epsilon=1.0,"
+        " delta=1e-6)\nstore.append([limit])\nlog = Path(sys.argv[2]) /"
+        " 'clinic-a.store-wal'\nresource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size +"
+        " 5000, resource.RLIM_INFINITY))\nevent, message = upload(run_id(1), 1,"
+        " bytes(100_000))\nfor step in ([reserved(run_id(1)), event], [message]), ([limit], []):\n "
+        "   try:\n        store.append(step[0], messages=step[1])\n    except StateError as"
+        " error:\n        print(error)\nprint(store.position.length, len(list(store.events())))\n"
     )
     tests = str(Path(__file__).parents[2] / "support")
-    done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-c", program, tests, str(tmp_path)], capture_output=True, text=True, check=True
+    done = subprocess.run(
+        [sys.executable, "-c", program, tests, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     refused, stopped, counts = done.stdout.splitlines()
     assert "the disk" in refused
@@ -384,10 +434,14 @@ def test_when_the_file_system_refuses_a_write_the_step_is_not_taken(tmp_path: Pa
         assert list(store.events()) == [LIMIT]
 
 
-def test_an_interruption_in_a_commit_ends_the_use_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_in_a_commit_ends_the_use_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with new_store(tmp_path) as store:
         with monkeypatch.context() as patch:
-            patch.setattr(layout, "insert_secret", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            patch.setattr(
+                layout, "insert_secret", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+            )
             with pytest.raises(KeyboardInterrupt):
                 store.append([reserved(A)], secrets={(A, "key"): KEY})
         with pytest.raises(StateError, match="no further step"):
@@ -396,7 +450,9 @@ def test_an_interruption_in_a_commit_ends_the_use_of_the_store(tmp_path: Path, m
         assert list(store.events()) == []
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="whoever may write anywhere cannot be refused")
+@pytest.mark.skipif(
+    os.name != "posix" or os.geteuid() == 0, reason="whoever may write anywhere cannot be refused"
+)
 def test_a_folder_that_may_not_be_written_is_named_and_can_still_be_read(tmp_path: Path) -> None:
     with new_store(tmp_path) as store:
         store.append([LIMIT])
@@ -420,7 +476,8 @@ def test_a_step_that_may_not_follow_changes_nothing_and_the_store_goes_on(tmp_pa
         ([LimitSet(dataset="a name with spaces", epsilon=1.0, delta=0.0)], [], {}),
         ([LimitSet(dataset="x", epsilon=float("nan"), delta=0.0)], [], {}),
         ([PeerSeen(name="c", position=LogPosition(1, bytes(32)))], [], {}),
-        ([ExchangeCharged(run_id=A, number="one")], [], {}),  # type: ignore[arg-type]  # what a caller may get wrong
+        # what a caller may get wrong
+        ([ExchangeCharged(run_id=A, number="one")], [], {}),  # type: ignore[arg-type]
     ]
     with new_store(tmp_path) as store:
         store.append([reserved(A)])
@@ -453,7 +510,9 @@ def test_an_old_copy_is_known_by_whoever_remembers_more_of_it(tmp_path: Path) ->
         store.check_remembered(LogPosition(0, bytes(32)), "the server")
     copy_store(backup, tmp_path)
     with Store.open(store.path) as store:
-        with pytest.raises(StateError, match="old copy: the server remembers 2 events of it and it holds 1"):
+        with pytest.raises(
+            StateError, match="old copy: the server remembers 2 events of it and it holds 1"
+        ):
             store.check_remembered(remembered, "the server")
         store.append([LimitSet(dataset="patients", epsilon=2.0, delta=1e-6)])
         for _ in range(2):  # also when it has become longer
@@ -463,7 +522,11 @@ def test_an_old_copy_is_known_by_whoever_remembers_more_of_it(tmp_path: Path) ->
 
 
 def test_a_server_remembers_how_far_it_saw_each_client_and_refuses_less(tmp_path: Path) -> None:
-    far, farther, other = LogPosition(5, bytes(32)), LogPosition(9, b"h" * 32), LogPosition(9, b"i" * 32)
+    far, farther, other = (
+        LogPosition(5, bytes(32)),
+        LogPosition(9, b"h" * 32),
+        LogPosition(9, b"i" * 32),
+    )
     with new_store(tmp_path, Role.SERVER) as store:
         assert store.history.peers.get("clinic-a") is None
         store.append([PeerSeen(name="clinic-a", position=far)])

@@ -37,7 +37,9 @@ from stores import cost, earlier, reserved, run_id
 A = run_id(1)
 EVENTS: list[Event] = [
     reserved(A),
-    msgspec.structs.replace(reserved(A), cost=cost(Fraction(3, 7), Fraction(0), distance=Fraction(1, 10**30))),
+    msgspec.structs.replace(
+        reserved(A), cost=cost(Fraction(3, 7), Fraction(0), distance=Fraction(1, 10**30))
+    ),
     MessageRecorded(run_id=A, kind="Upload", digest=bytes(32)),
     ExchangeCharged(run_id=A, number=7),
     RunEnded(run_id=A, outcome=Outcome.ABORTED, reason="the server ended it", released=(2, 3)),
@@ -142,4 +144,7 @@ def test_the_costs_of_the_largest_mechanisms_fit() -> None:
 def test_the_chain_is_over_label_head_and_bytes() -> None:
     from fastlloyd.federation.store.events import next_head
 
-    assert next_head(bytes(32), b"event") == hashlib.sha256(b"fastlloyd/v1/event" + bytes(32) + b"event").digest()
+    assert (
+        next_head(bytes(32), b"event")
+        == hashlib.sha256(b"fastlloyd/v1/event" + bytes(32) + b"event").digest()
+    )

@@ -1,4 +1,6 @@
-"""A store that was changed, swapped, or is none is found out when it is opened, and other programs' files stay as they are."""
+"""A store that was changed, swapped, or is none is found out when it is opened, and other programs'
+files stay as they are.
+"""
 
 import os
 import sqlite3
@@ -27,7 +29,9 @@ def path(tmp_path: Path) -> Path:
         store.append([store.history.runs[A].end(Outcome.ABORTED, "nobody came")])
         event, message = upload(B, 1)
         step: list[Event] = [reserved(B), event, ExchangeCharged(run_id=B, number=1), LIMIT]
-        store.append(step, messages=[message], secrets={(B, "key"): b"a key of thirty-two bytes, or so"})
+        store.append(
+            step, messages=[message], secrets={(B, "key"): b"a key of thirty-two bytes, or so"}
+        )
     return store.path
 
 
@@ -78,19 +82,29 @@ def test_a_changed_byte_anywhere_in_the_file_is_found_or_changes_nothing(path: P
         except StateError:
             found += 1
         else:
-            assert (again[0].position, again[0].identity, again[1]) == (whole[0].position, whole[0].identity, whole[1])
+            assert (again[0].position, again[0].identity, again[1]) == (
+                whole[0].position,
+                whole[0].identity,
+                whole[1],
+            )
     assert found > 0
 
 
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("UPDATE events SET body = (SELECT body FROM events WHERE number = 7) WHERE number = 3", "breaks at event 3"),
+        (
+            "UPDATE events SET body = (SELECT body FROM events WHERE number = 7) WHERE number = 3",
+            "breaks at event 3",
+        ),
         ("UPDATE events SET head = zeroblob(32) WHERE number = 7", "breaks at event 7"),
         ("UPDATE events SET body = 'text' WHERE number = 1", "damaged"),
         ("UPDATE secrets SET name = x'00' WHERE name = 'key'", "damaged"),
         ("DELETE FROM events WHERE number = 1", "breaks at event 1"),
-        ("INSERT INTO events SELECT number + 1, body, head FROM events WHERE number = 7", "breaks at event 8"),
+        (
+            "INSERT INTO events SELECT number + 1, body, head FROM events WHERE number = 7",
+            "breaks at event 8",
+        ),
         ("UPDATE store SET salt = zeroblob(16)", "breaks at event 1"),
         ("UPDATE store SET identity = zeroblob(32)", "breaks at event 1"),
         ("UPDATE store SET role = 'server'", "breaks at event 1"),
@@ -101,7 +115,10 @@ def test_a_changed_byte_anywhere_in_the_file_is_found_or_changes_nothing(path: P
         ("UPDATE messages SET run_id = zeroblob(16)", "the message of event 5 is not"),
         ("INSERT INTO messages SELECT 1, run_id, bytes FROM messages", "a message of event 1"),
         ("INSERT INTO messages SELECT 99, run_id, bytes FROM messages", "belongs to no event"),
-        ("UPDATE secrets SET bytes = zeroblob(32) WHERE name = 'key'", "a secret is not the one that was kept"),
+        (
+            "UPDATE secrets SET bytes = zeroblob(32) WHERE name = 'key'",
+            "a secret is not the one that was kept",
+        ),
         ("UPDATE secrets SET run_id = zeroblob(15) WHERE name = 'key'", "a secret of no open run"),
         ("DELETE FROM secrets WHERE name = 'fingerprint'", "its key for fingerprints is missing"),
         ("CREATE TABLE more (x)", "changed by another program"),
@@ -110,7 +127,9 @@ def test_a_changed_byte_anywhere_in_the_file_is_found_or_changes_nothing(path: P
         ("PRAGMA application_id = 3", "not a store"),
     ],
 )
-def test_whatever_does_not_fit_together_is_refused_by_name(path: Path, statement: str, said: str) -> None:
+def test_whatever_does_not_fit_together_is_refused_by_name(
+    path: Path, statement: str, said: str
+) -> None:
     _tamper(path, statement)
     with pytest.raises(StateError, match=said):
         Store.open(path)
@@ -128,7 +147,10 @@ def test_a_store_without_its_guards_is_refused(path: Path) -> None:
 @pytest.mark.parametrize("table", ["events", "store"])
 @pytest.mark.parametrize("statement", ["DELETE FROM {}", "UPDATE {} SET rowid = 9"])
 def test_events_and_owner_are_refused_a_change(path: Path, table: str, statement: str) -> None:
-    with closing(sqlite3.connect(path)) as connection, pytest.raises(sqlite3.IntegrityError, match="never change"):
+    with (
+        closing(sqlite3.connect(path)) as connection,
+        pytest.raises(sqlite3.IntegrityError, match="never change"),
+    ):
         connection.execute(statement.format(table))
 
 
@@ -136,7 +158,9 @@ def test_events_of_another_order_are_another_chain(path: Path, tmp_path: Path) -
     def twin(name: str, *datasets: str) -> bytes:
         (tmp_path / name).mkdir()
         with new_store(tmp_path / name) as store:
-            store.append([LimitSet(dataset=dataset, epsilon=1.0, delta=0.0) for dataset in datasets])
+            store.append(
+                [LimitSet(dataset=dataset, epsilon=1.0, delta=0.0) for dataset in datasets]
+            )
             return store.position.head
 
     assert twin("one", "a", "b") != twin("two", "b", "a")
@@ -156,7 +180,9 @@ def test_ten_thousand_events_are_verified(tmp_path: Path) -> None:
 
 
 def test_a_store_serves_its_owner_only(path: Path) -> None:
-    with pytest.raises(StateError, match="is the store of a client; expected the store of a server"):
+    with pytest.raises(
+        StateError, match="is the store of a client; expected the store of a server"
+    ):
         Store.open(path, role=Role.SERVER)
     with pytest.raises(StateError, match="belongs to the signing key"):
         Store.open(path, identity=bytes(32))
@@ -200,13 +226,18 @@ def test_where_there_is_no_store_the_sentence_says_why_and_what_to_do(
             attempt(path)
         return str(refused.value).removeprefix(f"there is no store {path}")
 
-    assert said() == (
-        ": correct the path; a ledger is made by the first run that names a data set, or by `fastlloyd ledger limit`, and the "
-        "store of an identity when that is first used"
+    assert (
+        said()
+        == ": correct the path; a ledger is made by the first run that names a data set, or by"
+        " `fastlloyd ledger limit`, and the store of an identity when that is first used"
     )
     (tmp_path / "clinic-a.identity.toml").touch()
     beside = tmp_path / "clinic-a.identity.toml"
-    assert said() == f" yet: it is made when {beside} is first used, as by `fastlloyd join` or `fastlloyd serve`"
+    assert (
+        said()
+        == f" yet: it is made when {beside} is first used, as by `fastlloyd join` or `fastlloyd"
+        " serve`"
+    )
     path.mkdir()
     assert said() == ", which is a folder; name a file in it, such as clinic-a.store"
     path.rmdir()
@@ -220,7 +251,9 @@ def test_where_there_is_no_store_the_sentence_says_why_and_what_to_do(
 
 @pytest.mark.parametrize("attempt", [Store.open, read])
 @pytest.mark.parametrize("folder", [".", "..", "/"])
-def test_a_folder_without_a_name_is_no_store(folder: str, attempt: Callable[[Path], object]) -> None:
+def test_a_folder_without_a_name_is_no_store(
+    folder: str, attempt: Callable[[Path], object]
+) -> None:
     with pytest.raises(StateError, match="which is a folder; name a file in it"):
         attempt(Path(folder))
 
@@ -236,26 +269,39 @@ def test_what_an_interrupted_making_left_is_replaced(tmp_path: Path) -> None:
     for left in ("clinic-a.store-new", "clinic-a.store-head-new"):
         (tmp_path / left).write_bytes(b"half a file")
     new_store(tmp_path).close()
-    assert {file.name for file in tmp_path.iterdir()} == {f"clinic-a.store{end}" for end in ("", "-head", "-lock")}
+    assert {file.name for file in tmp_path.iterdir()} == {
+        f"clinic-a.store{end}" for end in ("", "-head", "-lock")
+    }
 
 
 @pytest.mark.parametrize("attempt", [Store.open, read])
-def test_other_files_are_refused_and_not_touched(tmp_path: Path, attempt: Callable[[Path], object]) -> None:
+def test_other_files_are_refused_and_not_touched(
+    tmp_path: Path, attempt: Callable[[Path], object]
+) -> None:
     with closing(sqlite3.connect(tmp_path / "places.sqlite")) as connection:
         connection.execute("CREATE TABLE places (name)")
         connection.commit()
     (tmp_path / "notes.txt").write_text("not a database " * 100)
     (tmp_path / "empty").touch()
     (tmp_path / "folder").mkdir()
-    for file, said in [("places.sqlite", "not a store"), ("notes.txt", "not a store"), ("empty", "not a store")]:
+    for file, said in [
+        ("places.sqlite", "not a store"),
+        ("notes.txt", "not a store"),
+        ("empty", "not a store"),
+    ]:
         (tmp_path / file).chmod(0o600)
         content = (tmp_path / file).read_bytes()
         with pytest.raises(StateError, match=said):
             attempt(tmp_path / file)
         assert (tmp_path / file).read_bytes() == content
-    for file in ("notes.txt", "empty"):  # before anything else is said of it: to change its mode would not help
+    for file in (
+        "notes.txt",
+        "empty",
+    ):  # before anything else is said of it: to change its mode would not help
         (tmp_path / file).chmod(0o644)
-        with pytest.raises(StateError, match=r"is not a store, .*expected a file such as clinic-a\.store") as caught:
+        with pytest.raises(
+            StateError, match=r"is not a store, .*expected a file such as clinic-a\.store"
+        ) as caught:
             attempt(tmp_path / file)
         assert "chmod" not in str(caught.value)
     for missing in ("folder", "nothing"):

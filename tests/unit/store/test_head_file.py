@@ -1,4 +1,6 @@
-"""A store that lost steps, by one flipped bit or a cut, is refused, and an innocent crash is not."""
+"""A store that lost steps, by one flipped bit or a cut, is refused, and an innocent crash is
+not.
+"""
 
 import hashlib
 import os
@@ -35,24 +37,36 @@ def test_a_log_with_a_flipped_bit_or_cut_short_is_refused_or_holds_every_step(
 ) -> None:
     path, position = killed(tmp_path, role)
     content = log_of(path).read_bytes()
-    found = [opened_or_refused(path, damage, tmp_path / "damaged") for damage in kind(content, 1)[::4]]
+    found = [
+        opened_or_refused(path, damage, tmp_path / "damaged") for damage in kind(content, 1)[::4]
+    ]
     assert found.count(None) >= 15
     assert set(found) <= {None, position}
-    assert opened_or_refused(path, Damage(layout.files(path)[1].name, content), tmp_path / "damaged") == position
+    assert (
+        opened_or_refused(path, Damage(layout.files(path)[1].name, content), tmp_path / "damaged")
+        == position
+    )
 
 
 @OPENINGS
 @pytest.mark.parametrize("role", Role)
-def test_a_store_without_its_log_is_refused(role: Role, attempt: Callable[[Path], object], tmp_path: Path) -> None:
+def test_a_store_without_its_log_is_refused(
+    role: Role, attempt: Callable[[Path], object], tmp_path: Path
+) -> None:
     path, position = killed(tmp_path, role)
     log_of(path).unlink()
-    said = rf"damaged, or an old copy: it holds 0 events, and clinic-a\.store-head knows of {position.length}; .*ledger\.md$"
+    said = (
+        r"damaged, or an old copy: it holds 0 events, and clinic-a\.store-head knows of"
+        rf" {position.length}; .*ledger\.md$"
+    )
     with pytest.raises(StateError, match=said):
         attempt(path)
 
 
 @OPENINGS
-def test_an_old_copy_beside_the_newest_head_file_is_refused(attempt: Callable[[Path], object], tmp_path: Path) -> None:
+def test_an_old_copy_beside_the_newest_head_file_is_refused(
+    attempt: Callable[[Path], object], tmp_path: Path
+) -> None:
     with new_store(tmp_path) as store:
         store.append([LIMIT])
         old = copy_store(store.path, tmp_path / "old")
@@ -61,19 +75,25 @@ def test_an_old_copy_beside_the_newest_head_file_is_refused(attempt: Callable[[P
         file.unlink(missing_ok=True)
     for file in layout.files(old)[:2]:
         file.rename(store.path.with_name(file.name))
-    with pytest.raises(StateError, match=r"an old copy: it holds 1 events, and clinic-a\.store-head knows of 2"):
+    with pytest.raises(
+        StateError, match=r"an old copy: it holds 1 events, and clinic-a\.store-head knows of 2"
+    ):
         attempt(store.path)
 
 
 @OPENINGS
-def test_other_events_of_the_same_number_are_refused(attempt: Callable[[Path], object], tmp_path: Path) -> None:
+def test_other_events_of_the_same_number_are_refused(
+    attempt: Callable[[Path], object], tmp_path: Path
+) -> None:
     with new_store(tmp_path) as store:
         twin = copy_store(store.path, tmp_path / "twin")
         store.append([LIMIT])
     with Store.open(twin) as other:
         other.append([LimitSet(dataset="patients", epsilon=9.0, delta=1e-6)])
     head_path(twin).replace(head_path(store.path))
-    with pytest.raises(StateError, match=r"it holds 1 events, and clinic-a\.store-head knows of others"):
+    with pytest.raises(
+        StateError, match=r"it holds 1 events, and clinic-a\.store-head knows of others"
+    ):
         attempt(store.path)
 
 
@@ -85,7 +105,9 @@ def test_the_head_file_of_another_store_that_holds_nothing_is_refused(
     with new_store(tmp_path) as store, new_store(tmp_path / "other") as other:
         pass
     head_path(other.path).replace(head_path(store.path))
-    with pytest.raises(StateError, match=r"it holds 0 events, and clinic-a\.store-head knows of others"):
+    with pytest.raises(
+        StateError, match=r"it holds 0 events, and clinic-a\.store-head knows of others"
+    ):
         attempt(store.path)
 
 
@@ -97,13 +119,22 @@ def test_a_head_file_that_is_gone_or_unreadable_is_said_and_nothing_is_done(
         store.append([LIMIT])
     head = head_path(store.path)
     content = head.read_bytes()
-    for damaged in (b"", bytes(len(content)), content[: SLOT_BYTES - 1], b"x" + content[1:SPACING] + b"y" + content[1:]):
+    for damaged in (
+        b"",
+        bytes(len(content)),
+        content[: SLOT_BYTES - 1],
+        b"x" + content[1:SPACING] + b"y" + content[1:],
+    ):
         head.write_bytes(damaged)
-        with pytest.raises(StateError, match=r"clinic-a\.store-head is damaged, so nobody can tell"):
+        with pytest.raises(
+            StateError, match=r"clinic-a\.store-head is damaged, so nobody can tell"
+        ):
             attempt(store.path)
         assert head.read_bytes() == damaged
     head.unlink()
-    with pytest.raises(StateError, match=r"clinic-a\.store-head is missing, so nobody can tell .*; bring it back"):
+    with pytest.raises(
+        StateError, match=r"clinic-a\.store-head is missing, so nobody can tell .*; bring it back"
+    ):
         attempt(store.path)
     assert not head.exists()
 
@@ -114,9 +145,21 @@ def test_one_damaged_slot_is_no_damage_to_the_store_and_is_mended(tmp_path: Path
         for n in (1, 2):
             store.append([LIMIT])
             content = head_path(store.path).read_bytes()
-            for at in (0, 24, 31, 40, SLOT_BYTES - 1, SLOT_BYTES, SPACING, SPACING + 31, SPACING + 95):
+            for at in (
+                0,
+                24,
+                31,
+                40,
+                SLOT_BYTES - 1,
+                SLOT_BYTES,
+                SPACING,
+                SPACING + 31,
+                SPACING + 95,
+            ):
                 copy = copy_store(store.path, tmp_path / "copy")
-                head_path(copy).write_bytes(content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :])
+                head_path(copy).write_bytes(
+                    content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
+                )
                 assert read(copy)[0].position.length == n
                 Store.open(copy).close()
                 assert head_file.remembered(copy) == store.position
@@ -125,7 +168,9 @@ def test_one_damaged_slot_is_no_damage_to_the_store_and_is_mended(tmp_path: Path
 # Crashes that are nobody's fault
 
 
-def test_a_step_whose_note_was_cut_off_by_a_crash_is_there_and_is_noted_at_the_next_opening(tmp_path: Path) -> None:
+def test_a_step_whose_note_was_cut_off_by_a_crash_is_there_and_is_noted_at_the_next_opening(
+    tmp_path: Path,
+) -> None:
     with new_store(tmp_path) as store:
         store.append([LIMIT])
         before = head_path(store.path).read_bytes()
@@ -138,7 +183,9 @@ def test_a_step_whose_note_was_cut_off_by_a_crash_is_there_and_is_noted_at_the_n
     assert head_file.remembered(copy) == store.position
 
 
-def test_a_step_that_cannot_be_noted_is_not_taken_by_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_cannot_be_noted_is_not_taken_by_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
@@ -147,7 +194,9 @@ def test_a_step_that_cannot_be_noted_is_not_taken_by_this_process(tmp_path: Path
         position = store.position
         with monkeypatch.context() as patch:
             patch.setattr(head_file, "_sync", fails)
-            with pytest.raises(StateError, match=r"clinic-a\.store cannot be used \(Input/output error\)"):
+            with pytest.raises(
+                StateError, match=r"clinic-a\.store cannot be used \(Input/output error\)"
+            ):
                 store.append([LIMIT])
         with pytest.raises(StateError, match=r"no further step after a failure"):
             store.append([LIMIT])
@@ -156,7 +205,9 @@ def test_a_step_that_cannot_be_noted_is_not_taken_by_this_process(tmp_path: Path
         assert store.position.length == 2  # it was on disk; nothing followed from it
 
 
-def test_every_step_is_noted_and_synced_before_append_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_step_is_noted_and_synced_before_append_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synced: list[LogPosition | None] = []
     genuine = head_file._sync
 
@@ -178,12 +229,17 @@ def test_making_a_store_that_was_interrupted_is_begun_again(tmp_path: Path) -> N
         assert head_file.remembered(store.path) == store.position
 
 
-def test_a_store_that_is_gone_is_not_made_anew_while_its_head_file_tells_of_it(tmp_path: Path) -> None:
+def test_a_store_that_is_gone_is_not_made_anew_while_its_head_file_tells_of_it(
+    tmp_path: Path,
+) -> None:
     with new_store(tmp_path) as store:
         store.append([LIMIT])
     for file in layout.files(store.path)[:3]:
         file.unlink(missing_ok=True)
-    with pytest.raises(StateError, match=r"there is no store .*clinic-a\.store-head says that it held 1 events; bring"):
+    with pytest.raises(
+        StateError,
+        match=r"there is no store .*clinic-a\.store-head says that it held 1 events; bring",
+    ):
         Store.create(store.path, role=Role.CLIENT, identity=OWNER)
     assert not store.path.exists()
 
@@ -196,19 +252,26 @@ def test_who_looks_for_a_store_that_is_gone_hears_what_its_head_file_tells(
         store.append([LIMIT])
     for file in layout.files(store.path)[:3]:
         file.unlink(missing_ok=True)
-    with pytest.raises(StateError, match=r"there is no store .*clinic-a\.store-head says that it held 1 events; bring"):
+    with pytest.raises(
+        StateError,
+        match=r"there is no store .*clinic-a\.store-head says that it held 1 events; bring",
+    ):
         attempt(store.path)
     head_path(store.path).unlink()
     with pytest.raises(StateError, match=r"there is no store .*: correct the path"):
         attempt(store.path)
 
 
-def test_a_head_file_that_a_full_disk_cuts_short_is_not_taken_into_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_file_that_a_full_disk_cuts_short_is_not_taken_into_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else a store of an earlier version would be refused as damaged from its first opening on."""
     path = older(tmp_path)
     genuine = os.write
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", lambda descriptor, data: genuine(descriptor, data[: SLOT_BYTES - 1]))
+        patch.setattr(
+            os, "write", lambda descriptor, data: genuine(descriptor, data[: SLOT_BYTES - 1])
+        )
         with pytest.raises(StateError, match="No space left"):
             Store.open(path)
     assert not head_path(path).exists()
@@ -261,10 +324,18 @@ def test_a_crash_between_its_first_head_file_and_the_mark_changes_nothing(tmp_pa
 CHECKS = ("_check_layout", "_follow_chain", "_check_newest", "_check_messages", "_check_secrets")
 
 
-def test_a_reader_of_a_store_that_takes_steps_meanwhile_finds_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever happens between its looks at the two files: the store it sees is never behind the head file it saw."""
+def test_a_reader_of_a_store_that_takes_steps_meanwhile_finds_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever happens between its looks at the two files: the store it sees is never behind the
+    head file it saw.
+    """
     with new_store(tmp_path) as store:
-        looks = ((head_file, "remembered"), (layout, "verified"), *((layout, name) for name in CHECKS))
+        looks = (
+            (head_file, "remembered"),
+            (layout, "verified"),
+            *((layout, name) for name in CHECKS),
+        )
         for module, name in looks:
             genuine = getattr(module, name)
 
@@ -280,7 +351,9 @@ def test_a_reader_of_a_store_that_takes_steps_meanwhile_finds_no_fault(tmp_path:
         assert read(store.path)[0].position == store.position
 
 
-def test_a_reader_that_meets_both_slots_half_written_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_meets_both_slots_half_written_looks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with new_store(tmp_path) as store:
         looks, genuine = [0], head_file._slots
 
@@ -304,4 +377,6 @@ def test_a_head_file_is_its_owners_and_holds_two_positions_and_nothing_else(tmp_
     assert len(content) == 2 * SPACING
     for at, position in ((0, store.position), (SPACING, before)):
         said = b"fastlloyd/v1/store-head\0" + position.length.to_bytes(8, "big") + position.head
-        assert content[at : at + SPACING] == (said + hashlib.sha256(said).digest()).ljust(SPACING, b"\0")
+        assert content[at : at + SPACING] == (said + hashlib.sha256(said).digest()).ljust(
+            SPACING, b"\0"
+        )

@@ -51,7 +51,11 @@ def _charged(*numbers: int) -> list[Event]:
         (Role.CLIENT, [_end()], "never reserved"),
         (Role.CLIENT, [reserved(A), reserved(A)], "joined before"),
         (Role.CLIENT, [reserved(A), CHARGE, CHARGE], "charged before"),
-        (Role.CLIENT, [reserved(A, n_exchanges=1), ExchangeCharged(run_id=A, number=2)], "or never reserved"),
+        (
+            Role.CLIENT,
+            [reserved(A, n_exchanges=1), ExchangeCharged(run_id=A, number=2)],
+            "or never reserved",
+        ),
         (Role.CLIENT, [reserved(A), CHARGE, _end(1, 2, 3)], "release exactly"),
         (Role.CLIENT, [reserved(A), CHARGE, _end(2)], "release exactly"),
         (Role.CLIENT, [reserved(A), CHARGE, _end(3, 2)], "release exactly"),
@@ -71,8 +75,16 @@ def _charged(*numbers: int) -> list[Event]:
         (Role.SERVER, [LIMIT], "store of a client"),
         (Role.SERVER, [MESSAGE, _end(1)], "release exactly"),
         (Role.SERVER, [MESSAGE, _end(), MESSAGE], "has ended"),
-        (Role.SERVER, [SEEN, PeerSeen(name="clinic-a", position=LogPosition(2, bytes(32)))], "old copy"),
-        (Role.SERVER, [SEEN, PeerSeen(name="clinic-a", position=LogPosition(3, b"x" * 32))], "old copy"),
+        (
+            Role.SERVER,
+            [SEEN, PeerSeen(name="clinic-a", position=LogPosition(2, bytes(32)))],
+            "old copy",
+        ),
+        (
+            Role.SERVER,
+            [SEEN, PeerSeen(name="clinic-a", position=LogPosition(3, b"x" * 32))],
+            "old copy",
+        ),
     ],
 )
 def test_what_cannot_follow_is_refused(role: Role, events: list[Event], said: str) -> None:
@@ -94,7 +106,10 @@ def test_a_history_that_refuses_stays_as_it_was() -> None:
     [
         ([_back(1)], "never reserved"),
         ([reserved(A), _back(1)], "no such exchanges to hand back"),
-        ([reserved(A), *_charged(1, 2, 3), _back(3)], "no such exchanges to hand back"),  # a client's run, all of it answered
+        (
+            [reserved(A), *_charged(1, 2, 3), _back(3)],
+            "no such exchanges to hand back",
+        ),  # a client's run, all of it answered
         ([*WHOLE, _back(3, 3)], "no such exchanges to hand back"),
         ([*WHOLE, _back(3, 2)], "no such exchanges to hand back"),
         ([*WHOLE, _back(4)], "no such exchanges to hand back"),
@@ -108,7 +123,9 @@ def test_a_history_that_refuses_stays_as_it_was() -> None:
         ([*WHOLE, _back(1, 2, 3), *WHOLE[1:]], "was charged before"),
     ],
 )
-def test_only_what_was_charged_whole_is_handed_back_and_once(events: list[Event], said: str) -> None:
+def test_only_what_was_charged_whole_is_handed_back_and_once(
+    events: list[Event], said: str
+) -> None:
     history = History(Role.HOLDER).followed_by(events[:-1])
     before = history.runs.get(A)
     with pytest.raises(StateError, match=said):
@@ -130,10 +147,15 @@ def test_what_is_handed_back_counts_no_more_and_the_rest_does() -> None:
 
 
 @given(st.integers(1, 12), st.data())
-def test_charged_and_released_are_all_that_was_reserved_and_have_nothing_in_common(n: int, data: st.DataObject) -> None:
+def test_charged_and_released_are_all_that_was_reserved_and_have_nothing_in_common(
+    n: int, data: st.DataObject
+) -> None:
     charged = data.draw(st.lists(st.integers(1, n), unique=True))
     history = History(Role.CLIENT).followed_by(
-        [reserved(A, n_exchanges=n), *(ExchangeCharged(run_id=A, number=number) for number in charged)]
+        [
+            reserved(A, n_exchanges=n),
+            *(ExchangeCharged(run_id=A, number=number) for number in charged),
+        ]
     )
     assert history.runs[A].counted == tuple(range(1, n + 1))
     end = history.runs[A].end(Outcome.ABORTED, "a reason\nof two lines")
@@ -148,4 +170,6 @@ def test_the_last_limit_holds_and_a_server_learns_new_positions() -> None:
     other = LimitSet(dataset="patients", epsilon=3.0, delta=0.0)
     assert History(Role.CLIENT).followed_by([LIMIT, other]).limits == {("patients", None): other}
     later = PeerSeen(name="clinic-a", position=LogPosition(4, b"x" * 32))
-    assert History(Role.SERVER).followed_by([SEEN, SEEN, later]).peers == {"clinic-a": later.position}
+    assert History(Role.SERVER).followed_by([SEEN, SEEN, later]).peers == {
+        "clinic-a": later.position
+    }

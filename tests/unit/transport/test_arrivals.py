@@ -1,4 +1,6 @@
-"""Connections on which nobody of the plan was heard are counted: never too many, and in the end all."""
+"""Connections on which nobody of the plan was heard are counted: never too many, and in the end
+all.
+"""
 
 from hypothesis import given
 from hypothesis import strategies as st

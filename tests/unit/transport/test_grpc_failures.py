@@ -1,4 +1,6 @@
-"""Each way in which a connection does not come about has its sentence. The texts are gRPC's own, of version 1.85."""
+"""Each way in which a connection does not come about has its sentence. The texts are gRPC's own, of
+version 1.85.
+"""
 
 import importlib.util
 import os
@@ -10,7 +12,12 @@ import pytest
 
 from fastlloyd.errors import NetworkError
 from fastlloyd.federation.transport.grpc.failures import explain
-from fastlloyd.federation.transport.grpc.tls import alternative_name, as_pem, load_grpc, peer_fingerprint
+from fastlloyd.federation.transport.grpc.tls import (
+    alternative_name,
+    as_pem,
+    load_grpc,
+    peer_fingerprint,
+)
 from network import tls_identity
 
 ADDRESS = "aggregator.example:443"
@@ -22,35 +29,80 @@ EXPIRED = tls_identity("c0", days=-1).certificate
 @pytest.mark.parametrize(
     ("details", "sentence"),
     [
-        (f"{ALL}UNKNOWN: ipv4:10.0.0.1:443: Failed to connect to remote host: Connection refused", "nobody listens at"),
-        (f"{ALL}UNAVAILABLE: ipv4:10.0.0.1:443: Socket closed", "refused this certificate: it is not in the roster"),
-        (f"{ALL}UNAVAILABLE: ipv4:10.0.0.1:443: recvmsg:Connection reset by peer", "refused this certificate"),
+        (
+            (
+                f"{ALL}UNKNOWN: ipv4:10.0.0.1:443: Failed to connect to remote host: Connection"
+                " refused"
+            ),
+            "nobody listens at",
+        ),
+        (
+            f"{ALL}UNAVAILABLE: ipv4:10.0.0.1:443: Socket closed",
+            "refused this certificate: it is not in the roster",
+        ),
+        (
+            f"{ALL}UNAVAILABLE: ipv4:10.0.0.1:443: recvmsg:Connection reset by peer",
+            "refused this certificate",
+        ),
         (
             f"{ALL}UNAVAILABLE: ipv4:10.0.0.1:443: Handshake read failed (Socket closed)",
             "hung up before a TLS connection stood",
         ),
         (
-            f"{ALL}UNKNOWN: Failed to connect to remote host: getsockopt(SO_ERROR): Connection reset by peer",
+            (
+                f"{ALL}UNKNOWN: Failed to connect to remote host: getsockopt(SO_ERROR): Connection"
+                " reset by peer"
+            ),
             "hung up before a TLS connection stood",
         ),
         (
-            f"{ALL}UNKNOWN: Tls handshake failed (TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL: WRONG_VERSION_NUMBER",
+            (
+                f"{ALL}UNKNOWN: Tls handshake failed (TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL:"
+                " WRONG_VERSION_NUMBER"
+            ),
             "does not speak TLS",
         ),
         (
-            f"{ALL}UNKNOWN: Tls handshake failed: CERTIFICATE_VERIFY_FAILED: certificate has expired",
+            (
+                f"{ALL}UNKNOWN: Tls handshake failed: CERTIFICATE_VERIFY_FAILED: certificate has"
+                " expired"
+            ),
             "has expired by this machine's",
         ),
         (
-            f"{ALL}UNKNOWN: Tls handshake failed: CERTIFICATE_VERIFY_FAILED: certificate is not yet valid",
+            (
+                f"{ALL}UNKNOWN: Tls handshake failed: CERTIFICATE_VERIFY_FAILED: certificate is not"
+                " yet valid"
+            ),
             "not yet valid by this",
         ),
-        (f"{ALL}UNKNOWN: Tls handshake failed: CERTIFICATE_VERIFY_FAILED: self signed certificate", "the plan's certificate"),
-        (f"{ALL}UNKNOWN: UNAUTHENTICATED: Hostname Verification Check failed.", "the plan's certificate"),
-        ("errors resolving aggregator.example:443: [address lookup failed: Domain name not found]", "there is no host of the"),
-        (f"{ALL}UNKNOWN: Failed to connect to remote host: Timeout occurred: FD Shutdown", "no answer from"),
+        (
+            (
+                f"{ALL}UNKNOWN: Tls handshake failed: CERTIFICATE_VERIFY_FAILED: self signed"
+                " certificate"
+            ),
+            "the plan's certificate",
+        ),
+        (
+            f"{ALL}UNKNOWN: UNAUTHENTICATED: Hostname Verification Check failed.",
+            "the plan's certificate",
+        ),
+        (
+            (
+                "errors resolving aggregator.example:443: [address lookup failed: Domain name not"
+                " found]"
+            ),
+            "there is no host of the",
+        ),
+        (
+            f"{ALL}UNKNOWN: Failed to connect to remote host: Timeout occurred: FD Shutdown",
+            "no answer from",
+        ),
         (f"{ALL}UNKNOWN: Failed to connect to remote host: No route to host", "no answer from"),
-        (f"{ALL}UNKNOWN: HTTP proxy returned response code 407", "HTTP proxy in between does not connect to aggregator"),
+        (
+            f"{ALL}UNKNOWN: HTTP proxy returned response code 407",
+            "HTTP proxy in between does not connect to aggregator",
+        ),
         ("something new", f"no connection to {ADDRESS}: something new"),
     ],
 )
@@ -77,8 +129,14 @@ def test_every_failure_to_connect_has_a_sentence_that_names_the_address(
         "Failed to connect to remote host: getsockopt(SO_ERROR): Connection reset by peer",
     ],
 )
-def test_a_client_that_was_connected_doubts_neither_its_certificate_nor_the_port(details: str) -> None:
-    ends: dict[str, Any] = {"address": ADDRESS, "planned": "sums.example.org:8443", "own_certificate": OWN}
+def test_a_client_that_was_connected_doubts_neither_its_certificate_nor_the_port(
+    details: str,
+) -> None:
+    ends: dict[str, Any] = {
+        "address": ADDRESS,
+        "planned": "sums.example.org:8443",
+        "own_certificate": OWN,
+    }
     said = explain(f"{ALL}UNAVAILABLE: ipv4:10.0.0.1:443: {details}", **ends, was_connected=True)
     assert ADDRESS in said
     for doubt in ("certificate", "roster", "port right", "wrong", "not started", "--server", "TLS"):
@@ -87,30 +145,46 @@ def test_a_client_that_was_connected_doubts_neither_its_certificate_nor_the_port
     assert ("it expired on 20" in expired) is ("Connection refused" not in details)
 
 
-@pytest.mark.parametrize("details", ["CERTIFICATE_VERIFY_FAILED: self signed", "address lookup failed", "No route to host"])
+@pytest.mark.parametrize(
+    "details",
+    ["CERTIFICATE_VERIFY_FAILED: self signed", "address lookup failed", "No route to host"],
+)
 def test_what_has_no_other_cause_after_a_connection_is_said_as_before_one(details: str) -> None:
     ends: dict[str, Any] = {"address": ADDRESS, "planned": ADDRESS, "own_certificate": OWN}
-    assert explain(f"{ALL}{details}", **ends, was_connected=True) == explain(f"{ALL}{details}", **ends)
+    assert explain(f"{ALL}{details}", **ends, was_connected=True) == explain(
+        f"{ALL}{details}", **ends
+    )
 
 
 def test_a_refused_certificate_that_has_expired_is_said_to_have() -> None:
-    said = explain(f"{ALL}UNAVAILABLE: Socket closed", address=ADDRESS, planned=ADDRESS, own_certificate=EXPIRED)
+    said = explain(
+        f"{ALL}UNAVAILABLE: Socket closed",
+        address=ADDRESS,
+        planned=ADDRESS,
+        own_certificate=EXPIRED,
+    )
     assert "refused this certificate: it expired on 20" in said
 
 
 def test_the_address_that_may_be_wrong_is_named_by_where_it_came_from() -> None:
     for details in ("Connection refused", "address lookup failed"):
         of_plan = explain(f"{ALL}{details}", address=ADDRESS, planned=ADDRESS, own_certificate=OWN)
-        given = explain(f"{ALL}{details}", address=ADDRESS, planned="sums.example.org:8443", own_certificate=OWN)
+        given = explain(
+            f"{ALL}{details}", address=ADDRESS, planned="sums.example.org:8443", own_certificate=OWN
+        )
         assert "the address in the plan" in of_plan
         assert "--server" not in of_plan
         assert "the address given as --server (the plan has sums.example.org:8443)" in given
         assert "the address in the plan" not in given
 
 
-def test_the_setting_that_names_a_proxy_is_named_and_its_password_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_setting_that_names_a_proxy_is_named_and_its_password_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("https_proxy", "http://someone:secret@proxy:3128")
-    said = explain(f"{ALL}Connection refused", address=ADDRESS, planned=ADDRESS, own_certificate=OWN)
+    said = explain(
+        f"{ALL}Connection refused", address=ADDRESS, planned=ADDRESS, own_certificate=OWN
+    )
     assert "the environment sets https_proxy" in said
     assert "secret" not in said
 
@@ -124,12 +198,20 @@ def test_without_grpc_a_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="gRPC is not installed")
-@pytest.mark.parametrize(("suites", "said"), [("", "GRPC_SSL_CIPHER_SUITES="), ("ECDHE-PSK-AES128-CBC-SHA", "ready")])
-def test_where_grpc_was_imported_by_others_tls_1_2_is_refused_already_or_nothing_is_done(suites: str, said: str) -> None:
-    code = "import grpc\nfrom fastlloyd.federation.transport.grpc.tls import load_grpc\nload_grpc()\nprint('ready')"
+@pytest.mark.parametrize(
+    ("suites", "said"), [("", "GRPC_SSL_CIPHER_SUITES="), ("ECDHE-PSK-AES128-CBC-SHA", "ready")]
+)
+def test_where_grpc_was_imported_by_others_tls_1_2_is_refused_already_or_nothing_is_done(
+    suites: str, said: str
+) -> None:
+    code = (
+        "import grpc\nfrom fastlloyd.federation.transport.grpc.tls import"
+        " load_grpc\nload_grpc()\nprint('ready')"
+    )
     environment = os.environ | {"GRPC_SSL_CIPHER_SUITES": suites}
     command = [sys.executable, "-c", code]
-    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - this Python
+    # this Python
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert said in found.stdout + found.stderr
     assert (found.returncode == 0) is (said == "ready")
 

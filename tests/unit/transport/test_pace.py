@@ -1,4 +1,6 @@
-"""Whoever says more than is needed is heard so many times at once, and then once a second, however it spreads its words."""
+"""Whoever says more than is needed is heard so many times at once, and then once a second, however
+it spreads its words.
+"""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,9 @@ def test_a_burst_is_heard_at_once_and_then_one_a_second() -> None:
 
 
 @given(steps=st.lists(st.integers(0, 4), min_size=1, max_size=60), burst=st.integers(1, 8))
-def test_no_span_of_time_holds_more_than_the_burst_and_one_a_second(steps: list[int], burst: int) -> None:
+def test_no_span_of_time_holds_more_than_the_burst_and_one_a_second(
+    steps: list[int], burst: int
+) -> None:
     pace, now, heard = Pace(burst), 0.0, list[float]()
     for step in steps:
         now += step

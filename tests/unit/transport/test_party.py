@@ -19,7 +19,10 @@ class FailingWire:
     def __init__(self, federation: Federation) -> None:
         self._heard: deque[Heard] = deque()
         self.told: list[tuple[str, Kind, str]] = []
-        self._drivers = {client.name: ClientDriver(client, self._sender(client.name)) for client in federation.clients()}
+        self._drivers = {
+            client.name: ClientDriver(client, self._sender(client.name))
+            for client in federation.clients()
+        }
         for driver in self._drivers.values():
             driver.begin()
 
@@ -45,7 +48,9 @@ def test_an_error_of_the_servers_wire_leaves_serve_and_no_client_is_refused_for_
     assert wire.told == []
 
 
-def test_an_error_of_a_clients_wire_leaves_its_driver_and_the_server_is_not_said_to_have_broken_the_protocol() -> None:
+def test_an_error_of_a_clients_wire_leaves_its_driver_and_the_server_is_not_said_to_have_broken_the_protocol() -> (
+    None
+):
     sent: list[Message] = []
 
     def send(_to: str, message: Message) -> None:
@@ -56,7 +61,7 @@ def test_an_error_of_a_clients_wire_leaves_its_driver_and_the_server_is_not_said
     session = FEDERATION.client("c1")
     driver = ClientDriver(session, send)
     driver.begin()
-    (deal, key_box, *_) = inboxes(FEDERATION)["c1"]
+    deal, key_box, *_ = inboxes(FEDERATION)["c1"]
     driver.hear(encode(deal))
     with pytest.raises(RemoteProtocolError, match="the wire is cut"):
         driver.hear(encode(key_box))

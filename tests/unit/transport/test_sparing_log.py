@@ -37,7 +37,10 @@ def test_of_a_flood_the_first_lines_are_written_and_the_others_counted(
     sparing.close()
     *first, count = lines(caplog)
     assert first == [f"client c1 is refused: reason {n}" for n in range(FIRST_LINES)]
-    assert count == f'about c1: and {1361 - FIRST_LINES} more lines like "client ... is refused: ...", left out'
+    assert (
+        count == f'about c1: and {1361 - FIRST_LINES} more lines like "client ... is refused: ...",'
+        " left out"
+    )
     sparing.close()
     assert lines(caplog) == []
 
@@ -53,7 +56,9 @@ def test_a_flood_about_one_hides_no_other_line_about_it_and_none_about_others(
     assert lines(caplog) == ["client c1 is gone", "client c2 is refused: a reason"]
 
 
-def test_after_a_flood_lines_come_back_slowly_each_with_the_count_of_those_before_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_after_a_flood_lines_come_back_slowly_each_with_the_count_of_those_before_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO, LOGGER.name)
     clock = Clock()
     sparing = SparingLog(LOGGER, clock)
@@ -65,7 +70,10 @@ def test_after_a_flood_lines_come_back_slowly_each_with_the_count_of_those_befor
     assert lines(caplog) == []
     clock.now = SECONDS_PER_LINE
     sparing.info("c1", GONE, "c1")
-    assert lines(caplog) == ['about c1: and 8 more lines like "client ... is gone", left out', "client c1 is gone"]
+    assert lines(caplog) == [
+        'about c1: and 8 more lines like "client ... is gone", left out',
+        "client c1 is gone",
+    ]
     clock.now *= 1e6
     for _ in range(FIRST_LINES + 1):
         sparing.info("c1", GONE, "c1")

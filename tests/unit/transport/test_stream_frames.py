@@ -29,8 +29,16 @@ from federation import make_plan
 PLAN = make_plan(3)
 LIMITS = Limits.of(PLAN)
 MANY = SignedPosition(MAX_EVENTS, bytes(range(32)), bytes(range(64)))
-CLIENT_FRAMES: list[ClientFrame] = [Attach(bytes(32), bytes(16), MANY), Post(MANY, b"message"), Leave()]
-SERVER_FRAMES: list[ServerFrame] = [Attached(LogPosition(0, bytes(32))), Answer(b"message"), Refused("no")]
+CLIENT_FRAMES: list[ClientFrame] = [
+    Attach(bytes(32), bytes(16), MANY),
+    Post(MANY, b"message"),
+    Leave(),
+]
+SERVER_FRAMES: list[ServerFrame] = [
+    Attached(LogPosition(0, bytes(32))),
+    Answer(b"message"),
+    Refused("no"),
+]
 
 
 @pytest.mark.parametrize("frame", CLIENT_FRAMES, ids=lambda frame: type(frame).__name__)
@@ -59,7 +67,9 @@ def test_any_bytes_give_a_frame_or_a_refusal(data: bytes) -> None:
 
 
 @given(st.sampled_from([*CLIENT_FRAMES, *SERVER_FRAMES]), st.data())
-def test_a_frame_that_is_cut_or_continued_is_refused(frame: ClientFrame | ServerFrame, data: st.DataObject) -> None:
+def test_a_frame_that_is_cut_or_continued_is_refused(
+    frame: ClientFrame | ServerFrame, data: st.DataObject
+) -> None:
     whole = encode_frame(frame)
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
     for other in (cut, whole + data.draw(st.binary(min_size=1, max_size=9))):
@@ -92,17 +102,27 @@ def test_a_longer_encoding_of_the_same_frame_is_refused() -> None:
 
 
 def test_a_frame_of_another_version_is_named() -> None:
-    with pytest.raises(RemoteProtocolError, match="begins with 01; expected 02: this version of fastlloyd speaks version 2"):
+    with pytest.raises(
+        RemoteProtocolError,
+        match="begins with 01; expected 02: this version of fastlloyd speaks version 2",
+    ):
         decode_client_frame(b"\x01" + encode_frame(Leave())[1:], LIMITS)
 
 
 def test_no_frame_is_longer_than_the_longest_and_a_longer_one_is_refused() -> None:
     longest = bytes(LIMITS.max_bytes)
-    for frame in (Post(MANY, longest), Answer(longest), Attach(bytes(32), bytes(16), MANY), Refused(printable("x" * 10_000))):
+    for frame in (
+        Post(MANY, longest),
+        Answer(longest),
+        Attach(bytes(32), bytes(16), MANY),
+        Refused(printable("x" * 10_000)),
+    ):
         assert len(encode_frame(frame)) <= max_frame_bytes(LIMITS)
     assert len(encode_frame(Post(MANY, b""))) < FRAME_BYTES
     for decode in (decode_client_frame, decode_server_frame):
-        with pytest.raises(RemoteProtocolError, match=f"in this run none has more than {max_frame_bytes(LIMITS)}"):
+        with pytest.raises(
+            RemoteProtocolError, match=f"in this run none has more than {max_frame_bytes(LIMITS)}"
+        ):
             decode(b"\x02" + bytes(max_frame_bytes(LIMITS)), LIMITS)
 
 
@@ -115,12 +135,16 @@ def test_a_reason_is_cut_and_cleaned_for_the_terminal_it_is_shown_on() -> None:
 
 @pytest.mark.parametrize("n_clusters", [2, 40])
 @pytest.mark.parametrize("n_clients", [2, 5, 50])
-def test_a_round_costs_a_client_its_words_and_little_more_in_either_direction(n_clients: int, n_clusters: int) -> None:
+def test_a_round_costs_a_client_its_words_and_little_more_in_either_direction(
+    n_clients: int, n_clusters: int
+) -> None:
     names = tuple(f"client-{i}" for i in range(n_clients))
     plan = make_plan(names=names, n_clusters=n_clusters, ring_bits=64)
     words = bytes(plan.n_words(plan.mechanism.rounds[0]) * 8)
     up = encode_frame(Post(MANY, encode(Upload(1000, bytes(8), words))))
     assert len(up) - len(words) <= 142
-    down = encode_frame(Answer(encode(Broadcast.of(names, 1000, dict.fromkeys(names, bytes(8)), words))))
+    down = encode_frame(
+        Answer(encode(Broadcast.of(names, 1000, dict.fromkeys(names, bytes(8)), words)))
+    )
     # a bit per client, and of each in the sum the nonce of its upload
     assert len(down) - len(words) - 8 * n_clients - (n_clients + 7) // 8 <= 32

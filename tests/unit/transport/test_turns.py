@@ -16,7 +16,9 @@ from fastlloyd.federation.transport.party import Request
 
 
 class Party:
-    """Notes in which thread it is called; says of its clock what it is told to, in this order, and then that it has none."""
+    """Notes in which thread it is called; says of its clock what it is told to, in this order, and
+    then that it has none.
+    """
 
     def __init__(self) -> None:
         self.timeouts: list[float] = []
@@ -69,7 +71,8 @@ def test_turns_are_taken_one_at_a_time_in_order_and_in_one_thread() -> None:
             running.clear()
             return [Finish(Ended(str(number)))]
 
-        await asyncio.gather(*(driver.turns.ask(lambda i=i: work(i)) for i in range(20)))  # type: ignore[misc]  # bound now
+        # bound now
+        await asyncio.gather(*(driver.turns.ask(lambda i=i: work(i)) for i in range(20)))  # type: ignore[misc]
         assert driver.dispatched == [Ended(str(i)) for i in range(20)]
         await driver.turns.close()
         assert len(driver.party.threads) == 1
@@ -128,7 +131,8 @@ def test_a_turn_that_has_begun_is_finished_and_dispatched_though_who_asked_is_go
 def test_a_deadline_is_looked_at_again_when_its_turn_comes() -> None:
     async def test() -> None:
         driver = Driver()
-        # over when it is first looked at, not over when its turn comes: a message came first; then over both times
+        # over when it is first looked at, not over when its turn comes: a message came first; then
+        # over both times
         driver.party.timeouts = [0.0, 3600.0, 0.0, 0.0]
         await driver.turns.watch()
         while not driver.dispatched:
@@ -141,7 +145,9 @@ def test_a_deadline_is_looked_at_again_when_its_turn_comes() -> None:
 
 
 class Patient(Party):
-    """Waits ten seconds of the loop's clock, which a test moves; notes every sleep, after which the ten seconds begin again."""
+    """Waits ten seconds of the loop's clock, which a test moves; notes every sleep, after which the
+    ten seconds begin again.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,7 +177,9 @@ async def until_taken(driver: Driver) -> None:
     await driver.turns.take(lambda: None, lambda _: None)
 
 
-def test_a_process_that_was_stopped_gives_the_step_its_time_again_before_the_deadline_is_looked_at() -> None:
+def test_a_process_that_was_stopped_gives_the_step_its_time_again_before_the_deadline_is_looked_at() -> (
+    None
+):
     async def test() -> None:
         driver = Driver()
         driver.party = driver.turns._party = party = Patient()

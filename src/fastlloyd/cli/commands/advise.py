@@ -30,35 +30,55 @@ if TYPE_CHECKING:
 
 ADVICE, PICTURE = FILES = ("advise.json", "advise.png")
 NOT_IN_IT = (
-    "Not in the error: that k-means itself may end in a poor local optimum or with a number of clusters that does not fit; "
-    "records clipped to the bounds or left out beyond the radius; clusters smaller than most, whose error is larger."
+    "Not in the error: that k-means itself may end in a poor local optimum or with a number of"
+    " clusters that does not fit; records clipped to the bounds or left out beyond the radius;"
+    " clusters smaller than most, whose error is larger."
 )
 HOSTED = (
-    "If a client is to run the server (plan new --host), say --max-colluding 2: the host is one of those who may pool what "
-    "they see."
+    "If a client is to run the server (plan new --host), say --max-colluding 2: the host is one of"
+    " those who may pool what they see."
 )
 SIMULATED = (
-    "The error comes from simulations of many kinds of records: the middle one, and the range that held four runs of five. "
-    "Your records may differ from all of them."
+    "The error comes from simulations of many kinds of records: the middle one, and the range that"
+    " held four runs of five. Your records may differ from all of them."
 )
 
 Records = Annotated[
-    int, in_clustering("--records", "--n-records", help="Expected number of records (or persons), and the cap.", metavar="N")
+    int,
+    in_clustering(
+        "--records",
+        "--n-records",
+        help="Expected number of records (or persons), and the cap.",
+        metavar="N",
+    ),
 ]
 FeatureCount = Annotated[int, in_clustering("--features", help="Number of features.", metavar="D")]
-Clusters = Annotated[int, in_clustering("--clusters", "--n-clusters", "-k", help="Number of clusters.", metavar="K")]
-AlgorithmName = Annotated[str, in_clustering(help="What will run.", metavar="momentlloyd|fastlloyd|glloyd|sulloyd")]
+Clusters = Annotated[
+    int, in_clustering("--clusters", "--n-clusters", "-k", help="Number of clusters.", metavar="K")
+]
+AlgorithmName = Annotated[
+    str, in_clustering(help="What will run.", metavar="momentlloyd|fastlloyd|glloyd|sulloyd")
+]
 Epsilons = Annotated[str, in_privacy(help="Privacy budgets to compare, as a,b,c.", metavar="LIST")]
 Delta = Annotated[float | None, in_privacy(help="Default: 1 / (100 records).", metavar="DELTA")]
 Loss = Annotated[bool, in_privacy("--loss", help="Reckon with a private estimate of the loss too.")]
 LossShare = Annotated[
     float | None,
-    in_privacy(help="Share of the budget for --loss. Default: 0.01 to 0.2, by the number of records.", metavar="SHARE"),
+    in_privacy(
+        help="Share of the budget for --loss. Default: 0.01 to 0.2, by the number of records.",
+        metavar="SHARE",
+    ),
 ]
-Clients = Annotated[int | None, in_federation(help="For a federated run: how many clients take part.", metavar="M")]
-Folder = Annotated[Path | None, in_output(help="Folder to make: advise.json, advise.png.", metavar="DIR")]
+Clients = Annotated[
+    int | None, in_federation(help="For a federated run: how many clients take part.", metavar="M")
+]
+Folder = Annotated[
+    Path | None, in_output(help="Folder to make: advise.json, advise.png.", metavar="DIR")
+]
 Force = Annotated[bool, in_output("--force", help="Replace an earlier advice.")]
-Json = Annotated[bool, in_output("--json", help="Print the advice as JSON, and everything else to stderr.")]
+Json = Annotated[
+    bool, in_output("--json", help="Print the advice as JSON, and everything else to stderr.")
+]
 
 
 def advise(
@@ -80,7 +100,9 @@ def advise(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Say what to expect of a run (error, noise, bytes) before there is one, from public numbers; no file is read."""
+    """Say what to expect of a run (error, noise, bytes) before there is one, from public numbers;
+    no file is read.
+    """
     from fastlloyd.cli.persons import given_persons
     from fastlloyd.dp.neighboring import NeighboringRelation
     from fastlloyd.mechanisms.catalogue import algorithm as named
@@ -97,7 +119,9 @@ def advise(
         n_clusters=clusters,
         algorithm=named(algorithm),
         delta=delta,
-        neighboring_relation=choose(NeighboringRelation, neighboring_relation.replace("-", "_"), "neighboring_relation"),
+        neighboring_relation=choose(
+            NeighboringRelation, neighboring_relation.replace("-", "_"), "neighboring_relation"
+        ),
         estimate_loss=loss,
         loss_share=loss_share,
         federation=_federation(clients, federation),
@@ -105,11 +129,15 @@ def advise(
     )
     advice = advising.advise(question, _parse_epsilons(epsilons))
     text = to_json(advising.to_builtins(advice))
-    written = [] if out is None else write_folder(out, _files(advice, text), force=force, files=FILES)
+    written = (
+        [] if out is None else write_folder(out, _files(advice, text), force=force, files=FILES)
+    )
     screen = terminal.console(stderr=json)
     _show(screen, advice)
     if written:
-        screen.print(f"Written to {out}: {', '.join(path.name for path in written)}.", soft_wrap=True)
+        screen.print(
+            f"Written to {out}: {', '.join(path.name for path in written)}.", soft_wrap=True
+        )
     if json:
         typer.echo(text, nl=False)
 
@@ -120,7 +148,9 @@ def _parse_epsilons(text: str) -> list[float]:
     try:
         return sorted(floats(split_list(text)))
     except ValueError:
-        raise BudgetError(f"epsilons {text!r:.100}: expected numbers separated by commas, such as 0.5,1,2") from None
+        raise BudgetError(
+            f"epsilons {text!r:.100}: expected numbers separated by commas, such as 0.5,1,2"
+        ) from None
 
 
 def _federation(clients: int | None, options: FederationOptions) -> "Federation | None":
@@ -128,10 +158,17 @@ def _federation(clients: int | None, options: FederationOptions) -> "Federation 
     from fastlloyd.federation.plan.plan import TrustMode
     from fastlloyd.reports.advice import Federation
 
-    trust = TrustMode.CLIENT_NOISE if options.trust is None else choose(TrustMode, options.trust, "trust")
+    trust = (
+        TrustMode.CLIENT_NOISE
+        if options.trust is None
+        else choose(TrustMode, options.trust, "trust")
+    )
     if clients is None:
         if options != FederationOptions():
-            raise PlanError("trust, masks, dropouts, colluding clients and ring are those of a federated run: say --clients M")
+            raise PlanError(
+                "trust, masks, dropouts, colluding clients and ring are those of a federated run:"
+                " say --clients M"
+            )
         return None
     return Federation(
         n_clients=clients,
@@ -152,9 +189,14 @@ def _files(advice: "Advice", text: str) -> dict[str, bytes]:
     question, epsilons = advice.question, [outlook.epsilon for outlook in advice.outlooks]
     title = _subject(question)
     if question.federation is not None:
-        title += f"\n{_count(question.federation.n_clients, 'client')}, {question.federation.trust.value}"
+        title += (
+            f"\n{_count(question.federation.n_clients, 'client')},"
+            f" {question.federation.trust.value}"
+        )
     try:
-        contents[PICTURE] = pictures.draw_advice(title, epsilons, advising.curves(question, epsilons), question.n_clusters)
+        contents[PICTURE] = pictures.draw_advice(
+            title, epsilons, advising.curves(question, epsilons), question.n_clusters
+        )
     except OutputError as error:
         report.warn([str(error)])
     return contents
@@ -162,14 +204,19 @@ def _files(advice: "Advice", text: str) -> dict[str, bytes]:
 
 def _show(screen: Console, advice: "Advice") -> None:
     question, last, many = advice.question, advice.outlooks[-1], advice.question.unit.many
-    what = "how far noise moves the centroid" if last.error_high is None else "from the centroid to the mean of the records"
+    what = (
+        "how far noise moves the centroid"
+        if last.error_high is None
+        else "from the centroid to the mean of the records"
+    )
     of_a_sum = "" if last.sum_noise is None else "of one feature's sum in half widths, "
     of_the_loss = ", of the loss in squared half widths" if question.estimate_loss else ""
     _show_table(screen, advice)
     screen.print(
-        f"In the table, error: {what} of a typical cluster, one of {question.n_records / question.n_clusters:,.0f} "
-        f"{many}, as a share of the radius of a cluster, {last.radius:.3g} half widths of the bounds; noise: standard "
-        f"deviation in the last round, {of_a_sum}of a count in {many}{of_the_loss}. delta = {last.delta:.3g}."
+        f"In the table, error: {what} of a typical cluster, one of"
+        f" {question.n_records / question.n_clusters:,.0f} {many}, as a share of the radius of a"
+        f" cluster, {last.radius:.3g} half widths of the bounds; noise: standard deviation in the"
+        f" last round, {of_a_sum}of a count in {many}{of_the_loss}. delta = {last.delta:.3g}."
     )
     if question.federation is not None:
         _show_traffic(screen, advice, question.federation)
@@ -214,7 +261,11 @@ def _range(low: float | None, high: float | None) -> str:
     """Return the range of errors of four runs in five, "" where it is not known."""
     if low is None or high is None:
         return ""
-    return f"{_percent(low)} to {_percent(high)}" if high < float("inf") else f"{_percent(low)} and more"
+    return (
+        f"{_percent(low)} to {_percent(high)}"
+        if high < float("inf")
+        else f"{_percent(low)} and more"
+    )
 
 
 def _short(number: float | None) -> str:
@@ -227,13 +278,22 @@ def _show_traffic(screen: Console, advice: "Advice", federation: "Federation") -
     columns = [
         Column(heading="epsilon", cells=[f"{o.epsilon:g}" for o, _ in rows]),
         Column(heading="rounds", cells=[f"{o.n_rounds:,}" for o, _ in rows]),
-        Column(heading="sent per round", cells=[f"{client.sent_per_round:,}" for _, client in rows]),
+        Column(
+            heading="sent per round", cells=[f"{client.sent_per_round:,}" for _, client in rows]
+        ),
         Column(heading="in all", cells=[f"{client.sent:,}" for _, client in rows]),
-        Column(heading="received per round", cells=[f"{client.received_per_round:,}" for _, client in rows]),
+        Column(
+            heading="received per round",
+            cells=[f"{client.received_per_round:,}" for _, client in rows],
+        ),
         Column(heading="in all", cells=[f"{client.received:,}" for _, client in rows]),
         Column(heading="ring needs", cells=[f"{o.required_bits} bits" for o, _ in rows]),
     ]
-    terminal.show(screen, f"{_count(federation.n_clients, 'client')}, {federation.trust.value}: bytes of a client", columns)
+    terminal.show(
+        screen,
+        f"{_count(federation.n_clients, 'client')}, {federation.trust.value}: bytes of a client",
+        columns,
+    )
 
 
 def _traffic_notes(outlooks: "Sequence[Outlook]", federation: "Federation") -> list[str]:
@@ -242,13 +302,22 @@ def _traffic_notes(outlooks: "Sequence[Outlook]", federation: "Federation") -> l
         raise AssertionError("a federated run has traffic")
     client, dealer = last.client, last.dealer
     note = (
-        f"Bytes are those of the messages, in a ring of {last.ring_bits} bits, with names such as "
-        f"client-{federation.n_clients}. The first client deals keys to all others: it sends "
-        f"{_more(dealer.sent - client.sent)} and receives {_more(dealer.received - client.received)}."
+        f"Bytes are those of the messages, in a ring of {last.ring_bits} bits, with names such as"
+        f" client-{federation.n_clients}. The first client deals keys to all others: it sends"
+        f" {_more(dealer.sent - client.sent)} and receives"
+        f" {_more(dealer.received - client.received)}."
     )
-    if last.ring_bits == 32 or all(outlook.required_bits is None or outlook.required_bits > 32 for outlook in outlooks):
+    if last.ring_bits == 32 or all(
+        outlook.required_bits is None or outlook.required_bits > 32 for outlook in outlooks
+    ):
         return [note]
-    return [note, "Where the ring needs 32 bits or fewer, --ring-bits 32 is safe and makes rounds about half as large."]
+    return [
+        note,
+        (
+            "Where the ring needs 32 bits or fewer, --ring-bits 32 is safe and makes rounds about"
+            " half as large."
+        ),
+    ]
 
 
 def _hints(advice: "Advice") -> list[str]:
@@ -257,7 +326,10 @@ def _hints(advice: "Advice") -> list[str]:
     target, many = f"an error of at most {FINE:.0%}", advice.question.unit.many
     lines = []
     if advice.least_epsilon is None:
-        lines.append(f"No epsilon up to 10 gives {target}: more {many}, fewer clusters or fewer features would.")
+        lines.append(
+            f"No epsilon up to 10 gives {target}: more {many}, fewer clusters or fewer features"
+            " would."
+        )
     else:
         lines.append(f"The smallest epsilon for {target}: {advice.least_epsilon:g}.")
     if advice.needed_records is None:
@@ -273,7 +345,10 @@ def _more(difference: int) -> str:
 
 def _subject(question: "Question") -> str:
     n, unit = question.n_records, question.unit
-    return f"{question.algorithm.name}: {n:,} {unit.one if n == 1 else unit.many}, {_count(question.n_features, 'feature')}"
+    return (
+        f"{question.algorithm.name}: {n:,} {unit.one if n == 1 else unit.many},"
+        f" {_count(question.n_features, 'feature')}"
+    )
 
 
 def _percent(error: float) -> str:

@@ -1,4 +1,6 @@
-"""`fastlloyd assign`: which cluster of a finished clustering each of the caller's records belongs to. NOT PRIVATE."""
+"""`fastlloyd assign`: which cluster of a finished clustering each of the caller's records belongs
+to. NOT PRIVATE.
+"""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,13 +18,23 @@ if TYPE_CHECKING:
     from fastlloyd.evaluation.labels import FittedClustering
 
 HEADING = "record,cluster"  # how every file of labels begins, so that --force replaces nothing else
-WARNING = "labels are exact facts about single records, NOT PRIVATE: keep them where the records are kept"
+WARNING = (
+    "labels are exact facts about single records, NOT PRIVATE: keep them where the records are kept"
+)
 
 ResultPath = Annotated[
-    Path, typer.Argument(help="A folder that fit, simulate or join left, or its centroids.csv.", metavar="RESULT")
+    Path,
+    typer.Argument(
+        help="A folder that fit, simulate or join left, or its centroids.csv.", metavar="RESULT"
+    ),
 ]
-LabelFile = Annotated[Path | None, in_output(help="File to make. Default: the screen.", metavar="FILE")]
-Distance = Annotated[bool, in_output("--distance", help="Add the distance to the centroid, in half widths of the bounds.")]
+LabelFile = Annotated[
+    Path | None, in_output(help="File to make. Default: the screen.", metavar="FILE")
+]
+Distance = Annotated[
+    bool,
+    in_output("--distance", help="Add the distance to the centroid, in half widths of the bounds."),
+]
 Force = Annotated[bool, in_output("--force", help="Replace an earlier file of labels.")]
 
 
@@ -30,7 +42,10 @@ MissingCells = Annotated[
     str,
     typer.Option(
         "--missing",
-        help="A record with a missing cell: refuse the file, or drop the record, whose label then is empty.",
+        help=(
+            "A record with a missing cell: refuse the file, or drop the record, whose label then is"
+            " empty."
+        ),
         metavar="refuse|drop",
     ),
 ]
@@ -44,13 +59,17 @@ def assign(
     distance: Distance = False,
     force: Force = False,
 ) -> None:
-    """Label records of your own by the nearest centroid of a result: NOT PRIVATE. Columns are found by name."""
+    """Label records of your own by the nearest centroid of a result: NOT PRIVATE. Columns are found
+    by name.
+    """
     from fastlloyd.cli import screen
     from fastlloyd.evaluation.labels import FittedClustering, record_blocks
     from fastlloyd.records import Missing
 
     if out is not None and out.suffix.lower() not in ("", ".csv", ".txt"):
-        raise OutputError(f"{out}: labels are written as CSV; name the file {out.with_suffix('.csv')}")
+        raise OutputError(
+            f"{out}: labels are written as CSV; name the file {out.with_suffix('.csv')}"
+        )
     if out is not None:
         check_file(out, heading=HEADING, force=force)
     elif force:
@@ -71,13 +90,18 @@ def assign(
 
 
 class _Tally:
-    """Counts of records with values outside the bounds and with missing cells, for the owner's screen only."""
+    """Counts of records with values outside the bounds and with missing cells, for the owner's
+    screen only.
+    """
 
     n_clipped = n_unlabelled = 0
 
 
-def _csv(fitted: "FittedClustering", blocks: "Iterable[RealArray]", tally: _Tally, *, distance: bool) -> Iterator[str]:
-    """Yield the file of labels, block by block: records from 1, clusters from 0, NOT PRIVATE in every row.
+def _csv(
+    fitted: "FittedClustering", blocks: "Iterable[RealArray]", tally: _Tally, *, distance: bool
+) -> Iterator[str]:
+    """Yield the file of labels, block by block: records from 1, clusters from 0, NOT PRIVATE in
+    every row.
 
     A record with a missing cell keeps its row, without cluster and distance.
     """
@@ -90,18 +114,28 @@ def _csv(fitted: "FittedClustering", blocks: "Iterable[RealArray]", tally: _Tall
         if number == 0:
             yield HEADING + (",distance" if distance else "") + ",privacy\n"
         whole = np.asarray(~np.isnan(values).any(axis=1))
-        found = iter(_labels(fitted, values[whole], tally, distance=distance) if whole.any() else [])
+        found = iter(
+            _labels(fitted, values[whole], tally, distance=distance) if whole.any() else []
+        )
         cells = [next(found) if is_whole else "," * distance for is_whole in whole]
-        yield "".join(f"{record},{cell},{NOT_PRIVATE}\n" for record, cell in enumerate(cells, number + 1))
+        yield "".join(
+            f"{record},{cell},{NOT_PRIVATE}\n" for record, cell in enumerate(cells, number + 1)
+        )
         tally.n_unlabelled += len(cells) - int(whole.sum())
         number += len(cells)
 
 
-def _labels(fitted: "FittedClustering", values: "RealArray", tally: _Tally, *, distance: bool) -> list[str]:
-    """Return the cells of records without missing values: cluster, and the distance if asked for."""
+def _labels(
+    fitted: "FittedClustering", values: "RealArray", tally: _Tally, *, distance: bool
+) -> list[str]:
+    """Return the cells of records without missing values: cluster, and the distance if asked
+    for.
+    """
     labels = fitted.label(values)
     tally.n_clipped += labels.n_clipped
     clusters = [str(cluster) for cluster in labels.clusters.tolist()]
     if not distance:
         return clusters
-    return [f"{cluster},{d!r}" for cluster, d in zip(clusters, labels.distances.tolist(), strict=True)]
+    return [
+        f"{cluster},{d!r}" for cluster, d in zip(clusters, labels.distances.tolist(), strict=True)
+    ]

@@ -1,4 +1,6 @@
-"""`fastlloyd bounds template | estimate`: files of bounds, to be filled in by people, or found privately in records."""
+"""`fastlloyd bounds template | estimate`: files of bounds, to be filled in by people, or found
+privately in records.
+"""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -26,15 +28,24 @@ from fastlloyd.errors import DataError, OutputError, PlanError
 
 EXPLAINED = 5  # columns that are left out
 
-Template = Annotated[Path | None, in_output(help="File to make. Default: the screen.", metavar="FILE")]
-Found = Annotated[
-    Path | None, in_output("--out", help="File to make, for --bounds. Default: the screen alone.", metavar="FILE")
+Template = Annotated[
+    Path | None, in_output(help="File to make. Default: the screen.", metavar="FILE")
 ]
-Json = Annotated[bool, in_output("--json", help="Print the result as JSON, and everything else to stderr.")]
+Found = Annotated[
+    Path | None,
+    in_output(
+        "--out", help="File to make, for --bounds. Default: the screen alone.", metavar="FILE"
+    ),
+]
+Json = Annotated[
+    bool, in_output("--json", help="Print the result as JSON, and everything else to stderr.")
+]
 Force = Annotated[bool, in_output("--force", help="Replace an earlier file of bounds.")]
 
 
-def template(data: Data, columns: Columns = None, out: Template = None, force: Force = False) -> None:
+def template(
+    data: Data, columns: Columns = None, out: Template = None, force: Force = False
+) -> None:
     """Write the names of the columns of DATA, with blanks for their bounds.
 
     It uses no value. Which columns of a text file hold numbers it sees in the first 100 records.
@@ -47,8 +58,8 @@ def template(data: Data, columns: Columns = None, out: Template = None, force: F
     text = bounds_template(records.columns)
     if columns is None and records.others:
         typer.echo(
-            f"Note: left out {listing(records.others)}: not all cells there are numbers, and only numbers are clustered. "
-            "Choose columns yourself with --columns.",
+            f"Note: left out {listing(records.others)}: not all cells there are numbers, and only"
+            " numbers are clustered. Choose columns yourself with --columns.",
             err=True,
         )
         for reason in _reasons(data, records.others[:EXPLAINED] if records.pieces else ()):
@@ -57,11 +68,16 @@ def template(data: Data, columns: Columns = None, out: Template = None, force: F
         typer.echo(text, nl=False)
     else:
         write_file(out, text)
-        typer.echo(f"Written to {out}. Fill in two public numbers for every column, then pass --bounds {out}.")
+        typer.echo(
+            f"Written to {out}. Fill in two public numbers for every column, then pass --bounds"
+            f" {out}."
+        )
 
 
 def _reasons(data: str, columns: Iterable[str]) -> Iterator[str]:
-    """Yield why each column is left out: the error that choosing it gives. What comes through a pipe cannot be read again."""
+    """Yield why each column is left out: the error that choosing it gives. What comes through a
+    pipe cannot be read again.
+    """
     from fastlloyd.records import Missing, open_records
 
     for name in columns:
@@ -86,7 +102,9 @@ def estimate(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Find bounds of the columns of DATA with differential privacy, for --bounds. `fit --range` does both within one budget."""
+    """Find bounds of the columns of DATA with differential privacy, for --bounds. `fit --range`
+    does both within one budget.
+    """
     from fastlloyd.cli import charging, engines, persons, private_bounds, screen
     from fastlloyd.cli.settings import check_passes, public_cap, read_records, refuse_without
     from fastlloyd.mechanisms.catalogue import design
@@ -104,8 +122,19 @@ def estimate(
     _check_out(out, heading=f"# {FOUND}", force=force)
     with engines.named(engine) as workers:
         in_passes = workers is not None
-        records = read_records(None, data, columns, missing, value_range=value_range, in_passes=in_passes, unit=unit_column)
-        outer, leaks = private_bounds.given_range(value_range, records.columns, records.others), list[str]()
+        records = read_records(
+            None,
+            data,
+            columns,
+            missing,
+            value_range=value_range,
+            in_passes=in_passes,
+            unit=unit_column,
+        )
+        outer, leaks = (
+            private_bounds.given_range(value_range, records.columns, records.others),
+            list[str](),
+        )
         n_records = public_cap(guarantee, records, missing, of, leaks)
         mechanism = design(private_bounds.bounds_settings(guarantee, outer, n_records, of))
         with till.charged(mechanism, leaks) as run:
@@ -125,13 +154,17 @@ def estimate(
 
 
 def _check_out(out: Path | None, *, heading: str, force: bool) -> None:
-    """Refuse a file that cannot be made, or would not be known as one of bounds. Raises OutputError."""
+    """Refuse a file that cannot be made, or would not be known as one of bounds. Raises
+    OutputError.
+    """
     if out is None:
         if force:
             raise OutputError("--force is about the file to make; name it with --out FILE")
         return
     if out.suffix.lower() != ".toml":
-        raise OutputError(f"{out} does not end in .toml, by which --bounds knows such a file; choose another name")
+        raise OutputError(
+            f"{out} does not end in .toml, by which --bounds knows such a file; choose another name"
+        )
     check_file(out, heading=heading, force=force)
 
 

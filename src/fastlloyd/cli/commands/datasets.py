@@ -1,4 +1,6 @@
-"""`fastlloyd datasets list | show | fetch`: public sets for experiments: which there are, what each is, and getting them."""
+"""`fastlloyd datasets list | show | fetch`: public sets for experiments: which there are, what each
+is, and getting them.
+"""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,14 +15,18 @@ if TYPE_CHECKING:
     from fastlloyd.evaluation.datasets import DataSet
 
 Name = Annotated[str, typer.Argument(help="Name of a set, as `list` shows it.", metavar="NAME")]
-Names = Annotated[list[str], typer.Argument(help="Names of sets, as `list` shows them.", metavar="NAME...")]
+Names = Annotated[
+    list[str], typer.Argument(help="Names of sets, as `list` shows them.", metavar="NAME...")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _NOWHERE = "to be fetched"
 
 
 def list_sets(json: Json = False) -> None:
-    """List the named sets, where each is on this machine, and the families of sets that are generated. Fetches nothing."""
+    """List the named sets, where each is on this machine, and the families of sets that are
+    generated. Fetches nothing.
+    """
     from fastlloyd.evaluation.datasets import names, synthetic
 
     rows = [_row(name) for name in names()]
@@ -32,7 +38,9 @@ def list_sets(json: Json = False) -> None:
 
 
 def show(name: Name, json: Json = False) -> None:
-    """Say what a set is, whose it is, and what was changed; and, where it is on this machine, whether its values are right."""
+    """Say what a set is, whose it is, and what was changed; and, where it is on this machine,
+    whether its values are right.
+    """
     from fastlloyd.evaluation.datasets import CATALOGUE, load, n_clusters, values_digest
 
     entry = CATALOGUE.get(name)
@@ -41,9 +49,18 @@ def show(name: Name, json: Json = False) -> None:
     else:
         table = load(name)
         n_records, n_features = table.values.shape
-        shape = {"name": name, "n_records": n_records, "n_features": n_features, "n_clusters": n_clusters(name)}
+        shape = {
+            "name": name,
+            "n_records": n_records,
+            "n_features": n_features,
+            "n_clusters": n_clusters(name),
+        }
         digest = values_digest(table.values)
-        here = {"source": table.source, "values_digest": digest, "as_published": entry and digest == entry.digest}
+        here = {
+            "source": table.source,
+            "values_digest": digest,
+            "as_published": entry and digest == entry.digest,
+        }
         said = (_public(entry) if entry else {}) | shape | {"here": here}
     if json:
         print_json(said)
@@ -52,7 +69,9 @@ def show(name: Name, json: Json = False) -> None:
 
 
 def fetch(names: Names, json: Json = False) -> None:
-    """Get sets over the internet from their public homes, check their values, and keep them in your cache."""
+    """Get sets over the internet from their public homes, check their values, and keep them in your
+    cache.
+    """
     from fastlloyd.evaluation.datasets import CATALOGUE, homes
 
     here = {name: why for name in names if (why := _needs_no_fetching(name))}
@@ -70,7 +89,9 @@ def fetch(names: Names, json: Json = False) -> None:
 
 
 def _needs_no_fetching(name: str) -> str:
-    """Why a set that is not in the catalogue is here already; empty for one of the catalogue. Raises DataError for no name."""
+    """Why a set that is not in the catalogue is here already; empty for one of the catalogue.
+    Raises DataError for no name.
+    """
     from fastlloyd.evaluation.datasets import CATALOGUE, synthetic
     from fastlloyd.evaluation.datasets.homes import FOLDER_VARIABLE, own_sets
 
@@ -85,7 +106,9 @@ def _needs_no_fetching(name: str) -> str:
 
 
 def _row(name: str) -> dict[str, Any]:
-    """What `list` says of a named set; numbers of a set of one's own are not known until it is read."""
+    """What `list` says of a named set; numbers of a set of one's own are not known until it is
+    read.
+    """
     from fastlloyd.evaluation.datasets import CATALOGUE, homes
     from fastlloyd.evaluation.datasets.homes import own_sets
 
@@ -101,16 +124,36 @@ def _row(name: str) -> dict[str, Any]:
 
 
 def _public(entry: "DataSet") -> dict[str, Any]:
-    said = ("name", "n_records", "n_features", "n_clusters", "about", "citation", "licence", "changes")
+    said = (
+        "name",
+        "n_records",
+        "n_features",
+        "n_clusters",
+        "about",
+        "citation",
+        "licence",
+        "changes",
+    )
     more = {"values_digest": entry.digest, "homes": [home.address for home in entry.homes]}
     return {name: getattr(entry, name) for name in said} | more
 
 
 def _lines(said: dict[str, Any]) -> list[str]:
-    """What `show` found, a line each: no line is broken, so that digests and addresses can be copied."""
-    size = f"{said['n_records']:,} records of {said['n_features']} features; usually {said['n_clusters']} clusters"
+    """What `show` found, a line each: no line is broken, so that digests and addresses can be
+    copied.
+    """
+    size = (
+        f"{said['n_records']:,} records of {said['n_features']} features; usually"
+        f" {said['n_clusters']} clusters"
+    )
     lines = [f"{said['name']}: {size}."]
-    titles = {"about": "What", "citation": "Source", "licence": "Terms", "changes": "Changed", "values_digest": "Values digest"}
+    titles = {
+        "about": "What",
+        "citation": "Source",
+        "licence": "Terms",
+        "changes": "Changed",
+        "values_digest": "Values digest",
+    }
     lines += [f"{title}: {said[key]}" for key, title in titles.items() if key in said]
     lines += [f"Public home: {address}" for address in said.get("homes", ())]
     if (here := said["here"]) is None:
@@ -136,8 +179,17 @@ def _print(rows: list[dict[str, Any]], families: list[dict[str, str]]) -> None:
         Column(heading="here", cells=[row["here"] or _NOWHERE for row in rows], justify="left"),
     ]
     generated = [
-        Column(heading="generated by name", cells=[family["pattern"] for family in families], justify="left"),
-        Column(heading="what they are", cells=[family["text"] for family in families], justify="left", is_text=True),
+        Column(
+            heading="generated by name",
+            cells=[family["pattern"] for family in families],
+            justify="left",
+        ),
+        Column(
+            heading="what they are",
+            cells=[family["text"] for family in families],
+            justify="left",
+            is_text=True,
+        ),
     ]
     console = terminal.console()
     terminal.show(console, "Public data sets", columns)

@@ -1,7 +1,8 @@
-"""`fastlloyd demo`: three hospitals cluster tumour measurements that none of them may show the others, over a network.
+"""`fastlloyd demo`: three hospitals cluster tumour measurements that none of them may show the
+others, over a network.
 
-Hospitals and server are four processes on this machine, with the commands and files that four organisations use, or three:
-without a server of its own one of the hospitals hosts the run.
+Hospitals and server are four processes on this machine, with the commands and files that four
+organisations use, or three: without a server of its own one of the hospitals hosts the run.
 """
 
 import csv
@@ -37,33 +38,47 @@ HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")
 SERVER, DATASET = "server", "tumours"
 NEEDED = ("sklearn", "network", "plot")  # for the records, the network and the picture
 N_RECORDS = 600  # a round public number above the 569 tumours
-WHO = f"{len(HOSPITALS)} hospitals measured at most {N_RECORDS} tumours and may not pool them. They run MomentLloyd together"
+WHO = (
+    f"{len(HOSPITALS)} hospitals measured at most {N_RECORDS} tumours and may not pool them. They"
+    " run MomentLloyd together"
+)
 LEAVES = "only masked sums, each with a share of noise in it, leave a hospital."
-WITH_SERVER = f"{WHO} with a server that none of them trusts with data, as four processes that talk over TLS: {LEAVES}"
+WITH_SERVER = (
+    f"{WHO} with a server that none of them trusts with data, as four processes that talk over TLS:"
+    f" {LEAVES}"
+)
 HOSTED = (
-    f"{WHO} without an outside server: {HOSPITALS[0]} hosts the run, and a fourth process there adds up what it cannot read. "
-    f"They talk over TLS: {LEAVES}"
+    f"{WHO} without an outside server: {HOSPITALS[0]} hosts the run, and a fourth process there"
+    f" adds up what it cannot read. They talk over TLS: {LEAVES}"
 )
 AGAIN = (
-    "Start and noise are new every time: run the demo again to see how far they move the result. The bounds of these public "
-    "records were set by people who knew their ranges; those of private records must not be."
+    "Start and noise are new every time: run the demo again to see how far they move the result."
+    " The bounds of these public records were set by people who knew their ranges; those of private"
+    " records must not be."
 )
 NEXT = (
-    "\nNext: your own table. `fastlloyd bounds template FILE` writes a form for public bounds; fill it in, then "
-    "`fastlloyd fit FILE --bounds bounds.toml --n-records N --n-clusters K --out result` clusters it. docs/tutorial.md goes "
-    "through it; docs/how-to/run-a-study.md tells several organisations how to run a study."
+    "\nNext: your own table. `fastlloyd bounds template FILE` writes a form for public bounds; fill"
+    " it in, then `fastlloyd fit FILE --bounds bounds.toml --n-records N --n-clusters K --out"
+    " result` clusters it. docs/tutorial.md goes through it; docs/how-to/run-a-study.md tells"
+    " several organisations how to run a study."
 )
 _SECONDS = 300
 _LOWEST_PORT, _PORTS = 20_000, 12_000
 
 
 WithoutServer = Annotated[
-    bool, in_federation("--without-server", help="One of the hospitals also runs the server, as the host of the plan.")
+    bool,
+    in_federation(
+        "--without-server",
+        help="One of the hospitals also runs the server, as the host of the plan.",
+    ),
 ]
 
 
 def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> None:
-    """Three hospitals and a server, four processes, cluster public tumour measurements; beside Lloyd without privacy."""
+    """Three hospitals and a server, four processes, cluster public tumour measurements; beside
+    Lloyd without privacy.
+    """
     from fastlloyd.cli import results, screen
     from fastlloyd.clustering.domain import Domain
     from fastlloyd.evaluation import comparison
@@ -71,7 +86,9 @@ def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> Non
     from fastlloyd.reports.statement import NOT_PROTECTED, NOT_PROTECTED_FEDERATED
 
     if missing := [extra for extra in NEEDED if not extras.is_installed(extra)]:
-        raise FastLloydError(f"the demo needs packages that are not installed yet: {extras.command(*missing)}")
+        raise FastLloydError(
+            f"the demo needs packages that are not installed yet: {extras.command(*missing)}"
+        )
     place = results.named(output)
     table = load_tumours()
     lower, upper = zip(*(TUMOUR_BOUNDS[name] for name in table.columns), strict=True)
@@ -79,37 +96,62 @@ def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> Non
     with tempfile.TemporaryDirectory(prefix="fastlloyd-demo-") as name:
         folder = Path(name)
         plan = _plan(folder, domain, host=HOSPITALS[0] if without_server else None)
-        options = [*(["--json"] if output.json else []), *(["--plot-data"] if output.plot_data else [])]
+        options = [
+            *(["--json"] if output.json else []),
+            *(["--plot-data"] if output.plot_data else []),
+        ]
         with terminal.moving("a server and three hospitals at work, four processes"):
             said = run_processes(folder, plan, _parts(plan, table), options)
-        contents = {path.name: path.read_bytes() for path in sorted((folder / HOSPITALS[0]).iterdir())}
+        contents = {
+            path.name: path.read_bytes() for path in sorted((folder / HOSPITALS[0]).iterdir())
+        }
         nicv = _nicv(folder / HOSPITALS[0], table)
     paths = place.write(contents)
     X = [domain.to_grid(table.values)]
     lloyd = comparison.lloyd(plan.clustering, X)
-    figures = {"momentlloyd": nicv, "lloyd": comparison.figures(lloyd, X).nicv, "note": "computed on raw data: NOT PRIVATE"}
+    figures = {
+        "momentlloyd": nicv,
+        "lloyd": comparison.figures(lloyd, X).nicv,
+        "note": "computed on raw data: NOT PRIVATE",
+    }
 
     console = terminal.console(stderr=output.json)
     console.print(HOSTED if without_server else WITH_SERVER)
     if not output.json:
         console.print(said.rpartition("Written to ")[0].rstrip(), soft_wrap=True)
-    console.print("\n".join(["What is not protected:", *(f"- {line}" for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED)]))
+    console.print(
+        "\n".join(
+            [
+                "What is not protected:",
+                *(f"- {line}" for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED),
+            ]
+        )
+    )
     console.print("\nFor comparison, on all records at one place:")
     screen.show_centroids(console, lloyd)
     console.print(
-        f"NICV, the mean squared distance of a record to its centroid: {nicv:.4f} with privacy, {figures['lloyd']:.4f} by "
-        "Lloyd's algorithm (half widths of the domain, squared). Both figures and the table of lloyd were computed on raw "
-        "data: NOT PRIVATE. They can be shown here because these records are public."
+        f"NICV, the mean squared distance of a record to its centroid: {nicv:.4f} with privacy,"
+        f" {figures['lloyd']:.4f} by Lloyd's algorithm (half widths of the domain, squared). Both"
+        " figures and the table of lloyd were computed on raw data: NOT PRIVATE. They can be shown"
+        " here because these records are public."
     )
     console.print(AGAIN)
-    results.say_where(output, paths, "Nothing was written; --out DIR keeps centroids, settings, privacy statement and picture.")
+    results.say_where(
+        output,
+        paths,
+        "Nothing was written; --out DIR keeps centroids, settings, privacy statement and picture.",
+    )
     console.print(NEXT)
     if output.json:
-        terminal.print_json(json.loads(said) | {"nicv": figures, "files": [str(path) for path in paths]})
+        terminal.print_json(
+            json.loads(said) | {"nicv": figures, "files": [str(path) for path in paths]}
+        )
 
 
 def _plan(folder: Path, domain: "Domain", host: str | None) -> "Plan":
-    """Make identities for all in the folder, and the plan they agree on, hosted or not; its public seed is random."""
+    """Make identities for all in the folder, and the plan they agree on, hosted or not; its public
+    seed is random.
+    """
     from fastlloyd.base.randomness import PublicSeed
     from fastlloyd.federation.plan.design import design_plan
     from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
@@ -126,7 +168,9 @@ def _plan(folder: Path, domain: "Domain", host: str | None) -> "Plan":
     )
     return design_plan(
         settings,
-        clients=tuple(identities[name].public.client(N_RECORDS // len(HOSPITALS)) for name in HOSPITALS),
+        clients=tuple(
+            identities[name].public.client(N_RECORDS // len(HOSPITALS)) for name in HOSPITALS
+        ),
         run_id=os.urandom(16),
         server=identities[SERVER].public.server(free_address()),
         host=host,
@@ -145,7 +189,9 @@ def make_identities(folder: Path, names: Sequence[str]) -> "dict[str, PrivateIde
 
 
 def free_address() -> str:
-    """Return an address with a free port, below the ports that systems give to outgoing connections."""
+    """Return an address with a free port, below the ports that systems give to outgoing
+    connections.
+    """
     while True:
         port = _LOWEST_PORT + secrets.randbelow(_PORTS)
         with socket.socket() as tried, suppress(OSError):
@@ -177,10 +223,14 @@ def _nicv(result: Path, table: "Table") -> float:
     return float(np.mean(FittedClustering.read(result).label(table.values).distances ** 2))
 
 
-def run_processes(folder: Path, plan: "Plan", parts: "Mapping[str, Table]", options: Sequence[str]) -> str:
-    """Run a plan whose identities lie in the folder; return what the first client printed. Each client writes its own folder.
+def run_processes(
+    folder: Path, plan: "Plan", parts: "Mapping[str, Table]", options: Sequence[str]
+) -> str:
+    """Run a plan whose identities lie in the folder; return what the first client printed. Each
+    client writes its own folder.
 
-    options : further ones of the first client. Raises FastLloydError if a process fails, or the clients' results differ.
+    options : further ones of the first client. Raises FastLloydError if a process fails, or the
+    clients' results differ.
     """
     from fastlloyd.reports.run_result import EXACT, PLAN
 
@@ -192,13 +242,25 @@ def run_processes(folder: Path, plan: "Plan", parts: "Mapping[str, Table]", opti
         write_records(folder / f"{name}.csv", table.columns, table.values)
         commands[name] = [
             *("join", PLAN, "--digest", plan.digest.hex(), "--key", f"{name}.identity.toml"),
-            *("--data", f"{name}.csv", "--dataset", DATASET, "--ledger", f"{name}.ledger.store", "--out", name),
+            *(
+                "--data",
+                f"{name}.csv",
+                "--dataset",
+                DATASET,
+                "--ledger",
+                f"{name}.ledger.store",
+                "--out",
+                name,
+            ),
             *(options if name == first else ()),
             *(("--serve", key, *listen) if name == plan.host else ()),
         ]
     _run(folder, commands)
     if len({(folder / name / EXACT).read_bytes() for name in parts}) != 1:
-        raise FastLloydError("the hospitals ended with different centroids, which must never happen; please report it")
+        raise FastLloydError(
+            "the hospitals ended with different centroids, which must never happen; please"
+            " report it"
+        )
     return (folder / f"{first}.out").read_text(encoding="utf-8")
 
 
@@ -211,13 +273,19 @@ def write_records(path: Path, columns: Sequence[str], values: "FloatArray") -> N
 
 
 def _run(folder: Path, commands: Mapping[str, Sequence[str]]) -> None:
-    """Run `fastlloyd` with each of these arguments, all at once, to the end; no process is left running."""
+    """Run `fastlloyd` with each of these arguments, all at once, to the end; no process is left
+    running.
+    """
     environment = os.environ | {"COLUMNS": str(shutil.get_terminal_size().columns)}
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for name, arguments in commands.items():
-            with (folder / f"{name}.out").open("wb") as out, (folder / f"{name}.log").open("wb") as log:
-                processes[name] = subprocess.Popen(  # noqa: S603  # nosec B603 - this very program, with arguments made here
+            with (
+                (folder / f"{name}.out").open("wb") as out,
+                (folder / f"{name}.log").open("wb") as log,
+            ):
+                # this very program, with arguments made here
+                processes[name] = subprocess.Popen(  # noqa: S603  # nosec B603
                     [sys.executable, "-m", "fastlloyd", *arguments],
                     cwd=folder,
                     env=environment,
@@ -238,11 +306,21 @@ def _wait(folder: Path, processes: Mapping[str, "subprocess.Popen[bytes]"]) -> N
     while any(process.poll() is None for process in processes.values()):
         for name, process in processes.items():
             if process.poll():
-                said = (folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-                why = said[-1].removeprefix("Error: ") if said else f"exit code {process.returncode}"
+                said = (
+                    (folder / f"{name}.log")
+                    .read_text(encoding="utf-8", errors="replace")
+                    .strip()
+                    .splitlines()
+                )
+                why = (
+                    said[-1].removeprefix("Error: ") if said else f"exit code {process.returncode}"
+                )
                 raise FastLloydError(f"{name} failed: {why}")
         if time.monotonic() > end:
-            raise FastLloydError(f"the four processes did not finish within {_SECONDS} seconds; is this machine very busy?")
+            raise FastLloydError(
+                f"the four processes did not finish within {_SECONDS} seconds; is this machine very"
+                " busy?"
+            )
         time.sleep(0.05)
     for name, process in processes.items():
         if process.returncode:

@@ -1,4 +1,6 @@
-"""`fastlloyd experiment`: run what a specification asks for on public records, and look at what came out. NOT PRIVATE."""
+"""`fastlloyd experiment`: run what a specification asks for on public records, and look at what
+came out. NOT PRIVATE.
+"""
 
 import re
 import sys
@@ -23,39 +25,76 @@ if TYPE_CHECKING:
     from fastlloyd.evaluation.pictures.tables import Table
 
 CAPTIONS = "captions.json"  # of every folder of figures
-INCOMPLETE = 6  # exit code: all that could be made is written, and something that was asked for is not in it
+INCOMPLETE = (
+    6  # exit code: all that could be made is written, and something that was asked for is not in it
+)
 
-Specification = Annotated[Path, typer.Argument(help="What to run. It may name files of code, which are run.", metavar="SPEC")]
-Out = Annotated[Path, in_output(help="Folder of the results; what is there already is not run again.", metavar="DIR")]
-Quick = Annotated[bool, typer.Option("--quick", help="What the table quick of the specification says instead.")]
+Specification = Annotated[
+    Path,
+    typer.Argument(help="What to run. It may name files of code, which are run.", metavar="SPEC"),
+]
+Out = Annotated[
+    Path,
+    in_output(help="Folder of the results; what is there already is not run again.", metavar="DIR"),
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="What the table quick of the specification says instead.")
+]
 Workers = Annotated[
-    int | None, typer.Option(min=1, max=1024, help="Processes, each with one thread. Default: one per core.", metavar="N")
+    int | None,
+    typer.Option(
+        min=1, max=1024, help="Processes, each with one thread. Default: one per core.", metavar="N"
+    ),
 ]
 Json = Annotated[bool, in_output("--json", help="Print JSON.")]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Say how many trials there are and are left, and which sets are lacking.")
+    bool,
+    typer.Option(
+        "--dry-run", help="Say how many trials there are and are left, and which sets are lacking."
+    ),
 ]
-ResultsFolder = Annotated[Path, typer.Argument(help="A folder that `experiment run` left or still fills.", metavar="DIR")]
+ResultsFolder = Annotated[
+    Path, typer.Argument(help="A folder that `experiment run` left or still fills.", metavar="DIR")
+]
 Figures = Annotated[
     list[str] | None,
     typer.Option(
         "--figure",
-        help="Which to draw: curves, scaling, heatmaps, ablation, overhead; may be given again. "
-        "Default: those of the specification.",
+        help=(
+            "Which to draw: curves, scaling, heatmaps, ablation, overhead; may be given again. "
+            "Default: those of the specification."
+        ),
         metavar="NAME",
     ),
 ]
 Formats = Annotated[
-    str, typer.Option("--formats", help="Kinds of files, separated by commas, of png, svg and pdf.", metavar="KINDS")
+    str,
+    typer.Option(
+        "--formats",
+        help="Kinds of files, separated by commas, of png, svg and pdf.",
+        metavar="KINDS",
+    ),
 ]
-FiguresFolder = Annotated[Path | None, in_output("--out", help="Folder to make. Default: DIR/figures.", metavar="FOLDER")]
+FiguresFolder = Annotated[
+    Path | None, in_output("--out", help="Folder to make. Default: DIR/figures.", metavar="FOLDER")
+]
 Measures = Annotated[
     list[str] | None,
-    typer.Option("--measure", help="Which to show, such as nicv; may be given again. Default: all.", metavar="NAME"),
+    typer.Option(
+        "--measure",
+        help="Which to show, such as nicv; may be given again. Default: all.",
+        metavar="NAME",
+    ),
 ]
-TableFormat = Annotated[str, typer.Option("--format", help="How the tables are written.", metavar="text|markdown|csv")]
-Pooled = Annotated[bool, typer.Option("--pooled", help="All data sets as one: run by run, the mean over them.")]
-ReportFile = Annotated[Path | None, in_output("--out", help="File to make. Default: DIR/report.html.", metavar="FILE")]
+TableFormat = Annotated[
+    str, typer.Option("--format", help="How the tables are written.", metavar="text|markdown|csv")
+]
+Pooled = Annotated[
+    bool, typer.Option("--pooled", help="All data sets as one: run by run, the mean over them.")
+]
+ReportFile = Annotated[
+    Path | None, in_output("--out", help="File to make. Default: DIR/report.html.", metavar="FILE")
+]
 Force = Annotated[bool, in_output("--force", help="Replace what an earlier call made.")]
 
 
@@ -77,12 +116,21 @@ def plot(
     drawings, refused = pictures.draw(summaries, figure or [])
     if not drawings:
         raise DataError("; ".join(refused))
-    contents = {CAPTIONS: to_json({each.name: {"title": each.title, "caption": each.caption} for each in drawings}).encode()}
-    contents |= {f"{each.name}.{kind}": pictures.save(each, kind) for each in drawings for kind in kinds}
+    contents = {
+        CAPTIONS: (
+            to_json(
+                {each.name: {"title": each.title, "caption": each.caption} for each in drawings}
+            ).encode()
+        )
+    }
+    contents |= {
+        f"{each.name}.{kind}": pictures.save(each, kind) for each in drawings for kind in kinds
+    }
     paths = write_folder(target, contents, force=force, files=_replaceable(target))
     _note(summaries)
     typer.echo(
-        f"Drew {len(drawings)} figure{'s' if len(drawings) > 1 else ''} into {target} ({len(paths)} files). NOT PRIVATE."
+        f"Drew {len(drawings)} figure{'s' if len(drawings) > 1 else ''} into {target} ({len(paths)}"
+        " files). NOT PRIVATE."
     )
     _end(refused)
 
@@ -93,12 +141,16 @@ def table(
     format: TableFormat = "text",  # noqa: A002 - the option's name
     pooled: Pooled = False,
 ) -> None:
-    """Print means with 95% intervals, and areas under them against epsilon; computed on raw data: NOT PRIVATE."""
+    """Print means with 95% intervals, and areas under them against epsilon; computed on raw data:
+    NOT PRIVATE.
+    """
     from fastlloyd.evaluation.pictures import tables
 
     printers: dict[str, Callable[[Summaries], None]] = {
         "text": lambda summaries: _print(tables.tables(summaries, measure or [])),
-        "markdown": lambda summaries: typer.echo(tables.to_markdown(tables.tables(summaries, measure or [])), nl=False),
+        "markdown": lambda summaries: typer.echo(
+            tables.to_markdown(tables.tables(summaries, measure or [])), nl=False
+        ),
         "csv": lambda summaries: typer.echo(tables.to_csv(summaries, measure or []), nl=False),
     }
     if format not in printers:
@@ -108,15 +160,21 @@ def table(
     _note(summaries)
 
 
-def report(results: ResultsFolder, figure: Figures = None, out: ReportFile = None, force: Force = False) -> None:
-    """Write figures, tables, failures and provenance into one HTML file that needs no other; NOT PRIVATE."""
+def report(
+    results: ResultsFolder, figure: Figures = None, out: ReportFile = None, force: Force = False
+) -> None:
+    """Write figures, tables, failures and provenance into one HTML file that needs no other; NOT
+    PRIVATE.
+    """
     from fastlloyd.evaluation import pictures
     from fastlloyd.evaluation.pictures import report as pages
 
     pictures.check_figures(figure or [])
     target = out or results / "report.html"
     if target.suffix.lower() not in (".html", ".htm"):
-        raise OutputError(f"{target} does not end in .html, by which browsers know a page; choose another name")
+        raise OutputError(
+            f"{target} does not end in .html, by which browsers know a page; choose another name"
+        )
     summaries = _summaries(results)
     check_file(target, heading=pages.HEADING, force=force)
     drawings, refused = pictures.draw(summaries, figure or [])
@@ -150,7 +208,10 @@ def _note(summaries: "Summaries") -> None:
         typer.echo(f"Note: {note}", err=True)
     if failed := len(summaries.results.failures):
         of = len(summaries.results.rows)
-        typer.echo(f"Note: {failed:,} of {of:,} trials failed and are left out; the table says why.", err=True)
+        typer.echo(
+            f"Note: {failed:,} of {of:,} trials failed and are left out; the table says why.",
+            err=True,
+        )
 
 
 def _formats(text: str) -> list[str]:
@@ -179,10 +240,18 @@ def _print(listed: "list[Table]") -> None:
 
     screen = terminal.console()
     for each in (table for table in listed if table.rows):
-        headings = [", ".join(each.headings[:2]), *each.headings[2:]]  # the first column says what a row is about
+        headings = [
+            ", ".join(each.headings[:2]),
+            *each.headings[2:],
+        ]  # the first column says what a row is about
         cells = list(zip(*((", ".join(row[:2]), *row[2:]) for row in each.rows), strict=True))
         columns = [
-            Column(heading=heading, cells=column, justify="left" if i < each.text - 1 else "right", is_text=i < each.text - 1)
+            Column(
+                heading=heading,
+                cells=column,
+                justify="left" if i < each.text - 1 else "right",
+                is_text=i < each.text - 1,
+            )
             for i, (heading, column) in enumerate(zip(headings, cells, strict=True))
         ]
         terminal.show(screen, each.title, columns)
@@ -192,16 +261,25 @@ def _print(listed: "list[Table]") -> None:
 
 
 def run(
-    spec: Specification, out: Out, quick: Quick = False, workers: Workers = None, json: Json = False, dry_run: DryRun = False
+    spec: Specification,
+    out: Out,
+    quick: Quick = False,
+    workers: Workers = None,
+    json: Json = False,
+    dry_run: DryRun = False,
 ) -> None:
-    """Run the trials of SPEC that DIR lacks. It may be stopped at any time: the same command goes on."""
+    """Run the trials of SPEC that DIR lacks. It may be stopped at any time: the same command goes
+    on.
+    """
     from fastlloyd.evaluation.datasets.named import check_at_hand
     from fastlloyd.evaluation.experiments import runner
 
     if dry_run:
         now, absent = runner.outlook(spec, out, quick=quick)
         counts = to_json(_counts(now) | {"absent": absent})
-        typer.echo(counts if json else f"{_trials(now.total)}, {now.left:,} left to run.", nl=not json)
+        typer.echo(
+            counts if json else f"{_trials(now.total)}, {now.left:,} left to run.", nl=not json
+        )
         check_at_hand(absent)
         return
     seen: list[Progress] = []
@@ -216,7 +294,9 @@ def run(
         except KeyboardInterrupt:
             for now in seen:
                 typer.echo(
-                    f"{now.done:,} of {_trials(now.total)} are done and kept in {out}; the same command goes on.", err=True
+                    f"{now.done:,} of {_trials(now.total)} are done and kept in {out}; the same"
+                    " command goes on.",
+                    err=True,
                 )
             raise
     if json:
@@ -231,12 +311,21 @@ def run(
 
 def _say(summary: "Summary", out: Path) -> None:
     now = summary.progress
-    typer.echo(f"{_trials(now.total)}, all done; {now.failed:,} failed{' (see the column error)' if now.failed else ''}.")
+    typer.echo(
+        f"{_trials(now.total)}, all done; {now.failed:,}"
+        f" failed{' (see the column error)' if now.failed else ''}."
+    )
     typer.echo(f"Written to {out}: {', '.join(path.name for path in summary.paths)}.")
     if summary.others:
-        typer.echo(f"Note: {out} holds {_trials(summary.others)} more, of runs not asked for; the tables keep them.", err=True)
+        typer.echo(
+            f"Note: {out} holds {_trials(summary.others)} more, of runs not asked for; the tables"
+            " keep them.",
+            err=True,
+        )
     if not any(path.suffix == ".parquet" for path in summary.paths):
-        typer.echo(f"Note: no Parquet file, which needs pyarrow: {extras.command('data')}", err=True)
+        typer.echo(
+            f"Note: no Parquet file, which needs pyarrow: {extras.command('data')}", err=True
+        )
 
 
 def _trials(n: int) -> str:
@@ -255,13 +344,26 @@ def _bar() -> "Iterator[Callable[[Progress], None]]":
         return
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
-    with terminal.progress(*columns, refresh_per_second=2) as bar:  # seldom, as the processes need the cores
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
+    with terminal.progress(
+        *columns, refresh_per_second=2
+    ) as bar:  # seldom, as the processes need the cores
         task = bar.add_task("", total=None)
 
         def show(now: Any) -> None:
             failed = f", {now.failed:,} failed" if now.failed else ""
-            bar.update(task, total=now.total, completed=now.done, description=f"{now.done:,} done, {now.left:,} left{failed}")
+            bar.update(
+                task,
+                total=now.total,
+                completed=now.done,
+                description=f"{now.done:,} done, {now.left:,} left{failed}",
+            )
 
         yield show
 

@@ -32,9 +32,17 @@ def fit(
     unit_name: UnitName = None,
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
-    """Cluster the records of one holder with differential privacy. A file larger than memory is read anew in each round."""
+    """Cluster the records of one holder with differential privacy. A file larger than memory is
+    read anew in each round.
+    """
     from fastlloyd.cli import charging, engines, persons, private_bounds, results, terminal
-    from fastlloyd.cli.settings import check_options, given_settings, on_grid, public_numbers, read_records
+    from fastlloyd.cli.settings import (
+        check_options,
+        given_settings,
+        on_grid,
+        public_numbers,
+        read_records,
+    )
     from fastlloyd.dp.noise import SystemNoise
     from fastlloyd.mechanisms import uncertainty
     from fastlloyd.mechanisms.catalogue import design
@@ -53,11 +61,19 @@ def fit(
     with engines.named(engine) as workers:
         in_passes = workers is not None
         records = read_records(
-            mechanism.bounds, data, columns, missing, value_range=value_range, in_passes=in_passes, unit=unit_column
+            mechanism.bounds,
+            data,
+            columns,
+            missing,
+            value_range=value_range,
+            in_passes=in_passes,
+            unit=unit_column,
         )
         first = None
         if finds_bounds:
-            first, settings, leaks = private_bounds.narrow(stated, records, missing, outside, workers, of, till)
+            first, settings, leaks = private_bounds.narrow(
+                stated, records, missing, outside, workers, of, till
+            )
             outside = "clip"
         else:
             domain, n_records, leaks = public_numbers(stated, records, missing, of)
@@ -69,9 +85,14 @@ def fit(
         with (
             private_bounds.after(first),
             till.charged(m, leaks) as run,
-            of_persons or engines.answering(records, X, outside, workers, behind_bar_of=m) as answering,
+            of_persons
+            or engines.answering(records, X, outside, workers, behind_bar_of=m) as answering,
         ):
             clustering = cluster(m, answering, SystemNoise(), run.drawing)
     loss = uncertainty.loss_estimate(m, clustering)
-    result = Result.of(m, clustering, uncertainty.noise_deviation(m), leaks=leaks, loss=loss, first=first)
-    results.end(result, output, place, records, X, with_comparison=compare_non_private, remarks=run.said)
+    result = Result.of(
+        m, clustering, uncertainty.noise_deviation(m), leaks=leaks, loss=loss, first=first
+    )
+    results.end(
+        result, output, place, records, X, with_comparison=compare_non_private, remarks=run.said
+    )

@@ -28,7 +28,14 @@ from fastlloyd.cli.options import (
     RowsAre,
     UnitColumn,
 )
-from fastlloyd.errors import DataError, EngineError, NetworkError, OutputError, PlanError, StateError
+from fastlloyd.errors import (
+    DataError,
+    EngineError,
+    NetworkError,
+    OutputError,
+    PlanError,
+    StateError,
+)
 
 if TYPE_CHECKING:
     from fastlloyd.cli.hosting import ServerProcess
@@ -52,21 +59,38 @@ PlanFile = Annotated[Path, typer.Argument(help="The plan that was agreed on.", m
 Digest = Annotated[
     str,
     typer.Option(
-        help="The plan's digest, as you were told it over a different channel; in quotes if it has spaces.", metavar="HEX"
+        help=(
+            "The plan's digest, as you were told it over a different channel; in quotes if it has"
+            " spaces."
+        ),
+        metavar="HEX",
     ),
 ]
 Key = Annotated[Path, typer.Option(help="Your private identity.", metavar="FILE")]
 Dataset = Annotated[
-    str, typer.Option(help="Name under which your ledger adds up what is spent on these records.", metavar="NAME")
+    str,
+    typer.Option(
+        help="Name under which your ledger adds up what is spent on these records.", metavar="NAME"
+    ),
 ]
 ServerAddress = Annotated[
-    str | None, typer.Option("--server", help="Where the server is. Default: the plan's address.", metavar="HOST:PORT")
+    str | None,
+    typer.Option(
+        "--server", help="Where the server is. Default: the plan's address.", metavar="HOST:PORT"
+    ),
 ]
 StoreFile = Annotated[
-    Path | None, typer.Option("--store", help="Run and ledger. Default: NAME.store beside the identity.", metavar="FILE")
+    Path | None,
+    typer.Option(
+        "--store", help="Run and ledger. Default: NAME.store beside the identity.", metavar="FILE"
+    ),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Check records, bounds, budget, certificate and connection; spend nothing.")
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Check records, bounds, budget, certificate and connection; spend nothing.",
+    ),
 ]
 
 
@@ -92,7 +116,9 @@ def join(
     rows_are: RowsAre = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Take part in a run with your records, which stay here. It can be stopped and started at any time."""
+    """Take part in a run with your records, which stay here. It can be stopped and started at any
+    time.
+    """
     from fastlloyd.cli import charging, engines, hosting, network, persons
     from fastlloyd.cli.options import LedgerOptions
     from fastlloyd.federation.store import Role
@@ -100,7 +126,9 @@ def join(
     agreed = network.networked_plan(plan)
     network.check_digest(agreed, digest, plan)
     network.warn_of(agreed, as_json=output.json)
-    named = charging.named_data_set(dataset, LedgerOptions(new_dataset=new_dataset, new_unit=new_unit, rows_are=rows_are))
+    named = charging.named_data_set(
+        dataset, LedgerOptions(new_dataset=new_dataset, new_unit=new_unit, rows_are=rows_are)
+    )
     persons.check_agreed(agreed, unit_column)
     persons.check_alone(unit_column, engine)
     _check_together(agreed, server, host, output, is_rehearsal=dry_run)
@@ -109,12 +137,22 @@ def join(
     network.check_member(identity, agreed, key)
     with (
         network.logging_to_stderr(as_json=output.json),
-        engines.named(engine, partial(network.say, as_json=output.json), holds_keys=True) as workers,
-        hosting.server_process(agreed, plan, identity.name, host, is_rehearsal=dry_run, as_json=output.json) as beside,
+        engines.named(
+            engine, partial(network.say, as_json=output.json), holds_keys=True
+        ) as workers,
+        hosting.server_process(
+            agreed, plan, identity.name, host, is_rehearsal=dry_run, as_json=output.json
+        ) as beside,
     ):
         planned = agreed.server.address if server is None else server
         client = _Client(
-            plan=agreed, identity=identity, planned=planned, beside=beside, dataset=named, ledger=ledger, as_json=output.json
+            plan=agreed,
+            identity=identity,
+            planned=planned,
+            beside=beside,
+            dataset=named,
+            ledger=ledger,
+            as_json=output.json,
         )
         mine = _records(agreed, data, unit_column, missing, outside, workers)
         where = network.place_of_store(identity.name, key, store)
@@ -122,9 +160,13 @@ def join(
         if dry_run:
             _rehearse(client, where, mine)
             return
-        if not where.exists():  # else a run that is refused would leave a new store, in the place of one that is lost
+        if (
+            not where.exists()
+        ):  # else a run that is refused would leave a new store, in the place of one that is lost
             client.check_budget(where)
-        with network.store_of(identity.public, key, store, Role.CLIENT, as_json=output.json) as kept:
+        with network.store_of(
+            identity.public, key, store, Role.CLIENT, as_json=output.json
+        ) as kept:
             ended = _run(client, kept, mine, output, place)
         if beside is not None:
             beside.see_out(as_json=output.json)
@@ -132,22 +174,35 @@ def join(
         raise ended
 
 
-def _check_together(plan: "Plan", server: str | None, host: HostOptions, output: OutputOptions, *, is_rehearsal: bool) -> None:
+def _check_together(
+    plan: "Plan",
+    server: str | None,
+    host: HostOptions,
+    output: OutputOptions,
+    *,
+    is_rehearsal: bool,
+) -> None:
     """Raise PlanError or OutputError for options that do not go together, or not with the plan."""
     from fastlloyd.federation.identity.parties import check_address
     from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
 
     if output.plot_data and isinstance(plan.mechanism, BoundsMechanism):
-        raise OutputError("--plot-data draws records and centroids, and a plan of bounds finds none; leave it out")
+        raise OutputError(
+            "--plot-data draws records and centroids, and a plan of bounds finds none; leave it out"
+        )
     check_address(plan.server.address if server is None else server)
     if server is not None and host.serve is not None:
-        raise PlanError("--server says where the server is, and --serve runs it here; pass one of them")
+        raise PlanError(
+            "--server says where the server is, and --serve runs it here; pass one of them"
+        )
     if output.out is None and not is_rehearsal:
         raise OutputError("the result needs a place: name a folder with --out DIR")
 
 
 def _place(output: OutputOptions, plan: "Plan") -> "Destination":
-    """Where the result goes: the folder that is named, which may hold what this very run wrote there before."""
+    """Where the result goes: the folder that is named, which may hold what this very run wrote
+    there before.
+    """
     from fastlloyd.cli import results
 
     if results.holds_run(output.out, plan):
@@ -157,7 +212,9 @@ def _place(output: OutputOptions, plan: "Plan") -> "Destination":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Client:
-    """Who takes part, and how the server is reached. beside : the server's process, if it runs here."""
+    """Who takes part, and how the server is reached. beside : the server's process, if it runs
+    here.
+    """
 
     plan: "Plan"
     identity: "PrivateIdentity"
@@ -176,7 +233,9 @@ class _Client:
         return HoldersLedger(place(self.ledger), partial(network.say, as_json=self.as_json))
 
     def check_budget(self, store: "Path | Store") -> None:
-        """Raise BudgetError unless the run may begin; `store` is its client's, or the place where it will be."""
+        """Raise BudgetError unless the run may begin; `store` is its client's, or the place where
+        it will be.
+        """
         from fastlloyd.federation.ledger import plan_cost
 
         cost, run_id = plan_cost(self.plan, self.dataset.rows_are), bytes.fromhex(self.plan.run_id)
@@ -195,19 +254,27 @@ class _Client:
         }
 
 
-def _run(client: _Client, kept: "Store", mine: "OwnRecords", output: OutputOptions, place: "Destination") -> typer.Exit | None:
-    """Take part to the end, and write and show the result; return what to raise in the end if there is none."""
+def _run(
+    client: _Client, kept: "Store", mine: "OwnRecords", output: OutputOptions, place: "Destination"
+) -> typer.Exit | None:
+    """Take part to the end, and write and show the result; return what to raise in the end if there
+    is none.
+    """
     from fastlloyd.cli import network, results
     from fastlloyd.federation.protocol.actions import Ended
     from fastlloyd.reports.result import result_of_run
 
-    with suppress(StateError):  # of a process that was killed before it had told the ledger how a run ended
+    with suppress(
+        StateError
+    ):  # of a process that was killed before it had told the ledger how a run ended
         client.holder.follow(kept, only_if_there=True)
     if network.has_finished(kept.history, client.plan):
         _say_again(client.plan, output)
         return None
     if client.beside is not None and network.has_ended(kept.history, client.plan):
-        client.beside.see_out(as_json=client.as_json)  # whoever has not been told is told, before this command is refused
+        client.beside.see_out(
+            as_json=client.as_json
+        )  # whoever has not been told is told, before this command is refused
     party = _party(client, kept, mine)
     outcome = _take_part(party, client, mine)
     if isinstance(outcome, Ended):
@@ -222,7 +289,9 @@ def _run(client: _Client, kept: "Store", mine: "OwnRecords", output: OutputOptio
     return None
 
 
-def _records(plan: "Plan", data: str, unit: str | None, missing: str, outside: str, workers: "Workers | None") -> "OwnRecords":
+def _records(
+    plan: "Plan", data: str, unit: str | None, missing: str, outside: str, workers: "Workers | None"
+) -> "OwnRecords":
     """Open the records, or read them if they are few: the plan's features."""
     from fastlloyd.cli.own_records import OwnRecords
     from fastlloyd.clustering.grid_records import Outside
@@ -236,14 +305,25 @@ def _records(plan: "Plan", data: str, unit: str | None, missing: str, outside: s
     return OwnRecords(records, m.domain, outside, workers, of=m)
 
 
-def _look(client: _Client, mine: "OwnRecords", key: bytes, rehearsed: "Sequence[Query]" = ()) -> "Fingerprint":
-    """Pass over the records for the first time, and tell their owner what was found. Raises DataError, or typer.Exit."""
+def _look(
+    client: _Client, mine: "OwnRecords", key: bytes, rehearsed: "Sequence[Query]" = ()
+) -> "Fingerprint":
+    """Pass over the records for the first time, and tell their owner what was found. Raises
+    DataError, or typer.Exit.
+    """
     from fastlloyd.cli import network, screen
 
-    found = _drive(mine, lambda: asyncio.to_thread(mine.look, key, rehearsed), mine.stop, lambda: "before the run")
+    found = _drive(
+        mine,
+        lambda: asyncio.to_thread(mine.look, key, rehearsed),
+        mine.stop,
+        lambda: "before the run",
+    )
     if found is None:
         raise network.stopped(as_json=client.as_json)
-    client.plan.client(client.identity.name).check_cap(mine.answers.n or 0, client.plan.mechanism.unit)
+    client.plan.client(client.identity.name).check_cap(
+        mine.answers.n or 0, client.plan.mechanism.unit
+    )
     say = partial(network.say, as_json=client.as_json)
     if not rehearsed and (to_ask_for := _pass_to_ask_for(client.plan, mine.seconds)) is not None:
         say(f"Warning: {_of_passes(client.plan, mine.seconds, to_ask_for)}")
@@ -260,7 +340,9 @@ def _party(client: _Client, store: "Store", mine: "OwnRecords") -> "DurableClien
 
     name, dataset, holder = client.identity.name, client.dataset, client.holder
     holder.check_names(dataset, store.history, plan_cost(client.plan, dataset.rows_are))
-    is_new = check_may_join(store, client.plan, name, dataset=dataset) is None  # else a long pass would be for nothing
+    is_new = (
+        check_may_join(store, client.plan, name, dataset=dataset) is None
+    )  # else a long pass would be for nothing
     if is_new:
         client.check_budget(store)
     fingerprint = _look(client, mine, store.fingerprint_key())
@@ -287,12 +369,16 @@ def _drive(
     step: Callable[[], str],
     details: Callable[[], str] = str,
 ) -> T | None:
-    """Run to the end as `network.drive` does, and show how far a pass is; None if it was given up in the middle of one."""
+    """Run to the end as `network.drive` does, and show how far a pass is; None if it was given up
+    in the middle of one.
+    """
     from fastlloyd.cli import network
     from fastlloyd.cli.own_records import Stopped
 
     try:
-        return network.drive(run, stop, step, lambda: details() + mine.progress(exact=sys.stderr.isatty()))
+        return network.drive(
+            run, stop, step, lambda: details() + mine.progress(exact=sys.stderr.isatty())
+        )
     except Stopped:
         return None
 
@@ -301,19 +387,26 @@ def _warn_of_unknown(client: _Client, dataset: str, other: str) -> None:
     from fastlloyd.cli import network
 
     network.say(
-        f"Note: an earlier version of fastlloyd joined runs on data set {other!r}, and whether these records were used there "
-        f"cannot be told, as they are many. If they were, stop, and join with --dataset {other} instead of {dataset}.",
+        f"Note: an earlier version of fastlloyd joined runs on data set {other!r}, and whether"
+        " these records were used there cannot be told, as they are many. If they were, stop, and"
+        f" join with --dataset {other} instead of {dataset}.",
         as_json=client.as_json,
     )
 
 
-def _take_part(party: "DurableClient", client: _Client, mine: "OwnRecords") -> "ClientResult | Ended":
-    """Run to the end and return how it ended; raises typer.Exit if it goes on without this process."""
+def _take_part(
+    party: "DurableClient", client: _Client, mine: "OwnRecords"
+) -> "ClientResult | Ended":
+    """Run to the end and return how it ended; raises typer.Exit if it goes on without this
+    process.
+    """
     from fastlloyd.cli import network
     from fastlloyd.federation.protocol.actions import Ended
     from fastlloyd.federation.transport.grpc.client import GrpcClient
 
-    if party.outcome is not None:  # of a process that was killed before it had written what the run led to
+    if (
+        party.outcome is not None
+    ):  # of a process that was killed before it had written what the run led to
         return party.outcome
     connected, beside = GrpcClient(party, client.plan, **client.server), client.beside
 
@@ -323,8 +416,8 @@ def _take_part(party: "DurableClient", client: _Client, mine: "OwnRecords") -> "
 
     if beside is not None and not beside.is_running:
         raise StateError(
-            f"run {client.plan.run_id} is over at the server, and this client did not get its end; give up what it reserved "
-            "with `fastlloyd ledger release`"
+            f"run {client.plan.run_id} is over at the server, and this client did not get its end;"
+            " give up what it reserved with `fastlloyd ledger release`"
         )
     try:
         outcome = _drive(
@@ -336,55 +429,84 @@ def _take_part(party: "DurableClient", client: _Client, mine: "OwnRecords") -> "
         )
     except (DataError, EngineError) as error:
         raise type(error)(
-            f"{error}. The run is not over for this client: what it sent stays charged, and with the same records as before "
-            "the same command goes on"
+            f"{error}. The run is not over for this client: what it sent stays charged, and with"
+            " the same records as before the same command goes on"
         ) from None
     if outcome is None:
-        raise network.stopped(as_json=client.as_json) if beside is None else beside.gone(as_json=client.as_json)
+        raise (
+            network.stopped(as_json=client.as_json)
+            if beside is None
+            else beside.gone(as_json=client.as_json)
+        )
     if isinstance(outcome, Ended) and party.outcome is None:
         raise network.turned_away(outcome.reason, as_json=client.as_json)
     return outcome
 
 
 def _keep_unfinished(
-    party: "DurableClient", plan: "Plan", ended: "Ended", output: OutputOptions, place: "Destination"
+    party: "DurableClient",
+    plan: "Plan",
+    ended: "Ended",
+    output: OutputOptions,
+    place: "Destination",
 ) -> typer.Exit:
-    """Write what the run had led to, if anything, and say why it ended; return the exception to raise."""
+    """Write what the run had led to, if anything, and say why it ended; return the exception to
+    raise.
+    """
     from fastlloyd.cli import network, results
     from fastlloyd.reports.run_result import unfinished_caution, unfinished_files
 
     raised = network.ended_without_result(ended.reason, as_json=output.json)
     if ended.unfinished is not None:
-        files, caution = unfinished_files(plan, ended.unfinished, ended.reason), unfinished_caution(plan, ended.unfinished)
+        files, caution = (
+            unfinished_files(plan, ended.unfinished, ended.reason),
+            unfinished_caution(plan, ended.unfinished),
+        )
         results.written_before(output.out, files) or place.write(files)
         network.say_last(f"{place.folder} holds {caution}.", level="warning", as_json=output.json)
         party.conclude()
     return raised
 
 
-def _write(result: "RunResult", output: OutputOptions, place: "Destination", mine: "OwnRecords", store: "Store") -> list[Path]:
-    """Return the files of the result; writes them unless a process that was killed already did. Raises OutputError."""
+def _write(
+    result: "RunResult",
+    output: OutputOptions,
+    place: "Destination",
+    mine: "OwnRecords",
+    store: "Store",
+) -> list[Path]:
+    """Return the files of the result; writes them unless a process that was killed already did.
+    Raises OutputError.
+    """
     from fastlloyd.cli import results
 
     try:
-        return results.written_before(output.out, result.files()) or results.write(result, output, place, mine.records)
+        return results.written_before(output.out, result.files()) or results.write(
+            result, output, place, mine.records
+        )
     except OutputError as error:
         raise OutputError(
-            f"{error}; the result is kept in {store.path}: the same command, with space or another --out, writes it"
+            f"{error}; the result is kept in {store.path}: the same command, with space or another"
+            " --out, writes it"
         ) from None
 
 
 def _say_again(plan: "Plan", output: OutputOptions) -> None:
-    """Say where the result of a finished run is; with --json print it. Raises StateError if the folder does not hold it."""
+    """Say where the result of a finished run is; with --json print it. Raises StateError if the
+    folder does not hold it.
+    """
     from fastlloyd.cli import results
 
     found = results.finished_before(output.out, plan)
     if found is None:
         raise StateError(
-            f"run {plan.run_id} has ended for this client (it finished); a plan is good for one run: renew it. "
-            f"{output.out} does not hold the result of this run; to see it, pass the folder that does as --out"
+            f"run {plan.run_id} has ended for this client (it finished); a plan is good for one"
+            f" run: renew it. {output.out} does not hold the result of this run; to see it, pass"
+            " the folder that does as --out"
         )
-    terminal.console(stderr=output.json).print(f"Run {plan.run_id} has finished before, and this is its result.")
+    terminal.console(stderr=output.json).print(
+        f"Run {plan.run_id} has finished before, and this is its result."
+    )
     results.say_where(output, [Path(file) for file in found["files"]], "")
     if output.json:
         terminal.print_json(found)
@@ -400,7 +522,8 @@ def _rehearse(client: _Client, where: Path, mine: "OwnRecords") -> None:
 def _rehearsed_budget(client: _Client, path: Path, mine: "OwnRecords") -> "list[Limit]":
     """Pass over the records; return the limits that the run must keep to. Nothing is stored.
 
-    Raises DataError, BudgetError and StateError, as taking part would; makes no store and no ledger.
+    Raises DataError, BudgetError and StateError, as taking part would; makes no store and no
+    ledger.
     """
     from fastlloyd.federation.ledger import finite
     from fastlloyd.federation.runs import check_may_join, reservation
@@ -419,7 +542,11 @@ def _rehearsed_budget(client: _Client, path: Path, mine: "OwnRecords") -> "list[
                 client.check_budget(store)
             fingerprint = _look(client, mine, store.fingerprint_key(), queries)
             reservation(store, plan, identity.name, dataset=dataset, fingerprint=fingerprint)
-    limits = [limit for known in (client.holder.history(), history) for limit in known.limits_on(dataset.name).values()]
+    limits = [
+        limit
+        for known in (client.holder.history(), history)
+        for limit in known.limits_on(dataset.name).values()
+    ]
     return [limit for limit in limits if finite(limit) is not None]
 
 
@@ -430,7 +557,9 @@ def _rehearse_connection(client: _Client) -> None:
     try:
         asyncio.run(check_connection(client.plan, **client.server))
     except NetworkError as error:
-        raise NetworkError(f"records, bounds, cap and budget are as they must be, but {error}") from None
+        raise NetworkError(
+            f"records, bounds, cap and budget are as they must be, but {error}"
+        ) from None
 
 
 def _say_ready(client: _Client, limits: "list[Limit]", seconds: float) -> None:
@@ -438,39 +567,61 @@ def _say_ready(client: _Client, limits: "list[Limit]", seconds: float) -> None:
     to_ask_for = _pass_to_ask_for(plan, seconds)
     if client.as_json:
         kept_to = {"epsilon": limits[0].epsilon, "delta": limits[0].delta} if limits else None
-        ready = {"ready": True, "run_id": plan.run_id, "client": client.identity.name, "server": address, "limit": kept_to}
-        ready |= {"pass_seconds": seconds, "longest_pass": plan.timeouts.longest_pass, "ask_for_pass_seconds": to_ask_for}
+        ready = {
+            "ready": True,
+            "run_id": plan.run_id,
+            "client": client.identity.name,
+            "server": address,
+            "limit": kept_to,
+        }
+        ready |= {
+            "pass_seconds": seconds,
+            "longest_pass": plan.timeouts.longest_pass,
+            "ask_for_pass_seconds": to_ask_for,
+        }
         terminal.print_json(ready)
         return
     typer.echo(
-        f"Everything is ready for run {plan.run_id}: records, bounds, cap, budget and certificate are as they must be, and the "
-        f"server at {address} serves this plan. Nothing was spent."
+        f"Everything is ready for run {plan.run_id}: records, bounds, cap, budget and certificate"
+        f" are as they must be, and the server at {address} serves this plan. Nothing was spent."
     )
     typer.echo(_of_passes(plan, seconds, to_ask_for))
     if client.beside is not None:
         typer.echo(
-            f"Whether the others reach it at {plan.server.address} only they can tell: `fastlloyd serve` lets them rehearse."
+            f"Whether the others reach it at {plan.server.address} only they can tell: `fastlloyd"
+            " serve` lets them rehearse."
         )
     from fastlloyd.base.precision import delta_up, epsilon_up
 
     for limit in limits:
         whom = "" if limit.speaks_of is None else f" for {limit.speaks_of}"
         typer.echo(
-            f"Data set {dataset!r} has the limit epsilon {epsilon_up(limit.epsilon)} at delta {delta_up(limit.delta)}{whom}; "
-            "the run fits."
+            f"Data set {dataset!r} has the limit epsilon {epsilon_up(limit.epsilon)} at delta"
+            f" {delta_up(limit.delta)}{whom}; the run fits."
         )
     if not limits:
-        typer.echo(f"Data set {dataset!r} has no limit. To set one before the run: fastlloyd ledger limit")
+        typer.echo(
+            f"Data set {dataset!r} has no limit. To set one before the run: fastlloyd ledger limit"
+        )
 
 
 def _of_passes(plan: "Plan", seconds: float, to_ask_for: int | None) -> str:
     """Say how long a pass took and whether the plan leaves time for it."""
     from fastlloyd.reports.explain import duration
 
-    said = f"To read the records once took {seconds:.3g} s; the plan leaves time for {duration(plan.timeouts.longest_pass)}"
-    return f"{said}." if to_ask_for is None else f"{said}: ask for a plan made with --pass-seconds {to_ask_for}."
+    said = (
+        f"To read the records once took {seconds:.3g} s; the plan leaves time for"
+        f" {duration(plan.timeouts.longest_pass)}"
+    )
+    return (
+        f"{said}."
+        if to_ask_for is None
+        else f"{said}: ask for a plan made with --pass-seconds {to_ask_for}."
+    )
 
 
 def _pass_to_ask_for(plan: "Plan", seconds: float) -> int | None:
-    """How long a pass the plan must allow, None if it does: twice as long as one took, in whole minutes."""
+    """How long a pass the plan must allow, None if it does: twice as long as one took, in whole
+    minutes.
+    """
     return None if seconds <= plan.timeouts.longest_pass else 60 * math.ceil(2 * seconds / 60)

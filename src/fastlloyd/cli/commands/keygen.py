@@ -1,4 +1,6 @@
-"""`fastlloyd keygen | pem`: a private identity to keep and a public file to send, or a request to an authority; PEM files."""
+"""`fastlloyd keygen | pem`: a private identity to keep and a public file to send, or a request to
+an authority; PEM files.
+"""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -19,25 +21,45 @@ if TYPE_CHECKING:
 REQUEST_HEADING = "-----BEGIN CERTIFICATE REQUEST-----"
 DAYS = 365
 
-Name = Annotated[str, typer.Option(help="Name of the client, or of the server, in plans.", metavar="NAME")]
-Folder = Annotated[
-    Path, in_output(help="Folder for NAME.identity.toml and NAME.public.toml; made if it is not there.", metavar="DIR")
+Name = Annotated[
+    str, typer.Option(help="Name of the client, or of the server, in plans.", metavar="NAME")
 ]
-Passphrase = Annotated[bool, typer.Option("--passphrase", help="Put the private keys under a passphrase; asks for it twice.")]
+Folder = Annotated[
+    Path,
+    in_output(
+        help="Folder for NAME.identity.toml and NAME.public.toml; made if it is not there.",
+        metavar="DIR",
+    ),
+]
+Passphrase = Annotated[
+    bool,
+    typer.Option(
+        "--passphrase", help="Put the private keys under a passphrase; asks for it twice."
+    ),
+]
 Expires = Annotated[
-    int | None, typer.Option(help=f"Last day of the identity, counted from today. Default: {DAYS}.", metavar="DAYS")
+    int | None,
+    typer.Option(
+        help=f"Last day of the identity, counted from today. Default: {DAYS}.", metavar="DAYS"
+    ),
 ]
 Request = Annotated[
     bool,
     typer.Option(
         "--request",
-        help="Make NAME.csr.pem, for an authority of your own to sign, and no public file yet. Of an earlier identity, too.",
+        help=(
+            "Make NAME.csr.pem, for an authority of your own to sign, and no public file yet. Of an"
+            " earlier identity, too."
+        ),
     ),
 ]
 Issued = Annotated[
     Path | None,
     typer.Option(
-        help="The certificate that was issued for the request, PEM or DER: put it into the identity, and make the public file.",
+        help=(
+            "The certificate that was issued for the request, PEM or DER: put it into the identity,"
+            " and make the public file."
+        ),
         metavar="FILE",
     ),
 ]
@@ -46,7 +68,10 @@ ReplaceIdentity = Annotated[
     bool,
     in_output(
         "--replace-identity",
-        help="Replace an earlier private identity too. Its keys are lost, and plans that name it cannot be run any more.",
+        help=(
+            "Replace an earlier private identity too. Its keys are lost, and plans that name it"
+            " cannot be run any more."
+        ),
     ),
 ]
 Json = Annotated[bool, in_output("--json", help="Print files, fingerprint and last day as JSON.")]
@@ -65,31 +90,51 @@ def keygen(
     replace_identity: ReplaceIdentity = False,
     json: Json = False,
 ) -> None:
-    """Make the keys of a client or server: a private file to keep, and a public file for the plan."""
+    """Make the keys of a client or server: a private file to keep, and a public file for the
+    plan.
+    """
     from fastlloyd.cli.network import new_passphrase
     from fastlloyd.cli.settings import load_certificates
-    from fastlloyd.federation.identity.identity import MAX_DAYS, PUBLIC_HEADING, PrivateIdentity, check_passphrase
+    from fastlloyd.federation.identity.identity import (
+        MAX_DAYS,
+        PUBLIC_HEADING,
+        PrivateIdentity,
+        check_passphrase,
+    )
 
     if expires is not None and not 1 <= expires <= MAX_DAYS:
         raise IdentityError(f"expires is {expires} days; expected 1 to {MAX_DAYS}")
-    private, public, asking = (out / f"{name}.{ending}" for ending in ("identity.toml", "public.toml", "csr.pem"))
+    private, public, asking = (
+        out / f"{name}.{ending}" for ending in ("identity.toml", "public.toml", "csr.pem")
+    )
     made, heading = (asking, REQUEST_HEADING) if request else (public, PUBLIC_HEADING)
     if issued is not None or (request and private.exists() and not replace_identity):
-        if passphrase or expires is not None or replace_identity or (request and issued is not None):
+        if (
+            passphrase
+            or expires is not None
+            or replace_identity
+            or (request and issued is not None)
+        ):
             raise IdentityError(
-                f"{private} keeps its keys, its passphrase and, until a certificate is issued, its last day; of --request and "
-                "--issued give one, without --passphrase, --expires and --replace-identity"
+                f"{private} keeps its keys, its passphrase and, until a certificate is issued, its"
+                " last day; of --request and --issued give one, without --passphrase, --expires"
+                " and --replace-identity"
             )
         identity, secret = _load(private, passphrase_file)
         if identity.name != name:
-            raise IdentityError(f"{private} is the identity of {identity.name!r}; give it that name, or name its own file")
+            raise IdentityError(
+                f"{private} is the identity of {identity.name!r}; give it that name, or name its"
+                " own file"
+            )
         check_file(made, heading=heading, force=force)
         if issued is not None:
             identity = identity.certified(load_certificates(issued))
             identity.save(private.resolve(), passphrase=secret, replace=True)
         write_file(made, identity.request() if request else identity.public.to_toml())
     else:
-        identity = PrivateIdentity.make(name, datetime.now(UTC).date() + timedelta(days=expires or DAYS))
+        identity = PrivateIdentity.make(
+            name, datetime.now(UTC).date() + timedelta(days=expires or DAYS)
+        )
         _check_identity(private, force=force, replace=replace_identity)
         check_file(made, heading=heading, force=force or replace_identity)
         protected = passphrase or passphrase_file is not None
@@ -122,13 +167,17 @@ def _check_identity(path: Path, *, force: bool, replace: bool) -> None:
     elif path.exists() or path.is_symlink():
         hint = ", which --force does not touch" if force else ""
         raise OutputError(
-            f"{path} exists already{hint}: it may be the only copy of its keys. Choose another folder with --out, or, if "
-            "nobody needs it any more, --replace-identity"
+            f"{path} exists already{hint}: it may be the only copy of its keys. Choose another"
+            " folder with --out, or, if nobody needs it any more, --replace-identity"
         )
 
 
-def _write_pair(secret: Path, save: Callable[[], None], public: Path, text: str, *, replace: bool = False) -> None:
-    """Make the folder, the secret file with `save`, and the public file: both or, without `replace`, neither."""
+def _write_pair(
+    secret: Path, save: Callable[[], None], public: Path, text: str, *, replace: bool = False
+) -> None:
+    """Make the folder, the secret file with `save`, and the public file: both or, without
+    `replace`, neither.
+    """
     try:
         secret.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -142,7 +191,15 @@ def _write_pair(secret: Path, save: Callable[[], None], public: Path, text: str,
         raise
 
 
-def _report(identity: "PrivateIdentity", private: Path, made: Path, *, request: bool, protected: bool, json: bool) -> None:
+def _report(
+    identity: "PrivateIdentity",
+    private: Path,
+    made: Path,
+    *,
+    request: bool,
+    protected: bool,
+    json: bool,
+) -> None:
     from fastlloyd.base.sealed_toml import in_groups
 
     known = identity.public
@@ -154,35 +211,58 @@ def _report(identity: "PrivateIdentity", private: Path, made: Path, *, request: 
             "signing_key": known.signing_key,
             "under_passphrase": protected,
         }
-        certified = {} if request else {"fingerprint": known.fingerprint, "expires": known.expires.isoformat()}
+        certified = (
+            {}
+            if request
+            else {"fingerprint": known.fingerprint, "expires": known.expires.isoformat()}
+        )
         print_json(said | certified)
         return
     how = "under the passphrase" if protected else "not under a passphrase"
-    typer.echo(f"Keep: {private}. Private keys, {how}; whoever has them can take the place of {known.name}.")
+    typer.echo(
+        f"Keep: {private}. Private keys, {how}; whoever has them can take the place of"
+        f" {known.name}."
+    )
     if request:
-        typer.echo(f"Send: {made} to your authority, to be signed as it is. It holds nothing secret.")
-        typer.echo(f"Then: fastlloyd keygen --name {known.name} --issued FILE, up to {known.expires}, makes the public file.")
+        typer.echo(
+            f"Send: {made} to your authority, to be signed as it is. It holds nothing secret."
+        )
+        typer.echo(
+            f"Then: fastlloyd keygen --name {known.name} --issued FILE, up to {known.expires},"
+            " makes the public file."
+        )
         return
     typer.echo(f"Send: {made} to the person who makes the plan. It holds nothing secret.")
     typer.echo(f"Fingerprint: {in_groups(known.fingerprint)}")
     typer.echo(
-        "Tell the others the fingerprint over a different channel, such as the telephone: it must be the one in the plan."
+        "Tell the others the fingerprint over a different channel, such as the telephone: it must"
+        " be the one in the plan."
     )
     typer.echo(f"The identity can be used up to {known.expires}.")
 
 
 Key = Annotated[Path, typer.Option(help="Your private identity.", metavar="FILE")]
-PemFolder = Annotated[Path, in_output(help="Folder for NAME.pem and NAME.key; made if it is not there.", metavar="DIR")]
+PemFolder = Annotated[
+    Path,
+    in_output(help="Folder for NAME.pem and NAME.key; made if it is not there.", metavar="DIR"),
+]
 
 
 def pem(*, key: Key, out: PemFolder = Path(), passphrase_file: PassphraseFile = None) -> None:
-    """Write certificate and TLS key of an identity as PEM, for a monitor on this machine. The key is not encrypted."""
+    """Write certificate and TLS key of an identity as PEM, for a monitor on this machine. The key
+    is not encrypted.
+    """
     identity, _ = _load(key, passphrase_file)
     certificate, secret = out / f"{identity.name}.pem", out / f"{identity.name}.key"
     for path in (certificate, secret):
         if path.exists() or path.is_symlink():
-            raise OutputError(f"{path} exists already; choose another folder with --out, or remove it")
+            raise OutputError(
+                f"{path} exists already; choose another folder with --out, or remove it"
+            )
     save = partial(write_private, secret, identity.tls_key_pem().decode())
     _write_pair(secret, save, certificate, identity.certificate_pem.decode())
     typer.echo(f"Certificate: {certificate}. It holds nothing secret.")
-    typer.echo(f"Key: {secret}, not encrypted; whoever has it can speak to the others as {identity.name}, but signs nothing.")
+    typer.echo(
+        f"Key: {secret}, not encrypted; whoever has it can speak to the others as {identity.name},"
+        " but signs nothing."
+    )

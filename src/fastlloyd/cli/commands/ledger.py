@@ -1,4 +1,6 @@
-"""`fastlloyd ledger`: what runs have spent on each data set, how much they may; what a server saw of clients' stores."""
+"""`fastlloyd ledger`: what runs have spent on each data set, how much they may; what a server saw
+of clients' stores.
+"""
 
 import math
 import re
@@ -28,41 +30,63 @@ PNG = b"\x89PNG"
 LedgerFile = Annotated[
     Path | None,
     typer.Argument(
-        help="A ledger; or the store of a client, or the identity it belongs to: NAME.store lies beside NAME.identity.toml. "
-        "Default: your ledger, which the variable FASTLLOYD_LEDGER names or which is in your state folder.",
+        help=(
+            "A ledger; or the store of a client, or the identity it belongs to: NAME.store lies"
+            " beside NAME.identity.toml. Default: your ledger, which the variable FASTLLOYD_LEDGER"
+            " names or which is in your state folder."
+        ),
         metavar="[FILE]",
         show_default=False,
     ),
 ]
 StoreFile = Annotated[
     Path,
-    typer.Argument(help="A store, or the identity it belongs to: NAME.store lies beside NAME.identity.toml.", metavar="STORE"),
+    typer.Argument(
+        help="A store, or the identity it belongs to: NAME.store lies beside NAME.identity.toml.",
+        metavar="STORE",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DataSet = Annotated[str, typer.Option(help="Name of the data set.", metavar="NAME")]
-OneDataSet = Annotated[str | None, typer.Option("--dataset", help="Show this data set only.", metavar="NAME")]
+OneDataSet = Annotated[
+    str | None, typer.Option("--dataset", help="Show this data set only.", metavar="NAME")
+]
 AtDelta = Annotated[
     float | None,
-    typer.Option("--delta", help="The delta to say it at, 0 for Laplace noise alone. Default: that of the limit.", metavar="D"),
+    typer.Option(
+        "--delta",
+        help="The delta to say it at, 0 for Laplace noise alone. Default: that of the limit.",
+        metavar="D",
+    ),
 ]
 Runs = Annotated[
-    int, typer.Option("--runs", min=1, max=100_000, help="Say what is left for each of so many runs.", metavar="N")
+    int,
+    typer.Option(
+        "--runs", min=1, max=100_000, help="Say what is left for each of so many runs.", metavar="N"
+    ),
 ]
 Figure = Annotated[
-    Path | None, typer.Option("--figure", help="Also draw what is spent and left of the data set, as PNG.", metavar="FILE")
+    Path | None,
+    typer.Option(
+        "--figure", help="Also draw what is spent and left of the data set, as PNG.", metavar="FILE"
+    ),
 ]
 Unit = Annotated[
     str | None,
     typer.Option(
-        "--unit", help="Whom the limit protects: persons of this name, such as patient. Default: records.", metavar="NAME"
+        "--unit",
+        help="Whom the limit protects: persons of this name, such as patient. Default: records.",
+        metavar="NAME",
     ),
 ]
 Relation = Annotated[
     str | None,
     typer.Option(
         "--neighboring-relation",
-        help="Of whom the limit speaks: one added or removed, or one replaced. Default: added or removed; of records, replaced "
-        "as long as all runs are made for that.",
+        help=(
+            "Of whom the limit speaks: one added or removed, or one replaced. Default: added or"
+            " removed; of records, replaced as long as all runs are made for that."
+        ),
         metavar="add_or_remove_one|replace_one",
     ),
 ]
@@ -76,28 +100,56 @@ MaxClients = Annotated[
     ),
 ]
 RunId = Annotated[str, typer.Option(help="The run's id, as its plan shows it.", metavar="HEX")]
-Epsilon = Annotated[float, typer.Option(help="All runs together may spend this much; inf lifts the limit.", metavar="E")]
-NewDataSet = Annotated[
-    bool, typer.Option("--new", help="The data set is new: no run was joined under its name yet, and it has no limit.")
+Epsilon = Annotated[
+    float,
+    typer.Option(help="All runs together may spend this much; inf lifts the limit.", metavar="E"),
 ]
-NewUnit = Annotated[bool, typer.Option("--new-unit", help="The data set knows other persons, and these are none of them.")]
+NewDataSet = Annotated[
+    bool,
+    typer.Option(
+        "--new",
+        help="The data set is new: no run was joined under its name yet, and it has no limit.",
+    ),
+]
+NewUnit = Annotated[
+    bool,
+    typer.Option(
+        "--new-unit", help="The data set knows other persons, and these are none of them."
+    ),
+]
 Plans = Annotated[
     list[Path],
     typer.Option(
         "--plan",
-        help="Plan of a run that an earlier version joined: it says what the store does not. As often as needed.",
+        help=(
+            "Plan of a run that an earlier version joined: it says what the store does not. As"
+            " often as needed."
+        ),
         metavar="FILE",
     ),
 ]
-Delta = Annotated[float, typer.Option(help="The delta of that epsilon, below 1 / records.", metavar="D")]
-ServerStore = Annotated[Path, typer.Argument(help="The store of a server, or the identity it belongs to.", metavar="STORE")]
-Out = Annotated[Path | None, typer.Option(help="Also write them to a file, for plan renew --positions.", metavar="FILE")]
+Delta = Annotated[
+    float, typer.Option(help="The delta of that epsilon, below 1 / records.", metavar="D")
+]
+ServerStore = Annotated[
+    Path,
+    typer.Argument(help="The store of a server, or the identity it belongs to.", metavar="STORE"),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Also write them to a file, for plan renew --positions.", metavar="FILE"),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file.")]
-ClientOfStore = Annotated[str, typer.Option(help="The client's signing key (64 hex digits), or its name.", metavar="KEY|NAME")]
+ClientOfStore = Annotated[
+    str,
+    typer.Option(help="The client's signing key (64 hex digits), or its name.", metavar="KEY|NAME"),
+]
 
 
 def positions(file: ServerStore, out: Out = None, force: Force = False, json: Json = False) -> None:
-    """Show how far a server saw its clients' stores, and export what they signed, for the plan of another server."""
+    """Show how far a server saw its clients' stores, and export what they signed, for the plan of
+    another server.
+    """
     from fastlloyd.federation.positions import HEADING, KnownStore, KnownStoreOf, Positions
     from fastlloyd.federation.store import Role, read, store_path
 
@@ -108,7 +160,9 @@ def positions(file: ServerStore, out: Out = None, force: Force = False, json: Js
         raise OutputError("--force is about the file to write; name it with --out FILE")
     contents, _ = read(path)
     if contents.role is not Role.SERVER:
-        raise StateError(f"{path} is {contents.role.store}; only a server's store remembers positions of others")
+        raise StateError(
+            f"{path} is {contents.role.store}; only a server's store remembers positions of others"
+        )
     peers, signed = contents.history.peers, contents.history.signed
     rows: list[dict[str, Any]] = [
         {
@@ -120,7 +174,10 @@ def positions(file: ServerStore, out: Out = None, force: Force = False, json: Js
         for key, position in peers.items()
     ]
     if out is not None:
-        clients = [KnownStoreOf(name=e.client, signing_key=key, store=KnownStore.of(e.position)) for key, e in signed.items()]
+        clients = [
+            KnownStoreOf(name=e.client, signing_key=key, store=KnownStore.of(e.position))
+            for key, e in signed.items()
+        ]
         write_file(out, Positions(clients=tuple(clients)).to_toml())
     if json:
         print_json({"clients": rows})
@@ -128,8 +185,14 @@ def positions(file: ServerStore, out: Out = None, force: Force = False, json: Js
         columns = [
             Column(heading="client", cells=[row["client"] or "" for row in rows], justify="left"),
             Column(heading="events", cells=[str(row["events"]) for row in rows]),
-            Column(heading="signed", cells=["yes" if row["signed"] else "no" for row in rows], justify="left"),
-            Column(heading="signing key", cells=[row["signing_key"] for row in rows], justify="left"),
+            Column(
+                heading="signed",
+                cells=["yes" if row["signed"] else "no" for row in rows],
+                justify="left",
+            ),
+            Column(
+                heading="signing key", cells=[row["signing_key"] for row in rows], justify="left"
+            ),
         ]
         terminal.show(terminal.console(), str(path), columns)
     else:
@@ -137,33 +200,45 @@ def positions(file: ServerStore, out: Out = None, force: Force = False, json: Js
     if out is not None and not json:
         left = len(rows) - len(clients)
         typer.echo(
-            f"Written to {out}: {len(clients)} of {len(rows)} positions. They show how many events each store has."
-            + (f" The others, {left}, were seen by an earlier version and are not signed." if left else "")
+            f"Written to {out}: {len(clients)} of {len(rows)} positions. They show how many events"
+            " each store has."
+            + (
+                f" The others, {left}, were seen by an earlier version and are not signed."
+                if left
+                else ""
+            )
         )
 
 
 def forget(file: ServerStore, client: ClientOfStore, json: Json = False) -> None:
-    """Forget how far the store of a client was seen: the next position it shows is taken, whatever it is.
+    """Forget how far the store of a client was seen: the next position it shows is taken, whatever
+    it is.
 
-    For an identity that signed nonsense, or whose store is lost and who goes on under the same identity nevertheless: then what
-    it spent before is in no ledger. Not while a run is open.
+    For an identity that signed nonsense, or whose store is lost and who goes on under the same
+    identity nevertheless: then what it spent before is in no ledger. Not while a run is open.
     """
     from fastlloyd.federation.store import Role, Store, store_path
     from fastlloyd.federation.store.events import PeerForgotten
 
     with Store.open(store_path(file), role=Role.SERVER) as store:
-        key, known = _found(store.history, client), [run for run in store.history.runs.values() if run.ended is None]
+        key, known = (
+            _found(store.history, client),
+            [run for run in store.history.runs.values() if run.ended is None],
+        )
         if known:
             raise StateError(
-                f"run {known[0].run_id.hex()} is open in this store; let fastlloyd serve end it first: in the midst of a run a "
-                "store that is not known is one that could answer twice"
+                f"run {known[0].run_id.hex()} is open in this store; let fastlloyd serve end it"
+                " first: in the midst of a run a store that is not known is one that could answer"
+                " twice"
             )
         length = store.history.peers[key].length
         store.append([PeerForgotten(name=key)])
     if json:
         print_json({"signing_key": key, "events": length})
     else:
-        typer.echo(f"Forgotten: the store of the client with signing key {key} had {length} events.")
+        typer.echo(
+            f"Forgotten: the store of the client with signing key {key} had {length} events."
+        )
 
 
 def show(
@@ -176,7 +251,9 @@ def show(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Show, for each data set, its runs, what they spent, the limits and what is left, and on what condition that holds."""
+    """Show, for each data set, its runs, what they spent, the limits and what is left, and on what
+    condition that holds.
+    """
     from fastlloyd.cli import accounts as shown
     from fastlloyd.federation import ledger
     from fastlloyd.federation.holder import HoldersLedger
@@ -184,7 +261,9 @@ def show(
 
     path = _path(file)
     if delta is not None and not 0 <= delta < 1:
-        raise BudgetError(f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)")
+        raise BudgetError(
+            f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)"
+        )
     if figure is not None:
         _check_figure(figure, force=force)
     if file is None and not HoldersLedger(path).is_there():
@@ -192,7 +271,9 @@ def show(
         return
     contents, _ = read(path)
     if contents.role is Role.SERVER:
-        raise StateError(f"{path} is the store of a server; only clients have records, and a ledger")
+        raise StateError(
+            f"{path} is the store of a server; only clients have records, and a ledger"
+        )
     listed = ledger.accounts(contents.history, _costs(plan, contents.history))
     if dataset is not None:
         _check_there(dataset, contents.history)
@@ -200,7 +281,9 @@ def show(
     if figure is not None:
         write_bytes(figure, _picture(listed, delta, runs))
     if json:
-        print_json({"data_sets": [shown.summary(one, delta, runs) for one in listed]} | _position(contents))
+        print_json(
+            {"data_sets": [shown.summary(one, delta, runs) for one in listed]} | _position(contents)
+        )
     elif listed:
         shown.show(listed, str(path), delta, runs)
     else:
@@ -210,10 +293,14 @@ def show(
 
 
 def _check_figure(figure: Path, *, force: bool) -> None:
-    """Refuse a file that cannot be made, or that no viewer would take for what it is. Raises OutputError."""
+    """Refuse a file that cannot be made, or that no viewer would take for what it is. Raises
+    OutputError.
+    """
     check_file(figure, heading=PNG, force=force)
     if figure.suffix.lower() != ".png":
-        raise OutputError(f"{figure} does not end in .png, and the picture is a PNG; choose another name")
+        raise OutputError(
+            f"{figure} does not end in .png, and the picture is a PNG; choose another name"
+        )
 
 
 def verify(file: LedgerFile = None, json: Json = False) -> None:
@@ -244,11 +331,13 @@ def limit(
     new_unit: NewUnit = False,
     json: Json = False,
 ) -> None:
-    """Set how much all runs on a data set may spend together; a run that would go beyond is refused before it starts.
+    """Set how much all runs on a data set may spend together; a run that would go beyond is refused
+    before it starts.
 
-    A limit is for records or for persons, added or removed, or replaced: each kind stands for itself, and a run must fit all.
-    Your ledger is made if it is not there, and the store of an identity that has none yet. A limit below what is spent is
-    taken, too: no further run is allowed then. A run that was joined before goes on.
+    A limit is for records or for persons, added or removed, or replaced: each kind stands for
+    itself, and a run must fit all. Your ledger is made if it is not there, and the store of an
+    identity that has none yet. A limit below what is spent is taken, too: no further run is allowed
+    then. A run that was joined before goes on.
     """
     from fastlloyd.cli import accounts as shown
     from fastlloyd.federation.admission import check_dataset, check_known, check_known_unit
@@ -257,9 +346,13 @@ def limit(
 
     check_dataset(dataset)
     if not epsilon > 0:
-        raise BudgetError(f"epsilon is {epsilon:g}; expected a number above 0, or inf to lift the limit")
+        raise BudgetError(
+            f"epsilon is {epsilon:g}; expected a number above 0, or inf to lift the limit"
+        )
     if not 0 <= delta < 1:
-        raise BudgetError(f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)")
+        raise BudgetError(
+            f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)"
+        )
     event = _limit(dataset, epsilon, delta, unit, neighboring_relation, max_clients_per_person)
     if new_unit and unit is None:
         raise BudgetError("--new-unit is about persons; say how they are called with --unit NAME")
@@ -282,13 +375,20 @@ def _say_limit(one: "Account", event: "Limit", *, is_lifted: bool) -> None:
     from fastlloyd.cli import accounts as shown
 
     whom = "" if event.speaks_of is None else f" for {event.speaks_of}"
-    spent = f"{rounded_up(one.epsilon)} is spent" if math.isfinite(one.epsilon) else "what is spent has no bound"
+    spent = (
+        f"{rounded_up(one.epsilon)} is spent"
+        if math.isfinite(one.epsilon)
+        else "what is spent has no bound"
+    )
     if is_lifted:
-        typer.echo(f"Data set {one.dataset!r} has no limit{whom} any more. At delta {delta_up(event.delta)}, {spent}.")
+        typer.echo(
+            f"Data set {one.dataset!r} has no limit{whom} any more. At delta"
+            f" {delta_up(event.delta)}, {spent}."
+        )
     else:
         typer.echo(
-            f"Data set {one.dataset!r} has the limit epsilon {epsilon_up(event.epsilon)} at delta {delta_up(event.delta)}{whom}"
-            f"; {spent}."
+            f"Data set {one.dataset!r} has the limit epsilon {epsilon_up(event.epsilon)} at delta"
+            f" {delta_up(event.delta)}{whom}; {spent}."
         )
         if not one.left and not one.left_pure:
             typer.echo("Nothing is left: no further run will be allowed.")
@@ -297,20 +397,28 @@ def _say_limit(one: "Account", event: "Limit", *, is_lifted: bool) -> None:
 
 
 def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = False) -> None:
-    """Give up a run that a client will not take up again: what was never charged is free, and it never sends again."""
+    """Give up a run that a client will not take up again: what was never charged is free, and it
+    never sends again.
+    """
     from fastlloyd.federation.holder import HoldersLedger, place
     from fastlloyd.federation.store import Role, Store, store_path
     from fastlloyd.federation.store.events import Outcome
 
     if not re.fullmatch(r"[0-9a-f]{32}", run):
-        raise StateError(f"--run is {run!r:.80}; expected the 32 hex digits that `fastlloyd status` and the plan show")
+        raise StateError(
+            f"--run is {run!r:.80}; expected the 32 hex digits that `fastlloyd status` and the plan"
+            " show"
+        )
     run_id, held = bytes.fromhex(run), HoldersLedger(place(ledger))
     with Store.open(store_path(file), role=Role.CLIENT) as store:
         if held.release_unbegun(store, run_id):
             if json:
                 print_json({"run_id": run, "released": [], "charged": []})
             else:
-                typer.echo(f"Run {run} is given up in {held.path}: it never began, and nothing had been charged.")
+                typer.echo(
+                    f"Run {run} is given up in {held.path}: it never began, and nothing had been"
+                    " charged."
+                )
             return
         end = store.history.open_run(run_id).end(Outcome.ABORTED, "given up by its owner")
         store.append([end])
@@ -321,8 +429,8 @@ def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = 
         print_json({"run_id": run, "released": list(end.released), "charged": list(charged)})
     else:
         typer.echo(
-            f"Run {run} is given up. Rounds released: {len(end.released)}; rounds that were charged before, and "
-            f"stay so: {len(charged)}."
+            f"Run {run} is given up. Rounds released: {len(end.released)}; rounds that were charged"
+            f" before, and stay so: {len(charged)}."
         )
 
 
@@ -351,7 +459,12 @@ def _to_write(file: Path | None) -> "Store":
 
 
 def _limit(
-    dataset: str, epsilon: float, delta: float, unit: str | None, relation: str | None, max_clients: int | None
+    dataset: str,
+    epsilon: float,
+    delta: float,
+    unit: str | None,
+    relation: str | None,
+    max_clients: int | None,
 ) -> "Limit":
     """Return the event that sets the limit. Raises PlanError or BudgetError naming the option."""
     from fastlloyd.base.names import choose, is_plural
@@ -360,15 +473,21 @@ def _limit(
     from fastlloyd.federation.store.events import LimitSet, UnitLimitSet
 
     if unit is None and max_clients is not None:
-        raise BudgetError("--max-clients-per-person is about persons; say how they are called with --unit NAME")
+        raise BudgetError(
+            "--max-clients-per-person is about persons; say how they are called with --unit NAME"
+        )
     if unit is None and relation is None:
         return LimitSet(dataset=dataset, epsilon=epsilon, delta=delta)
-    if unit is not None and not (math.isinf(epsilon) and is_plural(unit)):  # as an earlier version took it, it can be lifted
+    if unit is not None and not (
+        math.isinf(epsilon) and is_plural(unit)
+    ):  # as an earlier version took it, it can be lifted
         check_unit_name(unit)
     if max_clients is not None and max_clients > MAX_CLIENTS:
         raise BudgetError(f"--max-clients-per-person is {max_clients}; expected 1 to {MAX_CLIENTS}")
     spelled = (relation or NeighboringRelation.ADD_OR_REMOVE_ONE.value).replace("-", "_")
-    asked = Neighbours(choose(NeighboringRelation, spelled, "neighboring_relation"), unit, max_clients or 1)
+    asked = Neighbours(
+        choose(NeighboringRelation, spelled, "neighboring_relation"), unit, max_clients or 1
+    )
     return UnitLimitSet(dataset=dataset, epsilon=epsilon, delta=delta, speaks_of=asked)
 
 
@@ -378,12 +497,16 @@ def _check_there(dataset: str, history: "History") -> None:
     known = known_datasets(history)
     if dataset not in known:
         raise BudgetError(
-            f"data set {unknown_name(dataset, known)}" if known else f"data set {dataset!r:.80} is unknown; there is none"
+            f"data set {unknown_name(dataset, known)}"
+            if known
+            else f"data set {dataset!r:.80} is unknown; there is none"
         )
 
 
 def _picture(listed: list["Account"], delta: float | None, n_runs: int) -> bytes:
-    """Return the picture of one data set, all of its sums at one delta. Raises BudgetError if there are several, or no sum."""
+    """Return the picture of one data set, all of its sums at one delta. Raises BudgetError if there
+    are several, or no sum.
+    """
     from fastlloyd.base.precision import delta_up
     from fastlloyd.cli import accounts as shown
     from fastlloyd.federation.ledger import finite
@@ -391,22 +514,32 @@ def _picture(listed: list["Account"], delta: float | None, n_runs: int) -> bytes
 
     names = sorted({one.dataset for one in listed})
     if len(names) != 1:
-        raise BudgetError(f"--figure draws one data set, and there are {len(names)}; say which with --dataset NAME")
+        raise BudgetError(
+            f"--figure draws one data set, and there are {len(names)}; say which with --dataset"
+            " NAME"
+        )
     at = listed[0].delta if delta is None else delta
     lines = [budget.line_of(one, at, n_runs) for one in listed]
     if at == 0 and all(math.isinf(line.epsilons[-1]) for line in lines):
         raise BudgetError(
-            f"--figure cannot draw data set {names[0]!r} at delta 0: it has Gaussian noise, which has no bound there; choose a "
-            "larger --delta"
+            f"--figure cannot draw data set {names[0]!r} at delta 0: it has Gaussian noise, which"
+            " has no bound there; choose a larger --delta"
         )
-    left, each = listed[0].left_for(n_runs, delta), f"each of {n_runs} more runs" if n_runs > 1 else "one more run"
-    unknown = "no limit" if finite(listed[0].limit) is None else "what is left is not known at this delta"
+    left, each = (
+        listed[0].left_for(n_runs, delta),
+        f"each of {n_runs} more runs" if n_runs > 1 else "one more run",
+    )
+    unknown = (
+        "no limit" if finite(listed[0].limit) is None else "what is left is not known at this delta"
+    )
     words = unknown if left is None else f"left for {each}: epsilon {shown.down(left)}"
     return budget.draw(f"{names[0]}, at delta {delta_up(at)}", lines, words)
 
 
 def _costs(plans: list[Path], history: "History") -> "dict[bytes, PlannedCost]":
-    """Return what plans cost, by digest. Raises StateError if no run in the store belongs to a plan."""
+    """Return what plans cost, by digest. Raises StateError if no run in the store belongs to a
+    plan.
+    """
     from fastlloyd.cli.settings import read_plan
     from fastlloyd.federation.ledger import plan_cost
 
@@ -415,17 +548,26 @@ def _costs(plans: list[Path], history: "History") -> "dict[bytes, PlannedCost]":
     for path in plans:
         plan = read_plan(path)
         if plan.digest not in joined:
-            raise StateError(f"--plan {path} has the digest {plan.digest.hex()}; no run in this store is of that plan")
+            raise StateError(
+                f"--plan {path} has the digest {plan.digest.hex()}; no run in this store is of that"
+                " plan"
+            )
         costs[plan.digest] = plan_cost(plan)
     return costs
 
 
 def _position(contents: "Contents") -> dict[str, Any]:
-    return {"events": contents.position.length, "head": contents.position.head.hex(), "identity": contents.identity.hex()}
+    return {
+        "events": contents.position.length,
+        "head": contents.position.head.hex(),
+        "identity": contents.identity.hex(),
+    }
 
 
 def _found(history: "History", client: str) -> str:
-    """Return the signing key of a client that was seen; `client` is that key or its name. Raises StateError."""
+    """Return the signing key of a client that was seen; `client` is that key or its name. Raises
+    StateError.
+    """
     if client.lower() in history.peers:
         return client.lower()
     named = [key for key, event in history.signed.items() if event.client == client]
@@ -433,14 +575,23 @@ def _found(history: "History", client: str) -> str:
         return named[0]
     if named:
         raise StateError(
-            f"{len(named)} identities were called {client!r:.80}; give the signing key of one, as ledger positions shows it"
+            f"{len(named)} identities were called {client!r:.80}; give the signing key of one, as"
+            " ledger positions shows it"
         )
     names = sorted({event.client for event in history.signed.values()})
     raise StateError(
-        f"client {unknown_name(client, names)}; give its name or its signing key, as ledger positions shows them"
+        f"client {unknown_name(client, names)}; give its name or its signing key, as ledger"
+        " positions shows them"
         if names
         else f"client {client!r:.80} was not seen; give a signing key, as ledger positions shows it"
     )
 
 
-GROUP = {"positions": positions, "forget": forget, "show": show, "verify": verify, "limit": limit, "release": release}
+GROUP = {
+    "positions": positions,
+    "forget": forget,
+    "show": show,
+    "verify": verify,
+    "limit": limit,
+    "release": release,
+}

@@ -1,4 +1,6 @@
-"""`fastlloyd plan new | show | explain | digest | renew`: plans of federated runs, which hold no data."""
+"""`fastlloyd plan new | show | explain | digest | renew`: plans of federated runs, which hold no
+data.
+"""
 
 import os
 from pathlib import Path
@@ -31,48 +33,87 @@ HEADING = "# A fastlloyd plan"  # how every plan file begins, so that --force re
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan.", metavar="PLAN", show_default=False)]
 Clients = Annotated[
-    list[str], in_federation(help="Name and cap of records (or persons), for a simulation. Once each.", metavar="NAME:CAP")
+    list[str],
+    in_federation(
+        help="Name and cap of records (or persons), for a simulation. Once each.",
+        metavar="NAME:CAP",
+    ),
 ]
 Members = Annotated[
-    list[str], in_federation(help="Public file of a client and its cap of records (or persons). Once each.", metavar="FILE:CAP")
+    list[str],
+    in_federation(
+        help="Public file of a client and its cap of records (or persons). Once each.",
+        metavar="FILE:CAP",
+    ),
 ]
 NewMembers = Annotated[
     list[Path],
     in_federation(
-        "--member", help="New public file of a client of the plan, in place of the old one. As often as needed.", metavar="FILE"
+        "--member",
+        help=(
+            "New public file of a client of the plan, in place of the old one. As often as needed."
+        ),
+        metavar="FILE",
     ),
 ]
-LeaveOut = Annotated[list[str], in_federation(help="A client that takes part no longer. As often as needed.", metavar="NAME")]
+LeaveOut = Annotated[
+    list[str],
+    in_federation(help="A client that takes part no longer. As often as needed.", metavar="NAME"),
+]
 Host = Annotated[
-    str | None, in_federation("--host", help="The client that also runs the server (join --serve).", metavar="NAME")
+    str | None,
+    in_federation(
+        "--host", help="The client that also runs the server (join --serve).", metavar="NAME"
+    ),
 ]
 NewHost = Annotated[
-    str | None, in_federation("--host", help='The client that runs the server from now on; "" if none does.', metavar="NAME")
+    str | None,
+    in_federation(
+        "--host",
+        help='The client that runs the server from now on; "" if none does.',
+        metavar="NAME",
+    ),
 ]
-NewMasks = Annotated[str | None, in_federation("--masks", help="Other masks than before.", metavar="pairwise|group")]
-Features = Annotated[str, in_clustering(help="Columns all clients have, as a,b,c.", metavar="NAMES")]
+NewMasks = Annotated[
+    str | None, in_federation("--masks", help="Other masks than before.", metavar="pairwise|group")
+]
+Features = Annotated[
+    str, in_clustering(help="Columns all clients have, as a,b,c.", metavar="NAMES")
+]
 NewPlan = Annotated[Path, in_output(help="File to make.", metavar="FILE")]
-Page = Annotated[Path | None, in_output(help="Also make a page to print, compare and sign.", metavar="FILE")]
+Page = Annotated[
+    Path | None, in_output(help="Also make a page to print, compare and sign.", metavar="FILE")
+]
 ForcePage = Annotated[bool, in_output("--force", help="Replace an earlier page.")]
 Simulation = Annotated[
-    bool, in_federation("--simulation", help="The plan is for one process or MPI only: no server, no public files.")
+    bool,
+    in_federation(
+        "--simulation", help="The plan is for one process or MPI only: no server, no public files."
+    ),
 ]
 SpentStore = Annotated[
     Path | None,
     in_privacy(
         "--store",
-        help="With --dataset: the ledger, or the store of a client or the identity it belongs to, that says what was spent. "
-        "Default: your ledger.",
+        help=(
+            "With --dataset: the ledger, or the store of a client or the identity it belongs to,"
+            " that says what was spent. Default: your ledger."
+        ),
         metavar="FILE",
     ),
 ]
 SpentOn = Annotated[
-    str | None, in_privacy("--dataset", help="Your data set: says what was spent on it before.", metavar="NAME")
+    str | None,
+    in_privacy(
+        "--dataset", help="Your data set: says what was spent on it before.", metavar="NAME"
+    ),
 ]
 KindOfPlan = Annotated[
     str,
     in_clustering(
-        "--kind", help="What the plan is for; bounds: to find them privately in --range.", metavar="clustering|bounds"
+        "--kind",
+        help="What the plan is for; bounds: to find them privately in --range.",
+        metavar="clustering|bounds",
     ),
 ]
 Json = Annotated[bool, in_output("--json", help="Print it as JSON.")]
@@ -97,7 +138,9 @@ def new(
     out: NewPlan = Path("plan.toml"),
     force: Force = False,
 ) -> None:
-    """Make a plan; --bounds are needed, or for a plan of kind bounds --range: there are no data to take them from."""
+    """Make a plan; --bounds are needed, or for a plan of kind bounds --range: there are no data to
+    take them from.
+    """
     from msgspec import structs
 
     from fastlloyd.base.names import parse_columns
@@ -112,22 +155,30 @@ def new(
     masks = chosen_masks(settings.given_masks(federation), dropouts)
     private_bounds.check_kind(kind, mechanism, value_range)
     if mechanism.n_records == settings.FROM_DATA:
-        raise PlanError("a plan holds no records to count; leave --n-records out, or state a number")
+        raise PlanError(
+            "a plan holds no records to count; leave --n-records out, or state a number"
+        )
     if simulation and network.server is not None:
-        raise PlanError("--simulation makes a plan without a server; leave out --simulation, or --server")
+        raise PlanError(
+            "--simulation makes a plan without a server; leave out --simulation, or --server"
+        )
     clients, server = settings.given_clients(client, member), settings.given_server(network)
     if not simulation:
         settings.check_complete(clients, server)
     clients = with_positions(clients, settings.given_positions(network))
     cap = settings.given_cap(mechanism) or sum(c.max_records for c in clients)
-    of_kind = private_bounds.planned(kind, mechanism, value_range, parse_columns(features), cap, persons)
+    of_kind = private_bounds.planned(
+        kind, mechanism, value_range, parse_columns(features), cap, persons
+    )
     with terminal.placing(mechanism.n_clusters or 0):
         plan = design_plan(
             of_kind,
             clients=clients,
             run_id=os.urandom(16),
             server=server,
-            timeouts=structs.replace(masks.timeouts, **settings.given_timeouts(network, masks.timeouts)),
+            timeouts=structs.replace(
+                masks.timeouts, **settings.given_timeouts(network, masks.timeouts)
+            ),
             authority=settings.given_authority(network),
             study=settings.given_study(study),
             trust=settings.chosen_trust(mechanism, federation),
@@ -169,24 +220,42 @@ def show(file: PlanFile, json: Json = False) -> None:
         **m.shown(),
         "features": "\n".join(
             f"{name}: {low:g} to {high:g}"
-            for name, low, high in zip(m.domain.features, m.domain.lower, m.domain.upper, strict=True)
+            for name, low, high in zip(
+                m.domain.features, m.domain.lower, m.domain.upper, strict=True
+            )
         ),
         "scaling": m.domain.scaling.value,
         "epsilon, delta": f"{epsilon_up(m.epsilon)}, {delta_up(m.delta)}",
         "neighbouring relation": m.neighboring_relation.value,
         "protected": m.unit.a if m.persons is None else whole_person(m.persons),
         m.unit.many: f"at most {m.n_records}, planned for {m.n_expected}",
-        "clients": "\n".join(f"{c.name}: at most {c.max_records} {m.unit.many}{store_in_words(c)}" for c in plan.clients),
+        "clients": "\n".join(
+            f"{c.name}: at most {c.max_records} {m.unit.many}{store_in_words(c)}"
+            for c in plan.clients
+        ),
         "trust": plan.trust.value,
         "masks": plan.masks_kind.value,
         "host": plan.host or "none",
         "dropouts, colluding": f"at most {plan.max_dropouts}, at most {plan.max_colluding}",
         "ring": f"{plan.ring_bits} bits",
-        "server": f"{plan.server.name} at {plan.server.address}" if plan.server.address else "no address",
+        "server": (
+            f"{plan.server.name} at {plan.server.address}" if plan.server.address else "no address"
+        ),
         "timeouts": ", ".join(f"{step} {seconds} s" for step, seconds in _timeouts(plan).items()),
-        "certificates": "\n".join(f"{c.name}: {c.fingerprint}, until {c.expires}" for c in plan.certificates()) or "none",
-        "authority": f"{issuer.name!r:.200}: {issuer.fingerprint}, until {issuer.ends:%Y-%m-%d}" if issuer else "none",
-        "network": f"for simulations only: {plan.lacking}" if plan.lacking else "everything a run needs is there",
+        "certificates": (
+            "\n".join(f"{c.name}: {c.fingerprint}, until {c.expires}" for c in plan.certificates())
+            or "none"
+        ),
+        "authority": (
+            f"{issuer.name!r:.200}: {issuer.fingerprint}, until {issuer.ends:%Y-%m-%d}"
+            if issuer
+            else "none"
+        ),
+        "network": (
+            f"for simulations only: {plan.lacking}"
+            if plan.lacking
+            else "everything a run needs is there"
+        ),
     }
     for name, value in rows.items():
         table.add_row(name, value)
@@ -194,7 +263,9 @@ def show(file: PlanFile, json: Json = False) -> None:
 
 
 def explain(file: PlanFile, store: SpentStore = None, dataset: SpentOn = None) -> None:
-    """Say in plain words what a plan protects, from whom, how it was chosen and, with --dataset, what was spent before."""
+    """Say in plain words what a plan protects, from whom, how it was chosen and, with --dataset,
+    what was spent before.
+    """
     from fastlloyd.cli.settings import read_plan
     from fastlloyd.reports.explain import explain as explain_plan
 
@@ -206,9 +277,15 @@ def explain(file: PlanFile, store: SpentStore = None, dataset: SpentOn = None) -
 
 
 def digest(
-    file: PlanFile, page: Page = None, force: ForcePage = False, store: SpentStore = None, dataset: SpentOn = None
+    file: PlanFile,
+    page: Page = None,
+    force: ForcePage = False,
+    store: SpentStore = None,
+    dataset: SpentOn = None,
 ) -> None:
-    """Print the digest of a plan, which everyone compares before a run; nothing else goes to stdout."""
+    """Print the digest of a plan, which everyone compares before a run; nothing else goes to
+    stdout.
+    """
     from fastlloyd.cli.settings import read_plan
     from fastlloyd.errors import OutputError
     from fastlloyd.reports import agreement
@@ -219,7 +296,9 @@ def digest(
         write_file(page, agreement.page(plan, _spent_before(plan, store, dataset)))
         typer.echo(f"Written to {page}: to be printed, compared and signed.", err=True)
     elif force or store or dataset:
-        raise OutputError("--force, --store and --dataset are about the page to make; name it with --page FILE")
+        raise OutputError(
+            "--force, --store and --dataset are about the page to make; name it with --page FILE"
+        )
     typer.echo(plan.digest.hex())
 
 
@@ -233,7 +312,9 @@ def renew(
     out: NewPlan = Path("renewed.toml"),
     force: Force = False,
 ) -> None:
-    """Make the plan of the next run: a fresh run id, new public files in place of old ones, or fewer clients."""
+    """Make the plan of the next run: a fresh run id, new public files in place of old ones, or
+    fewer clients.
+    """
     from fastlloyd.base.names import choose
     from fastlloyd.cli.settings import given_authority, given_positions, given_timeouts, read_plan
     from fastlloyd.federation.identity.identity import PublicIdentity
@@ -277,7 +358,9 @@ def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str 
         return there + outlook(ledger.history(), dataset, plan)
     contents, _ = read(store_path(store))
     if contents.role is Role.SERVER:
-        raise StateError(f"{store_path(store)} is the store of a server; only clients have records, and a ledger")
+        raise StateError(
+            f"{store_path(store)} is the store of a server; only clients have records, and a ledger"
+        )
     return outlook(contents.history, dataset, plan)
 
 
@@ -300,8 +383,8 @@ def _write(plan: "Plan", out: Path) -> None:
         typer.echo(f"For simulations only: {error}.")
     else:
         typer.echo(
-            "Send it to all who take part, and tell them the digest over a different channel: nobody joins a plan of "
-            "another digest."
+            "Send it to all who take part, and tell them the digest over a different channel:"
+            " nobody joins a plan of another digest."
         )
 
 
@@ -315,7 +398,9 @@ def _for_machines(plan: "Plan") -> dict[str, Any]:
     from msgspec import structs
 
     m, issuer, facts = plan.mechanism, plan.issuer, plan.mechanism.facts()
-    expires = {certificate.name: certificate.expires.isoformat() for certificate in plan.certificates()}
+    expires = {
+        certificate.name: certificate.expires.isoformat() for certificate in plan.certificates()
+    }
     return {
         "digest": plan.digest.hex(),
         "run_id": plan.run_id,
@@ -353,9 +438,15 @@ def _for_machines(plan: "Plan") -> dict[str, Any]:
         ],
         "timeouts": _timeouts(plan),
         "study": plan.study.texts if plan.study else None,
-        "authority": {"name": issuer.name, "fingerprint": issuer.fingerprint, "expires": issuer.ends.date().isoformat()}
-        if issuer
-        else None,
+        "authority": (
+            {
+                "name": issuer.name,
+                "fingerprint": issuer.fingerprint,
+                "expires": issuer.ends.date().isoformat(),
+            }
+            if issuer
+            else None
+        ),
         "lacking": plan.lacking or None,
     }
 

@@ -1,4 +1,6 @@
-"""`fastlloyd serve`: the server of a run over a network; and as `hosted` the process that `fastlloyd join --serve` starts."""
+"""`fastlloyd serve`: the server of a run over a network; and as `hosted` the process that
+`fastlloyd join --serve` starts.
+"""
 
 import os
 import sys
@@ -23,15 +25,24 @@ PlanFile = Annotated[Path, typer.Argument(help="The plan of the run.", metavar="
 Key = Annotated[Path, typer.Option(help="The server's private identity.", metavar="FILE")]
 Listen = Annotated[
     str | None,
-    typer.Option(help="Where to listen. Default: every address of this machine, at the plan's port.", metavar="HOST:PORT"),
+    typer.Option(
+        help="Where to listen. Default: every address of this machine, at the plan's port.",
+        metavar="HOST:PORT",
+    ),
 ]
 StoreFile = Annotated[
-    Path | None, typer.Option("--store", help="Where the run is kept. Default: NAME.store beside the identity.", metavar="FILE")
+    Path | None,
+    typer.Option(
+        "--store",
+        help="Where the run is kept. Default: NAME.store beside the identity.",
+        metavar="FILE",
+    ),
 ]
 JsonLog = Annotated[bool, in_output("--json", help="Write the log as JSON, one object a line.")]
 
 SHOWN_CLIENTS = 12
-OWN_FILES: Final = 64  # what a server has open besides its clients' connections: the store, its lock, the log, gRPC's own
+# what a server has open besides its clients' connections: the store, its lock, the log, gRPC's own
+OWN_FILES: Final = 64
 
 
 def serve(
@@ -43,7 +54,9 @@ def serve(
     passphrase_file: PassphraseFile = None,
     json: JsonLog = False,
 ) -> None:
-    """Add up masked numbers for the clients of a plan, until the run is over. It can be stopped and started at any time."""
+    """Add up masked numbers for the clients of a plan, until the run is over. It can be stopped and
+    started at any time.
+    """
     from fastlloyd.cli import network
 
     agreed = network.networked_plan(plan)
@@ -57,14 +70,18 @@ def serve(
 
 
 def hosted() -> None:
-    """Serve what standard input says, and end when it ends: the process that holds its other end is gone then."""
+    """Serve what standard input says, and end when it ends: the process that holds its other end is
+    gone then.
+    """
     from fastlloyd.cli import network
     from fastlloyd.cli.hosting import Orders
     from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.federation.plan.plan import Plan
 
     orders = Orders.read(sys.stdin.buffer)
-    threading.Thread(target=_end_with, args=(sys.stdin.fileno(),), name="fastlloyd-end", daemon=True).start()
+    threading.Thread(
+        target=_end_with, args=(sys.stdin.fileno(),), name="fastlloyd-end", daemon=True
+    ).start()
     plan, key = Plan.from_toml(orders.plan), Path(orders.key)
     identity = PrivateIdentity.load(key, ask_passphrase=lambda: orders.passphrase)
     network.check_server(identity.public, plan, key, Path("the plan"))
@@ -72,7 +89,9 @@ def hosted() -> None:
 
 
 def _end_with(descriptor: int) -> None:
-    """End this process at once when nobody holds the other end any more; what is not on disk then never happened."""
+    """End this process at once when nobody holds the other end any more; what is not on disk then
+    never happened.
+    """
     from fastlloyd.cli.network import STOPPED
 
     while os.read(descriptor, 1024):
@@ -81,9 +100,17 @@ def _end_with(descriptor: int) -> None:
 
 
 def run(
-    plan: "Plan", identity: "PrivateIdentity", key: Path, address: str, store: Path | None, *, as_json: bool = False
+    plan: "Plan",
+    identity: "PrivateIdentity",
+    key: Path,
+    address: str,
+    store: Path | None,
+    *,
+    as_json: bool = False,
 ) -> int:
-    """Serve a plan until its run is over, say how it ended, and return the exit code; of a stop nothing is said."""
+    """Serve a plan until its run is over, say how it ended, and return the exit code; of a stop
+    nothing is said.
+    """
     from fastlloyd.cli import network
     from fastlloyd.cli.failures import DONE
     from fastlloyd.dp.noise import SystemNoise
@@ -92,9 +119,16 @@ def run(
     from fastlloyd.federation.transport.grpc.server import GrpcServer
     from fastlloyd.federation.transport.grpc.tls import needed_connections, wanted_connections
 
-    max_connections = allow_connections(needed_connections(plan.n_clients), wanted_connections(plan.n_clients))
-    with network.store_of(identity.public, key, store, Role.SERVER) as kept, network.logging_to_stderr(as_json=as_json):
-        if network.has_finished(kept.history, plan):  # a process that was killed right after it had wiped the run
+    max_connections = allow_connections(
+        needed_connections(plan.n_clients), wanted_connections(plan.n_clients)
+    )
+    with (
+        network.store_of(identity.public, key, store, Role.SERVER) as kept,
+        network.logging_to_stderr(as_json=as_json),
+    ):
+        if network.has_finished(
+            kept.history, plan
+        ):  # a process that was killed right after it had wiped the run
             _say_over(plan.mechanism.n_rounds, as_json=as_json)
             return DONE
         party = DurableServer.open(plan, store=kept, noise=SystemNoise())
@@ -107,7 +141,12 @@ def run(
             linger=plan.timeouts.confirming,
             max_connections=max_connections,
         )
-        result = network.drive(server.serve, server.stop, lambda: party.session.progress, lambda: _details(party, server))
+        result = network.drive(
+            server.serve,
+            server.stop,
+            lambda: party.session.progress,
+            lambda: _details(party, server),
+        )
         if result is None:
             return network.STOPPED
         party.conclude()
@@ -120,7 +159,9 @@ def run(
 def _say_over(n_rounds: int, *, as_json: bool) -> None:
     from fastlloyd.cli import network
 
-    network.say_last(f"The run is over: {n_rounds} rounds; the results are with the clients.", as_json=as_json)
+    network.say_last(
+        f"The run is over: {n_rounds} rounds; the results are with the clients.", as_json=as_json
+    )
 
 
 def _details(party: "DurableServer", server: "GrpcServer") -> str:
@@ -129,8 +170,14 @@ def _details(party: "DurableServer", server: "GrpcServer") -> str:
     session = party.session
     here = f"{len(server.connected)} of {session.plan.n_clients} clients connected"
     if names := server.not_told:
-        return f", {here}, stays for {_named(names, server.connected)}{seconds_left(server.stays)}; {server.meter}"
-    return f", {here}{_awaited(session.awaited, server.connected)}{seconds_left(party.timeout)}; {server.meter}"
+        return (
+            f", {here}, stays for {_named(names, server.connected)}{seconds_left(server.stays)};"
+            f" {server.meter}"
+        )
+    return (
+        f", {here}{_awaited(session.awaited, server.connected)}{seconds_left(party.timeout)};"
+        f" {server.meter}"
+    )
 
 
 def _awaited(names: Sequence[str], connected: Container[str]) -> str:
@@ -148,7 +195,8 @@ def _named(names: Sequence[str], connected: Container[str]) -> str:
 
 
 def allow_connections(needed: int, wanted: int) -> int:
-    """Raise the soft limit of open files as far as needed; return how many of the `wanted` connections there is room for.
+    """Raise the soft limit of open files as far as needed; return how many of the `wanted`
+    connections there is room for.
 
     Raises NetworkError where the hard limit leaves room for fewer than `needed`.
     """
@@ -159,12 +207,15 @@ def allow_connections(needed: int, wanted: int) -> int:
     soft, hard = (_number(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
     if hard < needed + OWN_FILES:
         raise NetworkError(
-            f"the system lets this process open {hard} files, and a server of this plan's clients needs {needed + OWN_FILES}; "
-            f"raise the hard limit: `ulimit -Hn {needed + OWN_FILES}` as root, or LimitNOFILE={needed + OWN_FILES} in the unit"
+            f"the system lets this process open {hard} files, and a server of this plan's clients"
+            f" needs {needed + OWN_FILES}; raise the hard limit: `ulimit -Hn {needed + OWN_FILES}`"
+            f" as root, or LimitNOFILE={needed + OWN_FILES} in the unit"
         )
     if soft < (best := min(hard, wanted + OWN_FILES)):
         with suppress(ValueError, OSError):  # macOS has a lower limit of its own
-            resource.setrlimit(resource.RLIMIT_NOFILE, (best, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+            resource.setrlimit(
+                resource.RLIMIT_NOFILE, (best, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+            )
             soft = best
     return min(wanted, max(soft - OWN_FILES, needed))
 

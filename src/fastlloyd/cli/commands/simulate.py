@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from fastlloyd.mechanisms.answering import AllRecords, Records
 
 Clients = Annotated[
-    int, in_federation("--clients", min=1, max=1000, help="How many clients share the records evenly.", metavar="M")
+    int,
+    in_federation(
+        "--clients", min=1, max=1000, help="How many clients share the records evenly.", metavar="M"
+    ),
 ]
 DroppedUploads = Annotated[
     list[str] | None,
@@ -59,7 +62,14 @@ def simulate(
     import os
 
     from fastlloyd.cli import charging, engines, persons, results, screen, terminal
-    from fastlloyd.cli.settings import check_options, given_cap, given_settings, on_grid, public_numbers, read_records
+    from fastlloyd.cli.settings import (
+        check_options,
+        given_cap,
+        given_settings,
+        on_grid,
+        public_numbers,
+        read_records,
+    )
     from fastlloyd.federation import simulation
     from fastlloyd.federation.plan.design import design_plan
     from fastlloyd.reports.result import Result
@@ -75,7 +85,14 @@ def simulate(
     dropped = [simulation.parse_drop(text, names) for text in drop or ()]
     terms = _terms(mechanism, federation, dropped)
     with engines.named(engine) as workers:
-        records = read_records(mechanism.bounds, data, columns, missing, in_passes=workers is not None, unit=unit_column)
+        records = read_records(
+            mechanism.bounds,
+            data,
+            columns,
+            missing,
+            in_passes=workers is not None,
+            unit=unit_column,
+        )
         domain, n_records, leaks = public_numbers(mechanism, records, missing, of)
         if given_cap(mechanism) is None:
             n_records = persons.cap_at_clients(n_records, clients, of)
@@ -94,11 +111,15 @@ def simulate(
                 charged.drawing(plan.mechanism.n_rounds - 1)  # sessions draw where they like
                 run = simulation.simulate(plan, identities, parts, drops=dropped)
     result = Result.of_run(plan, run, leaks=leaks, cautions=(screen.DROPPED,) if dropped else ())
-    results.end(result, output, place, records, X, with_comparison=compare_non_private, remarks=charged.said)
+    results.end(
+        result, output, place, records, X, with_comparison=compare_non_private, remarks=charged.said
+    )
 
 
 def _split(plan: "Plan", records: "AllRecords") -> "list[Records]":
-    """The records of each client, shared out evenly. Raises DataError where there are more than the plan allows."""
+    """The records of each client, shared out evenly. Raises DataError where there are more than the
+    plan allows.
+    """
     from fastlloyd.federation import simulation
     from fastlloyd.mechanisms.answering import check_cap
 
@@ -106,7 +127,9 @@ def _split(plan: "Plan", records: "AllRecords") -> "list[Records]":
     return simulation.split(records, plan.n_clients, plan.mechanism.seed)
 
 
-def _terms(mechanism: MechanismOptions, federation: FederationOptions, dropped: "Sequence[Drop]") -> dict[str, Any]:
+def _terms(
+    mechanism: MechanismOptions, federation: FederationOptions, dropped: "Sequence[Drop]"
+) -> dict[str, Any]:
     """What `design_plan` is told of the federation, by its keywords. Raises PlanError."""
     from fastlloyd.cli.settings import chosen_trust, given_masks
     from fastlloyd.federation.plan.plan import Masks
@@ -117,5 +140,7 @@ def _terms(mechanism: MechanismOptions, federation: FederationOptions, dropped: 
         "max_dropouts": absent if federation.max_dropouts is None else federation.max_dropouts,
         "max_colluding": federation.max_colluding,
         "ring_bits": federation.ring_bits,
-        "masks": given_masks(federation) or (Masks.GROUP if dropped else None),  # who is dropped is missing from a round
+        "masks": (
+            given_masks(federation) or (Masks.GROUP if dropped else None)
+        ),  # who is dropped is missing from a round
     }

@@ -13,7 +13,9 @@ from fastlloyd.errors import StateError
 JOINING = "joining"
 SHOWN_CLIENTS = 12
 
-StoreFile = Annotated[Path, typer.Argument(help="A store, or the identity it belongs to.", metavar="STORE")]
+StoreFile = Annotated[
+    Path, typer.Argument(help="A store, or the identity it belongs to.", metavar="STORE")
+]
 Json = Annotated[bool, in_output("--json", help="Print it as JSON.")]
 
 
@@ -24,17 +26,26 @@ def status(store: StoreFile, json: Json = False) -> None:
     path = store_path(store)
     contents, events = read(path)
     if contents.role is Role.HOLDER:
-        raise StateError(f"{path} is a ledger, which takes no part in runs; `fastlloyd ledger show` says what is in it")
+        raise StateError(
+            f"{path} is a ledger, which takes no part in runs; `fastlloyd ledger show` says what is"
+            " in it"
+        )
     runs = _runs(contents.history, events)
     if json:
         print_json({"role": contents.role.value, "events": contents.position.length, "runs": runs})
         return
     console = terminal.console()
     if not runs:
-        nothing = "no run; a server notes one when the first client has joined" if contents.role is Role.SERVER else "no run"
+        nothing = (
+            "no run; a server notes one when the first client has joined"
+            if contents.role is Role.SERVER
+            else "no run"
+        )
         console.print(f"{path} has seen {nothing}.")
         return
-    began = [f"{run['client']}, data set {run['dataset']}" if run["client"] else "server" for run in runs]
+    began = [
+        f"{run['client']}, data set {run['dataset']}" if run["client"] else "server" for run in runs
+    ]
     now = [run["state"] + _more(run) for run in runs]
     columns = [
         Column(
@@ -44,7 +55,9 @@ def status(store: StoreFile, json: Json = False) -> None:
         Column(heading="rounds", cells=[str(run["rounds"]) for run in runs]),
         Column(heading="now", cells=now, justify="left", is_text=True),
     ]
-    terminal.show(console, f"{path}: a {contents.role.value}, {contents.position.length} events", columns)
+    terminal.show(
+        console, f"{path}: a {contents.role.value}, {contents.position.length} events", columns
+    )
 
 
 def _more(run: dict[str, Any]) -> str:
@@ -54,7 +67,9 @@ def _more(run: dict[str, Any]) -> str:
     if run["state"] != JOINING or not run["joined"]:
         return ""
     n_more = len(run["joined"]) - SHOWN_CLIENTS
-    return f", so far {', '.join(run['joined'][:SHOWN_CLIENTS])}" + (f" and {n_more} more" if n_more > 0 else "")
+    return f", so far {', '.join(run['joined'][:SHOWN_CLIENTS])}" + (
+        f" and {n_more} more" if n_more > 0 else ""
+    )
 
 
 def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
@@ -62,7 +77,11 @@ def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
 
     rows = []
     for run_id, run in history.runs.items():
-        kinds = [event.kind for event in events if isinstance(event, MessageRecorded) and event.run_id == run_id]
+        kinds = [
+            event.kind
+            for event in events
+            if isinstance(event, MessageRecorded) and event.run_id == run_id
+        ]
         rows.append(
             {
                 "run_id": run_id.hex(),
@@ -71,7 +90,11 @@ def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
                 "rounds": kinds.count("Broadcast"),
                 "charged": list(run.charged),
                 "joined": None if run.reserved else list(run.joined),
-                "state": run.ended.outcome.value if run.ended else _going_on(kinds, is_client=run.reserved is not None),
+                "state": (
+                    run.ended.outcome.value
+                    if run.ended
+                    else _going_on(kinds, is_client=run.reserved is not None)
+                ),
                 "reason": run.ended.reason if run.ended else "",
             }
         )

@@ -1,4 +1,6 @@
-"""Offsets of records from points, clipped to a length and normalised to integers: those of `mechanisms/queries/clipping.py`."""
+"""Offsets of records from points, clipped to a length and normalised to integers: those of
+`mechanisms/queries/clipping.py`.
+"""
 
 import numpy as np
 from numba import types
@@ -18,30 +20,42 @@ from fastlloyd.clustering.compiled.jit import (
     rounded_helper,
 )
 
-ROWS = 512  # of records worked on together: their offsets from a few features stay in the innermost cache
+# of records worked on together: their offsets from a few features stay in the innermost cache
+ROWS = 512
 
 _Unsigned = NDArray[np.uint32]  # labels of which the compiler need not expect that one is negative
 _CLIPPED = types.int32[:, ::1]
 
 
 @kernel(REAL(RECORDS, INTEGER, read(LABELS.dtype, 1), RECORDS, REAL, REAL, _CLIPPED), exact=False)
-def clip_offsets(XT: Points, start: int, owners: Labels, CT: Points, radius: float, units: float, clipped: Points) -> float:
-    """Set clipped (d, m) to the clipped offsets of records from the points that own them; return the largest squared norm.
+def clip_offsets(
+    XT: Points, start: int, owners: Labels, CT: Points, radius: float, units: float, clipped: Points
+) -> float:
+    """Set clipped (d, m) to the clipped offsets of records from the points that own them; return
+    the largest squared norm.
 
-    XT : (d, n), of which the m records from `start` on are meant. CT : (d, k), the points. owners : (m,), from 0 to k - 1.
+    XT : (d, n), of which the m records from `start` on are meant. CT : (d, k), the points. owners :
+    (m,), from 0 to k - 1.
 
-    A coordinate is x = |z_i| units / length, rounded down, with the sign of z_i. Computed is the product of |z_i| and a factor
-    that is the same for all i, slightly too large: it lies between x and x (1 + 2**-47), and no integer lies between them but x
-    (docs/momentlloyd.md, lemma 4). Root, quotient and product are rounded as they are written.
+    A coordinate is x = |z_i| units / length, rounded down, with the sign of z_i. Computed is the
+    product of |z_i| and a factor that is the same for all i, slightly too large: it lies between x
+    and x (1 + 2**-47), and no integer lies between them but x (docs/momentlloyd.md, lemma 4). Root,
+    quotient and product are rounded as they are written.
     """
     d, more_than_units = len(XT), units * (1.0 + 2.0**-48)
     offsets, scratch, longest = np.empty((d, ROWS)), np.empty((2, ROWS)), np.zeros(ROWS)
     for first in range(0, clipped.shape[1], ROWS):
         m = min(ROWS, clipped.shape[1] - first)
-        own, factors, norms = owners[first : first + m].view(np.uint32), scratch[0, :m], scratch[1, :m]
+        own, factors, norms = (
+            owners[first : first + m].view(np.uint32),
+            scratch[0, :m],
+            scratch[1, :m],
+        )
         norms[:] = 0.0
         for j in range(0, d - 3, 4):
-            _offset_four(XT[j : j + 4], start + first, own, CT[j : j + 4], offsets[j : j + 4], norms)
+            _offset_four(
+                XT[j : j + 4], start + first, own, CT[j : j + 4], offsets[j : j + 4], norms
+            )
         for j in range(d // 4 * 4, d):
             _offset(XT[j, start + first :], own, CT[j], offsets[j], norms)
         _find_factors(norms, radius, more_than_units, factors)
@@ -54,10 +68,17 @@ def clip_offsets(XT: Points, start: int, owners: Labels, CT: Points, radius: flo
 
 
 @helper
-def _offset_four(XT: Points, start: int, owners: _Unsigned, CT: Points, offsets: FloatArray, norms: FloatArray) -> None:
+def _offset_four(
+    XT: Points, start: int, owners: _Unsigned, CT: Points, offsets: FloatArray, norms: FloatArray
+) -> None:
     """Set four features of the offsets, and add their squares to the norms (m,)."""
     m = len(norms)
-    x0, x1, x2, x3 = XT[0, start : start + m], XT[1, start : start + m], XT[2, start : start + m], XT[3, start : start + m]
+    x0, x1, x2, x3 = (
+        XT[0, start : start + m],
+        XT[1, start : start + m],
+        XT[2, start : start + m],
+        XT[3, start : start + m],
+    )
     c0, c1, c2, c3 = CT[0], CT[1], CT[2], CT[3]
     z0, z1, z2, z3 = offsets[0], offsets[1], offsets[2], offsets[3]
     for r in range(m):
@@ -72,7 +93,9 @@ def _offset_four(XT: Points, start: int, owners: _Unsigned, CT: Points, offsets:
 
 
 @helper
-def _offset(x: Points, owners: _Unsigned, c: Points, offsets: FloatArray, norms: FloatArray) -> None:
+def _offset(
+    x: Points, owners: _Unsigned, c: Points, offsets: FloatArray, norms: FloatArray
+) -> None:
     """Do as `_offset_four` with one feature."""
     for r in range(len(norms)):
         z = np.float64(np.int32(x[r] - c[np.intp(owners[r])]))
@@ -81,10 +104,16 @@ def _offset(x: Points, owners: _Unsigned, c: Points, offsets: FloatArray, norms:
 
 
 @rounded_helper
-def _find_factors(squares: FloatArray, radius: float, more_than_units: float, factors: FloatArray) -> None:
-    """Set by what offsets with these squared norms are multiplied: `more_than_units` over their lengths."""
+def _find_factors(
+    squares: FloatArray, radius: float, more_than_units: float, factors: FloatArray
+) -> None:
+    """Set by what offsets with these squared norms are multiplied: `more_than_units` over their
+    lengths.
+    """
     for r in range(len(squares)):
-        root = np.floor(np.sqrt(squares[r]))  # the integer root, or one more: then it is the ceiling of a square that has none
+        root = np.floor(
+            np.sqrt(squares[r])
+        )  # the integer root, or one more: then it is the ceiling of a square that has none
         root += 1.0 if root * root < squares[r] else 0.0
         factors[r] = more_than_units / max(root, radius)
 

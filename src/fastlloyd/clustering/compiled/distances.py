@@ -1,18 +1,20 @@
 """The nearest centroid of every record that has few features, up to `kernels.KEYED_FEATURES`.
 
-Records are worked on in blocks that stay in the cache, feature by feature, so that the compiler turns every loop over records
-into vector instructions. Blocks are as long as a whole number of vectors, so nothing is left to be done one by one. All numbers
-are integers below 2**53 held in float64: sums and products are exact in any order, so that no result depends on how the
-compiler arranges them ("reassoc" and "contract" change nothing).
+Records are worked on in blocks that stay in the cache, feature by feature, so that the compiler
+turns every loop over records into vector instructions. Blocks are as long as a whole number of
+vectors, so nothing is left to be done one by one. All numbers are integers below 2**53 held in
+float64: sums and products are exact in any order, so that no result depends on how the compiler
+arranges them ("reassoc" and "contract" change nothing).
 
-Centroids stand in groups of L, a power of two. The key of a record x and a centroid c orders the centroids of a group by
-distance and then by index:
+Centroids stand in groups of L, a power of two. The key of a record x and a centroid c orders the
+centroids of a group by distance and then by index:
 
     key = L (|c|^2 - 2 x.c) + index of c in its group.
 
-The least key is that of the nearest centroid, ties going to the lowest index, and its low digits are the label; of two groups
-the later one has it if its score, the rest of the key, is less. L follows from the range in which records *may* lie and from
-the centroids, so that every key is exact (`group_size`): what is done with a record is the same for all records.
+The least key is that of the nearest centroid, ties going to the lowest index, and its low digits
+are the label; of two groups the later one has it if its score, the rest of the key, is less. L
+follows from the range in which records *may* lie and from the centroids, so that every key is exact
+(`group_size`): what is done with a record is the same for all records.
 """
 
 import numpy as np
@@ -36,15 +38,17 @@ from fastlloyd.clustering.compiled.jit import (
 _EXACT = float(1 << 53)
 WIDTHS = (2, 4, 5, 6, 8)  # for so many features there are loops
 Width = tuple[int, ...]  # of which only the length counts, for the compiler
-VECTORS = 64  # records that fill vectors of any size, several times; the compiler sees that loops leave none over
+# records that fill vectors of any size, several times; the compiler sees that loops leave none over
+VECTORS = 64
 
 
 @kernel(REAL(CENTROIDS, read(types.int64, 1)))
 def group_size(centroids: IntArray, limits: IntArray) -> float:
-    """The group size L for records x with |x_j| <= limits[j], (d,); 1 for an empty array, if only (|x| + |c|)^2 < 2**53.
+    """The group size L for records x with |x_j| <= limits[j], (d,); 1 for an empty array, if only
+    (|x| + |c|)^2 < 2**53.
 
-    The largest power of two with L (|c|^2 + 2 |x|.|c| + 1) <= 2**53: so large may a key be, and all sums on the way to it. At
-    most the number of centroids, rounded up to a power of two.
+    The largest power of two with L (|c|^2 + 2 |x|.|c| + 1) <= 2**53: so large may a key be, and all
+    sums on the way to it. At most the number of centroids, rounded up to a power of two.
     """
     k, d = centroids.shape
     reach = 0.0
@@ -60,7 +64,12 @@ def group_size(centroids: IntArray, limits: IntArray) -> float:
     return L
 
 
-@kernel_by_width(WIDTHS, lambda width: types.void(RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, REAL, INTEGER, LABELS, width))
+@kernel_by_width(
+    WIDTHS,
+    lambda width: types.void(
+        RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, REAL, INTEGER, LABELS, width
+    ),
+)
 def feature_labels(
     XT: Points,
     start: int,
@@ -72,24 +81,39 @@ def feature_labels(
     labels: Labels,
     width: Width,
 ) -> None:
-    """Set labels (stop - start,) to the nearest centroid of each record of XT[:, start:stop], or to k beyond the radius.
+    """Set labels (stop - start,) to the nearest centroid of each record of XT[:, start:stop], or to
+    k beyond the radius.
 
-    XT : (d, n), worked on in blocks of `rows` records. width : a tuple as long as there are `columns`.
+    XT : (d, n), worked on in blocks of `rows` records. width : a tuple as long as there are
+    `columns`.
     """
     A, constants, group = feature_keys(centroids, L)
     block, scratch = np.zeros((A.shape[1], whole(rows))), np.empty((4, whole(rows)))
     for first in range(start, stop, rows):
         m = min(rows, stop - first)
         load_features(XT, first, m, block, scratch[0])
-        block_labels(block, scratch, A, constants, group, L, squared_radius, len(centroids), labels[first - start :], m, width)
+        block_labels(
+            block,
+            scratch,
+            A,
+            constants,
+            group,
+            L,
+            squared_radius,
+            len(centroids),
+            labels[first - start :],
+            m,
+            width,
+        )
 
 
 @helper
 def feature_keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray, int]:
-    """A, constants and rows of a group: the keys of x are A x + constants, padded as `_least_keys` needs them.
+    """A, constants and rows of a group: the keys of x are A x + constants, padded as `_least_keys`
+    needs them.
 
-    Groups are padded to a multiple of so many rows with centroids whose keys are infinite, and centroids to as many features
-    as `block` has, with zeros.
+    Groups are padded to a multiple of so many rows with centroids whose keys are infinite, and
+    centroids to as many features as `block` has, with zeros.
     """
     k, d = centroids.shape
     multiple, n_columns = 4 if d <= 2 else 2, columns(d)
@@ -146,7 +170,8 @@ def block_labels(
     m: int,
     width: Width,
 ) -> None:
-    """Set the labels of the first m records of `block` (features, rows), whose squared norms stand in scratch[0].
+    """Set the labels of the first m records of `block` (features, rows), whose squared norms stand
+    in scratch[0].
 
     rows : as many as fill vectors.
     """
@@ -158,15 +183,21 @@ def block_labels(
     scores[:m] = np.inf
     start = 0.0
     for first in range(0, len(constants), group):
-        least_keys(block, A[first : first + group], constants[first : first + group], best, m, width)
+        least_keys(
+            block, A[first : first + group], constants[first : first + group], best, m, width
+        )
         _keep_lesser(best, L, start, scores, found, m)
         start += L
     _found_within(scores, found, squares, squared_radius, k, labels, m)
 
 
 @helper
-def least_keys(block: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, m: int, width: Width) -> None:
-    """Set best[r] to the least key of record r, for m records and some more. A, constants : as `feature_keys` pads them."""
+def least_keys(
+    block: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, m: int, width: Width
+) -> None:
+    """Set best[r] to the least key of record r, for m records and some more. A, constants : as
+    `feature_keys` pads them.
+    """
     n = whole(m)
     best[:n] = np.inf
     if len(width) == 2:
@@ -186,7 +217,9 @@ def least_keys(block: FloatArray, A: FloatArray, constants: FloatArray, best: Fl
 
 
 @helper
-def _plane(x: FloatArray, y: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, m: int) -> None:
+def _plane(
+    x: FloatArray, y: FloatArray, A: FloatArray, constants: FloatArray, best: FloatArray, m: int
+) -> None:
     """Two features: four centroids at a time, everything in registers."""
     for c in range(0, len(constants), 4):
         n0, n1, n2, n3 = constants[c], constants[c + 1], constants[c + 2], constants[c + 3]
@@ -195,11 +228,14 @@ def _plane(x: FloatArray, y: FloatArray, A: FloatArray, constants: FloatArray, b
         for r in range(m // VECTORS * VECTORS):
             u, v = n0 + a0 * x[r] + b0 * y[r], n1 + a1 * x[r] + b1 * y[r]
             w, z = n2 + a2 * x[r] + b2 * y[r], n3 + a3 * x[r] + b3 * y[r]
-            best[r] = min(best[r], min(min(u, v), min(w, z)))  # noqa: PLW3301 - a tree: two of them at the same time
+            # a tree: two of them at the same time
+            best[r] = min(best[r], min(min(u, v), min(w, z)))  # noqa: PLW3301
 
 
 @helper
-def _four_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
+def _four_features(
+    x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int
+) -> None:
     """Four features: two centroids at a time, in registers; u and v are their constants."""
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
     a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
@@ -210,10 +246,23 @@ def _four_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArr
 
 
 @helper
-def _five_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
+def _five_features(
+    x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int
+) -> None:
     """Five features, like four."""
     x0, x1, x2, x3, x4 = x[0], x[1], x[2], x[3], x[4]
-    a0, a1, a2, a3, a4, b0, b1, b2, b3, b4 = a[0], a[1], a[2], a[3], a[4], b[0], b[1], b[2], b[3], b[4]
+    a0, a1, a2, a3, a4, b0, b1, b2, b3, b4 = (
+        a[0],
+        a[1],
+        a[2],
+        a[3],
+        a[4],
+        b[0],
+        b[1],
+        b[2],
+        b[3],
+        b[4],
+    )
     for r in range(m // VECTORS * VECTORS):
         s = u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r] + a4 * x4[r]
         t = v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r] + b4 * x4[r]
@@ -221,7 +270,9 @@ def _five_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArr
 
 
 @helper
-def _six_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
+def _six_features(
+    x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int
+) -> None:
     """Six features, like four."""
     x0, x1, x2, x3, x4, x5 = x[0], x[1], x[2], x[3], x[4], x[5]
     a0, a1, a2, a3, a4, a5 = a[0], a[1], a[2], a[3], a[4], a[5]
@@ -233,24 +284,37 @@ def _six_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArra
 
 
 @helper
-def _eight_features(x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int) -> None:
+def _eight_features(
+    x: FloatArray, u: float, v: float, a: FloatArray, b: FloatArray, best: FloatArray, m: int
+) -> None:
     """Eight features, like four; each sum in two parts, which do not wait for each other."""
     x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
     a0, a1, a2, a3, a4, a5, a6, a7 = a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]
     b0, b1, b2, b3, b4, b5, b6, b7 = b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]
     for r in range(m // VECTORS * VECTORS):
-        s = (u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]) + (a4 * x4[r] + a5 * x5[r] + a6 * x6[r] + a7 * x7[r])
-        t = (v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]) + (b4 * x4[r] + b5 * x5[r] + b6 * x6[r] + b7 * x7[r])
+        s = (u + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]) + (
+            a4 * x4[r] + a5 * x5[r] + a6 * x6[r] + a7 * x7[r]
+        )
+        t = (v + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]) + (
+            b4 * x4[r] + b5 * x5[r] + b6 * x6[r] + b7 * x7[r]
+        )
         best[r] = min(best[r], min(s, t))  # noqa: PLW3301 - a tree, as above
 
 
 @helper
 def _labels_within(
-    best: FloatArray, squares: FloatArray, L: float, squared_radius: float, k: int, labels: Labels, m: int
+    best: FloatArray,
+    squares: FloatArray,
+    L: float,
+    squared_radius: float,
+    k: int,
+    labels: Labels,
+    m: int,
 ) -> None:
     """Split each key into score and label; the label of a record beyond the radius becomes k.
 
-    A record out of range, which nobody should pass, has some label: no label is too large, for it says where to write.
+    A record out of range, which nobody should pass, has some label: no label is too large, for it
+    says where to write.
     """
     share, beyond, last = 1.0 / L, float(k), k - 1.0  # exact: L is a power of two
     for r in range(m):
@@ -260,8 +324,12 @@ def _labels_within(
 
 
 @helper
-def _keep_lesser(best: FloatArray, L: float, start: float, scores: FloatArray, found: FloatArray, m: int) -> None:
-    """Keep the lesser scores, and their centroids, of earlier groups and of one whose first centroid is `start`."""
+def _keep_lesser(
+    best: FloatArray, L: float, start: float, scores: FloatArray, found: FloatArray, m: int
+) -> None:
+    """Keep the lesser scores, and their centroids, of earlier groups and of one whose first
+    centroid is `start`.
+    """
     share = 1.0 / L
     for r in range(m):
         score = np.floor(best[r] * share)
@@ -272,9 +340,17 @@ def _keep_lesser(best: FloatArray, L: float, start: float, scores: FloatArray, f
 
 @helper
 def _found_within(
-    scores: FloatArray, found: FloatArray, squares: FloatArray, squared_radius: float, k: int, labels: Labels, m: int
+    scores: FloatArray,
+    found: FloatArray,
+    squares: FloatArray,
+    squared_radius: float,
+    k: int,
+    labels: Labels,
+    m: int,
 ) -> None:
     """Set labels to the centroids that were found, and to k for a record beyond the radius."""
     beyond, last = float(k), k - 1.0
     for r in range(m):
-        labels[r] = np.int32(min(found[r], last) if squares[r] + scores[r] <= squared_radius else beyond)
+        labels[r] = np.int32(
+            min(found[r], last) if squares[r] + scores[r] <= squared_radius else beyond
+        )

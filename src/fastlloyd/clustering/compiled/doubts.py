@@ -1,8 +1,10 @@
-"""The nearest centroids of records that `filter.py` leaves in doubt, by squared distances, which are exact integers.
+"""The nearest centroids of records that `filter.py` leaves in doubt, by squared distances, which
+are exact integers.
 
-Where a record has few features, it is compared with all centroids, and 64 such records take as long as one. Where it has many,
-it is compared with those centroids whose scores say that they may be the nearest. Records are copied some at a time before
-their distances are worked out: a processor waits for numbers that it has just written.
+Where a record has few features, it is compared with all centroids, and 64 such records take as long
+as one. Where it has many, it is compared with those centroids whose scores say that they may be the
+nearest. Records are copied some at a time before their distances are worked out: a processor waits
+for numbers that it has just written.
 """
 
 from typing import Any
@@ -27,14 +29,21 @@ from fastlloyd.clustering.compiled.jit import (
     read,
 )
 
-ASIDE = {4: 512, 8: 512, 9: 128}  # records that are worked on together, of up to 4 features, 8, or more
+ASIDE = {
+    4: 512,
+    8: 512,
+    9: 128,
+}  # records that are worked on together, of up to 4 features, 8, or more
 PADDING = 8  # numbers between features, which then do not compete for the same lines of the cache
 ASIDE_ROWS = 16  # records of many features
 _F, _F4, _DOUBTFUL = types.float32[::1], types.float32[:, :, :, ::1], read(types.int32, 1)
 
 
 @kernel_by_width(
-    ASIDE, lambda width: types.void(RECORDS, INTEGER, _DOUBTFUL, TABLE, REALS, INTEGER, REAL, LABELS, INTEGER, width)
+    ASIDE,
+    lambda width: types.void(
+        RECORDS, INTEGER, _DOUBTFUL, TABLE, REALS, INTEGER, REAL, LABELS, INTEGER, width
+    ),
 )
 def decide_columns(
     XT: Points,
@@ -48,14 +57,19 @@ def decide_columns(
     aside: int,
     width: Width,
 ) -> None:
-    """Set labels[i] for all doubtful i, whose records are XT[:, start + i], to those of exact arithmetic.
+    """Set labels[i] for all doubtful i, whose records are XT[:, start + i], to those of exact
+    arithmetic.
 
-    C, norms : centroids and their squared norms, filled with centroids that are infinitely far away to an even number, and with
-    zeros to 4 features or a multiple of eight. k : the label beyond the radius. aside, width : `ASIDE` of the width, which is a
-    tuple of that length.
-    Of no record in doubt it makes as much as of one: so some of them, up to 64, take the time of none.
+    C, norms : centroids and their squared norms, filled with centroids that are infinitely far away
+    to an even number, and with zeros to 4 features or a multiple of eight. k : the label beyond the
+    radius. aside, width : `ASIDE` of the width, which is a tuple of that length. Of no record in
+    doubt it makes as much as of one: so some of them, up to 64, take the time of none.
     """
-    records, squares, scratch = np.zeros((C.shape[1], aside + PADDING)), np.zeros(aside), np.empty((4, aside + PADDING))
+    records, squares, scratch = (
+        np.zeros((C.shape[1], aside + PADDING)),
+        np.zeros(aside),
+        np.empty((4, aside + PADDING)),
+    )
     least, found = scratch[0], scratch[1]
     for first in range(0, max(len(doubtful), 1), aside):
         n = min(aside, len(doubtful) - first)
@@ -68,7 +82,9 @@ def decide_columns(
             squares[a] = square
         _nearest(records, C, norms, least, found, scratch[2], scratch[3], whole(max(n, 1)), width)
         for a in range(n):
-            labels[doubtful[first + a]] = np.int32(found[a]) if squares[a] + least[a] <= squared_radius else np.int32(k)
+            labels[doubtful[first + a]] = (
+                np.int32(found[a]) if squares[a] + least[a] <= squared_radius else np.int32(k)
+            )
 
 
 @helper
@@ -83,7 +99,9 @@ def _nearest(
     m: int,
     width: Width,
 ) -> None:
-    """Set least to the least scores |c|^2 - 2 x.c of m records, of which x (features, m) holds -2 x, and found to their c."""
+    """Set least to the least scores |c|^2 - 2 x.c of m records, of which x (features, m) holds -2
+    x, and found to their c.
+    """
     least[:m] = np.inf
     found[:m] = 0.0
     if len(width) == 4:
@@ -103,12 +121,25 @@ def _nearest(
 
 @helper
 def _compare_four(
-    x: FloatArray, C: FloatArray, c: int, norms: FloatArray, least: FloatArray, found: FloatArray, m: int
+    x: FloatArray,
+    C: FloatArray,
+    c: int,
+    norms: FloatArray,
+    least: FloatArray,
+    found: FloatArray,
+    m: int,
 ) -> None:
     """Compare records of four features with centroid c and the next one, in registers."""
     x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
     a0, a1, a2, a3, n0, one = C[c, 0], C[c, 1], C[c, 2], C[c, 3], norms[c], float(c)
-    b0, b1, b2, b3, n1, other = C[c + 1, 0], C[c + 1, 1], C[c + 1, 2], C[c + 1, 3], norms[c + 1], float(c + 1)
+    b0, b1, b2, b3, n1, other = (
+        C[c + 1, 0],
+        C[c + 1, 1],
+        C[c + 1, 2],
+        C[c + 1, 3],
+        norms[c + 1],
+        float(c + 1),
+    )
     for r in range(m // VECTORS * VECTORS):
         s = n0 + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]
         t = n1 + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]
@@ -119,37 +150,87 @@ def _compare_four(
 
 @helper
 def _compare_eight(
-    x: FloatArray, C: FloatArray, c: int, norms: FloatArray, least: FloatArray, found: FloatArray, m: int
+    x: FloatArray,
+    C: FloatArray,
+    c: int,
+    norms: FloatArray,
+    least: FloatArray,
+    found: FloatArray,
+    m: int,
 ) -> None:
-    """Do as `_compare_four` with eight features; each sum in two parts, which do not wait for each other."""
+    """Do as `_compare_four` with eight features; each sum in two parts, which do not wait for each
+    other.
+    """
     x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
     a0, a1, a2, a3, n0, one = C[c, 0], C[c, 1], C[c, 2], C[c, 3], norms[c], float(c)
     a4, a5, a6, a7 = C[c, 4], C[c, 5], C[c, 6], C[c, 7]
-    b0, b1, b2, b3, n1, other = C[c + 1, 0], C[c + 1, 1], C[c + 1, 2], C[c + 1, 3], norms[c + 1], float(c + 1)
+    b0, b1, b2, b3, n1, other = (
+        C[c + 1, 0],
+        C[c + 1, 1],
+        C[c + 1, 2],
+        C[c + 1, 3],
+        norms[c + 1],
+        float(c + 1),
+    )
     b4, b5, b6, b7 = C[c + 1, 4], C[c + 1, 5], C[c + 1, 6], C[c + 1, 7]
     for r in range(m // VECTORS * VECTORS):
-        s = (n0 + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]) + (a4 * x4[r] + a5 * x5[r] + a6 * x6[r] + a7 * x7[r])
-        t = (n1 + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]) + (b4 * x4[r] + b5 * x5[r] + b6 * x6[r] + b7 * x7[r])
+        s = (n0 + a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r]) + (
+            a4 * x4[r] + a5 * x5[r] + a6 * x6[r] + a7 * x7[r]
+        )
+        t = (n1 + b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r]) + (
+            b4 * x4[r] + b5 * x5[r] + b6 * x6[r] + b7 * x7[r]
+        )
         score, label = min(s, t), one if s <= t else other
         found[r] = label if score < least[r] else found[r]
         least[r] = min(score, least[r])
 
 
 @helper
-def _add_eight(x: FloatArray, C: FloatArray, c: int, j: int, s: FloatArray, t: FloatArray, m: int) -> None:
+def _add_eight(
+    x: FloatArray, C: FloatArray, c: int, j: int, s: FloatArray, t: FloatArray, m: int
+) -> None:
     """Add eight features' products with centroid c to s, and with the next one to t."""
-    x0, x1, x2, x3, x4, x5, x6, x7 = x[j], x[j + 1], x[j + 2], x[j + 3], x[j + 4], x[j + 5], x[j + 6], x[j + 7]
+    x0, x1, x2, x3, x4, x5, x6, x7 = (
+        x[j],
+        x[j + 1],
+        x[j + 2],
+        x[j + 3],
+        x[j + 4],
+        x[j + 5],
+        x[j + 6],
+        x[j + 7],
+    )
     a0, a1, a2, a3 = C[c, j], C[c, j + 1], C[c, j + 2], C[c, j + 3]
     a4, a5, a6, a7 = C[c, j + 4], C[c, j + 5], C[c, j + 6], C[c, j + 7]
     b0, b1, b2, b3 = C[c + 1, j], C[c + 1, j + 1], C[c + 1, j + 2], C[c + 1, j + 3]
     b4, b5, b6, b7 = C[c + 1, j + 4], C[c + 1, j + 5], C[c + 1, j + 6], C[c + 1, j + 7]
     for r in range(m // VECTORS * VECTORS):
-        s[r] += a0 * x0[r] + a1 * x1[r] + a2 * x2[r] + a3 * x3[r] + a4 * x4[r] + a5 * x5[r] + a6 * x6[r] + a7 * x7[r]
-        t[r] += b0 * x0[r] + b1 * x1[r] + b2 * x2[r] + b3 * x3[r] + b4 * x4[r] + b5 * x5[r] + b6 * x6[r] + b7 * x7[r]
+        s[r] += (
+            a0 * x0[r]
+            + a1 * x1[r]
+            + a2 * x2[r]
+            + a3 * x3[r]
+            + a4 * x4[r]
+            + a5 * x5[r]
+            + a6 * x6[r]
+            + a7 * x7[r]
+        )
+        t[r] += (
+            b0 * x0[r]
+            + b1 * x1[r]
+            + b2 * x2[r]
+            + b3 * x3[r]
+            + b4 * x4[r]
+            + b5 * x5[r]
+            + b6 * x6[r]
+            + b7 * x7[r]
+        )
 
 
 @helper
-def _keep_lesser(s: FloatArray, t: FloatArray, c: float, least: FloatArray, found: FloatArray, m: int) -> None:
+def _keep_lesser(
+    s: FloatArray, t: FloatArray, c: float, least: FloatArray, found: FloatArray, m: int
+) -> None:
     for r in range(m // VECTORS * VECTORS):
         score, label = min(s[r], t[r]), c if s[r] <= t[r] else c + 1.0
         found[r] = label if score < least[r] else found[r]
@@ -170,7 +251,8 @@ def decide_rows(
     squared_radius: float,
     labels: Labels,
 ) -> None:
-    """Do as `decide_columns` with records X[start + i], compared with centroids whose scores are at most limits[i].
+    """Do as `decide_columns` with records X[start + i], compared with centroids whose scores are at
+    most limits[i].
 
     products, constants : see `filter.propose`; `first` is the first of their records.
     """

@@ -1,7 +1,9 @@
-"""Before and after the matrix products of `clustering/filter.py`: records to float32, and scores to labels.
+"""Before and after the matrix products of `clustering/filter.py`: records to float32, and scores to
+labels.
 
-Records stand in parts of R, feature by feature (parts, d, R) or record by record (parts, R, d). Loops over the records of a
-part have no branches, so that the compiler makes vector instructions of them. A record in doubt is looked at on its own.
+Records stand in parts of R, feature by feature (parts, d, R) or record by record (parts, R, d).
+Loops over the records of a part have no branches, so that the compiler makes vector instructions of
+them. A record in doubt is looked at on its own.
 """
 
 from typing import Any
@@ -22,12 +24,17 @@ from fastlloyd.clustering.compiled.jit import (
 )
 
 _F, _F3, _F4 = types.float32[::1], types.float32[:, :, ::1], types.float32[:, :, :, ::1]
-TILE, TILE_FEATURES = 16, 64  # records and features that are turned together: as many records as make a line of the cache
+TILE, TILE_FEATURES = (
+    16,
+    64,
+)  # records and features that are turned together: as many records as make a line of the cache
 
 
 @kernel(types.void(RECORDS, INTEGER, INTEGER, _F3, _F))
 def load_features(XT: Points, start: int, m: int, block: Any, squares: Any) -> None:
-    """Set block (parts, d, R) to the records XT[:, start:start + m], and squares (parts R,) to their squared norms."""
+    """Set block (parts, d, R) to the records XT[:, start:start + m], and squares (parts R,) to
+    their squared norms.
+    """
     parts, d, R = block.shape
     squares[:] = 0
     if m < parts * R:
@@ -35,10 +42,16 @@ def load_features(XT: Points, start: int, m: int, block: Any, squares: Any) -> N
     for j in range(0, d - 3, 4):
         for first in range(0, m, R):
             n, p = min(R, m - first), first // R
-            _load_four(XT[j : j + 4], start + first, block[p, j : j + 4], squares[first : first + n])
+            _load_four(
+                XT[j : j + 4], start + first, block[p, j : j + 4], squares[first : first + n]
+            )
     for j in range(d // 4 * 4, d):
         for first in range(0, m, R):
-            feature, target, norms = XT[j, start + first : start + m], block[first // R, j], squares[first : first + R]
+            feature, target, norms = (
+                XT[j, start + first : start + m],
+                block[first // R, j],
+                squares[first : first + R],
+            )
             for r in range(min(R, m - first)):
                 x = np.float32(feature[r])
                 target[r] = x
@@ -48,7 +61,12 @@ def load_features(XT: Points, start: int, m: int, block: Any, squares: Any) -> N
 @helper
 def _load_four(XT: Points, start: int, target: Any, norms: Any) -> None:
     n = len(norms)
-    x0, x1, x2, x3 = XT[0, start : start + n], XT[1, start : start + n], XT[2, start : start + n], XT[3, start : start + n]
+    x0, x1, x2, x3 = (
+        XT[0, start : start + n],
+        XT[1, start : start + n],
+        XT[2, start : start + n],
+        XT[3, start : start + n],
+    )
     t0, t1, t2, t3 = target[0], target[1], target[2], target[3]
     for r in range(n):
         a, b, c, d = np.float32(x0[r]), np.float32(x1[r]), np.float32(x2[r]), np.float32(x3[r])
@@ -61,7 +79,9 @@ def _load_four(XT: Points, start: int, target: Any, norms: Any) -> None:
 
 @kernel(types.void(RECORDS, INTEGER, INTEGER, _F3, _F))
 def load_rows(X: Points, start: int, m: int, block: Any, squares: Any) -> None:
-    """Set block (parts, R, d) to the records X[start:start + m], and squares (parts R,) to their squared norms."""
+    """Set block (parts, R, d) to the records X[start:start + m], and squares (parts R,) to their
+    squared norms.
+    """
     d = block.shape[2]
     rows = block.reshape(len(squares), d)
     for i in range(m):
@@ -77,7 +97,9 @@ def load_rows(X: Points, start: int, m: int, block: Any, squares: Any) -> None:
 
 @kernel(types.void(RECORDS, INTEGER, INTEGER, _F3, _F))
 def turn_rows(X: Points, start: int, m: int, block: Any, squares: Any) -> None:
-    """Set block (parts, d, R), feature by feature, to the records X[start:start + m], and squares to their squared norms."""
+    """Set block (parts, d, R), feature by feature, to the records X[start:start + m], and squares
+    to their squared norms.
+    """
     _, d, R = block.shape
     tile = np.zeros((TILE, TILE_FEATURES), np.float32)
     squares[:] = 0
@@ -116,7 +138,12 @@ def _turn(tile: Any, target: Any) -> None:
                 column[r] = tile[r, j]
 
 
-@kernel(types.int64(INTEGER, INTEGER, _F4, _F, _F, INTEGER, REAL, REAL, REAL, LABELS, _F, LABELS, INTEGER), exact=False)
+@kernel(
+    types.int64(
+        INTEGER, INTEGER, _F4, _F, _F, INTEGER, REAL, REAL, REAL, LABELS, _F, LABELS, INTEGER
+    ),
+    exact=False,
+)
 def propose(
     first: int,
     m: int,
@@ -132,16 +159,23 @@ def propose(
     doubtful: Labels,
     n: int,
 ) -> int:
-    """Set labels to the nearest of k centroids, or to k beyond the radius, and put records in doubt behind n others.
+    """Set labels to the nearest of k centroids, or to k beyond the radius, and put records in doubt
+    behind n others.
 
-    Return how many those are now. first : the first of the records. m : the number of records of the block, which is at most
-    that of `squares`, `labels`, `limits` and `doubtful`. limits : the largest scores that the nearest centroids may have.
-    products : A X^T (chunks, parts, centroids of a chunk, R). share, most : e, and 4 e times the largest |c|^2.
+    Return how many those are now. first : the first of the records. m : the number of records of
+    the block, which is at most that of `squares`, `labels`, `limits` and `doubtful`. limits : the
+    largest scores that the nearest centroids may have. products : A X^T (chunks, parts, centroids
+    of a chunk, R). share, most : e, and 4 e times the largest |c|^2.
     """
     chunks, parts, size, R = products.shape
     scratch, integers = np.empty((2, R), np.float32), np.empty((2, R), np.int32)
     best, second, found, doubts = scratch[0], scratch[1], integers[0], integers[1]
-    radius, top, none, zero = np.float32(squared_radius), np.float32(most), np.int32(k), np.float32(0)
+    radius, top, none, zero = (
+        np.float32(squared_radius),
+        np.float32(most),
+        np.int32(k),
+        np.float32(0),
+    )
     two, wide = np.float32(2.02 * share), np.float32(8.4 * share)
     for p in range(parts):
         best[:] = np.inf
@@ -151,7 +185,11 @@ def propose(
             of_chunk = constants[chunk * size : (chunk + 1) * size]
             _least_two(products[chunk, p], of_chunk, chunk * size, best, second, found)
         start = first + p * R
-        norms, mine, highest = squares[start : start + R], labels[start : start + R], limits[start : start + R]
+        norms, mine, highest = (
+            squares[start : start + R],
+            labels[start : start + R],
+            limits[start : start + R],
+        )
         for r in range(R):
             distance = norms[r] + best[r]
             margin = two * norms[r] + min(top, wide * (norms[r] + max(distance, zero)))
@@ -166,8 +204,12 @@ def propose(
 
 
 @helper
-def _least_two(products: Any, constants: Any, start: int, best: Any, second: Any, found: Labels) -> None:
-    """Take the scores products + constants (centroids, R) of further centroids, from the `start`-th on, into account."""
+def _least_two(
+    products: Any, constants: Any, start: int, best: Any, second: Any, found: Labels
+) -> None:
+    """Take the scores products + constants (centroids, R) of further centroids, from the `start`-th
+    on, into account.
+    """
     last = len(products) // 4 * 4
     for c in range(0, last, 4):
         p0, p1, p2, p3 = products[c], products[c + 1], products[c + 2], products[c + 3]

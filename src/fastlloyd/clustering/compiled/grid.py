@@ -1,7 +1,8 @@
-"""The grid's inner loops: records to grid points, and which of them have a value outside the bounds.
+"""The grid's inner loops: records to grid points, and which of them have a value outside the
+bounds.
 
-Every operation is rounded as it is written, so the points are those of NumPy. A record is clipped, and marked, by the same
-operations whether its values lie within the bounds or not.
+Every operation is rounded as it is written, so the points are those of NumPy. A record is clipped,
+and marked, by the same operations whether its values lie within the bounds or not.
 """
 
 from typing import Any
@@ -11,9 +12,20 @@ from numba import types
 from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.compiled.jit import INTEGER, REAL, RECORDS, TABLE, Points, kernel, read, rounded_helper
+from fastlloyd.clustering.compiled.jit import (
+    INTEGER,
+    REAL,
+    RECORDS,
+    TABLE,
+    Points,
+    kernel,
+    read,
+    rounded_helper,
+)
 
-BLOCK_CELLS = 4096  # of a block of records whose features are worked on in turn: stays in the innermost cache
+BLOCK_CELLS = (
+    4096  # of a block of records whose features are worked on in turn: stays in the innermost cache
+)
 
 _Marks = NDArray[np.bool_]
 _FLOATS, _MARKS = (types.float32, types.float64), types.boolean[::1]
@@ -33,19 +45,32 @@ def _column(values: Any, frame: FloatArray, points: Points, outside: _Marks) -> 
     return finite
 
 
-@kernel(*(types.boolean(read(x, 1), read(REAL, 1, "A"), types.int32[::1], _MARKS) for x in _FLOATS), exact=False)
+@kernel(
+    *(types.boolean(read(x, 1), read(REAL, 1, "A"), types.int32[::1], _MARKS) for x in _FLOATS),
+    exact=False,
+)
 def grid_column(values: Any, frame: FloatArray, points: Points, outside: _Marks) -> bool:
     """One feature of records as `Domain.to_grid` defines it; False if a value is not finite.
 
-    values : float32 or float64 (n,). frame : lower and upper bound, centre, unit and half width. points : set. outside : bool
-    (n,), set to True for each record whose value is outside the bounds.
+    values : float32 or float64 (n,). frame : lower and upper bound, centre, unit and half width.
+    points : set. outside : bool (n,), set to True for each record whose value is outside the
+    bounds.
     """
     return _column(values, frame, points, outside)
 
 
-@kernel(*(types.boolean(read(x, 2, "A"), INTEGER, INTEGER, TABLE, types.int32[:, ::1], _MARKS) for x in _FLOATS), exact=False)
-def grid_features(X: Any, start: int, stop: int, frame: FloatArray, points: Points, outside: _Marks) -> bool:
-    """Do as `grid_column` for each feature of the records X[start:stop] (n, d), of any memory order: points (d, n).
+@kernel(
+    *(
+        types.boolean(read(x, 2, "A"), INTEGER, INTEGER, TABLE, types.int32[:, ::1], _MARKS)
+        for x in _FLOATS
+    ),
+    exact=False,
+)
+def grid_features(
+    X: Any, start: int, stop: int, frame: FloatArray, points: Points, outside: _Marks
+) -> bool:
+    """Do as `grid_column` for each feature of the records X[start:stop] (n, d), of any memory
+    order: points (d, n).
 
     In blocks, so that a record that is read for one feature is still in the cache for the next.
     """
@@ -62,9 +87,13 @@ def grid_features(X: Any, start: int, stop: int, frame: FloatArray, points: Poin
     return finite
 
 
-@kernel(*(types.boolean(read(x, 2), TABLE, types.int32[:, ::1], _MARKS) for x in _FLOATS), exact=False)
+@kernel(
+    *(types.boolean(read(x, 2), TABLE, types.int32[:, ::1], _MARKS) for x in _FLOATS), exact=False
+)
 def grid_rows(X: Any, frame: FloatArray, points: Points, outside: _Marks) -> bool:
-    """Do as `grid_column` for all features of records X (n, d), record by record: points (n, d), frame (5, d)."""
+    """Do as `grid_column` for all features of records X (n, d), record by record: points (n, d),
+    frame (5, d).
+    """
     finite = True
     low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]
     for r in range(X.shape[0]):
@@ -74,7 +103,9 @@ def grid_rows(X: Any, frame: FloatArray, points: Points, outside: _Marks) -> boo
             finite &= value - value == 0.0
             beyond |= (value < low[j]) | (value > high[j])
             x = min(max(value, low[j]), high[j])
-            point[j] = np.int32(min(max(np.floor((x - centre[j]) / unit[j] + 0.5), -box[j]), box[j]))
+            point[j] = np.int32(
+                min(max(np.floor((x - centre[j]) / unit[j] + 0.5), -box[j]), box[j])
+            )
         outside[r] = beyond
     return finite
 

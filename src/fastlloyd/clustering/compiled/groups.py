@@ -1,8 +1,10 @@
-"""The nearest of many points for records of few features: float32 finds its group of sixteen, exact numbers find it there.
+"""The nearest of many points for records of few features: float32 finds its group of sixteen, exact
+numbers find it there.
 
-A group's score for a record is the least of its points' (`clustering/filter.py` says what scores are). Where the two least of
-all groups are farther apart than the margin of docs/proofs/filter.md, the nearest point is in the first of them, and sixteen
-exact distances tell which it is. Where they are not, the record is in doubt, and `doubts.py` compares it with all points.
+A group's score for a record is the least of its points' (`clustering/filter.py` says what scores
+are). Where the two least of all groups are farther apart than the margin of docs/proofs/filter.md,
+the nearest point is in the first of them, and sixteen exact distances tell which it is. Where they
+are not, the record is in doubt, and `doubts.py` compares it with all points.
 """
 
 from typing import Any
@@ -11,14 +13,36 @@ import numpy as np
 from numba import types
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.compiled.distances import WIDTHS, Width, columns, least_keys, load_features, whole
-from fastlloyd.clustering.compiled.jit import CENTROIDS, INTEGER, LABELS, REAL, RECORDS, Labels, Points, helper, kernel_by_width
+from fastlloyd.clustering.compiled.distances import (
+    WIDTHS,
+    Width,
+    columns,
+    least_keys,
+    load_features,
+    whole,
+)
+from fastlloyd.clustering.compiled.jit import (
+    CENTROIDS,
+    INTEGER,
+    LABELS,
+    REAL,
+    RECORDS,
+    Labels,
+    Points,
+    helper,
+    kernel_by_width,
+)
 
 SIZE = 16  # of a group: numbers that fill one or two vectors
 _FEATURES = 8  # the most
 
 
-@kernel_by_width(WIDTHS, lambda width: types.int64(RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, INTEGER, LABELS, LABELS, width))
+@kernel_by_width(
+    WIDTHS,
+    lambda width: types.int64(
+        RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, INTEGER, LABELS, LABELS, width
+    ),
+)
 def group_labels(
     XT: Points,
     start: int,
@@ -30,14 +54,18 @@ def group_labels(
     doubtful: Labels,
     width: Width,
 ) -> int:
-    """Set labels (stop - start,) to the nearest points of the records XT[:, start:stop], but for those in doubt.
+    """Set labels (stop - start,) to the nearest points of the records XT[:, start:stop], but for
+    those in doubt.
 
     Return how many are in doubt; `doubtful` begins with their places.
     XT : (d, n), d at most 8, worked on in blocks of `rows` records. error : the e of the proof.
     width : see `distances.feature_labels`.
     """
     A, constants, C, norms, most = _grouped(points, error)
-    block, scratch = np.zeros((A.shape[1], whole(rows)), np.float32), np.empty((4, whole(rows)), np.float32)
+    block, scratch = (
+        np.zeros((A.shape[1], whole(rows)), np.float32),
+        np.empty((4, whole(rows)), np.float32),
+    )
     squares, best, second, least = scratch[0], scratch[1], scratch[2], scratch[3]
     found, record, n = np.empty(whole(rows), np.int32), np.zeros(_FEATURES), 0
     for first in range(start, stop, rows):
@@ -46,7 +74,14 @@ def group_labels(
         best[:] = np.inf
         second[:] = np.inf
         for g in range(len(C)):
-            least_keys(block, A[g * SIZE : (g + 1) * SIZE], constants[g * SIZE : (g + 1) * SIZE], least, m, width)
+            least_keys(
+                block,
+                A[g * SIZE : (g + 1) * SIZE],
+                constants[g * SIZE : (g + 1) * SIZE],
+                least,
+                m,
+                width,
+            )
             _keep_two(least, np.int32(g), best, second, found, m)
         _widen(squares, best, np.float32(error), np.float32(most), m)
         for r in range(m):
@@ -59,13 +94,17 @@ def group_labels(
 
 @helper
 def _grouped(points: IntArray, error: float) -> tuple[Any, Any, FloatArray, FloatArray, float]:
-    """What scores are computed from: A and constants in float32, C (groups, 8, 16) and norms exact, and 4 e max |c|^2.
+    """What scores are computed from: A and constants in float32, C (groups, 8, 16) and norms exact,
+    and 4 e max |c|^2.
 
     Groups are filled with points that are infinitely far away.
     """
     k, d = points.shape
     n_groups, most = (k + SIZE - 1) // SIZE, 0.0
-    A, constants = np.zeros((n_groups * SIZE, columns(d)), np.float32), np.full(n_groups * SIZE, np.inf, np.float32)
+    A, constants = (
+        np.zeros((n_groups * SIZE, columns(d)), np.float32),
+        np.full(n_groups * SIZE, np.inf, np.float32),
+    )
     C, norms = np.zeros((n_groups, _FEATURES, SIZE)), np.full((n_groups, SIZE), np.inf)
     for c in range(k):
         norm = 0.0
@@ -95,11 +134,15 @@ def _widen(squares: Any, best: Any, error: np.float32, most: np.float32, m: int)
     """Set squares, the records' squared norms, to their margins."""
     two, wide, zero = np.float32(2.02) * error, np.float32(8.4) * error, np.float32(0)
     for r in range(whole(m)):
-        squares[r] = two * squares[r] + min(most, wide * (squares[r] + max(squares[r] + best[r], zero)))
+        squares[r] = two * squares[r] + min(
+            most, wide * (squares[r] + max(squares[r] + best[r], zero))
+        )
 
 
 @helper
-def _label_in_group(XT: Points, i: int, C: FloatArray, norms: FloatArray, g: int, record: FloatArray) -> int:
+def _label_in_group(
+    XT: Points, i: int, C: FloatArray, norms: FloatArray, g: int, record: FloatArray
+) -> int:
     """The lowest index of the points of group g that are nearest to record i; scores are exact."""
     for j in range(len(XT)):
         record[j] = np.float64(XT[j, i])

@@ -9,8 +9,16 @@ from fastlloyd.clustering.compiled.jit import INTEGER, REAL, TABLE, helper, kern
 
 
 @kernel(INTEGER(read(types.uint64, 1), read(INTEGER, 1), TABLE, INTEGER, INTEGER, REAL))
-def place(words: NDArray[np.uint64], reach: IntArray, points: FloatArray, first: int, attempts: int, squared_gap: float) -> int:
-    """Place points (k, d) from the first on, as many as the words are for, as `packing._placed` does.
+def place(
+    words: NDArray[np.uint64],
+    reach: IntArray,
+    points: FloatArray,
+    first: int,
+    attempts: int,
+    squared_gap: float,
+) -> int:
+    """Place points (k, d) from the first on, as many as the words are for, as `packing._placed`
+    does.
 
     Returns 1; 0 if one finds no place, -1 if a word is rejected.
     """
@@ -28,7 +36,9 @@ def place(words: NDArray[np.uint64], reach: IntArray, points: FloatArray, first:
         for attempt in range(attempts):
             if not free:
                 for j in range(d):
-                    points[p, j] = np.float64(words[w + attempt * d + j] % n[j]) - np.float64(reach[j])
+                    points[p, j] = np.float64(words[w + attempt * d + j] % n[j]) - np.float64(
+                        reach[j]
+                    )
                 free = _is_free(points, p, squared_gap)
         if not free:
             return 0

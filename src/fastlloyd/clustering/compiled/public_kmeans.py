@@ -1,8 +1,9 @@
 """Loops over public points: k-means to the bits of `public_kmeans.py`, as far as they are sure.
 
-BLAS may round a distance otherwise than it is rounded here, by no more than a bound. Where the two nearest centroids of a point
-differ by more than that, both find the same one; where they do not, the step is left to the caller. So it is with the points
-that k-means++ draws and chooses. Lloyd's sums over points are added up in the order of the points, as NumPy does.
+BLAS may round a distance otherwise than it is rounded here, by no more than a bound. Where the two
+nearest centroids of a point differ by more than that, both find the same one; where they do not,
+the step is left to the caller. So it is with the points that k-means++ draws and chooses. Lloyd's
+sums over points are added up in the order of the points, as NumPy does.
 """
 
 import math
@@ -11,7 +12,16 @@ import numpy as np
 from numba import types
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.compiled.jit import INTEGER, REAL, REALS, TABLE, helper, inlined, kernel, rounded_helper
+from fastlloyd.clustering.compiled.jit import (
+    INTEGER,
+    REAL,
+    REALS,
+    TABLE,
+    helper,
+    inlined,
+    kernel,
+    rounded_helper,
+)
 
 WIDTH = 256
 PART = 64  # of a block: so many points stand between sums that are kept
@@ -56,29 +66,41 @@ def squares_of(blocks: FloatArray) -> FloatArray:
 
 
 def aligned(*shape: int) -> FloatArray:
-    """Zeros that begin at a line of the cache: the processor takes twice as long to read what lies in two of them."""
+    """Zeros that begin at a line of the cache: the processor takes twice as long to read what lies
+    in two of them.
+    """
     size = math.prod(shape)
     numbers = np.zeros(size + CACHE_LINE)
     first = -numbers.ctypes.data // numbers.itemsize % CACHE_LINE
     return numbers[first : first + size].reshape(shape)
 
 
-def room_for_choice(blocks: FloatArray, n_trials: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, IntArray]:
+def room_for_choice(
+    blocks: FloatArray, n_trials: int
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, IntArray]:
     """What `add_centroids` works with.
 
-    Distances of points, and scores; sums before parts of blocks; keys of candidates, losses with them, the candidates.
+    Distances of points, and scores; sums before parts of blocks; keys of candidates, losses with
+    them, the candidates.
     """
     n_blocks, width, _ = blocks.shape
     pairs = n_trials + n_trials % 2
     of_points, before = aligned(n_blocks + 1, WIDTH), np.zeros(n_blocks * WIDTH // PART + 1)
-    return of_points, before, np.zeros((pairs, width + 1)), np.zeros(pairs), np.zeros(n_trials, dtype=np.int64)
+    return (
+        of_points,
+        before,
+        np.zeros((pairs, width + 1)),
+        np.zeros(pairs),
+        np.zeros(n_trials, dtype=np.int64),
+    )
 
 
 def room_for_steps(rows: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """What `lloyd_steps` works with: keys of centroids, sums of rows; and four numbers for each point of a block.
+    """What `lloyd_steps` works with: keys of centroids, sums of rows; and four numbers for each
+    point of a block.
 
-    The last lie side by side in one row, so that the compiler sees that they do not overlap. Keys go in pairs: an odd one is
-    beside that of a centroid that is nearest to no point.
+    The last lie side by side in one row, so that the compiler sees that they do not overlap. Keys
+    go in pairs: an odd one is beside that of a centroid that is nearest to no point.
     """
     keys, sums = np.zeros((k + k % 2, rows.shape[1])), np.zeros((k, rows.shape[1]))
     keys[-1, -1] = np.inf
@@ -89,7 +111,22 @@ def _width(r: int) -> int:
     return next((most for most in (FEW, SOME, MORE) if r <= most), r)
 
 
-@kernel(types.boolean(BLOCKS, TABLE, TABLE, TABLE, REAL, TABLE, REALS, TABLE, REALS, types.int64[::1], TABLE, types.int64[::1]))
+@kernel(
+    types.boolean(
+        BLOCKS,
+        TABLE,
+        TABLE,
+        TABLE,
+        REAL,
+        TABLE,
+        REALS,
+        TABLE,
+        REALS,
+        types.int64[::1],
+        TABLE,
+        types.int64[::1],
+    )
+)
 def add_centroids(
     blocks: FloatArray,
     squares: FloatArray,
@@ -104,18 +141,23 @@ def add_centroids(
     trials: FloatArray,
     chosen: IntArray,
 ) -> bool:
-    """Choose points for one start of greedy k-means++ behind the first, chosen[0]; False if one is not sure.
+    """Choose points for one start of greedy k-means++ behind the first, chosen[0]; False if one is
+    not sure.
 
-    squares : of `squares_of`. points : (n, r) around the origin. weights : (n_blocks, WIDTH), 0 behind the last point. scale :
-    the sum of weights W times the largest square M. of_points to candidates : of `room_for_choice`. trials : uniform numbers
-    (k - 1, T).
+    squares : of `squares_of`. points : (n, r) around the origin. weights : (n_blocks, WIDTH), 0
+    behind the last point. scale : the sum of weights W times the largest square M. of_points to
+    candidates : of `room_for_choice`. trials : uniform numbers (k - 1, T).
 
-    With u = 2**-53, the squared distance to the nearest centroid is known up to g = (r + 4) 2**-49 M, here and there; a sum S
-    of such distances by weights up to e = W g + (n + 2) u S, in whatever order it is added up. Of two sums that differ by more
-    than 8 e here, the same one is less there.
+    With u = 2**-53, the squared distance to the nearest centroid is known up to g = (r + 4) 2**-49
+    M, here and there; a sum S of such distances by weights up to e = W g + (n + 2) u S, in whatever
+    order it is added up. Of two sums that differ by more than 8 e here, the same one is less there.
     """
     (n, r), T, n_blocks = points.shape, trials.shape[1], len(blocks)
-    nearest, scores, e = of_points[:n_blocks], of_points[n_blocks], scale * (r + 4) * 2.0**-49 + _UNDERFLOW
+    nearest, scores, e = (
+        of_points[:n_blocks],
+        of_points[n_blocks],
+        scale * (r + 4) * 2.0**-49 + _UNDERFLOW,
+    )
     for b in range(n_blocks):
         for i in range(WIDTH):
             nearest[b, i] = np.inf
@@ -139,7 +181,10 @@ def add_centroids(
     return True
 
 
-@kernel(INTEGER(BLOCKS, REALS, TABLE, TABLE, TABLE, REALS, TABLE, types.int64[::1], INTEGER), exact=False)
+@kernel(
+    INTEGER(BLOCKS, REALS, TABLE, TABLE, TABLE, REALS, TABLE, types.int64[::1], INTEGER),
+    exact=False,
+)
 def lloyd_steps(
     blocks: FloatArray,
     lengths: FloatArray,
@@ -151,10 +196,12 @@ def lloyd_steps(
     labels: IntArray,
     n_steps: int,
 ) -> int:
-    """Make up to so many steps, which move the centroids (k, r) in place, and find the labels (n,) after the last.
+    """Make up to so many steps, which move the centroids (k, r) in place, and find the labels (n,)
+    after the last.
 
-    Returns how many steps were made, one more if the labels are found: it ends where one is not sure, and before a step with an
-    empty cluster. lengths (n,) : of points; rows : of `weighted_rows`. keys, sums, room : of `room_for_steps`.
+    Returns how many steps were made, one more if the labels are found: it ends where one is not
+    sure, and before a step with an empty cluster. lengths (n,) : of points; rows : of
+    `weighted_rows`. keys, sums, room : of `room_for_steps`.
     """
     k, r = centroids.shape
     for step in range(n_steps + 1):
@@ -200,10 +247,18 @@ def _add_rows(rows: FloatArray, labels: IntArray, sums: FloatArray, width: int) 
 
 
 @helper
-def _find_labels(blocks: FloatArray, lengths: FloatArray, keys: FloatArray, room: FloatArray, labels: IntArray, r: int) -> bool:
+def _find_labels(
+    blocks: FloatArray,
+    lengths: FloatArray,
+    keys: FloatArray,
+    room: FloatArray,
+    labels: IntArray,
+    r: int,
+) -> bool:
     """Find the nearest centroids; False if one is not sure.
 
-    In room are the least score of each point of a block, the second one, the centroid of the least, and another score.
+    In room are the least score of each point of a block, the second one, the centroid of the least,
+    and another score.
     """
     n, width, farthest = len(lengths), blocks.shape[1], _farthest(keys)
     for b in range(len(blocks)):
@@ -229,7 +284,9 @@ def _find_labels(blocks: FloatArray, lengths: FloatArray, keys: FloatArray, room
 
 @inlined
 def _find_two_nearest(block: FloatArray, keys: FloatArray, room: FloatArray, width: int) -> None:
-    """The two least scores of each point of a block, and the centroid of the least; width : of the block, stated."""
+    """The two least scores of each point of a block, and the centroid of the least; width : of the
+    block, stated.
+    """
     for c in range(0, len(keys), 2):  # two at a time: fewer loads and stores
         first = float(c)
         for i in range(WIDTH):
@@ -244,7 +301,9 @@ def _find_two_nearest(block: FloatArray, keys: FloatArray, room: FloatArray, wid
 
 
 @inlined
-def _find_two_nearest_of_many_features(block: FloatArray, keys: FloatArray, room: FloatArray) -> None:
+def _find_two_nearest_of_many_features(
+    block: FloatArray, keys: FloatArray, room: FloatArray
+) -> None:
     for c in range(len(keys)):
         _score(block, keys[c], room[3 * WIDTH :])
         for i in range(WIDTH):
@@ -256,17 +315,20 @@ def _find_two_nearest_of_many_features(block: FloatArray, keys: FloatArray, room
 
 @helper
 def _doubt(length: float, farthest: float, r: int) -> float:
-    """How much scores must differ, for a point x of this length and centroids with |c|^2 up to the farthest one's.
+    """How much scores must differ, for a point x of this length and centroids with |c|^2 up to the
+    farthest one's.
 
-    With u = 2**-53, |c|^2 - 2 x.c is known up to g = 2 (r + 1) u (2 |x| |c| + |c|^2), here and there: of two that differ by
-    more than 4 g here, the same one is less there.
+    With u = 2**-53, |c|^2 - 2 x.c is known up to g = 2 (r + 1) u (2 |x| |c| + |c|^2), here and
+    there: of two that differ by more than 4 g here, the same one is less there.
     """
     return float((r + 2) * 2.0**-49 * (2.0 * length * np.sqrt(farthest) + farthest) + _UNDERFLOW)
 
 
 @helper
 def _farthest(keys: FloatArray) -> float:
-    """The largest |c|^2, but no less than underflow may have taken from it: a far point's products with c are large still."""
+    """The largest |c|^2, but no less than underflow may have taken from it: a far point's products
+    with c are large still.
+    """
     largest = _UNDERFLOW
     for c in range(len(keys)):
         square = keys[c, -1]
@@ -284,7 +346,9 @@ def _come_nearer(
     before: FloatArray,
     scores: FloatArray,
 ) -> float:
-    """Take one more centroid into squared distances to the nearest; return their weighted sum, and set those before parts."""
+    """Take one more centroid into squared distances to the nearest; return their weighted sum, and
+    set those before parts.
+    """
     total, part = 0.0, 0
     for b in range(len(blocks)):
         _score(blocks[b], key, scores)
@@ -310,7 +374,9 @@ def _add_losses(
     losses: FloatArray,
     scores: FloatArray,
 ) -> None:
-    """The weighted sum of squared distances to the nearest centroid if one of several were one of them, for each of these."""
+    """The weighted sum of squared distances to the nearest centroid if one of several were one of
+    them, for each of these.
+    """
     width = blocks.shape[1]
     for t in range(len(losses)):
         losses[t] = 0.0
@@ -354,8 +420,11 @@ def _add_losses_of_block(
 
 
 @helper
-def _drawn(before: FloatArray, weights: FloatArray, nearest: FloatArray, target: float, slack: float) -> int:
-    """Index of the first point up to which weights times distances exceed the target; -1 if it is not sure.
+def _drawn(
+    before: FloatArray, weights: FloatArray, nearest: FloatArray, target: float, slack: float
+) -> int:
+    """Index of the first point up to which weights times distances exceed the target; -1 if it is
+    not sure.
 
     All parts are looked at, and all points of one: where it is takes no more time than elsewhere.
     """
@@ -391,7 +460,9 @@ def _score(block: FloatArray, key: FloatArray, scores: FloatArray) -> None:
     for j in range(0, width - 3, 4):  # four at a time: fewer loads and stores
         a, b, c, d = key[j], key[j + 1], key[j + 2], key[j + 3]
         for i in range(WIDTH):
-            scores[i] += a * block[j, i] + b * block[j + 1, i] + c * block[j + 2, i] + d * block[j + 3, i]
+            scores[i] += (
+                a * block[j, i] + b * block[j + 1, i] + c * block[j + 2, i] + d * block[j + 3, i]
+            )
     for j in range(width // 4 * 4, width):
         a = key[j]
         for i in range(WIDTH):

@@ -1,4 +1,6 @@
-"""Sums and counts of the records of each cluster, by given labels; and of two features and few clusters, without any."""
+"""Sums and counts of the records of each cluster, by given labels; and of two features and few
+clusters, without any.
+"""
 
 import numpy as np
 from numba import types
@@ -19,15 +21,21 @@ from fastlloyd.clustering.compiled.jit import (
 )
 
 _Unsigned = NDArray[np.uint32]  # labels of which the compiler need not expect that one is negative
-COPIES = 2  # of sums: neighbouring records of one cluster go to different ones, so that none waits for the other
-PAIRED_ROWS = 512  # of records: they, the pairs of eight of their features and their labels stay in the innermost cache
+# of sums: neighbouring records of one cluster go to different ones, so that none waits for the
+# other
+COPIES = 2
+# of records: they, the pairs of eight of their features and their labels stay in the innermost
+# cache
+PAIRED_ROWS = 512
 MASKED_ROWS = 2048  # of records: they, two features of theirs and their labels do
 _GIVEN, _TOTALS = read(types.int32, 1), types.int64[:, ::1]
 
 
 @kernel(types.void(RECORDS, INTEGER, _GIVEN, _TOTALS))
 def add_rows(X: Points, start: int, labels: Labels, totals: IntArray) -> None:
-    """Add the records X[start:] to the totals (k + 1, d + 1) of their labels, and 1 to their last column."""
+    """Add the records X[start:] to the totals (k + 1, d + 1) of their labels, and 1 to their last
+    column.
+    """
     d = X.shape[1]
     for r in range(len(labels)):
         record, total = X[start + r], totals[labels[r]]
@@ -38,7 +46,8 @@ def add_rows(X: Points, start: int, labels: Labels, totals: IntArray) -> None:
 
 @kernel(types.void(RECORDS, INTEGER, _GIVEN, _TOTALS, INTEGER))
 def add_features(XT: Points, start: int, labels: Labels, totals: IntArray, room: int) -> None:
-    """Do as `add_rows` with records XT (d, n), two columns at a time: as u + 2^32 v, whose sums tell those of u and of v.
+    """Do as `add_rows` with records XT (d, n), two columns at a time: as u + 2^32 v, whose sums
+    tell those of u and of v.
 
     room : sums of so many coordinates fit 32 bits.
     """
@@ -73,7 +82,9 @@ def _pair(u: Points, v: Points, block: IntArray) -> None:
 
 
 @helper
-def _add_four_pairs(block: IntArray, owners: _Unsigned, line: IntArray, k: int, width: int, p: int) -> None:
+def _add_four_pairs(
+    block: IntArray, owners: _Unsigned, line: IntArray, k: int, width: int, p: int
+) -> None:
     b0, b1, b2, b3 = block[0], block[1], block[2], block[3]
     for r in range(len(owners)):
         place = (np.intp(owners[r]) + r % COPIES * k) * width + p
@@ -85,7 +96,9 @@ def _add_four_pairs(block: IntArray, owners: _Unsigned, line: IntArray, k: int, 
 
 
 @helper
-def _add_pair(block: IntArray, owners: _Unsigned, line: IntArray, k: int, width: int, p: int) -> None:
+def _add_pair(
+    block: IntArray, owners: _Unsigned, line: IntArray, k: int, width: int, p: int
+) -> None:
     for r in range(len(owners)):
         line[(np.intp(owners[r]) + r % COPIES * k) * width + p] += block[r]
 
@@ -104,7 +117,9 @@ def _add_pairs_up(pairs: IntArray, totals: IntArray) -> None:
 
 @kernel(types.void(RECORDS, INTEGER, _GIVEN, _TOTALS, INTEGER))
 def add_masked(XT: Points, start: int, labels: Labels, totals: IntArray, room: int) -> None:
-    """Do as `add_features`, but add 0 to the totals of other clusters than a record's own: faster for few clusters."""
+    """Do as `add_features`, but add 0 to the totals of other clusters than a record's own: faster
+    for few clusters.
+    """
     d, k, rows = len(XT), len(totals) - 1, min(MASKED_ROWS, room)
     for first in range(0, len(labels), rows):
         owners = labels[first : first + rows]
@@ -132,11 +147,19 @@ def _members(owners: Labels, c: np.int32) -> np.int32:
 
 
 @helper
-def _two_by_four(x: Points, y: Points, owners: Labels, c: int) -> tuple[tuple[np.int32, np.int32], ...]:
+def _two_by_four(
+    x: Points, y: Points, owners: Labels, c: int
+) -> tuple[tuple[np.int32, np.int32], ...]:
     """Sums of two features over the records of the clusters c to c + 3, in registers."""
     x0, x1, x2, x3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
     y0, y1, y2, y3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
-    c0, c1, c2, c3, none = np.int32(c), np.int32(c + 1), np.int32(c + 2), np.int32(c + 3), np.int32(0)
+    c0, c1, c2, c3, none = (
+        np.int32(c),
+        np.int32(c + 1),
+        np.int32(c + 2),
+        np.int32(c + 3),
+        np.int32(0),
+    )
     for r in range(len(owners)):
         owner, u, v = owners[r], x[r], y[r]
         x0 = np.int32(x0 + (u if owner == c0 else none))
@@ -151,17 +174,24 @@ def _two_by_four(x: Points, y: Points, owners: Labels, c: int) -> tuple[tuple[np
 
 
 @kernel(types.int64[:, ::1](RECORDS, INTEGER, INTEGER, CENTROIDS, REAL, REAL))
-def plane_statistics(XT: Points, start: int, stop: int, centroids: IntArray, L: float, squared_radius: float) -> IntArray:
-    """Absolute sums and, in the last column, counts (k, 3) of the records of XT[:, start:stop] within the radius.
+def plane_statistics(
+    XT: Points, start: int, stop: int, centroids: IntArray, L: float, squared_radius: float
+) -> IntArray:
+    """Absolute sums and, in the last column, counts (k, 3) of the records of XT[:, start:stop]
+    within the radius.
 
     XT : (2, n). k : at most 4 and L.
     """
     A, constants, _ = feature_keys(centroids, L)
     totals, found = np.zeros((4, 3)), np.zeros((len(centroids), 3), np.int64)
     if len(centroids) <= 2:
-        _add_two_clusters(XT[0, start:stop], XT[1, start:stop], A, constants, L, squared_radius, totals)
+        _add_two_clusters(
+            XT[0, start:stop], XT[1, start:stop], A, constants, L, squared_radius, totals
+        )
     else:
-        _add_four_clusters(XT[0, start:stop], XT[1, start:stop], A, constants, L, squared_radius, totals)
+        _add_four_clusters(
+            XT[0, start:stop], XT[1, start:stop], A, constants, L, squared_radius, totals
+        )
     for c in range(len(centroids)):
         for j in range(3):
             found[c, j] = np.int64(totals[c, j])
@@ -170,13 +200,28 @@ def plane_statistics(XT: Points, start: int, stop: int, centroids: IntArray, L: 
 
 @helper
 def _add_two_clusters(
-    x: Points, y: Points, A: FloatArray, constants: FloatArray, L: float, squared_radius: float, totals: FloatArray
+    x: Points,
+    y: Points,
+    A: FloatArray,
+    constants: FloatArray,
+    L: float,
+    squared_radius: float,
+    totals: FloatArray,
 ) -> None:
-    """Set the sums and counts of two features and up to two clusters in totals, all within registers.
+    """Set the sums and counts of two features and up to two clusters in totals, all within
+    registers.
 
     `in0` is 1 for a record of the first cluster, otherwise 0.
     """
-    n0, n1, a0, a1, b0, b1, share = constants[0], constants[1], A[0, 0], A[1, 0], A[0, 1], A[1, 1], 1.0 / L
+    n0, n1, a0, a1, b0, b1, share = (
+        constants[0],
+        constants[1],
+        A[0, 0],
+        A[1, 0],
+        A[0, 1],
+        A[1, 1],
+        1.0 / L,
+    )
     x0, y0, c0, x1, y1, c1 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for r in range(len(x)):
         p, q = np.float64(x[r]), np.float64(y[r])
@@ -196,9 +241,17 @@ def _add_two_clusters(
 
 @helper
 def _add_four_clusters(
-    x: Points, y: Points, A: FloatArray, constants: FloatArray, L: float, squared_radius: float, totals: FloatArray
+    x: Points,
+    y: Points,
+    A: FloatArray,
+    constants: FloatArray,
+    L: float,
+    squared_radius: float,
+    totals: FloatArray,
 ) -> None:
-    """Set the sums and counts of two features and three or four clusters, as `_add_two_clusters` does."""
+    """Set the sums and counts of two features and three or four clusters, as `_add_two_clusters`
+    does.
+    """
     n0, n1, n2, n3, share = constants[0], constants[1], constants[2], constants[3], 1.0 / L
     a0, a1, a2, a3 = A[0, 0], A[1, 0], A[2, 0], A[3, 0]
     b0, b1, b2, b3 = A[0, 1], A[1, 1], A[2, 1], A[3, 1]
@@ -207,7 +260,12 @@ def _add_four_clusters(
     for r in range(len(x)):
         p, q = np.float64(x[r]), np.float64(y[r])
         square = p * p + q * q
-        u, v, w, z = n0 + a0 * p + b0 * q, n1 + a1 * p + b1 * q, n2 + a2 * p + b2 * q, n3 + a3 * p + b3 * q
+        u, v, w, z = (
+            n0 + a0 * p + b0 * q,
+            n1 + a1 * p + b1 * q,
+            n2 + a2 * p + b2 * q,
+            n3 + a3 * p + b3 * q,
+        )
         best = min(min(u, v), min(w, z))  # noqa: PLW3301 - a tree: two of them at the same time
         within = 1.0 if square + np.floor(best * share) <= squared_radius else 0.0
         in0, in1 = within if u == best else 0.0, within if v == best else 0.0

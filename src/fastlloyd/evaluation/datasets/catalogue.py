@@ -1,7 +1,7 @@
 """The named public data sets: what each is, whose it is, and which values it consists of.
 
-A set is known by the digest of its values, so it does not matter in which format, or from where, it came. Nothing here reads
-or fetches anything: `homes.py` does.
+A set is known by the digest of its values, so it does not matter in which format, or from where, it
+came. Nothing here reads or fetches anything: `homes.py` does.
 """
 
 import enum
@@ -27,8 +27,8 @@ class Form(enum.Enum):
 class Home:
     """A public file, pinned to one version, that holds a set.
 
-    has_class : the last cell of a line is a class, and left out; what stands before the features is an id, and left out, too.
-    missing : what stands for "?", None where there is none.
+    has_class : the last cell of a line is a class, and left out; what stands before the features is
+    an id, and left out, too. missing : what stands for "?", None where there is none.
     """
 
     address: str
@@ -41,9 +41,10 @@ class Home:
 class DataSet:
     """A named public set of records.
 
-    n_records, n_features : its shape; n_clusters : how many clusters are usually asked of it; digest : `values_digest` of
-    its records in their order; bundled : the function of sklearn.datasets that has the same values, if one does; homes : where
-    it can be fetched from, tried in this order. The others are sentences.
+    n_records, n_features : its shape; n_clusters : how many clusters are usually asked of it;
+    digest : `values_digest` of its records in their order; bundled : the function of
+    sklearn.datasets that has the same values, if one does; homes : where it can be fetched from,
+    tried in this order. The others are sentences.
     """
 
     name: str
@@ -60,7 +61,8 @@ class DataSet:
 
 
 def values_digest(values: npt.NDArray[np.float64]) -> str:
-    """SHA-256, as hex digits, of a matrix (n, d): n and d as 64 bits each, then its float64 cells row by row, little-endian.
+    """SHA-256, as hex digits, of a matrix (n, d): n and d as 64 bits each, then its float64 cells
+    row by row, little-endian.
 
     The same numbers in the same order have the same digest, whatever file they came in.
     """
@@ -73,13 +75,18 @@ _RAW = "https://raw.githubusercontent.com/"
 _EXPERIMENTS = _RAW + "D-Diaa/privateclustering/2fffc839c5/data/"
 _BROWNLEE = _RAW + "jbrownlee/Datasets/d20fcb6402ae34e653d4513b00f39257bb37ed7f/"
 _GAGOLEWSKI = _RAW + "gagolews/clustering-data-v1/27ac73a6fd/"
-_MEASUREMENTS = _RAW + "nefagi-01/DIAS-semester-project/33ff06cb3fab4d927bc406e0f6b86861c2fbe673/datasets/"
+_MEASUREMENTS = (
+    _RAW + "nefagi-01/DIAS-semester-project/33ff06cb3fab4d927bc406e0f6b86861c2fbe673/datasets/"
+)
 _MNIST = _RAW + "potterhsu/MnistTensorFlowVsPyTorch/2d3961f7fb76f41afd0b8101dab03ba80f73fc9f/data/"
 
 _CC_BY = "CC BY 4.0 (as published by the UCI Machine Learning Repository)"
 _NOT_STATED = "not stated; published for research, and its makers ask to be cited"
 _UCI = "UCI Machine Learning Repository"
-_BENCHMARK = "Fränti and Sieranoja, K-means properties on six clustering benchmark datasets, Applied Intelligence 48(12), 2018"
+_BENCHMARK = (
+    "Fränti and Sieranoja, K-means properties on six clustering benchmark datasets, Applied"
+    " Intelligence 48(12), 2018"
+)
 
 
 def _size(n_records: int, n_features: int, n_clusters: int) -> dict[str, Any]:
@@ -90,21 +97,33 @@ _SETS = (
     DataSet(
         name="iris",
         **_size(150, 4, 3),
-        about="lengths and widths of sepals and petals of 150 iris flowers, in cm, sorted by species",
-        citation=f"Fisher, The use of multiple measurements in taxonomic problems, Annals of Eugenics 7(2), 1936; {_UCI}",
+        about=(
+            "lengths and widths of sepals and petals of 150 iris flowers, in cm, sorted by species"
+        ),
+        citation=(
+            "Fisher, The use of multiple measurements in taxonomic problems, Annals of Eugenics"
+            f" 7(2), 1936; {_UCI}"
+        ),
         licence=_CC_BY,
-        changes="the species is left out; the values are UCI's, which differ from Fisher's, and so from scikit-learn's copy "
-        "(its digest begins with 78ac7575), in three cells: record 35, feature 4 (0.1 for 0.2); record 38, features 2 and 3 "
-        "(3.1 for 3.6, 1.5 for 1.4)",
+        changes=(
+            "the species is left out; the values are UCI's, which differ from Fisher's, and so from"
+            " scikit-learn's copy (its digest begins with 78ac7575), in three cells: record 35,"
+            " feature 4 (0.1 for 0.2); record 38, features 2 and 3 (3.1 for 3.6, 1.5 for 1.4)"
+        ),
         digest="0c7c824e264c199c4c1ff55e923dfd34998f4e6ea338fbe788503063c2015933",
-        homes=(Home(address=_BROWNLEE + "iris.csv", has_class=True), Home(address=_EXPERIMENTS + "iris.txt")),
+        homes=(
+            Home(address=_BROWNLEE + "iris.csv", has_class=True),
+            Home(address=_EXPERIMENTS + "iris.txt"),
+        ),
     ),
     DataSet(
         name="lsun",
         **_size(400, 2, 3),
         about="400 points in the plane in two oblong clusters and a round one, sorted by cluster",
-        citation="Ultsch, Clustering with SOM: U*C, Workshop on Self-Organizing Maps, 2005 (in the Fundamental Clustering "
-        "Problems Suite)",
+        citation=(
+            "Ultsch, Clustering with SOM: U*C, Workshop on Self-Organizing Maps, 2005 (in the"
+            " Fundamental Clustering Problems Suite)"
+        ),
         digest="17e21b66d8365e8d9f5c1f74144d5462272537cb109cd7b1e9cd62da82e1ff9a",
         homes=(Home(address=_EXPERIMENTS + "lsun.txt"),),
     ),
@@ -112,7 +131,10 @@ _SETS = (
         name="s1",
         **_size(5000, 2, 15),
         about="5,000 points in the plane in 15 well separated Gaussian clusters, sorted by cluster",
-        citation="Fränti and Virmajoki, Iterative shrinking method for clustering problems, Pattern Recognition 39(5), 2006",
+        citation=(
+            "Fränti and Virmajoki, Iterative shrinking method for clustering problems, Pattern"
+            " Recognition 39(5), 2006"
+        ),
         licence=_NOT_STATED,
         digest="e479212d07453d1193d2ab0223c3b04898225b0a67cac0854fc6363e89ce238d",
         homes=(Home(address=_MEASUREMENTS + "s1.csv"), Home(address=_EXPERIMENTS + "s1.txt")),
@@ -120,15 +142,23 @@ _SETS = (
     DataSet(
         name="house",
         **_size(1837, 3, 3),
-        about="distinct colours (red, green, blue) of a picture of a house, by appearance: multiples of 8, each once, sorted",
-        citation=f"by appearance from the image data of the clustering benchmark of the same group as S1; {_BENCHMARK}",
+        about=(
+            "distinct colours (red, green, blue) of a picture of a house, by appearance: multiples"
+            " of 8, each once, sorted"
+        ),
+        citation=(
+            "by appearance from the image data of the clustering benchmark of the same group as"
+            f" S1; {_BENCHMARK}"
+        ),
         digest="b24500929bfae9c7ab9a9636f5480be0aee34159c079815af2d15a90238f4bf2",
         homes=(Home(address=_EXPERIMENTS + "house.txt"),),
     ),
     DataSet(
         name="wine",
         **_size(178, 13, 3),
-        about="13 chemical measurements of 178 Italian wines of three cultivars, sorted by cultivar",
+        about=(
+            "13 chemical measurements of 178 Italian wines of three cultivars, sorted by cultivar"
+        ),
         citation=f"Aeberhard and Forina, Wine, 1992, {_UCI}",
         licence=_CC_BY,
         changes="the cultivar is left out",
@@ -139,18 +169,31 @@ _SETS = (
     DataSet(
         name="breast",
         **_size(699, 9, 2),
-        about="nine grades from 1 to 10 of the cells of 699 breast tumours; not the set that scikit-learn has (Diagnostic)",
+        about=(
+            "nine grades from 1 to 10 of the cells of 699 breast tumours; not the set that"
+            " scikit-learn has (Diagnostic)"
+        ),
         citation=f"Wolberg, Breast Cancer Wisconsin (Original), 1990, {_UCI}",
         licence=_CC_BY,
-        changes="id and class are left out; the 16 missing cells of feature 6 (bare nuclei) are its median, 1",
+        changes=(
+            "id and class are left out; the 16 missing cells of feature 6 (bare nuclei) are its"
+            " median, 1"
+        ),
         digest="bb02ebb06e1ca1879e268f84fb29a2861b8f0d80da7400d457eb913617abe62a",
-        homes=(Home(address=_BROWNLEE + "breast-cancer-wisconsin.csv", has_class=True, missing=1.0),),
+        homes=(
+            Home(address=_BROWNLEE + "breast-cancer-wisconsin.csv", has_class=True, missing=1.0),
+        ),
     ),
     DataSet(
         name="yeast",
         **_size(1484, 8, 10),
-        about="eight scores of 1,484 yeast proteins, made to tell where in the cell each is at home",
-        citation=f"Nakai, Yeast, 1991, {_UCI}; Horton and Nakai, Intelligent Systems for Molecular Biology 4, 1996",
+        about=(
+            "eight scores of 1,484 yeast proteins, made to tell where in the cell each is at home"
+        ),
+        citation=(
+            f"Nakai, Yeast, 1991, {_UCI}; Horton and Nakai, Intelligent Systems for Molecular"
+            " Biology 4, 1996"
+        ),
         licence=_CC_BY,
         changes="name and class are left out",
         digest="5fe8d4167263144018432f9cf82efe368ae684f178b1083f352f211dba9240cf",
@@ -159,8 +202,10 @@ _SETS = (
     DataSet(
         name="adult",
         **_size(48842, 6, 3),
-        about="six numbers on each of 48,842 people of the US census of 1994: age, weight in the sample, years of education, "
-        "capital gain, capital loss, hours of work a week",
+        about=(
+            "six numbers on each of 48,842 people of the US census of 1994: age, weight in the"
+            " sample, years of education, capital gain, capital loss, hours of work a week"
+        ),
         citation=f"Becker and Kohavi, Adult, 1996, {_UCI}",
         licence=_CC_BY,
         changes="training and test records together; columns that are not numbers are left out",
@@ -170,9 +215,14 @@ _SETS = (
     DataSet(
         name="mnist",
         **_size(10_000, 784, 10),
-        about="the 10,000 test images of handwritten digits, 28 x 28 grey levels from 0 to 255, row by row",
-        citation="LeCun, Bottou, Bengio and Haffner, Gradient-based learning applied to document recognition, "
-        "Proceedings of the IEEE 86(11), 1998",
+        about=(
+            "the 10,000 test images of handwritten digits, 28 x 28 grey levels from 0 to 255, row"
+            " by row"
+        ),
+        citation=(
+            "LeCun, Bottou, Bengio and Haffner, Gradient-based learning applied to document"
+            " recognition, Proceedings of the IEEE 86(11), 1998"
+        ),
         licence="not stated by its makers; copies of it are often labelled CC BY-SA 3.0",
         changes="the digits' labels are left out; 116 features are 0 in all records",
         digest="dbe12d6ad66179eeaa9af23407e1adc714803fe5bb33a6d89ff1bfce8b6298b2",
@@ -182,16 +232,24 @@ _SETS = (
         name="birch2",
         **_size(100_000, 2, 100),
         about="100,000 points in the plane in 100 clusters along a sine curve",
-        citation="Zhang, Ramakrishnan and Livny, BIRCH: a new data clustering algorithm and its applications, "
-        "Data Mining and Knowledge Discovery 1(2), 1997",
+        citation=(
+            "Zhang, Ramakrishnan and Livny, BIRCH: a new data clustering algorithm and its"
+            " applications, Data Mining and Knowledge Discovery 1(2), 1997"
+        ),
         licence=_NOT_STATED,
         digest="2cf42e91e98009e3c991b2edd70359886d109448a3a4ffd439ccfaed9ab8d78f",
-        homes=(Home(address=_MEASUREMENTS + "birch2.csv"), Home(address=_GAGOLEWSKI + "sipu/birch2.data.gz")),
+        homes=(
+            Home(address=_MEASUREMENTS + "birch2.csv"),
+            Home(address=_GAGOLEWSKI + "sipu/birch2.data.gz"),
+        ),
     ),
     DataSet(
         name="birch2-25k",
         **_size(25_000, 2, 100),
-        about="25,000 of the points of birch2, drawn at random, as published with an earlier version of the paper's code",
+        about=(
+            "25,000 of the points of birch2, drawn at random, as published with an earlier version"
+            " of the paper's code"
+        ),
         citation="as birch2",
         licence=_NOT_STATED,
         digest="fe7eca429af99d4d14ece6ebbee3ec74bc03d9b3cc6a838828639211deec3e54",
@@ -234,7 +292,10 @@ def _g2(name: str) -> DataSet:
     return DataSet(
         name=name,
         **_size(2048, int(n_features), 2),
-        about=f"two Gaussian clusters of 1,024 points about (500, ...) and (600, ...), standard deviation {deviation}, sorted",
+        about=(
+            "two Gaussian clusters of 1,024 points about (500, ...) and (600, ...), standard"
+            f" deviation {deviation}, sorted"
+        ),
         citation=_BENCHMARK,
         licence=_NOT_STATED,
         digest=_G2_DIGESTS[name],
@@ -242,5 +303,7 @@ def _g2(name: str) -> DataSet:
     )
 
 
-CATALOGUE: Mapping[str, DataSet] = MappingProxyType({entry.name: entry for entry in (*_SETS, *map(_g2, _G2_DIGESTS))})
+CATALOGUE: Mapping[str, DataSet] = MappingProxyType(
+    {entry.name: entry for entry in (*_SETS, *map(_g2, _G2_DIGESTS))}
+)
 """The sets by name: those of the paper, then the members of G2 that are published as files."""

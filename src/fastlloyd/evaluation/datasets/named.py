@@ -1,12 +1,15 @@
-"""Data sets by name: those of one's own folder, then the catalogue's, then those that are generated; and two to demonstrate.
+"""Data sets by name: those of one's own folder, then the catalogue's, then those that are
+generated; and two to demonstrate.
 
-A name means the same records everywhere, but for a folder of one's own, whose manifest answers for them. In particular a set
-of the catalogue is never generated instead, nor fetched without being asked for.
+A name means the same records everywhere, but for a folder of one's own, whose manifest answers for
+them. In particular a set of the catalogue is never generated instead, nor fetched without being
+asked for.
 
-The bounds of the two sets for demonstrations are constants: round figures with a reason in what is measured, not the extremes
-of the records. But whoever set them knew the ranges of these two sets, which have been public for decades, and saw to it that
-they hold all records. So they are an example of bounds, not of how to find them: for private records such figures come from the
-instrument's manual or the literature alone, and what lies outside is clipped.
+The bounds of the two sets for demonstrations are constants: round figures with a reason in what is
+measured, not the extremes of the records. But whoever set them knew the ranges of these two sets,
+which have been public for decades, and saw to it that they hold all records. So they are an example
+of bounds, not of how to find them: for private records such figures come from the instrument's
+manual or the literature alone, and what lies outside is clipped.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,12 +28,14 @@ from fastlloyd.records import Table
 
 TUMOUR_BOUNDS: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
-        # Distance from a nucleus's centre to its outline, averaged, in the unit of the digitised image: an outline much
-        # smaller than 5 cannot be traced in it, and 30 is six times that.
+        # Distance from a nucleus's centre to its outline, averaged, in the unit of the digitised
+        # image: an outline much smaller than 5 cannot be traced in it, and 30 is six times that.
         "mean radius": (5.0, 30.0),
-        # Standard deviation of grey levels: at most 127.5 on a scale from 0 to 255, of which a stain spans a part.
+        # Standard deviation of grey levels: at most 127.5 on a scale from 0 to 255, of which a
+        # stain spans a part.
         "mean texture": (0.0, 50.0),
-        # Severity of the outline's dents, without a unit: 0 if there are none; nuclei are round, so far below 1.
+        # Severity of the outline's dents, without a unit: 0 if there are none; nuclei are round, so
+        # far below 1.
         "mean concavity": (0.0, 0.5),
     }
 )
@@ -53,9 +58,10 @@ SHOWN = 12  # names in a command to copy
 def load(name: str) -> Table:
     """Records of the data set `name`, columns x1, x2, ... in raw units.
 
-    Looked for in the folder of FASTLLOYD_DATA, among scikit-learn's copies, in the cache; generated if that is what the name
-    says. Raises DataError if there is no such set, if it is not on this machine (and says how to get it), or if the
-    file that should hold it is absent, damaged or another one.
+    Looked for in the folder of FASTLLOYD_DATA, among scikit-learn's copies, in the cache; generated
+    if that is what the name says. Raises DataError if there is no such set, if it is not on this
+    machine (and says how to get it), or if the file that should hold it is absent, damaged or
+    another one.
     """
     if (own := own_sets().get(name)) is not None:
         return own.read(name)
@@ -67,7 +73,9 @@ def load(name: str) -> Table:
 
 
 def n_clusters(name: str) -> int:
-    """Return the number of clusters usually asked of the data set `name`. Raises DataError if there is no such set."""
+    """Return the number of clusters usually asked of the data set `name`. Raises DataError if there
+    is no such set.
+    """
     if (known := own_sets().get(name) or CATALOGUE.get(name)) is not None:
         return known.n_clusters
     if synthetic.is_generated(name):
@@ -88,38 +96,46 @@ def absent(wanted: Iterable[str]) -> list[str]:
 
 
 def check_at_hand(wanted: Iterable[str]) -> None:
-    """Raise one DataError that names all sets that `load` would not find on this machine, and says how to get them."""
+    """Raise one DataError that names all sets that `load` would not find on this machine, and says
+    how to get them.
+    """
     missing = absent(wanted)
     own = own_sets()
     said = []
     if public := [name for name in missing if name not in own]:
-        command = f"fastlloyd datasets fetch {' '.join(public[:SHOWN])}{' ...' if len(public) > SHOWN else ''}"
+        command = (
+            "fastlloyd datasets fetch"
+            f" {' '.join(public[:SHOWN])}{' ...' if len(public) > SHOWN else ''}"
+        )
         said.append(
-            f"not on this machine: {listing(public)}; get them with `{command}`, or set the environment variable "
-            f"{FOLDER_VARIABLE} to a folder that holds them"
+            f"not on this machine: {listing(public)}; get them with `{command}`, or set the"
+            f" environment variable {FOLDER_VARIABLE} to a folder that holds them"
         )
     if listed := [name for name in missing if name in own]:
         said.append(
-            f"the manifest in {own[listed[0]].path.parent} lists {listing(listed)}, and there is no such file; put "
-            f"{own[listed[0]].path.name} there, or take it out of the manifest"
+            f"the manifest in {own[listed[0]].path.parent} lists {listing(listed)}, and there is no"
+            f" such file; put {own[listed[0]].path.name} there, or take it out of the manifest"
         )
     if said:
         raise DataError("; ".join(said))
 
 
 def names() -> tuple[str, ...]:
-    """Names of the folder's sets, in its manifest's order, then of the catalogue's others; generated sets are not listed.
+    """Names of the folder's sets, in its manifest's order, then of the catalogue's others;
+    generated sets are not listed.
 
-    Whether a set is on this machine is another matter. Raises DataError if there is a folder without a sound manifest.
+    Whether a set is on this machine is another matter. Raises DataError if there is a folder
+    without a sound manifest.
     """
     return tuple(dict.fromkeys((*own_sets(), *CATALOGUE)))
 
 
 def load_tumours() -> Table:
-    """Breast Cancer Wisconsin (Diagnostic): 569 tumours, radius, texture and concavity averaged over the cell nuclei.
+    """Breast Cancer Wisconsin (Diagnostic): 569 tumours, radius, texture and concavity averaged
+    over the cell nuclei.
 
-    Street, Wolberg and Mangasarian 1993; the copy in scikit-learn, reduced to the columns of `TUMOUR_BOUNDS`.
-    Raises DataError if scikit-learn is not installed.
+    Street, Wolberg and Mangasarian 1993; the copy in scikit-learn, reduced to the columns of
+    `TUMOUR_BOUNDS`. Raises DataError if scikit-learn is not installed.
     """
     return _columns_of("load_breast_cancer", TUMOUR_BOUNDS)
 
@@ -127,7 +143,8 @@ def load_tumours() -> Table:
 def load_iris() -> Table:
     """Iris (Fisher 1936): 150 flowers of three species, four lengths in centimetres.
 
-    The copy in scikit-learn, columns as in `IRIS_BOUNDS`. Raises DataError if scikit-learn is not installed.
+    The copy in scikit-learn, columns as in `IRIS_BOUNDS`. Raises DataError if scikit-learn is not
+    installed.
     """
     return _columns_of("load_iris", IRIS_BOUNDS)
 
@@ -137,9 +154,12 @@ def _columns_of(loader: str, bounds: Mapping[str, tuple[float, float]]) -> Table
         from sklearn import datasets
     except ImportError:
         raise DataError(
-            f"the bundled data sets ship with scikit-learn, which is not installed: {extras.command('sklearn')}"
+            "the bundled data sets ship with scikit-learn, which is not installed:"
+            f" {extras.command('sklearn')}"
         ) from None
     bunch: Any = getattr(datasets, loader)()
     names = [str(name) for name in bunch.feature_names]
-    values = np.ascontiguousarray(bunch.data[:, [names.index(name) for name in bounds]], dtype=np.float64)
+    values = np.ascontiguousarray(
+        bunch.data[:, [names.index(name) for name in bounds]], dtype=np.float64
+    )
     return Table(values=values, columns=tuple(bounds), source=f"sklearn.datasets.{loader}")

@@ -1,8 +1,10 @@
-"""The synthetic families of the paper's evaluation, by name: the same name always means the same records.
+"""The synthetic families of the paper's evaluation, by name: the same name always means the same
+records.
 
-A name is its family's word and its parameters, joined by hyphens: `synth-4-2-1`. Everything drawn follows from the name, so
-nothing is stored. Records are rounded to four decimals (clusters have standard deviations of at least 1): this hides that
-linear algebra differs in the last place from machine to machine.
+A name is its family's word and its parameters, joined by hyphens: `synth-4-2-1`. Everything drawn
+follows from the name, so nothing is stored. Records are rounded to four decimals (clusters have
+standard deviations of at least 1): this hides that linear algebra differs in the last place from
+machine to machine.
 """
 
 import math
@@ -33,7 +35,9 @@ _DECIMALS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A number in a name: its letter, its range, both ends included, and whether it is whole or has up to three decimals."""
+    """A number in a name: its letter, its range, both ends included, and whether it is whole or has
+    up to three decimals.
+    """
 
     letter: str
     low: float
@@ -50,15 +54,19 @@ class Parameter:
     def __str__(self) -> str:
         if self.whole:
             return f"{self.letter} is a whole number from {self.low:.0f} to {self.high:.0f}"
-        return f"{self.letter} is a decimal from {self.low} to {self.high} like 0.25, without trailing zeros"
+        return (
+            f"{self.letter} is a decimal from {self.low} to {self.high} like 0.25, without trailing"
+            " zeros"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
     """Sets that differ in a few numbers.
 
-    pattern : how names are made, `synth-K-D-R`; text : what the sets are; parameters : in the order of the pattern;
-    draw : from a name and its numbers to records (n, d), in any order, and their labels (n,).
+    pattern : how names are made, `synth-K-D-R`; text : what the sets are; parameters : in the order
+    of the pattern; draw : from a name and its numbers to records (n, d), in any order, and their
+    labels (n,).
     """
 
     pattern: str
@@ -73,7 +81,9 @@ class Family:
 
 
 def is_generated(name: str) -> bool:
-    """Whether the name begins with the word of a family and a hyphen; its numbers may still be refused by `generate`."""
+    """Whether the name begins with the word of a family and a hyphen; its numbers may still be
+    refused by `generate`.
+    """
     return any(name.startswith(f"{family.word}-") for family in FAMILIES)
 
 
@@ -85,7 +95,8 @@ def n_clusters(name: str) -> int:
 
 
 def generate(name: str) -> Table:
-    """Records of a generated set in columns x1, x2, ..., in random order; those of outliers among them.
+    """Records of a generated set in columns x1, x2, ..., in random order; those of outliers among
+    them.
 
     Raises DataError, with the pattern and the ranges of its numbers, if there is no such set.
     """
@@ -93,12 +104,19 @@ def generate(name: str) -> Table:
 
 
 def generate_labelled(name: str) -> tuple[Table, IntArray]:
-    """What `generate` gives, with labels (n_records,): the cluster from 0 that a record was drawn from, -1 for outliers."""
+    """What `generate` gives, with labels (n_records,): the cluster from 0 that a record was drawn
+    from, -1 for outliers.
+    """
     family, values = _parse(name)
-    records, labels = family.draw(name, *(int(v) if p.whole else v for p, v in zip(family.parameters, values, strict=True)))
+    records, labels = family.draw(
+        name, *(int(v) if p.whole else v for p, v in zip(family.parameters, values, strict=True))
+    )
     order = draws_for(f"{name}/order").permutation(len(records))
     columns = tuple(f"x{feature + 1}" for feature in range(records.shape[1]))
-    return Table(values=records[order], columns=columns, source=f"generated set {name}"), labels[order]
+    return (
+        Table(values=records[order], columns=columns, source=f"generated set {name}"),
+        labels[order],
+    )
 
 
 def _parse(name: str) -> tuple[Family, list[float]]:
@@ -107,9 +125,14 @@ def _parse(name: str) -> tuple[Family, list[float]]:
     if family is None:
         patterns = listing([family.pattern for family in FAMILIES])
         raise DataError(f"there is no generated set {name!r}; their names are made like {patterns}")
-    values = [parameter.parse(text) for parameter, text in zip(family.parameters, texts, strict=False)]
+    values = [
+        parameter.parse(text) for parameter, text in zip(family.parameters, texts, strict=False)
+    ]
     if len(texts) != len(family.parameters) or None in values:
-        raise DataError(f"there is no generated set {name!r}: in {family.pattern}, {'; '.join(map(str, family.parameters))}")
+        raise DataError(
+            f"there is no generated set {name!r}: in {family.pattern},"
+            f" {'; '.join(map(str, family.parameters))}"
+        )
     return family, [value for value in values if value is not None]
 
 
@@ -117,7 +140,9 @@ def _parse(name: str) -> tuple[Family, list[float]]:
 
 
 def _synth(name: str, k: int, d: int, replicate: int) -> Labelled:
-    common = draws_for(name.removesuffix(f"-{replicate}"))  # the authors' script draws these once for all replicates
+    common = draws_for(
+        name.removesuffix(f"-{replicate}")
+    )  # the authors' script draws these once for all replicates
     separation = float(common.uniform(*_SYNTH_SEPARATIONS, (1,))[0])
     n_outliers = int(common.integers(0, _SYNTH_MOST_OUTLIERS, (1,))[0])
     draws = draws_for(name)
@@ -129,7 +154,9 @@ def _synth(name: str, k: int, d: int, replicate: int) -> Labelled:
 
 def _ablation(name: str, k: int, d: int, separation: float) -> Labelled:
     draws = draws_for(name)
-    low, high = (factor * (_ABLATION_RECORDS / k) for factor in (1 - _ABLATION_SPREAD, 1 + _ABLATION_SPREAD))
+    low, high = (
+        factor * (_ABLATION_RECORDS / k) for factor in (1 - _ABLATION_SPREAD, 1 + _ABLATION_SPREAD)
+    )
     sizes = draws.integers(math.ceil(low), math.floor(high), (k,))
     records, labels = random_mixture(k, d, separation, draws).records(sizes, draws)
     return _rounded(records), labels
@@ -137,7 +164,9 @@ def _ablation(name: str, k: int, d: int, separation: float) -> Labelled:
 
 def _timesynth(name: str, n: int, k: int, d: int) -> Labelled:
     draws = draws_for(name)
-    records, labels = random_mixture(k, d, _TIMESYNTH_SEPARATION, draws).records(shares(n, np.ones(k, dtype=np.int64)), draws)
+    records, labels = random_mixture(k, d, _TIMESYNTH_SEPARATION, draws).records(
+        shares(n, np.ones(k, dtype=np.int64)), draws
+    )
     return _rounded(records), labels
 
 
@@ -157,14 +186,20 @@ def shares(n: int, ratio: IntArray) -> IntArray:
     return np.diff(edges, prepend=0)
 
 
-_CLUSTERS, _FEATURES = Parameter(letter="K", low=2, high=128), Parameter(letter="D", low=2, high=512)
+_CLUSTERS, _FEATURES = (
+    Parameter(letter="K", low=2, high=128),
+    Parameter(letter="D", low=2, high=512),
+)
 _REPLICATE = Parameter(letter="R", low=1, high=1000)
 
 FAMILIES = (
     Family(
         pattern="synth-K-D-R",
-        text=f"Synth: {_SYNTH_RECORDS} records, K clusters of sizes 1:2:...:K in D dimensions with separation in [0.16, 0.26], "
-        f"among them 0 to {_SYNTH_MOST_OUTLIERS} outliers; replicate R (the paper: K = 2..32, D = 2..512, R = 1, 2, 3)",
+        text=(
+            f"Synth: {_SYNTH_RECORDS} records, K clusters of sizes 1:2:...:K in D dimensions with"
+            f" separation in [0.16, 0.26], among them 0 to {_SYNTH_MOST_OUTLIERS} outliers;"
+            " replicate R (the paper: K = 2..32, D = 2..512, R = 1, 2, 3)"
+        ),
         parameters=(_CLUSTERS, _FEATURES, _REPLICATE),
         draw=_synth,
     ),
@@ -176,23 +211,39 @@ FAMILIES = (
     ),
     Family(
         pattern="ablation-K-D-S",
-        text=f"about {_ABLATION_RECORDS} records, K clusters of sizes within 30 % of their average in D dimensions with "
-        "separation S, no outliers (the paper: K and D = 2, 4, 8, 16, S = 0.25, 0.5, 0.75)",
+        text=(
+            f"about {_ABLATION_RECORDS} records, K clusters of sizes within 30 % of their average"
+            " in D dimensions with separation S, no outliers (the paper: K and D = 2, 4, 8, 16, S"
+            " = 0.25, 0.5, 0.75)"
+        ),
         parameters=(_CLUSTERS, _FEATURES, Parameter(letter="S", low=0.001, high=0.95, whole=False)),
         draw=_ablation,
     ),
     Family(
         pattern="timesynth-N-K-D",
-        text=f"TimeSynth: N records, K clusters of one size in D dimensions with separation {_TIMESYNTH_SEPARATION}, "
-        "no outliers (the paper: N = 10000 and 100000, K and D = 2 and 5)",
-        parameters=(Parameter(letter="N", low=1000, high=1_000_000), _CLUSTERS, Parameter(letter="D", low=2, high=64)),
+        text=(
+            "TimeSynth: N records, K clusters of one size in D dimensions with separation"
+            f" {_TIMESYNTH_SEPARATION}, no outliers (the paper: N = 10000 and 100000, K and D = 2"
+            " and 5)"
+        ),
+        parameters=(
+            Parameter(letter="N", low=1000, high=1_000_000),
+            _CLUSTERS,
+            Parameter(letter="D", low=2, high=64),
+        ),
         draw=_timesynth,
     ),
     Family(
         pattern="g2-D-S",
-        text=f"G2 drawn anew: two spherical normal clusters of {_G2_RECORDS} records in D dimensions with standard deviation S "
-        "around 500 and 600, cut to whole numbers (published: D = 1..1024, S = 10..100)",
-        parameters=(Parameter(letter="D", low=1, high=1024), Parameter(letter="S", low=1, high=1000)),
+        text=(
+            f"G2 drawn anew: two spherical normal clusters of {_G2_RECORDS} records in D dimensions"
+            " with standard deviation S around 500 and 600, cut to whole numbers (published: D ="
+            " 1..1024, S = 10..100)"
+        ),
+        parameters=(
+            Parameter(letter="D", low=1, high=1024),
+            Parameter(letter="S", low=1, high=1000),
+        ),
         draw=_g2,
     ),
 )

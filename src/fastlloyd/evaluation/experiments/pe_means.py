@@ -1,26 +1,30 @@
-"""PE-means (arXiv 2606.00342) in a box, in the central model: candidates evolve by noisy votes of the records. No product.
+"""PE-means (arXiv 2606.00342) in a box, in the central model: candidates evolve by noisy votes of
+the records. No product.
 
-For comparisons on public records; `methods.py` gives it the repeatable noise of experiments, NOT PRIVATE. Written from a
-description of the rule, not from the paper and not from its code, over the queries of `fastlloyd.mechanisms.queries`:
+For comparisons on public records; `methods.py` gives it the repeatable noise of experiments, NOT
+PRIVATE. Written from a description of the rule, not from the paper and not from its code, over the
+queries of `fastlloyd.mechanisms.queries`:
 
-1. L = max(N / (5 k), 4), T = 4 sqrt(d) generations (for epsilon > 1: 4 epsilon sqrt(d)), sigma = sqrt(T) / mu. The first
-   (L + 1) k candidates come from sphere packing, without the data.
+1. L = max(N / (5 k), 4), T = 4 sqrt(d) generations (for epsilon > 1: 4 epsilon sqrt(d)), sigma =
+   sqrt(T) / mu. The first (L + 1) k candidates come from sphere packing, without the data.
 2. Every record votes for its nearest candidate: h = votes + N(0, sigma^2).
 3. Keep the largest h that together reach the public N; the others become 0.
 4. If the sum of h^2 is below (number of candidates) sigma^2, halve L, down to 4.
 5. C = weighted k-means of the candidates, the best of 10 starts.
-6. The next candidates are C and L mutants of each centroid, c + gamma R u / |v|^(1/beta) with u ~ N(0, s_u^2), v ~ N(0, 1),
-   moved back into the domain. The C of generation T is the result.
+6. The next candidates are C and L mutants of each centroid, c + gamma R u / |v|^(1/beta) with u ~
+   N(0, s_u^2), v ~ N(0, 1), moved back into the domain. The C of generation T is the result.
 
-Guarantee, given fresh noise: (epsilon, delta); neighbours differ by one record added or removed. One record moves one vote by
-1, so a generation costs 1 / sigma^2 and all T of them mu^2, where mu = gdp_mu(epsilon, delta); sigma is rounded up to an exact
-rational. Everything between votes is post-processing. N counts as public.
+Guarantee, given fresh noise: (epsilon, delta); neighbours differ by one record added or removed.
+One record moves one vote by 1, so a generation costs 1 / sigma^2 and all T of them mu^2, where mu =
+gdp_mu(epsilon, delta); sigma is rounded up to an exact rational. Everything between votes is
+post-processing. N counts as public.
 
-Ours, since the description is of a ball or says nothing: the domain is the box, R half its diagonal (the radius of the ball
-around it), and "back into the domain" clips each coordinate. L and T are rounded down. The packing halves its radius, as in
-FastLloyd's published code. Step 4 takes h after step 3. u and v are drawn for each coordinate. k-means goes a fixed number of
-steps, and only the most promising starts go all of them. If fewer than k candidates keep a weight, the k with the largest h are
-C. Candidates are grid points. What is random and public follows from the public seed.
+Ours, since the description is of a ball or says nothing: the domain is the box, R half its diagonal
+(the radius of the ball around it), and "back into the domain" clips each coordinate. L and T are
+rounded down. The packing halves its radius, as in FastLloyd's published code. Step 4 takes h after
+step 3. u and v are drawn for each coordinate. k-means goes a fixed number of steps, and only the
+most promising starts go all of them. If fewer than k candidates keep a weight, the k with the
+largest h are C. Candidates are grid points. What is random and public follows from the public seed.
 """
 
 import math
@@ -47,12 +51,15 @@ STEP = 0.01  # gamma
 FEWEST_MUTANTS = 4
 STARTS = 10  # of each weighted k-means
 LLOYD_STEPS = 32  # 300 gave the same losses to a thousandth, on s1, yeast and wine
-COUNT_BITS = 16  # votes travel in units of 2**-16 records, so that the grid of the noise is too fine to matter
+# votes travel in units of 2**-16 records, so that the grid of the noise is too fine to matter
+COUNT_BITS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PEMeans:
-    """What is fixed before the records are asked. n_records : N, exactly, taken as public. Raises BudgetError or PlanError."""
+    """What is fixed before the records are asked. n_records : N, exactly, taken as public. Raises
+    BudgetError or PlanError.
+    """
 
     domain: Domain
     n_clusters: int
@@ -65,14 +72,17 @@ class PEMeans:
         n_candidates = (self.n_mutants + 1) * self.n_clusters
         if n_candidates > MAX_POINTS:
             raise PlanError(
-                f"PE-means wants {n_candidates} candidates for n_records {self.n_records}, and no more than {MAX_POINTS} can "
-                f"be voted for; expected at most about {5 * MAX_POINTS} records"
+                f"PE-means wants {n_candidates} candidates for n_records {self.n_records}, and no"
+                f" more than {MAX_POINTS} can be voted for; expected at most about {5 * MAX_POINTS}"
+                " records"
             )
 
     @property
     def n_generations(self) -> int:
         """T, the floor of 4 sqrt(d) max(1, epsilon)."""
-        return math.isqrt(math.floor(16 * self.domain.n_features * max(Fraction(1), Fraction(self.epsilon)) ** 2))
+        return math.isqrt(
+            math.floor(16 * self.domain.n_features * max(Fraction(1), Fraction(self.epsilon)) ** 2)
+        )
 
     @property
     def n_mutants(self) -> int:
@@ -81,8 +91,14 @@ class PEMeans:
 
     @property
     def scale(self) -> Fraction:
-        """Deviation of the noise on each vote, in units of 2**-16 records: sigma, rounded up to a multiple of 1/65536 unit."""
-        return sqrt_up(self.n_generations * Fraction(4**COUNT_BITS) / Fraction(gdp_mu(self.epsilon, self.delta)) ** 2)
+        """Deviation of the noise on each vote, in units of 2**-16 records: sigma, rounded up to a
+        multiple of 1/65536 unit.
+        """
+        return sqrt_up(
+            self.n_generations
+            * Fraction(4**COUNT_BITS)
+            / Fraction(gdp_mu(self.epsilon, self.delta)) ** 2
+        )
 
     @property
     def sigma(self) -> float:
@@ -96,11 +112,15 @@ class PEMeans:
 
     def question(self, n_candidates: int) -> Votes:
         """What a generation of so many candidates asks."""
-        return Votes(space=Features(domain=self.domain), n_candidates=n_candidates, count_bits=COUNT_BITS)
+        return Votes(
+            space=Features(domain=self.domain), n_candidates=n_candidates, count_bits=COUNT_BITS
+        )
 
 
 def cluster(plan: PEMeans, X: GridArray, public_seed: PublicSeed, noise: NoiseSource) -> FloatArray:
-    """Centroids of grid points X (n_records, n_features) of the domain, in grid units: float64 (k, d), within the box."""
+    """Centroids of grid points X (n_records, n_features) of the domain, in grid units: float64 (k,
+    d), within the box.
+    """
     draws = Draws(public_seed, b"fastlloyd/v1/pe-means")
     candidates, L = first_candidates(plan, public_seed), plan.n_mutants
     for _ in range(plan.n_generations - 1):
@@ -110,9 +130,16 @@ def cluster(plan: PEMeans, X: GridArray, public_seed: PublicSeed, noise: NoiseSo
 
 
 def voted(
-    plan: PEMeans, candidates: IntArray, n_mutants: int, X: GridArray, noise: NoiseSource, draws: Draws
+    plan: PEMeans,
+    candidates: IntArray,
+    n_mutants: int,
+    X: GridArray,
+    noise: NoiseSource,
+    draws: Draws,
 ) -> tuple[FloatArray, int]:
-    """C and L after the votes of one generation: the only place where records are asked, for 1 / sigma^2 of mu^2."""
+    """C and L after the votes of one generation: the only place where records are asked, for 1 /
+    sigma^2 of mu^2.
+    """
     h = noisy_votes(plan, candidates, X, noise)
     weights = largest(h, plan.n_records)
     if is_weak(weights, plan.sigma):
@@ -126,14 +153,20 @@ def first_candidates(plan: PEMeans, public_seed: PublicSeed) -> IntArray:
     return sphere_packing(plan.domain.half_widths, n_candidates, public_seed, RadiusSearch.HALVING)
 
 
-def noisy_votes(plan: PEMeans, candidates: IntArray, X: GridArray, noise: NoiseSource) -> FloatArray:
+def noisy_votes(
+    plan: PEMeans, candidates: IntArray, X: GridArray, noise: NoiseSource
+) -> FloatArray:
     """h, in records: how many have each candidate as their nearest, with noise."""
     votes = ask(plan.question(len(candidates)), candidates=candidates).evaluate(X)[:, 0]
-    return np.asarray((votes + noise.gaussian(plan.scale, len(candidates))) / 2**COUNT_BITS, dtype=np.float64)
+    return np.asarray(
+        (votes + noise.gaussian(plan.scale, len(candidates))) / 2**COUNT_BITS, dtype=np.float64
+    )
 
 
 def largest(h: FloatArray, total: int) -> FloatArray:
-    """The largest entries that together reach the total, or all above 0 if they do not; the others become 0."""
+    """The largest entries that together reach the total, or all above 0 if they do not; the others
+    become 0.
+    """
     descending = np.sort(h)[::-1]
     reached = np.flatnonzero(np.cumsum(descending) >= total)
     least = descending[reached[0]] if len(reached) else 0.0
@@ -145,7 +178,9 @@ def is_weak(weights: FloatArray, sigma: float) -> bool:
     return float(weights @ weights) < len(weights) * sigma**2
 
 
-def selected(plan: PEMeans, candidates: IntArray, h: FloatArray, weights: FloatArray, draws: Draws) -> FloatArray:
+def selected(
+    plan: PEMeans, candidates: IntArray, h: FloatArray, weights: FloatArray, draws: Draws
+) -> FloatArray:
     """C: weighted k-means of the candidates, float64 (k, d) in grid units."""
     k, B = plan.n_clusters, plan.domain.half_widths
     points, kept = candidates.astype(np.float64), weights > 0
@@ -156,7 +191,9 @@ def selected(plan: PEMeans, candidates: IntArray, h: FloatArray, weights: FloatA
 
 
 def next_candidates(plan: PEMeans, C: FloatArray, n_mutants: int, draws: Draws) -> IntArray:
-    """The centroids, then L mutants of each by Levy flights (Mantegna 1994), as grid points: int64 ((L + 1) k, d)."""
+    """The centroids, then L mutants of each by Levy flights (Mantegna 1994), as grid points: int64
+    ((L + 1) k, d).
+    """
     shape, B = (len(C), n_mutants, C.shape[1]), plan.domain.half_widths
     u, v = mantegna_deviation(LEVY_INDEX) * draws.normal(shape), draws.normal(shape)
     mutants = C[:, np.newaxis] + STEP * plan.reach * u / np.abs(v) ** (1 / LEVY_INDEX)
@@ -165,7 +202,9 @@ def next_candidates(plan: PEMeans, C: FloatArray, n_mutants: int, draws: Draws) 
 
 
 def mantegna_deviation(index: float) -> float:
-    """s_u: with it the tails of u / |v|^(1 / index) are those of the symmetric stable law of that index, for large values."""
+    """s_u: with it the tails of u / |v|^(1 / index) are those of the symmetric stable law of that
+    index, for large values.
+    """
     above = math.gamma(1 + index) * math.sin(math.pi * index / 2)
     below = math.gamma((1 + index) / 2) * index * 2 ** ((index - 1) / 2)
     return float((above / below) ** (1 / index))

@@ -1,4 +1,6 @@
-"""One data set ready to be clustered: scaled records, domain, grid points. Exact on public records, NOT PRIVATE."""
+"""One data set ready to be clustered: scaled records, domain, grid points. Exact on public records,
+NOT PRIVATE.
+"""
 
 import hashlib
 from collections.abc import Iterable
@@ -21,12 +23,15 @@ REFERENCE_STARTS = 10
 SAMPLE = 4000  # records of a silhouette: its distances are 128 MB
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)  # no slots: what is costly is computed when it is first asked for
+@dataclass(
+    frozen=True, kw_only=True, eq=False
+)  # no slots: what is costly is computed when it is first asked for
 class Problem:
-    """Records in [-1, 1]^d by the data's own range, which a private run must not use. Arrays are read-only.
+    """Records in [-1, 1]^d by the data's own range, which a private run must not use. Arrays are
+    read-only.
 
-    X : float64 (n_records, n_features). domain : the box itself. grid : the same records as grid points of it.
-    digest : SHA-256 of the raw values, hex.
+    X : float64 (n_records, n_features). domain : the box itself. grid : the same records as grid
+    points of it. digest : SHA-256 of the raw values, hex.
     """
 
     name: str
@@ -48,7 +53,9 @@ class Problem:
 
     @cached_property
     def reference(self) -> FloatArray:
-        """Centroids of scikit-learn's k-means++, the best of 10 starts with a fixed seed, float64 (k, d)."""
+        """Centroids of scikit-learn's k-means++, the best of 10 starts with a fixed seed, float64
+        (k, d).
+        """
         from sklearn.cluster import KMeans
 
         fitted = KMeans(self.n_clusters, n_init=REFERENCE_STARTS, random_state=0).fit(self.X)
@@ -64,12 +71,15 @@ class Problem:
 
 @lru_cache(maxsize=1)  # a process stays with one set
 def load_problem(name: str, folder: Path) -> Problem:
-    """The set of that name, or what FILE.py:NAME gives, relative to the folder. Raises DataError or PlanError."""
+    """The set of that name, or what FILE.py:NAME gives, relative to the folder. Raises DataError or
+    PlanError.
+    """
     return make_problem(name, *_values(name, folder))
 
 
 def check_own(name: str, folder: Path) -> None:
-    """Refuse a set of somebody's own that no trial can be run on: it is read once. Others are what their digests say.
+    """Refuse a set of somebody's own that no trial can be run on: it is read once. Others are what
+    their digests say.
 
     Raises DataError or PlanError.
     """
@@ -80,45 +90,64 @@ def check_own(name: str, folder: Path) -> None:
 
 
 def make_problem(name: str, values: FloatArray, n_clusters: int) -> Problem:
-    """Scale raw records (n_records, n_features), finite; a constant feature becomes 0. Raises DataError."""
+    """Scale raw records (n_records, n_features), finite; a constant feature becomes 0. Raises
+    DataError.
+    """
     _check(name, values, n_clusters)
-    lower, upper = values.min(axis=0) / 2, values.max(axis=0) / 2  # halves: a width may be larger than any float
+    lower, upper = (
+        values.min(axis=0) / 2,
+        values.max(axis=0) / 2,
+    )  # halves: a width may be larger than any float
     half_widths = upper - lower
-    above, below = values / 2 - lower, upper - values / 2  # differences of near numbers are exact: so are the ends of a range
+    above, below = (
+        values / 2 - lower,
+        upper - values / 2,
+    )  # differences of near numbers are exact: so are the ends of a range
     X = (above - below) / np.where(half_widths > 0, half_widths, 1)
     X[:, half_widths == 0] = 0
     d = values.shape[1]
-    domain = Domain(features=tuple(f"x{i + 1}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
+    domain = Domain(
+        features=tuple(f"x{i + 1}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d
+    )
     grid = domain.to_grid(X)
     for shared in (X, grid):
-        shared.setflags(write=False)  # a method that centres in place would change the others' trials
+        shared.setflags(
+            write=False
+        )  # a method that centres in place would change the others' trials
     return Problem(
         name=name,
         X=X,
         n_clusters=n_clusters,
         domain=domain,
         grid=grid,
-        digest=hashlib.sha256(f"{values.shape}".encode() + np.ascontiguousarray(values).astype("<f8").tobytes()).hexdigest(),
+        digest=hashlib.sha256(
+            f"{values.shape}".encode() + np.ascontiguousarray(values).astype("<f8").tobytes()
+        ).hexdigest(),
     )
 
 
 def _check(name: str, values: FloatArray, n_clusters: int) -> None:
     if values.ndim != 2 or 0 in values.shape:
         raise DataError(
-            f"{name!r:.200}: the records have the shape {values.shape}; expected a table (n_records, n_features) with a row at "
-            "least"
+            f"{name!r:.200}: the records have the shape {values.shape}; expected a table"
+            " (n_records, n_features) with a row at least"
         )
     if not (finite := np.isfinite(values)).all():
         row, column = np.argwhere(~finite)[0] + 1
         what = "NaN" if np.isnan(values[row - 1, column - 1]) else "infinite"
         raise DataError(
-            f"{name!r:.200}: record {row:,} is {what} in feature {column:,}; expected finite numbers: leave such records out"
+            f"{name!r:.200}: record {row:,} is {what} in feature {column:,}; expected finite"
+            " numbers: leave such records out"
         )
     if not 1 <= n_clusters <= len(values):
-        raise DataError(f"{name!r:.200}: n_clusters is {n_clusters}; expected 1 to the number of records, {len(values):,}")
+        raise DataError(
+            f"{name!r:.200}: n_clusters is {n_clusters}; expected 1 to the number of records,"
+            f" {len(values):,}"
+        )
     if (distinct := _distinct(values, n_clusters)) < n_clusters:
         raise DataError(
-            f"{name!r:.200}: n_clusters is {n_clusters}, above the number of distinct records, {distinct:,}; expected no more"
+            f"{name!r:.200}: n_clusters is {n_clusters}, above the number of distinct records,"
+            f" {distinct:,}; expected no more"
         )
 
 
@@ -137,11 +166,14 @@ def _values(name: str, folder: Path) -> tuple[FloatArray, int]:
 
 
 def _from_code(name: str, given: Any) -> tuple[FloatArray, int]:
-    """Records and clusters from a pair (X, n_clusters), or from a function without arguments that returns one."""
+    """Records and clusters from a pair (X, n_clusters), or from a function without arguments that
+    returns one.
+    """
     pair = given() if callable(given) else given
     if not isinstance(pair, Iterable) or len(pair := tuple(pair)) != 2:
         raise DataError(
-            f"{name!r:.200} gives no pair (X, n_clusters); expected that, or a function without arguments returning it"
+            f"{name!r:.200} gives no pair (X, n_clusters); expected that, or a function without"
+            " arguments returning it"
         )
     X, n_clusters = pair
     if not isinstance(n_clusters, (int, np.integer)) or isinstance(n_clusters, bool):
@@ -152,4 +184,7 @@ def _from_code(name: str, given: Any) -> tuple[FloatArray, int]:
             return np.asarray(records, dtype=np.float64), int(n_clusters)
     except (TypeError, ValueError):  # no table
         pass
-    raise DataError(f"{name!r:.200} gives records that are no numbers; expected X, float64 (n_records, n_features)")
+    raise DataError(
+        f"{name!r:.200} gives records that are no numbers; expected X, float64 (n_records,"
+        " n_features)"
+    )

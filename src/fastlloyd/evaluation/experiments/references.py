@@ -1,4 +1,6 @@
-"""Objects of code that a specification names: FILE.py:NAME, relative to its folder, or package.module:NAME."""
+"""Objects of code that a specification names: FILE.py:NAME, relative to its folder, or
+package.module:NAME.
+"""
 
 import hashlib
 import importlib
@@ -14,7 +16,11 @@ from typing import Any
 
 from fastlloyd.errors import FastLloydError, PlanError
 
-RAISED = (Exception, SystemExit, KeyboardInterrupt)  # by code of others; where a process runs trials, Ctrl-C is none of it
+RAISED = (
+    Exception,
+    SystemExit,
+    KeyboardInterrupt,
+)  # by code of others; where a process runs trials, Ctrl-C is none of it
 
 
 def is_reference(text: str) -> bool:
@@ -23,7 +29,8 @@ def is_reference(text: str) -> bool:
 
 
 def resolve(text: str, folder: Path) -> Any:
-    """The object; its file is run once per process. Raises PlanError, one sentence, if it is not there or fails.
+    """The object; its file is run once per process. Raises PlanError, one sentence, if it is not
+    there or fails.
 
     A file may import its neighbours: the specification's folder is searched last.
     """
@@ -42,7 +49,9 @@ def resolve(text: str, folder: Path) -> Any:
 
 @contextmanager
 def guarded(wrong: str) -> Iterator[None]:
-    """Make one PlanError of whatever code of others raises; sentences of fastlloyd stay, and so does Ctrl-C."""
+    """Make one PlanError of whatever code of others raises; sentences of fastlloyd stay, and so
+    does Ctrl-C.
+    """
     with _interrupts() as pressed:
         try:
             yield
@@ -66,13 +75,18 @@ def said(error: BaseException) -> str:
     if isinstance(error, FastLloydError):
         return text
     if isinstance(error, SystemExit):
-        return f"the code asked to end the process, sys.exit({error.code!r:.80}), where it should return or raise an error"
+        return (
+            f"the code asked to end the process, sys.exit({error.code!r:.80}), where it should"
+            " return or raise an error"
+        )
     return f"{type(error).__name__}: {text:.500}" if text else type(error).__name__
 
 
 @contextmanager
 def _interrupts() -> Iterator[list[bool]]:
-    """Tell Ctrl-C, which is noted here and goes on, from a KeyboardInterrupt that code of others raises by itself."""
+    """Tell Ctrl-C, which is noted here and goes on, from a KeyboardInterrupt that code of others
+    raises by itself.
+    """
     pressed: list[bool] = []
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
@@ -96,7 +110,9 @@ def _file(path: Path) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     if not path.is_file():
-        raise PlanError(f"{path} does not exist; a specification names files of code relative to its own folder")
+        raise PlanError(
+            f"{path} does not exist; a specification names files of code relative to its own folder"
+        )
     found = importlib.util.spec_from_file_location(name, path)
     if found is None or found.loader is None:
         raise PlanError(f"{path} is not a file of Python code")

@@ -1,7 +1,8 @@
-"""What is to be run, read from TOML: sets, methods, epsilons, options, runs; and every trial it asks for, in order.
+"""What is to be run, read from TOML: sets, methods, epsilons, options, runs; and every trial it
+asks for, in order.
 
-What a field may not hold is refused in one sentence that names its place. Names may be short for many: braces expand as in a
-shell.
+What a field may not hold is refused in one sentence that names its place. Names may be short for
+many: braces expand as in a shell.
 """
 
 import itertools
@@ -37,13 +38,17 @@ MAX_RUNS, MAX_CLIENTS = 100_000, 1000
 
 Runs = Annotated[int, Meta(ge=1, le=MAX_RUNS)]
 Clients = Annotated[int, Meta(ge=1, le=MAX_CLIENTS)]
-Epsilons = Annotated[tuple[Annotated[float, Meta(gt=0, le=sys.float_info.max)], ...], Meta(min_length=1)]
+Epsilons = Annotated[
+    tuple[Annotated[float, Meta(gt=0, le=sys.float_info.max)], ...], Meta(min_length=1)
+]
 Delta = Annotated[float, Meta(gt=0, lt=1)] | Literal["paper"]
 Names = Annotated[tuple[str, ...], Meta(min_length=1)]
 Values = Annotated[tuple[Option, ...], Meta(min_length=1)]
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Settings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """How trials are run. What is None is that of the specification."""
 
     runs: Runs | None = None
@@ -72,7 +77,9 @@ class Quick(Settings, frozen=True, kw_only=True):
 
 
 class Spec(Settings, frozen=True, kw_only=True, omit_defaults=False):
-    """A specification. `figures` names the pictures that are drawn of it; `seed` determines everything that is drawn."""
+    """A specification. `figures` names the pictures that are drawn of it; `seed` determines
+    everything that is drawn.
+    """
 
     title: str
     runs: Runs
@@ -88,7 +95,9 @@ class Spec(Settings, frozen=True, kw_only=True, omit_defaults=False):
 
 
 def read(path: Path, *, quick: bool = False) -> Spec:
-    """The specification in a file, with what `[quick]` sets if that is wanted. Raises PlanError naming file and field."""
+    """The specification in a file, with what `[quick]` sets if that is wanted. Raises PlanError
+    naming file and field.
+    """
     text = load_text(path).removeprefix("\ufeff")  # a mark of byte order, as some editors put there
     try:
         content = tomllib.loads(text)
@@ -104,7 +113,9 @@ def read(path: Path, *, quick: bool = False) -> Spec:
 
 
 def from_content(content: Mapping[str, Any]) -> Spec:
-    """The specification that tables, lists, texts and numbers say. Raises PlanError for a field that holds what it may not."""
+    """The specification that tables, lists, texts and numbers say. Raises PlanError for a field
+    that holds what it may not.
+    """
     _check_table(content, Spec, "")
     _check_grids(content["grid"], "grid")
     quick = content.get("quick", {})
@@ -114,10 +125,11 @@ def from_content(content: Mapping[str, Any]) -> Spec:
 
 
 def trials(spec: Spec, folder: Path) -> list[Trial]:
-    """Every trial, once, in the order of the specification. folder : where the files of code lie that it names.
+    """Every trial, once, in the order of the specification. folder : where the files of code lie
+    that it names.
 
-    Raises PlanError or DataError for methods, sets and options that there are not, and where two grids ask for one trial in
-    two ways.
+    Raises PlanError or DataError for methods, sets and options that there are not, and where two
+    grids ask for one trial in two ways.
     """
     found: dict[str, Trial] = {}
     names: dict[str, str] = {}
@@ -125,15 +137,18 @@ def trials(spec: Spec, folder: Path) -> list[Trial]:
         for trial in _trials(spec, grid, folder):
             if names.setdefault(trial.method, trial.method_source) != trial.method_source:
                 raise PlanError(
-                    f"{names[trial.method]} and {trial.method_source} both have the name {trial.method!r}; rename one"
+                    f"{names[trial.method]} and {trial.method_source} both have the name"
+                    f" {trial.method!r}; rename one"
                 )
             if found.setdefault(trial.key, trial) != trial:
                 raise PlanError(
-                    f"two grids ask for {trial.method} on {trial.dataset} with different delta, preset or measures; "
-                    "make it two specifications"
+                    f"two grids ask for {trial.method} on {trial.dataset} with different delta,"
+                    " preset or measures; make it two specifications"
                 )
             if len(found) > MAX_TRIALS:
-                raise PlanError(f"the specification asks for more than {MAX_TRIALS:,} trials; make it several")
+                raise PlanError(
+                    f"the specification asks for more than {MAX_TRIALS:,} trials; make it several"
+                )
     return list(found.values())
 
 
@@ -160,7 +175,9 @@ def _trials(spec: Spec, grid: Grid, folder: Path) -> Iterable[Trial]:
     for name, (source, method) in itertools.product(sets, methods):
         private = method.private
         for options, epsilon, run in itertools.product(
-            _combinations(grid, method), settings.epsilons if private else (math.inf,), range(settings.runs)
+            _combinations(grid, method),
+            settings.epsilons if private else (math.inf,),
+            range(settings.runs),
         ):
             yield Trial(
                 dataset=name,
@@ -179,7 +196,11 @@ def _trials(spec: Spec, grid: Grid, folder: Path) -> Iterable[Trial]:
 
 def _set(settings: Settings) -> dict[str, Any]:
     """The fields of `Settings` that are not None."""
-    return {name: value for name in Settings.__struct_fields__ if (value := getattr(settings, name)) is not None}
+    return {
+        name: value
+        for name in Settings.__struct_fields__
+        if (value := getattr(settings, name)) is not None
+    }
 
 
 def _check_number(settings: Spec, grid: Grid, n_sets: int, methods: Sequence[Method]) -> None:
@@ -190,12 +211,18 @@ def _check_number(settings: Spec, grid: Grid, n_sets: int, methods: Sequence[Met
         for method in methods
     ]
     if (n := n_sets * settings.runs * sum(kinds)) > MAX_TRIALS:
-        raise PlanError(f"a grid of the specification asks for {n:,} trials; expected at most {MAX_TRIALS:,}: make it several")
+        raise PlanError(
+            f"a grid of the specification asks for {n:,} trials; expected at most {MAX_TRIALS:,}:"
+            " make it several"
+        )
 
 
 def _combinations(grid: Grid, method: Method) -> list[dict[str, Option]]:
     taken = [name for name in grid.options if name in method.options]
-    return [dict(zip(taken, values, strict=True)) for values in itertools.product(*(grid.options[name] for name in taken))]
+    return [
+        dict(zip(taken, values, strict=True))
+        for values in itertools.product(*(grid.options[name] for name in taken))
+    ]
 
 
 def _expanded(names: Iterable[str]) -> list[str]:
@@ -205,14 +232,21 @@ def _expanded(names: Iterable[str]) -> list[str]:
 def _quickened(spec: Spec) -> Spec:
     """What `[quick]` names, everywhere; its own grids, where they name it too, win."""
     if spec.quick is None:
-        raise PlanError("there is no [quick] table, so --quick has nothing to set; add one, or leave --quick out")
+        raise PlanError(
+            "there is no [quick] table, so --quick has nothing to set; add one, or leave"
+            " --quick out"
+        )
     instead = _set(spec.quick)
-    grids = spec.quick.grid or tuple(msgspec.structs.replace(grid, **dict.fromkeys(instead, None)) for grid in spec.grid)
+    grids = spec.quick.grid or tuple(
+        msgspec.structs.replace(grid, **dict.fromkeys(instead, None)) for grid in spec.grid
+    )
     return msgspec.structs.replace(spec, quick=None, grid=grids, **instead)
 
 
 def _checked(spec: Spec) -> Spec:
-    """Raise PlanError or DataError for names that stand for nothing, and values that no method can take."""
+    """Raise PlanError or DataError for names that stand for nothing, and values that no method can
+    take.
+    """
     check_figures(spec.figures)
     for settings in (spec, *spec.grid):
         if settings.preset is not None:
@@ -221,26 +255,45 @@ def _checked(spec: Spec) -> Spec:
             if name not in MEASURES:
                 raise PlanError(f"measure {unknown_name(name, list(MEASURES))}")
             if (needed := MEASURES[name].needs) and find_spec(needed) is None:
-                raise PlanError(f"measure {name!r} needs scikit-learn, which is not installed: {extras.command(needed)}")
+                raise PlanError(
+                    f"measure {name!r} needs scikit-learn, which is not installed:"
+                    f" {extras.command(needed)}"
+                )
     spellings: dict[object, Option] = {}
-    for name, value in ((name, value) for grid in spec.grid for name, values in grid.options.items() for value in values):
+    for name, value in (
+        (name, value)
+        for grid in spec.grid
+        for name, values in grid.options.items()
+        for value in values
+    ):
         if name in FIXED or name in MEASURES:
-            raise PlanError(f"option {name!r} has the name of a column of the results; give it another")
+            raise PlanError(
+                f"option {name!r} has the name of a column of the results; give it another"
+            )
         check_option(name, value)
         if isinstance(value, float) and not math.isfinite(value):
             raise PlanError(f"option {name} is {value}; expected a finite number")
         # 1 and 1.0: the trials of such a value would be run twice, as if they were others
-        worth = fraction(value, name) if name == "alpha" else (isinstance(value, bool), value)  # true is not 1
+        worth = (
+            fraction(value, name) if name == "alpha" else (isinstance(value, bool), value)
+        )  # true is not 1
         first = spellings.setdefault((name, worth), value)
         if repr(first) != repr(value):
-            raise PlanError(f"option {name} has one value in two spellings, {first!r} and {value!r}; write it in one way")
+            raise PlanError(
+                f"option {name} has one value in two spellings, {first!r} and {value!r}; write it"
+                " in one way"
+            )
     return spec
 
 
 # What each field may hold
 
 _Tables = Annotated[tuple[dict[str, Any], ...], Meta(min_length=1)]
-_OF_TABLES: dict[str, Any] = {"grid": _Tables, "quick": dict[str, Any], "options": dict[str, Any]}  # looked into one by one
+_OF_TABLES: dict[str, Any] = {
+    "grid": _Tables,
+    "quick": dict[str, Any],
+    "options": dict[str, Any],
+}  # looked into one by one
 _EXPECTED = {
     "title": 'a text, such as title = "NICV against epsilon"',
     "runs": f"a whole number from 1 to {MAX_RUNS:,}",
@@ -258,7 +311,9 @@ _EXPECTED = {
     "options": "a table below a line [grid.options]",
 }
 _EXPECTED_OF_QUICK = _EXPECTED | {"grid": "one table or more, each below a line [[quick.grid]]"}
-_EXPECTED_OF_OPTION = "a list of numbers, texts, or true and false with one at least, such as alpha = [0.4, 0.8]"
+_EXPECTED_OF_OPTION = (
+    "a list of numbers, texts, or true and false with one at least, such as alpha = [0.4, 0.8]"
+)
 
 
 def _check_grids(grids: Sequence[Mapping[str, Any]], name: str) -> None:
@@ -279,35 +334,51 @@ def _check_table(table: Mapping[str, Any], kind: type[Settings], place: str) -> 
         if field.required and name not in table:
             raise PlanError(f"{place}{name} is missing; add {expected[name]}")
     for name, value in table.items():
-        _check_field(value, _OF_TABLES.get(name, fields[name].type), expected[name], f"{place}{name}")
+        _check_field(
+            value, _OF_TABLES.get(name, fields[name].type), expected[name], f"{place}{name}"
+        )
 
 
 def _check_field(value: Any, kind: Any, expected: str, said: str) -> None:
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError:
-        shown = "a table" if isinstance(value, dict) else str(value).lower() if isinstance(value, bool) else f"{value!r:.80}"
+        shown = (
+            "a table"
+            if isinstance(value, dict)
+            else str(value).lower()
+            if isinstance(value, bool)
+            else f"{value!r:.80}"
+        )
         raise PlanError(f"{said} is {shown}; expected {expected}") from None
 
 
 # Names in short
 
-_Parts = list[Any]  # of a name, from left to right: (text,), a range of numbers, or a list of alternatives, `_Parts` themselves
+_Parts = list[
+    Any
+    # of a name, from left to right: (text,), a range of numbers, or a list of alternatives,
+    # `_Parts` themselves
+]
 _RANGE = re.compile(r"(-?[0-9]{1,100})\.\.(-?[0-9]{1,100})")
 
 
 def expand(text: str) -> list[str]:
-    """The names that "synth-{2,4}-{1..3}" stands for, the last brace running fastest; braces may stand within braces.
+    """The names that "synth-{2,4}-{1..3}" stands for, the last brace running fastest; braces may
+    stand within braces.
 
-    Raises PlanError where a brace has no partner or holds a single item, or where the names are more than 10,000; they are
-    counted before any is made.
+    Raises PlanError where a brace has no partner or holds a single item, or where the names are
+    more than 10,000; they are counted before any is made.
     """
     if len(text) > MAX_LETTERS:
-        raise PlanError(f"{text!r:.80}... has {len(text):,} letters; expected a name of at most {MAX_LETTERS:,}")
+        raise PlanError(
+            f"{text!r:.80}... has {len(text):,} letters; expected a name of at most {MAX_LETTERS:,}"
+        )
     (parts,) = _alternatives(iter(re.split("([{},])", text)), text)
     if (n := _count(parts)) > MAX_NAMES:
         raise PlanError(
-            f"{text!r:.80} stands for {n:,} names; expected at most {MAX_NAMES:,}: write it as several shorter ones"
+            f"{text!r:.80} stands for {n:,} names; expected at most {MAX_NAMES:,}: write it as"
+            " several shorter ones"
         )
     return list(_names(parts))
 
@@ -322,14 +393,21 @@ def _count(parts: _Parts) -> int:
 
 
 def _names(parts: _Parts) -> Iterator[str]:
-    choices = (itertools.chain.from_iterable(map(_names, part)) if isinstance(part, list) else part for part in parts)
+    choices = (
+        itertools.chain.from_iterable(map(_names, part)) if isinstance(part, list) else part
+        for part in parts
+    )
     return ("".join(map(str, chosen)) for chosen in itertools.product(*choices))
 
 
 def _alternatives(pieces: Iterator[str], text: str, depth: int = 0) -> list[_Parts]:
-    """What stands between commas, up to the brace that closes; outside of all braces, the one name."""
+    """What stands between commas, up to the brace that closes; outside of all braces, the one
+    name.
+    """
     if depth > MAX_DEPTH:
-        raise PlanError(f"{text!r:.80} has braces within braces, {depth} deep; expected at most {MAX_DEPTH}")
+        raise PlanError(
+            f"{text!r:.80} has braces within braces, {depth} deep; expected at most {MAX_DEPTH}"
+        )
     found: list[_Parts] = [[]]
     closed = False
     for piece in pieces:
@@ -349,9 +427,16 @@ def _alternatives(pieces: Iterator[str], text: str, depth: int = 0) -> list[_Par
 def _brace(items: list[_Parts], text: str) -> list[_Parts] | range:
     if len(items) > 1:
         return items
-    span = _RANGE.fullmatch(items[0][0][0]) if len(items[0]) == 1 and isinstance(items[0][0], tuple) else None
+    span = (
+        _RANGE.fullmatch(items[0][0][0])
+        if len(items[0]) == 1 and isinstance(items[0][0], tuple)
+        else None
+    )
     if span is None:
-        raise PlanError(f"{text!r:.80} has a brace that holds one item; expected several, as in {{2,4}} or {{1..3}}")
+        raise PlanError(
+            f"{text!r:.80} has a brace that holds one item; expected several, as in {{2,4}} or"
+            " {1..3}"
+        )
     first, last = int(span[1]), int(span[2])
     step = 1 if first <= last else -1
     return range(first, last + step, step)

@@ -1,4 +1,5 @@
-"""One trial: a problem, a method, seeds; and the row that comes of it, which does not depend on where and when it runs.
+"""One trial: a problem, a method, seeds; and the row that comes of it, which does not depend on
+where and when it runs.
 
 What a method gives is checked: code of others may return anything, and a row holds numbers only.
 """
@@ -26,7 +27,8 @@ MOST_ITERATIONS = 2**53  # beyond it a JSON number may be rounded
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """What is run once. `method` is the name in results, `method_source` what the specification says for it.
+    """What is run once. `method` is the name in results, `method_source` what the specification
+    says for it.
 
     delta : a number, or "paper", 1 / (N ln N). epsilon : inf for a method that is not private.
     """
@@ -50,7 +52,9 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def public_seed(self) -> PublicSeed:
-        """Follows from data set and run alone: all methods start from the same centroids and share the split over clients."""
+        """Follows from data set and run alone: all methods start from the same centroids and share
+        the split over clients.
+        """
         return PublicSeed(_hash("public", self.seed, self.dataset, self.run))
 
     @property
@@ -62,7 +66,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """A row, and what the runner is told beside it.
 
-    preparing, busy : seconds for the set, and for clustering and measures. digest : of the set's values, "" if there are none.
+    preparing, busy : seconds for the set, and for clustering and measures. digest : of the set's
+    values, "" if there are none.
     """
 
     row: Cells
@@ -71,13 +76,19 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
 
 
-def key(dataset: str, method: str, epsilon: float, options: dict[str, Option], clients: int, run: int) -> str:
+def key(
+    dataset: str, method: str, epsilon: float, options: dict[str, Option], clients: int, run: int
+) -> str:
     """The text that names a trial."""
-    return json.dumps([dataset, method, float(epsilon), dict(sorted(options.items())), clients, run])
+    return json.dumps(
+        [dataset, method, float(epsilon), dict(sorted(options.items())), clients, run]
+    )
 
 
 def perform(trial: Trial, folder: Path) -> Report:
-    """Run a trial; whatever it raises becomes a row with one sentence. folder : of the specification."""
+    """Run a trial; whatever it raises becomes a row with one sentence. folder : of the
+    specification.
+    """
     started = time.perf_counter()
     try:
         problem = load_problem(trial.dataset, folder)
@@ -85,7 +96,9 @@ def perform(trial: Trial, folder: Path) -> Report:
             MEASURES[name].prepare(problem)
         method = load_method(trial.method_source, folder)
     except RAISED as error:  # whatever is wrong with a set or a method, the others are run
-        return Report(row=failed(trial, said(error)), preparing=time.perf_counter() - started, busy=0.0)
+        return Report(
+            row=failed(trial, said(error)), preparing=time.perf_counter() - started, busy=0.0
+        )
     prepared = time.perf_counter()
     row = run_trial(trial, method, problem)
     busy = time.perf_counter() - prepared
@@ -95,8 +108,15 @@ def perform(trial: Trial, folder: Path) -> Report:
 def run_trial(trial: Trial, method: Method, problem: Problem) -> Cells:
     """The row of a trial on a problem."""
     n = problem.n_records
-    delta = trial.delta if isinstance(trial.delta, float) else 1 / (n * math.log(n)) if n > 2 else 0.5
-    about = {"n_records": n, "n_features": problem.n_features, "n_clusters": problem.n_clusters, "delta": delta}
+    delta = (
+        trial.delta if isinstance(trial.delta, float) else 1 / (n * math.log(n)) if n > 2 else 0.5
+    )
+    about = {
+        "n_records": n,
+        "n_features": problem.n_features,
+        "n_clusters": problem.n_clusters,
+        "delta": delta,
+    }
     setting = Setting(
         epsilon=trial.epsilon,
         delta=delta,
@@ -110,11 +130,22 @@ def run_trial(trial: Trial, method: Method, problem: Problem) -> Cells:
         started = time.perf_counter()
         outcome = method.cluster(problem, setting)
         seconds = time.perf_counter() - started
-        centroids, n_iterations = _checked(outcome, method.name, (problem.n_clusters, problem.n_features))
+        centroids, n_iterations = _checked(
+            outcome, method.name, (problem.n_clusters, problem.n_features)
+        )
         measured = {name: _measured(name, problem, centroids) for name in trial.measures}
     except RAISED as error:  # a trial that fails is a row
         return failed(trial, said(error)) | about
-    return _identity(trial) | about | {"status": OK, **measured, "n_iterations": n_iterations, "seconds": seconds}
+    return (
+        _identity(trial)
+        | about
+        | {
+            "status": OK,
+            **measured,
+            "n_iterations": n_iterations,
+            "seconds": seconds,
+        }
+    )
 
 
 def failed(trial: Trial, sentence: str) -> Cells:
@@ -124,7 +155,9 @@ def failed(trial: Trial, sentence: str) -> Cells:
 
 
 def _identity(trial: Trial) -> Cells:
-    return {name: getattr(trial, name) for name in ("dataset", "method", "epsilon", "clients", "run")} | trial.options
+    return {
+        name: getattr(trial, name) for name in ("dataset", "method", "epsilon", "clients", "run")
+    } | trial.options
 
 
 def _measured(name: str, problem: Problem, centroids: FloatArray) -> float:
@@ -139,19 +172,28 @@ def _hash(*parts: object) -> bytes:
 
 
 def _checked(outcome: Any, method: str, shape: tuple[int, int]) -> tuple[FloatArray, int]:
-    """Centroids, finite float64 of the shape (n_clusters, n_features), and the number of iterations. Raises DataError."""
+    """Centroids, finite float64 of the shape (n_clusters, n_features), and the number of
+    iterations. Raises DataError.
+    """
     if not isinstance(outcome, Outcome):
-        raise DataError(f"method {method!r} returned {_kind(outcome)}; expected an Outcome of centroids and n_iterations")
+        raise DataError(
+            f"method {method!r} returned {_kind(outcome)}; expected an Outcome of centroids and"
+            " n_iterations"
+        )
     given: Any = outcome.n_iterations
     whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
     if not whole or not 0 <= given <= MOST_ITERATIONS:
         shown = f"{given!r:.80}" if whole else f"{_kind(given)}, {given!r:.80}"
-        raise DataError(f"method {method!r} returned n_iterations {shown}; expected a whole number, 0 or more")
+        raise DataError(
+            f"method {method!r} returned n_iterations {shown}; expected a whole number, 0 or more"
+        )
     return _centroids(outcome.centroids, method, shape), int(given)
 
 
 def _centroids(given: Any, method: str, shape: tuple[int, int]) -> FloatArray:
-    """A list of lists of numbers is taken for the array it stands for; text and complex numbers are not."""
+    """A list of lists of numbers is taken for the array it stands for; text and complex numbers are
+    not.
+    """
     try:
         array = np.asarray(given)
     except (TypeError, ValueError):  # rows of several lengths
@@ -159,15 +201,22 @@ def _centroids(given: Any, method: str, shape: tuple[int, int]) -> FloatArray:
     else:
         wrong = "" if array.shape == shape else f"of shape {array.shape}"
         if array.dtype.kind not in "iuf":
-            wrong = f"that are {_kind(given) if array.dtype.kind == 'O' else f'{array.dtype.name} values'}"
+            wrong = (
+                "that are"
+                f" {_kind(given) if array.dtype.kind == 'O' else f'{array.dtype.name} values'}"
+            )
     if wrong:
-        raise DataError(f"method {method!r} returned centroids {wrong}; expected float64 of shape {shape}, a row per cluster")
+        raise DataError(
+            f"method {method!r} returned centroids {wrong}; expected float64 of shape {shape}, a"
+            " row per cluster"
+        )
     centroids = array.astype(np.float64)
     if n_wrong := int(np.count_nonzero(~np.isfinite(centroids).all(axis=1))):
         what = "NaN" if np.isnan(centroids).any() else "an infinite coordinate"
         raise DataError(
-            f"method {method!r} returned centroids with {what} in {n_wrong} of {shape[0]} rows; expected finite ones: where a "
-            "cluster has no record, keep its centroid or draw it anew"
+            f"method {method!r} returned centroids with {what} in {n_wrong} of {shape[0]} rows;"
+            " expected finite ones: where a cluster has no record, keep its centroid or draw it"
+            " anew"
         )
     return centroids
 

@@ -1,4 +1,5 @@
-"""Processes that run trials, each with one thread; those that die are replaced, and the trials go on.
+"""Processes that run trials, each with one thread; those that die are replaced, and the trials go
+on.
 
 A process stays with one set; in the end all help with what is left.
 """
@@ -27,13 +28,21 @@ ATTEMPTS = 2  # a trial whose process died is tried once more
 STARTS = 3  # so many processes in a row that die before they are ready mean that none will ever be
 PATIENCE = 10.0  # seconds that a process without trials has to end by itself
 READY = b"ready"
-_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS")
+_ONE_THREAD = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
 
 
 class Schedule:
-    """Trials that are not done, by data set: sets in the order in which they are given, and within one run after run.
+    """Trials that are not done, by data set: sets in the order in which they are given, and within
+    one run after run.
 
-    Methods of one run start from the same centroids, which a process keeps while it stays with the run.
+    Methods of one run start from the same centroids, which a process keeps while it stays with the
+    run.
     """
 
     def __init__(self, trials: Iterable[Trial]) -> None:
@@ -49,7 +58,9 @@ class Schedule:
         return any(self._waiting.values())
 
     def take(self, current: str | None) -> Trial | None:
-        """The next trial for a process that has the set `current` at hand; None when nothing is left."""
+        """The next trial for a process that has the set `current` at hand; None when nothing is
+        left.
+        """
         name = current if current is not None and self._waiting[current] else self._another()
         if name is None:
             return None
@@ -100,7 +111,9 @@ class Pool:
         self._stillborn = 0
 
     def reports(self) -> Generator[Report, None, None]:
-        """What came of every trial, as it comes. All processes have ended when this iterator has, also where it is closed."""
+        """What came of every trial, as it comes. All processes have ended when this iterator has,
+        also where it is closed.
+        """
         try:
             yield from self._reports()
         finally:
@@ -137,8 +150,13 @@ class Pool:
         self._workers[ours] = _Worker(process, ours)
 
     def _feed(self, worker: _Worker) -> None:
-        """Give the process trials until it has enough; let it end when there are none and it has done its own."""
-        while len(worker.assigned) < AHEAD and (trial := self._schedule.take(worker.dataset)) is not None:
+        """Give the process trials until it has enough; let it end when there are none and it has
+        done its own.
+        """
+        while (
+            len(worker.assigned) < AHEAD
+            and (trial := self._schedule.take(worker.dataset)) is not None
+        ):
             worker.dataset = trial.dataset
             worker.assigned.append(trial)
             with suppress(OSError):  # that it has died is seen when it is read
@@ -160,14 +178,19 @@ class Pool:
         if not worker.ready:
             self._stillborn += 1
             if self._stillborn == STARTS:
-                raise FastLloydError(f"processes for the trials end as soon as they begin ({_ending(worker.process)})")
+                raise FastLloydError(
+                    "processes for the trials end as soon as they begin"
+                    f" ({_ending(worker.process)})"
+                )
         for trial in reversed(worker.assigned):
             self._schedule.put_back(trial)
         if worker.assigned:
             suspect = worker.assigned[0]
             self._deaths[suspect.key] += 1
             if self._deaths[suspect.key] == ATTEMPTS:
-                yield from self._give_up(suspect, f"its process ended {ATTEMPTS} times ({_ending(worker.process)})")
+                yield from self._give_up(
+                    suspect, f"its process ended {ATTEMPTS} times ({_ending(worker.process)})"
+                )
         if self._schedule.any_left:
             self._start()
 
@@ -185,7 +208,9 @@ class Pool:
 
 def _work(connection: Connection, folder: Path) -> None:
     """Run trials as they come, until nobody sends any."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends us
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the whole group; the parent ends us
     sys.stdout = sys.stderr  # what code of others prints is no result
     warnings.simplefilter("ignore")
     with suppress(EOFError, OSError):  # the parent has ended

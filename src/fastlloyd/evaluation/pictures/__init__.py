@@ -20,9 +20,11 @@ _DRAWN_BY: dict[str, Callable[[Summaries], Iterable[Drawing]]] = {
 
 
 def draw(summaries: Summaries, names: Sequence[str] = ()) -> tuple[list[Drawing], list[str]]:
-    """The named kinds of figure, or those that the specification asks for; and why others cannot be drawn of these results.
+    """The named kinds of figure, or those that the specification asks for; and why others cannot be
+    drawn of these results.
 
-    One that cannot be drawn costs no other: there is a sentence for it instead. Raises OutputError without matplotlib.
+    One that cannot be drawn costs no other: there is a sentence for it instead. Raises OutputError
+    without matplotlib.
     """
     new_figure(1.0, "a figure")  # without matplotlib this says so, before anything else needs it
     drawings: list[Drawing] = []
@@ -31,7 +33,8 @@ def draw(summaries: Summaries, names: Sequence[str] = ()) -> tuple[list[Drawing]
         try:
             check_figures([name])
             for drawing in _DRAWN_BY[name](summaries):
-                drawings.append(drawing)  # noqa: PERF402 - what came before one that cannot be drawn is kept
+                # what came before one that cannot be drawn is kept
+                drawings.append(drawing)  # noqa: PERF402
         except DataError as error:
             refused.append(str(error))
     return drawings, list(dict.fromkeys(refused))

@@ -1,8 +1,9 @@
-"""Axes of a panel and the lines on them: logarithmic or not, how far they reach, and how the line of a method looks.
+"""Axes of a panel and the lines on them: logarithmic or not, how far they reach, and how the line
+of a method looks.
 
-What lies far from all the rest, as a method that reaches a reference exactly, would press the curves into a line; it is off the
-axis, marked at the axis's edge and said at the foot. A method looks the same in every figure of an experiment, told apart by
-colour, dashes and marks.
+What lies far from all the rest, as a method that reaches a reference exactly, would press the
+curves into a line; it is off the axis, marked at the axis's edge and said at the foot. A method
+looks the same in every figure of an experiment, told apart by colour, dashes and marks.
 """
 
 import math
@@ -34,7 +35,9 @@ Points = Sequence[tuple[float, Summary]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """low, high : the least and greatest mean on the axis. ends : of the axis. cut : whether an interval goes beyond them."""
+    """low, high : the least and greatest mean on the axis. ends : of the axis. cut : whether an
+    interval goes beyond them.
+    """
 
     low: float
     high: float
@@ -56,7 +59,9 @@ class Scale:
 
 
 def scale(means: Sequence[Summary], *, bounded: bool = False) -> Scale | None:
-    """The axis for means with their intervals, None if there are none; bounded: scores with a largest value."""
+    """The axis for means with their intervals, None if there are none; bounded: scores with a
+    largest value.
+    """
     values = sorted(each.mean for each in means)
     if not values:
         return None
@@ -93,7 +98,11 @@ def logarithmic_marks(low: float, high: float) -> list[float]:
     """Powers of ten, thinned if there are many; 1, 2 and 5 times them if there are few."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     decades = math.log10(high / low)
-    of_decades: dict[float, tuple[float, ...]] = {1.0: (1, 1.5, 2, 3, 4, 6, 8), 1.6: (1, 2, 5), 2.5: (1, 3)}
+    of_decades: dict[float, tuple[float, ...]] = {
+        1.0: (1, 1.5, 2, 3, 4, 6, 8),
+        1.6: (1, 2, 5),
+        2.5: (1, 3),
+    }
     steps = next((few for most, few in of_decades.items() if decades < most), (1,))
     every = max(1, math.ceil(decades / 6))
     marks = [step * 10.0**power for power in range(first, last + 1, every) for step in steps]
@@ -102,12 +111,15 @@ def logarithmic_marks(low: float, high: float) -> list[float]:
 
 
 def _together(values: list[float]) -> tuple[float, float]:
-    """The ends of the largest group of ascending values in which no neighbours are further apart than the gap.
+    """The ends of the largest group of ascending values in which no neighbours are further apart
+    than the gap.
 
     What is not positive has no place among them if the others alone span more than the gap.
     """
     positive = [value for value in values if value > 0]
-    if len(positive) < len(values) and (not positive or values[0] < 0 or positive[-1] <= GAP * positive[0]):
+    if len(positive) < len(values) and (
+        not positive or values[0] < 0 or positive[-1] <= GAP * positive[0]
+    ):
         return values[0], values[-1]
     groups = [[positive[0]]]
     for value in positive[1:]:
@@ -119,32 +131,52 @@ def _together(values: list[float]) -> tuple[float, float]:
 
 
 def label_ticks(panel: "Axes", values: Sequence[float], inches: float) -> None:
-    """A tick at each of the ascending values; as many of them have a number as fit, the first and the last always.
+    """A tick at each of the ascending values; as many of them have a number as fit, the first and
+    the last always.
 
-    inches : what the panel is wide. The zero before a point is left out if that lets all of them fit.
+    inches : what the panel is wide. The zero before a point is left out if that lets all of them
+    fit.
     """
     plain_numbers = [f"{value:g}" for value in values]
-    short = [number.removeprefix("0") if number.startswith("0.") else number for number in plain_numbers]
+    short = [
+        number.removeprefix("0") if number.startswith("0.") else number for number in plain_numbers
+    ]
     span = (values[-1] - values[0]) or 1.0
-    places = [inches / 1.1 * (value - values[0]) / span for value in values]  # the axis reaches a little beyond both ends
-    labels = next((each for each in (plain_numbers, short) if len(_apart(places, each)) == len(values)), plain_numbers)
+    places = [
+        inches / 1.1 * (value - values[0]) / span for value in values
+    ]  # the axis reaches a little beyond both ends
+    labels = next(
+        (each for each in (plain_numbers, short) if len(_apart(places, each)) == len(values)),
+        plain_numbers,
+    )
     kept = _apart(places, labels)
     panel.set_xticks(list(values), [label if i in kept else "" for i, label in enumerate(labels)])
 
 
 def _apart(places: Sequence[float], labels: Sequence[str]) -> list[int]:
-    """Which of the labels can stand at their places without meeting, the first and the last before all others."""
+    """Which of the labels can stand at their places without meeting, the first and the last before
+    all others.
+    """
     halves = [width(label, TICK) / 2 + _APART / 2 for label in labels]
     return _kept(len(labels), lambda i, j: abs(places[i] - places[j]) < halves[i] + halves[j])
 
 
 def spaced(values: Sequence[float], least: float) -> list[float]:
-    """Thin out ascending values so that they are `least` of their range apart; the first and the last always stay."""
-    return [values[i] for i in _kept(len(values), lambda i, j: values[j] - values[i] < least * (values[-1] - values[0]))]
+    """Thin out ascending values so that they are `least` of their range apart; the first and the
+    last always stay.
+    """
+    return [
+        values[i]
+        for i in _kept(
+            len(values), lambda i, j: values[j] - values[i] < least * (values[-1] - values[0])
+        )
+    ]
 
 
 def _kept(n: int, meet: Callable[[int, int], bool]) -> list[int]:
-    """Which of n things in a row stay if no two may meet: the first, the last, and from left to right what meets neither."""
+    """Which of n things in a row stay if no two may meet: the first, the last, and from left to
+    right what meets neither.
+    """
     kept = list(range(min(n, 1)))
     for i in range(1, n - 1):
         if not meet(kept[-1], i) and not meet(i, n - 1):
@@ -166,7 +198,9 @@ class Style:
     is_open: bool = False
 
     def of_line(self) -> dict[str, Any]:
-        """Keywords of `Axes.plot`. Unbroken lines lie under those with gaps, through which they are seen."""
+        """Keywords of `Axes.plot`. Unbroken lines lie under those with gaps, through which they are
+        seen.
+        """
         return {
             "color": self.colour,
             "linestyle": self.dashes,
@@ -204,7 +238,9 @@ def styles(summaries: Summaries) -> dict[Variant, Style]:
     """The style of every line; the first variant of a method of the paper has that method's own."""
     taken: dict[Variant, Style] = {}
     for variant in summaries.variants:
-        if variant.method in _OF_THE_PAPER and not any(other.method == variant.method for other in taken):
+        if variant.method in _OF_THE_PAPER and not any(
+            other.method == variant.method for other in taken
+        ):
             taken[variant] = _OF_THE_PAPER[variant.method]
     others = (variant for variant in summaries.variants if variant not in taken)
     return taken | {variant: numbered(number) for number, variant in enumerate(others)}
@@ -215,14 +251,18 @@ def numbered(number: int) -> Style:
     if number < len(_FREE):
         return _FREE[number]
     again, place = divmod(number, len(PALETTE))
-    return Style(PALETTE[place], _FREE[number % len(_FREE)].dashes, _MARKS[(number + again) % len(_MARKS)])
+    return Style(
+        PALETTE[place], _FREE[number % len(_FREE)].dashes, _MARKS[(number + again) % len(_MARKS)]
+    )
 
 
 def legend(summaries: Summaries, variants: list[Variant]) -> dict[str, Any]:
     """Labels with samples of their lines, for the variants that a figure shows."""
     looks = styles(summaries)
     return {
-        summaries.label(each) + ("" if summaries.is_private(each) else ", no noise"): looks[each].sample()
+        summaries.label(each) + ("" if summaries.is_private(each) else ", no noise"): (
+            looks[each].sample()
+        )
         for each in summaries.variants
         if each in variants
     }
@@ -241,19 +281,29 @@ def draw_lines(panel: "Axes", curves: Iterable[tuple[Style, Points]]) -> None:
 
 
 def draw_bands(panel: "Axes", curves: Iterable[tuple[Style, Points]]) -> None:
-    """95% intervals around lines; on a logarithmic axis they end where the panel does, which they do not widen."""
+    """95% intervals around lines; on a logarithmic axis they end where the panel does, which they
+    do not widen.
+    """
     for style, points in curves:
         low, high = [each.low for _, each in points], [each.high for _, each in points]
         if panel.get_yscale() == "log":
             ends = panel.get_ylim()
             low, high = np.clip(low, *ends).tolist(), np.clip(high, ends[0], None).tolist()
-        panel.fill_between([x for x, _ in points], low, high, color=style.colour, alpha=0.18, linewidth=0, zorder=2)
+        panel.fill_between(
+            [x for x, _ in points], low, high, color=style.colour, alpha=0.18, linewidth=0, zorder=2
+        )
 
 
 def draw_ratios(
-    panel: "Axes", curves: Sequence[tuple[Style, Points]], ratios: Sequence[float], *, factor: float = SPREAD
+    panel: "Axes",
+    curves: Sequence[tuple[Style, Points]],
+    ratios: Sequence[float],
+    *,
+    factor: float = SPREAD,
 ) -> None:
-    """Curves relative to something, which is a line at 1. ratios : what the axis is for; logarithmic beyond the factor."""
+    """Curves relative to something, which is a line at 1. ratios : what the axis is for;
+    logarithmic beyond the factor.
+    """
     low, high = min(ratios, default=0.0), max(ratios, default=0.0)
     if 0 < factor * low < high:
         mark_decades(panel, low, high)

@@ -26,7 +26,9 @@ _Points = list[tuple[float, Summary]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """What a panel shows: of each variant a summary at every epsilon where it was run; the axis, None if there is no value."""
+    """What a panel shows: of each variant a summary at every epsilon where it was run; the axis,
+    None if there is no value.
+    """
 
     dataset: DataSet
     epsilons: Sequence[float]
@@ -39,19 +41,31 @@ class Curves:
 
     def off(self, variant: Variant) -> _Points:
         """Those of them that the axis does not reach."""
-        return [(epsilon, each) for epsilon, each in self.means(variant) if self.scale and not self.scale.holds(each.mean)]
+        return [
+            (epsilon, each)
+            for epsilon, each in self.means(variant)
+            if self.scale and not self.scale.holds(each.mean)
+        ]
 
 
 def draw(summaries: Summaries) -> list[Drawing]:
-    """One drawing for each measure, more if there are many sets. Sets without private methods have no such curve.
+    """One drawing for each measure, more if there are many sets. Sets without private methods have
+    no such curve.
 
     Raises DataError if there is no curve at all.
     """
     sets = [each for each in summaries.datasets.values() if summaries.epsilons(each.name)]
     _ = summaries.main_measure  # which there is none of if every trial failed
     if not sets:
-        raise DataError("figure 'curves' needs a private method, which is run at an epsilon; there is nothing to draw")
-    return [drawing for measure in summaries.results.measures for drawing in _sheets(summaries, quantity(measure), sets)]
+        raise DataError(
+            "figure 'curves' needs a private method, which is run at an epsilon; there is nothing"
+            " to draw"
+        )
+    return [
+        drawing
+        for measure in summaries.results.measures
+        for drawing in _sheets(summaries, quantity(measure), sets)
+    ]
 
 
 def _sheets(summaries: Summaries, measure: Quantity, sets: list[DataSet]) -> list[Drawing]:
@@ -66,8 +80,16 @@ def _sheets(summaries: Summaries, measure: Quantity, sets: list[DataSet]) -> lis
     ]
 
 
-def _draw(summaries: Summaries, measure: Quantity, curves: Sequence[Curves], suffix: str, without: Sequence[str]) -> Drawing:
-    variants = [variant for variant in summaries.variants if any(variant in each.points for each in curves)]
+def _draw(
+    summaries: Summaries,
+    measure: Quantity,
+    curves: Sequence[Curves],
+    suffix: str,
+    without: Sequence[str],
+) -> Drawing:
+    variants = [
+        variant for variant in summaries.variants if any(variant in each.points for each in curves)
+    ]
     n_columns = min(ACROSS, len(curves))
     shape = (math.ceil(len(curves) / n_columns), n_columns)
     title = f"{measure.title} against epsilon"
@@ -83,23 +105,39 @@ def _draw(summaries: Summaries, measure: Quantity, curves: Sequence[Curves], suf
         panel.set_xlabel("epsilon", fontsize=sheet.TEXT)
     sheet.name_axis(figure, measure.axis)
     caption = f"{title}, one panel for each of {len(curves)} data sets. " + " ".join(foot)
-    return Drawing(name=f"curves-{measure.column}{suffix}", title=title, caption=caption.strip(), figure=figure)
+    return Drawing(
+        name=f"curves-{measure.column}{suffix}", title=title, caption=caption.strip(), figure=figure
+    )
 
 
 def _curves(summaries: Summaries, dataset: DataSet, measure: Quantity) -> Curves:
     epsilons = summaries.epsilons(dataset.name)
     points: dict[Variant, _Points] = {}
     for variant in summaries.variants_of(dataset.name):
-        found = [(e, summaries.sample(dataset.name, variant, e, measure.column).summary()) for e in epsilons]
-        points[variant] = [(e, each) for e, each in found if each.n or each.n_failed or each.n_infinite]
+        found = [
+            (e, summaries.sample(dataset.name, variant, e, measure.column).summary())
+            for e in epsilons
+        ]
+        points[variant] = [
+            (e, each) for e, each in found if each.n or each.n_failed or each.n_infinite
+        ]
     shown = [each for of_variant in points.values() for _, each in of_variant if each.n]
-    return Curves(dataset=dataset, epsilons=epsilons, points=points, scale=axes.scale(shown, bounded=measure.better > 0))
+    return Curves(
+        dataset=dataset,
+        epsilons=epsilons,
+        points=points,
+        scale=axes.scale(shown, bounded=measure.better > 0),
+    )
 
 
 def _foot(summaries: Summaries, curves: Sequence[Curves], without: Sequence[str]) -> list[str]:
     """What the sheet was computed from, and what of it cannot be seen."""
     listed = [
-        (each, variant, points if summaries.is_private(variant) else points[:1])  # which are the same at every epsilon
+        (
+            each,
+            variant,
+            points if summaries.is_private(variant) else points[:1],
+        )  # which are the same at every epsilon
         for each in curves
         for variant, points in each.points.items()
     ]
@@ -111,7 +149,8 @@ def _foot(summaries: Summaries, curves: Sequence[Curves], without: Sequence[str]
         if any(0 < s.n < (s.n + s.n_failed + s.n_infinite) / 2 for _, s in points)
     ]
     off = [
-        f"{each.dataset.name}, {summaries.label(variant)} at {_span([s.mean for _, s in each.off(variant)])}"
+        f"{each.dataset.name}, {summaries.label(variant)} at"
+        f" {_span([s.mean for _, s in each.off(variant)])}"
         for each, variant, _ in listed
         if each.off(variant)
     ]
@@ -145,7 +184,16 @@ def _panel(panel: "Axes", curves: Curves, looks: dict[Variant, axes.Style], inch
     if curves.scale is None:
         infinite = any(each.n_infinite for points in curves.points.values() for _, each in points)
         why = "no finite value" if infinite else "all trials failed"
-        panel.text(0.5, 0.5, why, transform=panel.transAxes, ha="center", va="center", fontsize=sheet.TEXT, color="#555555")
+        panel.text(
+            0.5,
+            0.5,
+            why,
+            transform=panel.transAxes,
+            ha="center",
+            va="center",
+            fontsize=sheet.TEXT,
+            color="#555555",
+        )
         panel.set_yticks([])
         return
     curves.scale.apply(panel)
@@ -155,7 +203,9 @@ def _panel(panel: "Axes", curves: Curves, looks: dict[Variant, axes.Style], inch
 
 
 def _mark(panel: "Axes", curves: Curves, variant: Variant, colour: str) -> None:
-    """Say what a point alone does not: that it lies beyond the axis, or is of one run where others are of several."""
+    """Say what a point alone does not: that it lies beyond the axis, or is of one run where others
+    are of several.
+    """
     from matplotlib.markers import CARETDOWN, CARETUP
 
     for epsilon, each in curves.off(variant):
@@ -166,11 +216,21 @@ def _mark(panel: "Axes", curves: Curves, variant: Variant, colour: str) -> None:
             marker=mark, color=colour, markersize=5, zorder=5,
         )  # fmt: skip
     most = max(each.n for points in curves.points.values() for _, each in points)
-    lone = [(epsilon, each) for epsilon, each in curves.means(variant) if each.n == 1 and most >= _SEVERAL]
+    lone = [
+        (epsilon, each)
+        for epsilon, each in curves.means(variant)
+        if each.n == 1 and most >= _SEVERAL
+    ]
     if len(lone) == 1:  # of more there is a sentence at the foot
         ((epsilon, each),) = lone
         panel.annotate(
-            "1 run", (epsilon, each.mean), (5, 0), textcoords="offset points", fontsize=sheet.SMALL, color=colour, va="center"
+            "1 run",
+            (epsilon, each.mean),
+            (5, 0),
+            textcoords="offset points",
+            fontsize=sheet.SMALL,
+            color=colour,
+            va="center",
         )
 
 

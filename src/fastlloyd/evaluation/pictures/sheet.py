@@ -1,7 +1,9 @@
-"""The sheet that every figure is drawn on: title and legend above, panels, and what it was computed from at its foot.
+"""The sheet that every figure is drawn on: title and legend above, panels, and what it was computed
+from at its foot.
 
-Sizes are those at which a paper prints a figure over two columns, so that letters are read as they are set here. Letters are
-measured as they are drawn: names come from users, and none may run off its place or into another.
+Sizes are those at which a paper prints a figure over two columns, so that letters are read as they
+are set here. Letters are measured as they are drawn: names come from users, and none may run off
+its place or into another.
 """
 
 import io
@@ -35,7 +37,9 @@ _SALT = "fastlloyd"  # names inside an SVG follow from it instead of from chance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """A finished figure. name : the file's, without its ending; caption : what is drawn, in sentences."""
+    """A finished figure. name : the file's, without its ending; caption : what is drawn, in
+    sentences.
+    """
 
     name: str
     title: str
@@ -44,9 +48,15 @@ class Drawing:
 
 
 def sheet(
-    title: str, panel_height: float, shape: tuple[int, int], legend: Mapping[str, "Artist"], notes: Sequence[str] = ()
+    title: str,
+    panel_height: float,
+    shape: tuple[int, int],
+    legend: Mapping[str, "Artist"],
+    notes: Sequence[str] = (),
 ) -> tuple["Figure", list["Axes"]]:
-    """A figure of rows by columns of panels, each `panel_height` inches high, with room for what stands above and below."""
+    """A figure of rows by columns of panels, each `panel_height` inches high, with room for what
+    stands above and below.
+    """
     n_rows, n_columns = shape
     legend = {fitted(label, TEXT, _ROOM - _HANDLE): sample for label, sample in legend.items()}
     across, deep = legend_shape(list(legend))
@@ -62,8 +72,22 @@ def sheet(
         rect=(0, footer / height, 1, 1 - (header + footer) / height), w_pad=0.04, h_pad=0.04
     )
     left = _MARGIN / WIDTH
-    figure.text(left, 1 - _MARGIN / height, plain("\n".join(heading)), fontsize=TITLE, fontweight="bold", va="top")
-    figure.text(left, 0.6 * _MARGIN / height, plain("\n".join(foot)), fontsize=SMALL, color="#555555", va="bottom")
+    figure.text(
+        left,
+        1 - _MARGIN / height,
+        plain("\n".join(heading)),
+        fontsize=TITLE,
+        fontweight="bold",
+        va="top",
+    )
+    figure.text(
+        left,
+        0.6 * _MARGIN / height,
+        plain("\n".join(foot)),
+        fontsize=SMALL,
+        color="#555555",
+        va="bottom",
+    )
     if legend:
         figure.legend(
             list(legend.values()),
@@ -87,11 +111,16 @@ def sheet(
 
 
 def legend_shape(labels: Sequence[str]) -> tuple[int, int]:
-    """How many columns of a legend fit beside each other, and how many rows that makes; it is filled column by column."""
+    """How many columns of a legend fit beside each other, and how many rows that makes; it is
+    filled column by column.
+    """
     for across in range(len(labels), 1, -1):
         deep = math.ceil(len(labels) / across)
         columns = [labels[start : start + deep] for start in range(0, len(labels), deep)]
-        if sum(max(width(label, TEXT) for label in column) + _HANDLE for column in columns) <= _ROOM:
+        if (
+            sum(max(width(label, TEXT) for label in column) + _HANDLE for column in columns)
+            <= _ROOM
+        ):
             return len(columns), deep
     return 1, len(labels)
 
@@ -106,12 +135,16 @@ def name_axis(figure: "Figure", label: str) -> None:
 
 def name_panel(panel: "Axes", name: str, inches: float, pad: float | None = None) -> None:
     """The name above a panel, in at most so many inches; pad : points between them."""
-    panel.set_title(plain(fitted(name, TEXT, inches, bold=True)), fontsize=TEXT, fontweight="bold", pad=pad)
+    panel.set_title(
+        plain(fitted(name, TEXT, inches, bold=True)), fontsize=TEXT, fontweight="bold", pad=pad
+    )
 
 
 def save(drawing: Drawing, kind: str) -> bytes:
     """A figure as png, svg or pdf: the same bytes for the same results."""
-    if layout := drawing.figure.get_layout_engine():  # panels find their places once, for all kinds of file
+    if (
+        layout := drawing.figure.get_layout_engine()
+    ):  # panels find their places once, for all kinds of file
         with boxes_for_letters_the_font_lacks():
             layout.execute(drawing.figure)
         drawing.figure.set_layout_engine("none")
@@ -119,15 +152,23 @@ def save(drawing: Drawing, kind: str) -> bytes:
         return to_png(drawing.figure, drawing.title)
     from matplotlib import rc_context
 
-    undated = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}[kind]
+    undated = {
+        "svg": {"Date": None, "Creator": None},
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    }[kind]
     file = io.BytesIO()
-    with rc_context({"svg.hashsalt": _SALT, "pdf.fonttype": 42}), boxes_for_letters_the_font_lacks():
+    with (
+        rc_context({"svg.hashsalt": _SALT, "pdf.fonttype": 42}),
+        boxes_for_letters_the_font_lacks(),
+    ):
         drawing.figure.savefig(file, format=kind, metadata={"Title": drawing.title, **undated})
     return file.getvalue()
 
 
 def left_out(samples: Iterable[Sample | Summary]) -> list[str]:
-    """Sentences that count failed trials and values that are no finite number; none if there are none."""
+    """Sentences that count failed trials and values that are no finite number; none if there are
+    none.
+    """
     listed = list(samples)
     failed, infinite = sum(s.n_failed for s in listed), sum(s.n_infinite for s in listed)
     counts = ((failed, "failed trial"), (infinite, "infinite value"))
@@ -140,7 +181,9 @@ def runs(samples: Iterable[Sample | Summary]) -> str:
     if not counts:
         return ""
     number = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-    return f"Means of {number} run{'s' if counts[-1] > 1 else ''}" + (", 95% intervals shaded." if counts[-1] > 1 else ".")
+    return f"Means of {number} run{'s' if counts[-1] > 1 else ''}" + (
+        ", 95% intervals shaded." if counts[-1] > 1 else "."
+    )
 
 
 @contextmanager
@@ -160,7 +203,9 @@ def width(text: str, size: float, *, bold: bool = False) -> float:
     font = FontProperties(size=size, weight="bold" if bold else "normal")
     with boxes_for_letters_the_font_lacks():
         renderer: Any = RendererAgg
-        dots, _, _ = renderer(1, 1, DOTS_PER_INCH).get_text_width_height_descent(text, font, ismath=False)
+        dots, _, _ = renderer(1, 1, DOTS_PER_INCH).get_text_width_height_descent(
+            text, font, ismath=False
+        )
     return float(dots) / DOTS_PER_INCH
 
 
@@ -171,7 +216,9 @@ def fitted(text: str, size: float, inches: float, *, bold: bool = False) -> str:
     fits, most = _LEAST, len(text)
     while most - fits > 1:
         tried = (fits + most) // 2
-        fits, most = (tried, most) if width(_cut(text, tried), size, bold=bold) <= inches else (fits, tried)
+        fits, most = (
+            (tried, most) if width(_cut(text, tried), size, bold=bold) <= inches else (fits, tried)
+        )
     return _cut(text, fits)
 
 

@@ -1,8 +1,10 @@
-"""TLS certificates of those who take part, known by their SHA-256: self-signed, all of one form, or issued as was requested.
+"""TLS certificates of those who take part, known by their SHA-256: self-signed, all of one form, or
+issued as was requested.
 
-A certificate names its owner and holds the owner's signing key beside the key of the channel, so that its fingerprint stands
-for the whole identity. None can sign another: whoever is trusted is in the plan, whoever signed the certificate. The authority
-that a plan may name lets nobody in; it keeps those out whose certificates it did not issue.
+A certificate names its owner and holds the owner's signing key beside the key of the channel, so
+that its fingerprint stands for the whole identity. None can sign another: whoever is trusted is in
+the plan, whoever signed the certificate. The authority that a plan may name lets nobody in; it
+keeps those out whose certificates it did not issue.
 """
 
 import base64
@@ -27,7 +29,9 @@ LABEL = re.compile(r"[A-Za-z0-9_-]{1,63}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """What a certificate says. signing_key : 64 hex digits. tls_key : the P-256 point, 65 bytes. begins, ends : in UTC."""
+    """What a certificate says. signing_key : 64 hex digits. tls_key : the P-256 point, 65 bytes.
+    begins, ends : in UTC.
+    """
 
     name: str
     signing_key: str
@@ -42,22 +46,28 @@ class Certificate:
         return self.ends.date()
 
     def check_valid(self, now: datetime) -> None:
-        """Raise IdentityError unless the certificate can be used at this time (which knows its time zone)."""
+        """Raise IdentityError unless the certificate can be used at this time (which knows its time
+        zone).
+        """
         if now < self.begins:
             raise IdentityError(
-                f"the certificate of {self.name!r} is not valid before {self.begins:%Y-%m-%d %H:%M} UTC, and by this machine's "
-                f"clock it is {now.astimezone(UTC):%Y-%m-%d %H:%M}; check the clock"
+                f"the certificate of {self.name!r} is not valid before {self.begins:%Y-%m-%d %H:%M}"
+                f" UTC, and by this machine's clock it is {now.astimezone(UTC):%Y-%m-%d %H:%M};"
+                " check the clock"
             )
         if now.replace(microsecond=0) > self.ends:
             raise IdentityError(
-                f"the certificate of {self.name!r} expired on {self.expires}, and by this machine's clock it is "
-                f"{now:%Y-%m-%d}; unless the clock is wrong its owner makes a new one with `fastlloyd keygen`"
+                f"the certificate of {self.name!r} expired on {self.expires}, and by this machine's"
+                f" clock it is {now:%Y-%m-%d}; unless the clock is wrong its owner makes a new one"
+                " with `fastlloyd keygen`"
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
-    """Whoever issues the certificates of a plan. name : the subject, as RFC 4514 writes it. fingerprint : SHA-256, hex."""
+    """Whoever issues the certificates of a plan. name : the subject, as RFC 4514 writes it.
+    fingerprint : SHA-256, hex.
+    """
 
     name: str
     begins: datetime
@@ -66,70 +76,100 @@ class Authority:
     certificate: "x509.Certificate"
 
     def check_valid(self, now: datetime) -> None:
-        """Raise IdentityError unless its certificate can be used at this time (which knows its time zone)."""
+        """Raise IdentityError unless its certificate can be used at this time (which knows its time
+        zone).
+        """
         if not self.begins <= now.replace(microsecond=0) <= self.ends:
             raise IdentityError(
-                f"the certificate of the plan's authority {self.name!r:.200} is valid from {self.begins:%Y-%m-%d} to "
-                f"{self.ends:%Y-%m-%d} only; name its present one with `fastlloyd plan renew PLAN --authority FILE`"
+                f"the certificate of the plan's authority {self.name!r:.200} is valid from"
+                f" {self.begins:%Y-%m-%d} to {self.ends:%Y-%m-%d} only; name its present one with"
+                " `fastlloyd plan renew PLAN --authority FILE`"
             )
 
     def check_issued(self, text: str, name: str) -> None:
-        """Raise IdentityError unless it signed this certificate (base64 of DER) of `name` itself."""
+        """Raise IdentityError unless it signed this certificate (base64 of DER) of `name`
+        itself.
+        """
         from fastlloyd.federation.identity import x509
 
         certificate = x509.load(base64.b64decode(text))
         try:
             certificate.verify_directly_issued_by(self.certificate)
-        except Exception:  # noqa: BLE001 - another name, another key, a kind of key it does not know: they have no common class
+        # another name, another key, a kind of key it does not know: they have no common class
+        except Exception:  # noqa: BLE001
             issuer = certificate.issuer.rfc4514_string()
             raise IdentityError(
-                f"the certificate of {name!r} was not issued by the plan's authority {self.name!r:.200} but by "
-                f"{issuer!r:.200}; everyone in this plan needs one that this authority issued directly"
+                f"the certificate of {name!r} was not issued by the plan's authority"
+                f" {self.name!r:.200} but by {issuer!r:.200}; everyone in this plan needs one that"
+                " this authority issued directly"
             ) from None
 
 
-def make_certificate(name: str, signing_key: bytes, tls_key: "EllipticCurvePrivateKey", expires: date) -> str:
-    """Make a certificate, valid from yesterday to the end of the day `expires`; base64 of DER. Raises IdentityError."""
+def make_certificate(
+    name: str, signing_key: bytes, tls_key: "EllipticCurvePrivateKey", expires: date
+) -> str:
+    """Make a certificate, valid from yesterday to the end of the day `expires`; base64 of DER.
+    Raises IdentityError.
+    """
     from fastlloyd.federation.identity import x509
 
     if not all(LABEL.fullmatch(label) for label in name.split(".")):
-        raise IdentityError(f"name {name!r:.80} cannot be part of a host name; do without dots at its end or one after another")
+        raise IdentityError(
+            f"name {name!r:.80} cannot be part of a host name; do without dots at its end or one"
+            " after another"
+        )
     begins = datetime.now(UTC).replace(microsecond=0) - timedelta(days=1)  # clocks differ
     ends = datetime.combine(expires, x509.LAST_SECOND, UTC)
     return base64.b64encode(x509.make(name, signing_key.hex(), tls_key, begins, ends)).decode()
 
 
 def certificates_in(content: bytes) -> list[str]:
-    """The certificates of a file, PEM or DER, each base64 of what may be DER. They are not looked into."""
-    blocks = re.findall(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", content, re.DOTALL)
-    return [b"".join(block.split()).decode("latin-1") for block in blocks] or [base64.b64encode(content).decode()]
+    """The certificates of a file, PEM or DER, each base64 of what may be DER. They are not looked
+    into.
+    """
+    blocks = re.findall(
+        rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", content, re.DOTALL
+    )
+    return [b"".join(block.split()).decode("latin-1") for block in blocks] or [
+        base64.b64encode(content).decode()
+    ]
 
 
-@functools.lru_cache(maxsize=2048)  # nearly a millisecond each; plans of up to a thousand clients are checked several times
+@functools.lru_cache(
+    maxsize=2048
+)  # nearly a millisecond each; plans of up to a thousand clients are checked several times
 def parse_certificate(text: str, name: str) -> Certificate:
-    """Read the certificate of `name`; IdentityError for what neither `make_certificate` nor an authority makes."""
+    """Read the certificate of `name`; IdentityError for what neither `make_certificate` nor an
+    authority makes.
+    """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # what the parser only frowns on, as a serial number below zero, is not ours
+            warnings.simplefilter(
+                "error"
+            )  # what the parser only frowns on, as a serial number below zero, is not ours
             found = _read(_decode(text, MAX_BYTES), name)
     except IdentityError:
         raise
-    except Exception:  # noqa: BLE001 - what the parser raises has no common class, and a stranger chose the bytes
+    # what the parser raises has no common class, and a stranger chose the bytes
+    except Exception:  # noqa: BLE001
         found = None
     if found is None:
         raise IdentityError(
-            f"the certificate of {name!r} is not one that `fastlloyd keygen` makes or an authority issued for its request, or "
-            "was changed; use the public file its owner sent"
+            f"the certificate of {name!r} is not one that `fastlloyd keygen` makes or an authority"
+            " issued for its request, or was changed; use the public file its owner sent"
         )
     if found.name != name:
         raise IdentityError(
-            f"the certificate of {name!r} is made out to {found.name!r:.80}; use the public file its owner sent"
+            f"the certificate of {name!r} is made out to {found.name!r:.80}; use the public file"
+            " its owner sent"
         )
     return found
 
 
 def _read(der: bytes, expected: str) -> Certificate | None:
-    """What a certificate says that is self-signed in our form, or issued to `expected` as requested; None or IdentityError."""
+    """What a certificate says that is self-signed in our form, or issued to `expected` as
+    requested; None or IdentityError.
+    """
     from fastlloyd.federation.identity import x509
 
     certificate = x509.load(der)
@@ -137,8 +177,8 @@ def _read(der: bytes, expected: str) -> Certificate | None:
     if is_issued and (what := x509.flaw(certificate, expected)):
         issuer = f"{certificate.issuer.rfc4514_string()!r:.200}"
         raise IdentityError(
-            f"the certificate of {expected!r} is issued by {issuer}, but {what}; have it issued with the names and extensions "
-            "of the request"
+            f"the certificate of {expected!r} is issued by {issuer}, but {what}; have it issued"
+            " with the names and extensions of the request"
         )
     names, keys = x509.common_names(certificate), x509.signing_keys(certificate)
     if len(names) != 1 or len(keys) != 1 or not keys[0]:
@@ -173,11 +213,13 @@ def parse_authority(text: str) -> Authority:
             certificate=certificate,
         )
     except Exception:  # noqa: BLE001 - as above
-        raise IdentityError("the certificate of the plan's authority cannot be read; expected X.509 in PEM or DER") from None
+        raise IdentityError(
+            "the certificate of the plan's authority cannot be read; expected X.509 in PEM or DER"
+        ) from None
     if not is_authority:
         raise IdentityError(
-            f"the certificate of {found.name!r:.200} is not an authority's (CA:TRUE, for signing certificates); name the one "
-            "that issued the parties' certificates"
+            f"the certificate of {found.name!r:.200} is not an authority's (CA:TRUE, for signing"
+            " certificates); name the one that issued the parties' certificates"
         )
     return found
 
@@ -188,7 +230,9 @@ def fingerprint(text: str) -> str:
 
 
 def _decode(text: str, max_bytes: int) -> bytes:
-    """The bytes that the text spells; ValueError if there are none or too many, or another text spells them, too."""
+    """The bytes that the text spells; ValueError if there are none or too many, or another text
+    spells them, too.
+    """
     der = base64.b64decode(text, validate=True)
     if not 0 < len(der) <= max_bytes or base64.b64encode(der).decode() != text:
         raise ValueError(text)

@@ -1,7 +1,9 @@
-"""Private identities, which stay where they were made, and public files, which are sent to whoever makes a plan.
+"""Private identities, which stay where they were made, and public files, which are sent to whoever
+makes a plan.
 
-An identity is two keys: Ed25519 signs what a client says in a run, P-256 is the key of the channel (TLS). Its certificate holds
-both public keys; the signature of the public file shows that the holder of the signing key says so too.
+An identity is two keys: Ed25519 signs what a client says in a run, P-256 is the key of the channel
+(TLS). Its certificate holds both public keys; the signature of the public file shows that the
+holder of the signing key says so too.
 """
 
 import base64
@@ -44,12 +46,15 @@ _NONCE = bytes(12)  # a key under a passphrase is used once: every file has a sa
 
 _PRIVATE_TEXT = "PRIVATE: whoever has this file can take its owner's place. It is sent to nobody."
 _PUBLIC_TEXT = (
-    "Send it to the person who makes the plan. Nothing in it is secret. Compare its fingerprint over a different channel."
+    "Send it to the person who makes the plan. Nothing in it is secret. Compare its fingerprint"
+    " over a different channel."
 )
 
 
 class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What others know of a party. signing_key, signature : hex digits. certificate : base64 of DER. expires : its last day."""
+    """What others know of a party. signing_key, signature : hex digits. certificate : base64 of
+    DER. expires : its last day.
+    """
 
     name: str
     signing_key: str
@@ -59,15 +64,23 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
-            raise IdentityError(f"name {self.name!r:.80} is not usable; expected letters, digits, dot, dash or underscore")
+            raise IdentityError(
+                f"name {self.name!r:.80} is not usable; expected letters, digits, dot, dash or"
+                " underscore"
+            )
         found = parse_certificate(self.certificate, self.name)
         if (found.signing_key, found.expires) != (self.signing_key, self.expires):
-            raise IdentityError(f"signing_key and expires of {self.name!r} are not those of the certificate; get the original")
+            raise IdentityError(
+                f"signing_key and expires of {self.name!r} are not those of the certificate; get"
+                " the original"
+            )
         try:
             statement = _statement(self.name, self.signing_key, self.certificate)
             verify(bytes.fromhex(self.signing_key), _from_hex(self.signature), statement)
         except RemoteProtocolError:
-            raise IdentityError(f"{self.name!r} did not sign this: the signature is another's; get the original") from None
+            raise IdentityError(
+                f"{self.name!r} did not sign this: the signature is another's; get the original"
+            ) from None
 
     @property
     def fingerprint(self) -> str:
@@ -76,11 +89,18 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def check_valid(self, now: datetime | None = None) -> None:
         """Raise IdentityError unless it can be used now (None: by the system's clock)."""
-        parse_certificate(self.certificate, self.name).check_valid(datetime.now(UTC) if now is None else now)
+        parse_certificate(self.certificate, self.name).check_valid(
+            datetime.now(UTC) if now is None else now
+        )
 
     def client(self, max_records: int) -> Client:
         """The entry of its owner in a plan, as a client."""
-        return Client(name=self.name, max_records=max_records, signing_key=self.signing_key, certificate=self.certificate)
+        return Client(
+            name=self.name,
+            max_records=max_records,
+            signing_key=self.signing_key,
+            certificate=self.certificate,
+        )
 
     def server(self, address: str) -> Server:
         """The entry of its owner in a plan, as the server."""
@@ -92,11 +112,13 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @classmethod
     def from_toml(cls, text: str, source: str, now: datetime | None = None) -> "PublicIdentity":
-        """Read a public file that is whole, signed and not expired (now None: by the system's clock), or IdentityError."""
+        """Read a public file that is whole, signed and not expired (now None: by the system's
+        clock), or IdentityError.
+        """
         if text.startswith(PRIVATE_HEADING):
             raise IdentityError(
-                f"{source} is a private identity, which must not leave its owner; give the public file that `fastlloyd keygen` "
-                "made beside it, NAME.public.toml"
+                f"{source} is a private identity, which must not leave its owner; give the public"
+                " file that `fastlloyd keygen` made beside it, NAME.public.toml"
             )
         try:
             public = from_toml(text, cls, source)
@@ -116,25 +138,34 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class PrivateIdentity(Secret):
-    """Who one is towards the others: `public`, what they know of it, and both private keys, which it never shows."""
+    """Who one is towards the others: `public`, what they know of it, and both private keys, which
+    it never shows.
+    """
 
     __slots__ = ("_tls_key", "public", "signing")
 
-    def __init__(self, public: PublicIdentity, signing: Identity, tls_key: "EllipticCurvePrivateKey") -> None:
+    def __init__(
+        self, public: PublicIdentity, signing: Identity, tls_key: "EllipticCurvePrivateKey"
+    ) -> None:
         self.public, self.signing, self._tls_key = public, signing, tls_key
 
     @classmethod
     def make(cls, name: str, expires: date) -> Self:
-        """Draw both keys from the system's randomness. Raises IdentityError for a name or last day that cannot be."""
+        """Draw both keys from the system's randomness. Raises IdentityError for a name or last day
+        that cannot be.
+        """
         from fastlloyd.federation.identity import x509
 
         if not NAME.fullmatch(name):
             raise IdentityError(
-                f"name {name!r:.80} is not usable; expected letters, digits, dot, dash or underscore, at most 64"
+                f"name {name!r:.80} is not usable; expected letters, digits, dot, dash or"
+                " underscore, at most 64"
             )
         today = datetime.now(UTC).date()
         if not today <= expires <= today + timedelta(days=MAX_DAYS):
-            raise IdentityError(f"expires is {expires}; expected a day from today on, within {MAX_DAYS} days")
+            raise IdentityError(
+                f"expires is {expires}; expected a day from today on, within {MAX_DAYS} days"
+            )
         signing, tls_key = Identity.generate(), x509.private_key()
         certificate = make_certificate(name, signing.public, tls_key, expires)
         return cls(_public(name, signing, certificate, expires), signing, tls_key)
@@ -145,31 +176,37 @@ class PrivateIdentity(Secret):
         return self.public.name
 
     def request(self) -> str:
-        """Ask an authority for a certificate of these keys: PKCS #10, as PEM; nothing in it is secret."""
+        """Ask an authority for a certificate of these keys: PKCS #10, as PEM; nothing in it is
+        secret.
+        """
         from fastlloyd.federation.identity import x509
 
         return x509.request(self.name, self.signing.public.hex(), self._tls_key)
 
     def certified(self, issued: Sequence[str]) -> Self:
-        """The identity with the one of these certificates (base64 of DER) that an authority issued for its keys.
+        """The identity with the one of these certificates (base64 of DER) that an authority issued
+        for its keys.
 
-        Raises IdentityError if there is none, it is not what was requested, or it cannot be used now.
+        Raises IdentityError if there is none, it is not what was requested, or it cannot be used
+        now.
         """
         own = parse_certificate(self.public.certificate, self.name)
         text = next((one for one in issued if own.tls_key in _bytes(one)), None)
         if text is None:
             raise IdentityError(
-                f"no certificate that was given (as PEM or DER) is for the keys of {self.name!r}; expected the one issued for "
-                "its own request"
+                f"no certificate that was given (as PEM or DER) is for the keys of {self.name!r};"
+                " expected the one issued for its own request"
             )
         found = parse_certificate(text, self.name)
         if (found.signing_key, found.tls_key) != (own.signing_key, own.tls_key):
             raise IdentityError(
-                f"the certificate for {self.name!r} holds another signing key than its private identity; have it issued anew "
-                "from its own request"
+                f"the certificate for {self.name!r} holds another signing key than its private"
+                " identity; have it issued anew from its own request"
             )
         found.check_valid(datetime.now(UTC))
-        return type(self)(_public(self.name, self.signing, text, found.expires), self.signing, self._tls_key)
+        return type(self)(
+            _public(self.name, self.signing, text, found.expires), self.signing, self._tls_key
+        )
 
     @property
     def certificate_pem(self) -> bytes:
@@ -177,31 +214,49 @@ class PrivateIdentity(Secret):
         return ssl.DER_cert_to_PEM_cert(base64.b64decode(self.public.certificate)).encode()
 
     def tls_key_pem(self) -> bytes:
-        """SECRET: the key of the channel for a TLS library; written to a file by `fastlloyd pem` only, for a monitor."""
-        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+        """SECRET: the key of the channel for a TLS library; written to a file by `fastlloyd pem`
+        only, for a monitor.
+        """
+        from cryptography.hazmat.primitives.serialization import (
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+        )
 
         return self._tls_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
     def save(self, path: Path, *, passphrase: str | None = None, replace: bool = False) -> None:
         """Make the file `NAME.identity.toml`, mode 0600, under a passphrase if there is one.
 
-        Raises OutputError where something stands already, unless `replace`; IdentityError for a passphrase that is too short.
+        Raises OutputError where something stands already, unless `replace`; IdentityError for a
+        passphrase that is too short.
         """
-        secret = self.signing.private_bytes() + self._tls_key.private_numbers().private_value.to_bytes(_KEY_BYTES, "big")
+        secret = (
+            self.signing.private_bytes()
+            + self._tls_key.private_numbers().private_value.to_bytes(_KEY_BYTES, "big")
+        )
         if passphrase is None:
             stored = _Stored(public=self.public, private_keys=secret.hex())
         else:
             salt = os.urandom(16)
             box = _cipher(check_passphrase(passphrase), salt).encrypt(_NONCE, secret, _SEAL_LABEL)
             stored = _Stored(public=self.public, under_passphrase=box.hex(), salt=salt.hex())
-        write_private(path, to_toml(stored, f"{PRIVATE_HEADING[2:]}\n{_PRIVATE_TEXT}"), replace=replace)
+        write_private(
+            path, to_toml(stored, f"{PRIVATE_HEADING[2:]}\n{_PRIVATE_TEXT}"), replace=replace
+        )
 
     @classmethod
-    def load(cls, path: Path, *, ask_passphrase: Callable[[], str] | None = None, now: datetime | None = None) -> Self:
+    def load(
+        cls,
+        path: Path,
+        *,
+        ask_passphrase: Callable[[], str] | None = None,
+        now: datetime | None = None,
+    ) -> Self:
         """Read `NAME.identity.toml`; `ask_passphrase` is called only if it is under one.
 
-        Raises IdentityError, in one sentence without anything of the content: readable by others, damaged, expired (now
-        None: by the system's clock), passphrase missing or wrong.
+        Raises IdentityError, in one sentence without anything of the content: readable by others,
+        damaged, expired (now None: by the system's clock), passphrase missing or wrong.
         """
         from fastlloyd.federation.identity import x509
 
@@ -210,7 +265,10 @@ class PrivateIdentity(Secret):
         secret = _from_hex(stored.private_keys)
         if stored.under_passphrase:
             if ask_passphrase is None:
-                raise IdentityError(f"{path} is under a passphrase; pass --passphrase-file FILE, or run where one can be typed")
+                raise IdentityError(
+                    f"{path} is under a passphrase; pass --passphrase-file FILE, or run where one"
+                    " can be typed"
+                )
             secret = _open(stored, ask_passphrase(), path)
         if len(secret) != 2 * _KEY_BYTES:
             raise _damaged(path)
@@ -220,23 +278,34 @@ class PrivateIdentity(Secret):
         except ValueError:
             raise _damaged(path) from None
         certified = parse_certificate(stored.public.certificate, stored.public.name)
-        if (signing.public.hex(), x509.tls_key(tls_key)) != (certified.signing_key, certified.tls_key):
+        if (signing.public.hex(), x509.tls_key(tls_key)) != (
+            certified.signing_key,
+            certified.tls_key,
+        ):
             raise _damaged(path)
         return cls(stored.public, signing, tls_key)
 
     @staticmethod
     def is_under_passphrase(path: Path) -> bool:
-        """Return whether `NAME.identity.toml` can be loaded with a passphrase only; IdentityError as `load`."""
+        """Return whether `NAME.identity.toml` can be loaded with a passphrase only; IdentityError
+        as `load`.
+        """
         return bool(_stored(path).under_passphrase)
 
     @staticmethod
     def public_of(path: Path) -> PublicIdentity:
-        """The public part of `NAME.identity.toml`, also if it is under a passphrase or expired; IdentityError as `load`."""
+        """The public part of `NAME.identity.toml`, also if it is under a passphrase or expired;
+        IdentityError as `load`.
+        """
         return _stored(path).public
 
 
-class _Stored(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The private file. private_keys : both, Ed25519 then P-256, as hex digits; or under_passphrase, the same encrypted."""
+class _Stored(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """The private file. private_keys : both, Ed25519 then P-256, as hex digits; or
+    under_passphrase, the same encrypted.
+    """
 
     public: PublicIdentity
     private_keys: str = ""
@@ -249,9 +318,14 @@ class _Stored(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 def _stored(path: Path) -> _Stored:
     text = read_private(path, MAX_BYTES, secret_if=PRIVATE_HEADING)
     if text.startswith(PUBLIC_HEADING):
-        raise IdentityError(f"{path} is a public file, which has no keys; name the private identity NAME.identity.toml")
+        raise IdentityError(
+            f"{path} is a public file, which has no keys; name the private identity"
+            " NAME.identity.toml"
+        )
     if not text.startswith(PRIVATE_HEADING):
-        raise IdentityError(f"{path} is not a private identity; name one that `fastlloyd keygen` made")
+        raise IdentityError(
+            f"{path} is not a private identity; name one that `fastlloyd keygen` made"
+        )
     try:
         return from_toml(text, _Stored, "")
     except PlanError:  # what it says could quote a secret
@@ -259,19 +333,27 @@ def _stored(path: Path) -> _Stored:
 
 
 def check_passphrase(passphrase: str) -> str:
-    """The passphrase, or IdentityError if it is too short to keep anyone out, or too long to be one."""
+    """The passphrase, or IdentityError if it is too short to keep anyone out, or too long to be
+    one.
+    """
     if not MIN_PASSPHRASE <= len(passphrase) <= MAX_PASSPHRASE:
-        expected = f"expected {MIN_PASSPHRASE} to {MAX_PASSPHRASE}, such as five words picked by dice"
+        expected = (
+            f"expected {MIN_PASSPHRASE} to {MAX_PASSPHRASE}, such as five words picked by dice"
+        )
         raise IdentityError(f"the passphrase has {len(passphrase)} characters; {expected}")
     return passphrase
 
 
 def _cipher(passphrase: str, salt: bytes) -> "ChaCha20Poly1305":
-    """The cipher under a passphrase. PKCS #8 as our library writes it has 2048 turns of PBKDF2, too few against guessing."""
+    """The cipher under a passphrase. PKCS #8 as our library writes it has 2048 turns of PBKDF2, too
+    few against guessing.
+    """
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
     from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-    typed = unicodedata.normalize("NFC", passphrase).encode(errors="surrogatepass")  # keyboards differ
+    typed = unicodedata.normalize("NFC", passphrase).encode(
+        errors="surrogatepass"
+    )  # keyboards differ
     return ChaCha20Poly1305(Scrypt(salt, 32, n=1 << 17, r=8, p=1).derive(typed))  # 128 MiB a try
 
 
@@ -282,17 +364,27 @@ def _open(stored: _Stored, passphrase: str, path: Path) -> bytes:
     try:
         return _cipher(passphrase, salt).decrypt(_NONCE, box, _SEAL_LABEL)
     except InvalidTag:  # not damage, which the file's digest has excluded
-        raise IdentityError(f"the passphrase of {path} is wrong; try again, or make a new identity if it is lost") from None
+        raise IdentityError(
+            f"the passphrase of {path} is wrong; try again, or make a new identity if it is lost"
+        ) from None
 
 
 def _public(name: str, signing: Identity, certificate: str, expires: date) -> PublicIdentity:
     signing_key = signing.public.hex()
     signature = signing.sign(_statement(name, signing_key, certificate)).hex()
-    return PublicIdentity(name=name, signing_key=signing_key, certificate=certificate, expires=expires, signature=signature)
+    return PublicIdentity(
+        name=name,
+        signing_key=signing_key,
+        certificate=certificate,
+        expires=expires,
+        signature=signature,
+    )
 
 
 def _statement(name: str, signing_key: str, certificate: str) -> bytes:
-    return length_prefixed(_PUBLIC_LABEL, name.encode(), bytes.fromhex(signing_key), certificate.encode())
+    return length_prefixed(
+        _PUBLIC_LABEL, name.encode(), bytes.fromhex(signing_key), certificate.encode()
+    )
 
 
 def _bytes(base64_text: str) -> bytes:
@@ -308,4 +400,6 @@ def _from_hex(text: str) -> bytes:
 
 
 def _damaged(path: Path) -> IdentityError:
-    return IdentityError(f"{path} is damaged or was changed; bring back your copy of it, or make a new identity")
+    return IdentityError(
+        f"{path} is damaged or was changed; bring back your copy of it, or make a new identity"
+    )

@@ -1,4 +1,6 @@
-"""Who takes part in a federated run, how they are known to each other, and how long they wait for each other."""
+"""Who takes part in a federated run, how they are known to each other, and how long they wait for
+each other.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,20 +11,30 @@ import msgspec
 
 from fastlloyd.base.names import NAME
 from fastlloyd.errors import DataError, IdentityError, PlanError
-from fastlloyd.federation.identity.certificates import Authority, Certificate, fingerprint, parse_authority, parse_certificate
+from fastlloyd.federation.identity.certificates import (
+    Authority,
+    Certificate,
+    fingerprint,
+    parse_authority,
+    parse_certificate,
+)
 from fastlloyd.federation.positions import KnownStore
 from fastlloyd.mechanisms.persons import RECORD, Unit
 
 MAX_CLIENTS = 1000
 MAX_TIMEOUT = 7 * 24 * 3600  # seconds
-ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>[0-9]{1,5})")
+ADDRESS = re.compile(
+    r"(?P<host>[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>[0-9]{1,5})"
+)
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One organisation: its name and its cap of records, or of persons; empty until they are known, the keys it is known by.
+    """One organisation: its name and its cap of records, or of persons; empty until they are known,
+    the keys it is known by.
 
-    signing_key : Ed25519, 64 hex digits. certificate : of the channel (TLS), base64 of DER; it names the signing key too.
-    store : where its store stood when a server last saw it; None, which is left out of the digest, if the plan does not say.
+    signing_key : Ed25519, 64 hex digits. certificate : of the channel (TLS), base64 of DER; it
+    names the signing key too. store : where its store stood when a server last saw it; None, which
+    is left out of the digest, if the plan does not say.
     """
 
     name: str
@@ -37,16 +49,20 @@ class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return fingerprint(self.certificate)
 
     def check_cap(self, n: int, unit: Unit = RECORD) -> None:
-        """Raise DataError if it has more records, or persons, than its cap; the message does not say how many."""
+        """Raise DataError if it has more records, or persons, than its cap; the message does not
+        say how many.
+        """
         if n > self.max_records:
             raise DataError(
-                f"client {self.name!r} has more {unit.many} than its cap, max_records {self.max_records}; "
-                f"agree on a higher cap, or leave {unit.many} out at random"
+                f"client {self.name!r} has more {unit.many} than its cap, max_records"
+                f" {self.max_records}; agree on a higher cap, or leave {unit.many} out at random"
             )
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who adds up masked numbers: address HOST:PORT, and certificate as base64 of DER; empty in a plan for simulations."""
+    """Who adds up masked numbers: address HOST:PORT, and certificate as base64 of DER; empty in a
+    plan for simulations.
+    """
 
     address: str = ""
     certificate: str = ""
@@ -61,9 +77,10 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long a step of a networked run waits for those who are missing, in whole seconds.
 
-    joining : for everyone's Hello. dealing : for what one client makes for all, the group key or parameters, before the next
-    is asked. round : for the uploads of one round; with pairwise masks, which need all, for keys and parameters too.
-    confirming : for everyone's word that the results are the same.
+    joining : for everyone's Hello. dealing : for what one client makes for all, the group key or
+    parameters, before the next is asked. round : for the uploads of one round; with pairwise masks,
+    which need all, for keys and parameters too. confirming : for everyone's word that the results
+    are the same.
     """
 
     joining: int = 3600
@@ -73,58 +90,89 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def longest_pass(self) -> int:
-        """Seconds that a pass over a client's records may take: one before Hello, two in a round if it is started again."""
+        """Seconds that a pass over a client's records may take: one before Hello, two in a round if
+        it is started again.
+        """
         return min(self.joining, self.round // 2)
 
     def for_passes(self, seconds: int) -> "Timeouts":
-        """These timeouts, longer by the passes of a client to which one takes so long, and which is started again."""
+        """These timeouts, longer by the passes of a client to which one takes so long, and which is
+        started again.
+        """
         return msgspec.structs.replace(
-            self, joining=self.joining + seconds, round=self.round + 2 * seconds, confirming=self.confirming + seconds
+            self,
+            joining=self.joining + seconds,
+            round=self.round + 2 * seconds,
+            confirming=self.confirming + seconds,
         )
 
 
 def check_clients(clients: Sequence[Client]) -> None:
-    """Raise PlanError unless the clients have usable names, caps, keys and certificates, each its own."""
+    """Raise PlanError unless the clients have usable names, caps, keys and certificates, each its
+    own.
+    """
     if not 1 <= len(clients) <= MAX_CLIENTS:
         raise PlanError(f"the plan names {len(clients)} clients; expected 1 to {MAX_CLIENTS}")
     for client in clients:
         if not NAME.fullmatch(client.name):
             raise PlanError(
-                f"client name {client.name!r:.80} is not usable; expected letters, digits, dot, dash or underscore, at most 64"
+                f"client name {client.name!r:.80} is not usable; expected letters, digits, dot,"
+                " dash or underscore, at most 64"
             )
         if client.max_records < 0:
-            raise PlanError(f"max_records of client {client.name!r} is {client.max_records}; expected 0 or more")
+            raise PlanError(
+                f"max_records of client {client.name!r} is {client.max_records}; expected 0 or more"
+            )
         if client.signing_key and not re.fullmatch(r"[0-9a-f]{64}", client.signing_key):
-            raise PlanError(f"signing_key of client {client.name!r} is not 64 hex digits; use the key its owner sent")
+            raise PlanError(
+                f"signing_key of client {client.name!r} is not 64 hex digits; use the key its owner"
+                " sent"
+            )
         if client.store is not None:
             if not client.signing_key:
-                raise PlanError(f"client {client.name!r} has no signing_key, so its store cannot be known; add its public file")
+                raise PlanError(
+                    f"client {client.name!r} has no signing_key, so its store cannot be known; add"
+                    " its public file"
+                )
             client.store.check(client.signing_key, client.name)
     for field in ("name", "signing_key"):
         values = [getattr(client, field) for client in clients if getattr(client, field)]
         if len(set(values)) != len(values):
             repeated = next(value for value in values if values.count(value) > 1)
-            raise PlanError(f"two clients have the {field} {repeated!r:.80}; every client needs its own")
+            raise PlanError(
+                f"two clients have the {field} {repeated!r:.80}; every client needs its own"
+            )
 
 
 def check_network(clients: Sequence[Client], server: Server, timeouts: Timeouts) -> None:
-    """Raise PlanError if what the plan says about a network, which may be nothing, is wrong. No clock is looked at."""
+    """Raise PlanError if what the plan says about a network, which may be nothing, is wrong. No
+    clock is looked at.
+    """
     if not NAME.fullmatch(server.name):
-        raise PlanError(f"server name {server.name!r:.80} is not usable; expected letters, digits, dot, dash or underscore")
+        raise PlanError(
+            f"server name {server.name!r:.80} is not usable; expected letters, digits, dot, dash or"
+            " underscore"
+        )
     if server.certificate and server.name in {client.name for client in clients}:
-        raise PlanError(f"server and client are both called {server.name!r}; everyone needs a name of their own")
+        raise PlanError(
+            f"server and client are both called {server.name!r}; everyone needs a name of their own"
+        )
     if server.address:
         check_address(server.address)
     for field in timeouts.__struct_fields__:
         if not 1 <= getattr(timeouts, field) <= MAX_TIMEOUT:
-            raise PlanError(f"the timeout of {field} is {getattr(timeouts, field)} s; expected 1 to {MAX_TIMEOUT} (a week)")
+            raise PlanError(
+                f"the timeout of {field} is {getattr(timeouts, field)} s; expected 1 to"
+                f" {MAX_TIMEOUT} (a week)"
+            )
     owners: dict[bytes | str, str] = {}
     for certificate in certificates(clients, server):
         for key in (certificate.tls_key, certificate.signing_key):
             other = owners.setdefault(key, certificate.name)
             if other != certificate.name:
                 raise PlanError(
-                    f"{other!r} and {certificate.name!r} have the same key or certificate; everyone needs their own"
+                    f"{other!r} and {certificate.name!r} have the same key or certificate; everyone"
+                    " needs their own"
                 )
 
 
@@ -138,7 +186,9 @@ def _as_plan_errors() -> Iterator[None]:
 
 
 def certificates(clients: Sequence[Client], server: Server) -> list[Certificate]:
-    """What the certificates in the plan say, the server's first. Raises PlanError for one that is not its party's."""
+    """What the certificates in the plan say, the server's first. Raises PlanError for one that is
+    not its party's.
+    """
     found = []
     everyone: list[Server | Client] = [server, *clients]
     for party in everyone:
@@ -147,20 +197,25 @@ def certificates(clients: Sequence[Client], server: Server) -> list[Certificate]
                 certificate = parse_certificate(party.certificate, party.name)
             if isinstance(party, Client) and party.signing_key != certificate.signing_key:
                 raise PlanError(
-                    f"client {party.name!r} has another signing_key than its certificate; use the public file its owner sent"
+                    f"client {party.name!r} has another signing_key than its certificate; use the"
+                    " public file its owner sent"
                 )
             found.append(certificate)
     return found
 
 
 def authority_of(text: str | None) -> Authority | None:
-    """The authority a plan names (base64 of DER), None without one. Raises PlanError if it is not one."""
+    """The authority a plan names (base64 of DER), None without one. Raises PlanError if it is not
+    one.
+    """
     with _as_plan_errors():
         return None if text is None else parse_authority(text)
 
 
 def check_issued(clients: Sequence[Client], server: Server, authority: Authority | None) -> None:
-    """Raise PlanError unless the authority, if the plan names one, issued every certificate in it. No clock is looked at."""
+    """Raise PlanError unless the authority, if the plan names one, issued every certificate in it.
+    No clock is looked at.
+    """
     everyone: list[Server | Client] = [server, *clients]
     with _as_plan_errors():
         for party in everyone:
@@ -171,9 +226,15 @@ def check_issued(clients: Sequence[Client], server: Server, authority: Authority
 def lacking(clients: Sequence[Client], server: Server) -> str:
     """The first thing a networked run would lack, in a sentence; nothing if everything is there."""
     if not server.certificate:
-        return "the plan has no certificate of the server; add one with `fastlloyd plan renew PLAN --server FILE`"
+        return (
+            "the plan has no certificate of the server; add one with `fastlloyd plan renew PLAN"
+            " --server FILE`"
+        )
     if not server.address:
-        return "the plan has no address of the server; add it with `fastlloyd plan renew PLAN --address HOST:PORT`"
+        return (
+            "the plan has no address of the server; add it with `fastlloyd plan renew PLAN"
+            " --address HOST:PORT`"
+        )
     for client in clients:
         for field in ("signing_key", "certificate"):
             if not getattr(client, field):
@@ -184,15 +245,23 @@ def lacking(clients: Sequence[Client], server: Server) -> str:
     return ""
 
 
-def check_networked(clients: Sequence[Client], server: Server, authority: Authority | None, now: datetime) -> None:
-    """Raise PlanError if a run over a network lacks something, or a certificate cannot be used at this time."""
+def check_networked(
+    clients: Sequence[Client], server: Server, authority: Authority | None, now: datetime
+) -> None:
+    """Raise PlanError if a run over a network lacks something, or a certificate cannot be used at
+    this time.
+    """
     if sentence := lacking(clients, server):
         raise PlanError(sentence)
     for certificate in certificates(clients, server):
         try:
             certificate.check_valid(now)
         except IdentityError as error:
-            remedy = "" if now < certificate.begins else ", and `fastlloyd plan renew` puts it into the plan"
+            remedy = (
+                ""
+                if now < certificate.begins
+                else ", and `fastlloyd plan renew` puts it into the plan"
+            )
             raise PlanError(f"{error}{remedy}") from None
     if authority is not None:
         with _as_plan_errors():
@@ -200,10 +269,15 @@ def check_networked(clients: Sequence[Client], server: Server, authority: Author
 
 
 def check_address(address: str, what: str = "server address") -> None:
-    """Raise PlanError unless the address is HOST:PORT; an IPv6 address stands in brackets. what : how it is called."""
+    """Raise PlanError unless the address is HOST:PORT; an IPv6 address stands in brackets. what :
+    how it is called.
+    """
     match = ADDRESS.fullmatch(address)
     if match is None or not 1 <= int(match["port"]) <= 65535 or not _is_host(match["host"]):
-        raise PlanError(f"{what} {address!r:.100} is not HOST:PORT, such as sums.example.org:8443 or [2001:db8::1]:8443")
+        raise PlanError(
+            f"{what} {address!r:.100} is not HOST:PORT, such as sums.example.org:8443 or"
+            " [2001:db8::1]:8443"
+        )
 
 
 def _is_host(host: str) -> bool:

@@ -1,7 +1,8 @@
-"""X.509: the one form of this project's certificates, and what an authority may change in one that it issues as requested.
+"""X.509: the one form of this project's certificates, and what an authority may change in one that
+it issues as requested.
 
-Imported where a certificate is read or made, as `cryptography` takes its time. What it raises about a stranger's bytes has no
-common class.
+Imported where a certificate is read or made, as `cryptography` takes its time. What it raises about
+a stranger's bytes has no common class.
 """
 
 import functools
@@ -24,7 +25,10 @@ Extension = TypeVar("Extension", bound=x509.ExtensionType)
 LAST_SECOND = time(23, 59, 59)
 DOMAIN = "fastlloyd.internal"  # a name of no machine: addresses stand in the plan
 _KEY_URI = "fastlloyd:ed25519:"
-_PURPOSES = {ExtendedKeyUsageOID.CLIENT_AUTH: "clientAuth", ExtendedKeyUsageOID.SERVER_AUTH: "serverAuth"}
+_PURPOSES = {
+    ExtendedKeyUsageOID.CLIENT_AUTH: "clientAuth",
+    ExtendedKeyUsageOID.SERVER_AUTH: "serverAuth",
+}
 _WITH_SHA2 = (
     Oid.ECDSA_WITH_SHA256, Oid.ECDSA_WITH_SHA384, Oid.ECDSA_WITH_SHA512,
     Oid.RSA_WITH_SHA256, Oid.RSA_WITH_SHA384, Oid.RSA_WITH_SHA512, Oid.RSASSA_PSS,
@@ -36,10 +40,25 @@ def host_name(name: str) -> str:
     return f"{name}.{DOMAIN}"
 
 
-def make(name: str, signing_key: str, tls_key: ec.EllipticCurvePrivateKey, begins: datetime, ends: datetime) -> bytes:
-    """A certificate that the key of the channel signs itself, valid between these times in UTC; DER."""
+def make(
+    name: str,
+    signing_key: str,
+    tls_key: ec.EllipticCurvePrivateKey,
+    begins: datetime,
+    ends: datetime,
+) -> bytes:
+    """A certificate that the key of the channel signs itself, valid between these times in UTC;
+    DER.
+    """
     serial_number = x509.random_serial_number()
-    builder = _builder(name, signing_key, tls_key.public_key(), serial_number=serial_number, begins=begins, ends=ends)
+    builder = _builder(
+        name,
+        signing_key,
+        tls_key.public_key(),
+        serial_number=serial_number,
+        begins=begins,
+        ends=ends,
+    )
     return builder.sign(tls_key, SHA256()).public_bytes(Encoding.DER)
 
 
@@ -53,18 +72,28 @@ def request(name: str, signing_key: str, tls_key: ec.EllipticCurvePrivateKey) ->
 
 def common_names(certificate: x509.Certificate) -> list[str]:
     """The common names of its owner."""
-    return [str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    return [
+        str(attribute.value)
+        for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    ]
 
 
 def signing_keys(certificate: x509.Certificate) -> list[str]:
-    """The URIs among its alternative names: the signing key that each holds, 64 hex digits; nothing for one of another form."""
+    """The URIs among its alternative names: the signing key that each holds, 64 hex digits; nothing
+    for one of another form.
+    """
     names = _find(certificate, x509.SubjectAlternativeName)
     uris = [] if names is None else names.get_values_for_type(x509.UniformResourceIdentifier)
-    return [uri.removeprefix(_KEY_URI) if re.fullmatch(_KEY_URI + "[0-9a-f]{64}", uri) else "" for uri in uris]
+    return [
+        uri.removeprefix(_KEY_URI) if re.fullmatch(_KEY_URI + "[0-9a-f]{64}", uri) else ""
+        for uri in uris
+    ]
 
 
 def tls_key(certified: x509.Certificate | ec.EllipticCurvePrivateKey) -> bytes:
-    """The P-256 point that a certificate is for, or that belongs to a key, 65 bytes; nothing for a key of another kind."""
+    """The P-256 point that a certificate is for, or that belongs to a key, 65 bytes; nothing for a
+    key of another kind.
+    """
     key = certified.public_key()
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         return b""
@@ -72,8 +101,14 @@ def tls_key(certified: x509.Certificate | ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def private_key(number: int | None = None) -> ec.EllipticCurvePrivateKey:
-    """A P-256 key, drawn from the system's randomness unless it is given; ValueError for a number that none has."""
-    return ec.generate_private_key(ec.SECP256R1()) if number is None else ec.derive_private_key(number, ec.SECP256R1())
+    """A P-256 key, drawn from the system's randomness unless it is given; ValueError for a number
+    that none has.
+    """
+    return (
+        ec.generate_private_key(ec.SECP256R1())
+        if number is None
+        else ec.derive_private_key(number, ec.SECP256R1())
+    )
 
 
 def fingerprint(certificate: x509.Certificate) -> str:
@@ -83,12 +118,21 @@ def fingerprint(certificate: x509.Certificate) -> str:
 
 def signs_certificates(certificate: x509.Certificate) -> bool:
     """Whether the certificate is an authority's, which may issue others."""
-    constraints, usage = _find(certificate, x509.BasicConstraints), _find(certificate, x509.KeyUsage)
+    constraints, usage = (
+        _find(certificate, x509.BasicConstraints),
+        _find(certificate, x509.KeyUsage),
+    )
     return constraints is not None and constraints.ca and (usage is None or usage.key_cert_sign)
 
 
 def _builder(
-    name: str, signing_key: str, key: CertificatePublicKeyTypes, *, serial_number: int, begins: datetime, ends: datetime
+    name: str,
+    signing_key: str,
+    key: CertificatePublicKeyTypes,
+    *,
+    serial_number: int,
+    begins: datetime,
+    ends: datetime,
 ) -> x509.CertificateBuilder:
     """A certificate of our form, all but its signature."""
     builder = x509.CertificateBuilder(
@@ -110,14 +154,27 @@ def subject(name: str) -> x509.Name:
 
 
 def extensions(name: str, signing_key: str) -> list[x509.Extension[x509.ExtensionType]]:
-    """What a certificate of our form states: no authority, for TLS on both sides, its host and its signing key."""
+    """What a certificate of our form states: no authority, for TLS on both sides, its host and its
+    signing key.
+    """
     no = dict.fromkeys(
-        ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "key_cert_sign", "crl_sign"), False
+        (
+            "content_commitment",
+            "key_encipherment",
+            "data_encipherment",
+            "key_agreement",
+            "key_cert_sign",
+            "crl_sign",
+        ),
+        False,
     )
     key = x509.UniformResourceIdentifier(_KEY_URI + signing_key)
     values: list[tuple[x509.ExtensionType, bool]] = [
         (x509.BasicConstraints(ca=False, path_length=None), True),
-        (x509.KeyUsage(digital_signature=True, **no, encipher_only=False, decipher_only=False), True),
+        (
+            x509.KeyUsage(digital_signature=True, **no, encipher_only=False, decipher_only=False),
+            True,
+        ),
         (x509.ExtendedKeyUsage(_PURPOSES), False),
         (x509.SubjectAlternativeName([x509.DNSName(host_name(name)), key]), False),
     ]
@@ -125,7 +182,9 @@ def extensions(name: str, signing_key: str) -> list[x509.Extension[x509.Extensio
 
 
 def is_ours(certificate: x509.Certificate, name: str, signing_key: str) -> bool:
-    """Whether it is, byte for byte, one that `make` makes. Raises whatever the library does where it cannot be."""
+    """Whether it is, byte for byte, one that `make` makes. Raises whatever the library does where
+    it cannot be.
+    """
     if not tls_key(certificate) or certificate.not_valid_after_utc.time() != LAST_SECOND:
         return False
     builder = _builder(
@@ -136,7 +195,8 @@ def is_ours(certificate: x509.Certificate, name: str, signing_key: str) -> bool:
         begins=certificate.not_valid_before_utc,
         ends=certificate.not_valid_after_utc,
     )
-    # what is signed does not depend on who signs; to compare what it means is not enough, which has several spellings
+    # what is signed does not depend on who signs; to compare what it means is not enough, which has
+    # several spellings
     again = builder.sign(private_key(1), SHA256())
     if certificate.tbs_certificate_bytes != again.tbs_certificate_bytes:
         return False
@@ -148,11 +208,17 @@ def is_ours(certificate: x509.Certificate, name: str, signing_key: str) -> bool:
 
 
 def flaw(certificate: x509.Certificate, name: str) -> str:
-    """What keeps a certificate that an authority issued from being the one that was requested for `name`; nothing if it is.
+    """What keeps a certificate that an authority issued from being the one that was requested for
+    `name`; nothing if it is.
 
     The authority chooses issuer, serial number, times and what else it adds that is not critical.
     """
-    return _whose(certificate, name) or _for_what(certificate) or _by_whom(certificate) or _for_tls(certificate)
+    return (
+        _whose(certificate, name)
+        or _for_what(certificate)
+        or _by_whom(certificate)
+        or _for_tls(certificate)
+    )
 
 
 def _whose(certificate: x509.Certificate, name: str) -> str:
@@ -164,28 +230,44 @@ def _whose(certificate: x509.Certificate, name: str) -> str:
     if certificate.version != x509.Version.v3:
         return "it is not of version 3, which alone has extensions"
     names = _find(certificate, x509.SubjectAlternativeName)
-    expected = f"expected the host {host} and the URI of the request, which holds the signing key, and no others"
+    expected = (
+        f"expected the host {host} and the URI of the request, which holds the signing key, and no"
+        " others"
+    )
     if names is None:
         return f"it has no subject alternative names; {expected}"
     hosts, keys = names.get_values_for_type(x509.DNSName), signing_keys(certificate)
     if hosts != [host] or len(keys) != 1 or not keys[0] or len(list(names)) != 2:
-        return f"its subject alternative names are {[str(one.value) for one in names]!r:.300}; {expected}"
+        return (
+            f"its subject alternative names are {[str(one.value) for one in names]!r:.300};"
+            f" {expected}"
+        )
     return ""
 
 
 def _for_what(certificate: x509.Certificate) -> str:
-    constraints, usage = _find(certificate, x509.BasicConstraints), _find(certificate, x509.KeyUsage)
+    constraints, usage = (
+        _find(certificate, x509.BasicConstraints),
+        _find(certificate, x509.KeyUsage),
+    )
     if constraints is not None and constraints.ca:
         return "it is an authority's (CA:TRUE); expected CA:FALSE"
     if usage is None or not usage.digital_signature:
         return "its key usage is not for digital signatures"
-    if usage.key_cert_sign or usage.crl_sign:  # nor is one without these ever tried as the issuer of another in the plan
+    if (
+        usage.key_cert_sign or usage.crl_sign
+    ):  # nor is one without these ever tried as the issuer of another in the plan
         return "its key usage is for signing certificates or lists of revoked ones"
     purposes = list(_find(certificate, x509.ExtendedKeyUsage) or ())
     for purpose, said in _PURPOSES.items():
         if purpose not in purposes:
             return f"its extended key usage lacks {said}; expected clientAuth and serverAuth"
-    known = (x509.SubjectAlternativeName, x509.BasicConstraints, x509.KeyUsage, x509.ExtendedKeyUsage)
+    known = (
+        x509.SubjectAlternativeName,
+        x509.BasicConstraints,
+        x509.KeyUsage,
+        x509.ExtendedKeyUsage,
+    )
     for extension in certificate.extensions:
         if extension.critical and not isinstance(extension.value, known):
             return f"its extension {extension.oid.dotted_string} is critical and was not requested"
@@ -193,22 +275,33 @@ def _for_what(certificate: x509.Certificate) -> str:
 
 
 def _by_whom(certificate: x509.Certificate) -> str:
-    """Whether the signature is one of the authority's, only the authority's certificate can tell."""
+    """Whether the signature is one of the authority's, only the authority's certificate can
+    tell.
+    """
     algorithm = certificate.signature_algorithm_oid
-    has_sha2 = algorithm in _WITH_SHA2 and isinstance(certificate.signature_hash_algorithm, SHA256 | SHA384 | SHA512)
+    has_sha2 = algorithm in _WITH_SHA2 and isinstance(
+        certificate.signature_hash_algorithm, SHA256 | SHA384 | SHA512
+    )
     if algorithm not in (Oid.ED25519, Oid.ED448) and not has_sha2:
         return (
-            f"it is signed with the algorithm {algorithm.dotted_string}; expected ECDSA or RSA with "
-            "SHA-256, SHA-384 or SHA-512, or Ed25519 or Ed448"
+            f"it is signed with the algorithm {algorithm.dotted_string}; expected ECDSA or RSA with"
+            " SHA-256, SHA-384 or SHA-512, or Ed25519 or Ed448"
         )
     identifier = _find(certificate, x509.AuthorityKeyIdentifier)
-    if identifier is None or not identifier.key_identifier:  # what tells it from a changed self-signed one
-        return "it has no authority key identifier, which every certificate of an authority has (RFC 5280)"
+    if (
+        identifier is None or not identifier.key_identifier
+    ):  # what tells it from a changed self-signed one
+        return (
+            "it has no authority key identifier, which every certificate of an authority has (RFC"
+            " 5280)"
+        )
     return ""
 
 
 def _for_tls(certificate: x509.Certificate) -> str:
-    """A server cannot listen if its TLS library stumbles over one certificate that ours reads, such as over dates in names."""
+    """A server cannot listen if its TLS library stumbles over one certificate that ours reads, such
+    as over dates in names.
+    """
     try:
         _reader().load_verify_locations(cadata=certificate.public_bytes(Encoding.DER))
     except (ssl.SSLError, ValueError):
@@ -216,7 +309,8 @@ def _for_tls(certificate: x509.Certificate) -> str:
     return ""
 
 
-@functools.cache  # making one takes longer than reading many certificates; no connection is ever made with it
+# making one takes longer than reading many certificates; no connection is ever made with it
+@functools.cache
 def _reader() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 

@@ -1,6 +1,8 @@
-"""The plan of a federated run: from settings (grid of the counts, slack for shares of noise, ring), or from the plan before.
+"""The plan of a federated run: from settings (grid of the counts, slack for shares of noise, ring),
+or from the plan before.
 
-Whatever is chosen here, `Mechanism` and `Plan` check it again when they are made: a mistake costs utility, or is refused.
+Whatever is chosen here, `Mechanism` and `Plan` check it again when they are made: a mistake costs
+utility, or is refused.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,18 +40,19 @@ def design_plan(
     masks: Masks | None = None,
     host: str | None = None,
 ) -> Plan:
-    """The plan of these settings, whose count_bits and delta_slack are chosen here, for these clients.
+    """The plan of these settings, whose count_bits and delta_slack are chosen here, for these
+    clients.
 
-    server, timeouts, authority : for a run over a network; None: none, and those of `Timeouts`. study : what it is for, in
-    words. max_colluding is ignored in server-noise. ring_bits None: 64. masks None: as
-    `chosen_masks` has it. host : the client on whose machine the server runs.
+    server, timeouts, authority : for a run over a network; None: none, and those of `Timeouts`.
+    study : what it is for, in words. max_colluding is ignored in server-noise. ring_bits None: 64.
+    masks None: as `chosen_masks` has it. host : the client on whose machine the server runs.
     """
     kind = chosen_masks(masks, max_dropouts)
     persons = settings.persons
     if persons is not None and persons.max_clients > len(clients):
         raise PlanError(
-            f"{persons.unit.a} is to be at up to {persons.max_clients} clients, and there are {len(clients)}; say at how many "
-            f"one {persons.name} can be at most"
+            f"{persons.unit.a} is to be at up to {persons.max_clients} clients, and there are"
+            f" {len(clients)}; say at how many one {persons.name} can be at most"
         )
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding
     mechanism = design(settings)
@@ -81,20 +84,25 @@ def design_plan(
 
 
 def chosen_masks(masks: Masks | None, max_dropouts: int) -> Masks:
-    """The masks named; None: pairwise, if no client may be missing. Raises PlanError where either kind costs something."""
+    """The masks named; None: pairwise, if no client may be missing. Raises PlanError where either
+    kind costs something.
+    """
     if masks is not None:
         return masks
     if max_dropouts > 0:
         raise PlanError(
-            f"max_dropouts is {max_dropouts}, so say which masks are meant, --masks pairwise or --masks group: with pairwise "
-            "masks clients may be missing when the keys are dealt, but one that is lost later ends the run; with group masks "
-            "they may be missing from any round, but the server together with any one client opens every upload"
+            f"max_dropouts is {max_dropouts}, so say which masks are meant, --masks pairwise or"
+            " --masks group: with pairwise masks clients may be missing when the keys are dealt,"
+            " but one that is lost later ends the run; with group masks they may be missing from"
+            " any round, but the server together with any one client opens every upload"
         )
     return Masks.PAIRWISE
 
 
 def _count_bits(count_scales: tuple[Fraction, ...], n_shares: int) -> int:
-    """c, the least number of bits that gives every share of the counts' noise a deviation of at least 4 units."""
+    """c, the least number of bits that gives every share of the counts' noise a deviation of at
+    least 4 units.
+    """
     # Less than one unit is due to rounding up, which on a finer grid adds less.
     smallest = min(count_scales) - Fraction(1, SCALE_UNITS)
     c = 0
@@ -117,16 +125,18 @@ def renew(
     masks: Masks | None = None,
     host: str | None = None,
 ) -> Plan:
-    """The plan of the next run: with these public files in place of those of the same names, without the clients left out.
+    """The plan of the next run: with these public files in place of those of the same names,
+    without the clients left out.
 
-    The mechanism stays as it is, so records, caps and noise of a sum too; with fewer clients each adds a larger share of it.
-    None: as before. timeouts : seconds by step. authority : its certificate, base64 of DER. positions : of clients' stores, as
-    servers export them; those of the plan stay where none is newer. masks : with others, the steps for which the plan waits as
-    long as the masks before have it wait as long as these have. host : "" for none.
+    The mechanism stays as it is, so records, caps and noise of a sum too; with fewer clients each
+    adds a larger share of it. None: as before. timeouts : seconds by step. authority : its
+    certificate, base64 of DER. positions : of clients' stores, as servers export them; those of the
+    plan stay where none is newer. masks : with others, the steps for which the plan waits as long
+    as the masks before have it wait as long as these have. host : "" for none.
 
-    Raises PlanError for unknown or repeated names, for certificates that the authority did not issue, where what is left
-    cannot give the guarantee or half of the clients would be enough for a round, and if one identity signed two positions of a
-    length.
+    Raises PlanError for unknown or repeated names, for certificates that the authority did not
+    issue, where what is left cannot give the guarantee or half of the clients would be enough for a
+    round, and if one identity signed two positions of a length.
     """
     kind = masks or plan.masks_kind
     clients = {client.name: client for client in plan.clients}
@@ -138,8 +148,8 @@ def renew(
     M, D, t = len(clients), plan.max_dropouts, plan.max_colluding
     if plan.trust is TrustMode.CLIENT_NOISE and kind.quorum(M, M, D, t).shares > plan.n_shares:
         raise PlanError(
-            f"max_dropouts is {D}: with {kind.value} masks there would be more shares of noise than the plan was made for; "
-            f"make one with `plan new --masks {kind.value}`"
+            f"max_dropouts is {D}: with {kind.value} masks there would be more shares of noise than"
+            f" the plan was made for; make one with `plan new --masks {kind.value}`"
         )
     identity = plan.server if server is None else server.server(plan.server.address)
     renewed = msgspec.structs.replace(
@@ -149,7 +159,9 @@ def renew(
         run_id=run_id.hex(),
         clients=with_positions((clients | new).values(), positions),
         server=Server(
-            name=identity.name, certificate=identity.certificate, address=plan.server.address if address is None else address
+            name=identity.name,
+            certificate=identity.certificate,
+            address=plan.server.address if address is None else address,
         ),
         authority=plan.authority if authority is None else authority,
         timeouts=msgspec.structs.replace(_timeouts(plan, kind), **dict(timeouts or {})),
@@ -159,17 +171,22 @@ def renew(
     return renewed
 
 
-def _members(members: Sequence[PublicIdentity], clients: Mapping[str, Client], leave_out: Sequence[str]) -> dict[str, Client]:
+def _members(
+    members: Sequence[PublicIdentity], clients: Mapping[str, Client], leave_out: Sequence[str]
+) -> dict[str, Client]:
     """The clients whose public files are new, by name, with the caps that they had."""
     new: dict[str, Client] = {}
     for member in members:
         if member.name in leave_out:
-            raise PlanError(f"{member.name!r} is both to be left out and to take part; do one of the two")
+            raise PlanError(
+                f"{member.name!r} is both to be left out and to take part; do one of the two"
+            )
         if member.name in new:
             raise PlanError(f"there are two public files of {member.name!r}; give one")
         if member.name not in clients:
             raise PlanError(
-                f"member {unknown_name(member.name, list(clients))}; a further client changes the mechanism: use `plan new`"
+                f"member {unknown_name(member.name, list(clients))}; a further client changes the"
+                " mechanism: use `plan new`"
             )
         old = clients[member.name]
         known = old.store if old.signing_key == member.signing_key else None
@@ -178,14 +195,33 @@ def _members(members: Sequence[PublicIdentity], clients: Mapping[str, Client], l
 
 
 def _timeouts(plan: Plan, masks: Masks) -> Timeouts:
-    """How long the plan waits, for each step that was not set by its makers as long as these masks need."""
-    waits, usual, now = (msgspec.structs.asdict(each) for each in (plan.timeouts, plan.masks_kind.timeouts, masks.timeouts))
-    return Timeouts(**{step: now[step] if seconds == usual[step] else seconds for step, seconds in waits.items()})
+    """How long the plan waits, for each step that was not set by its makers as long as these masks
+    need.
+    """
+    waits, usual, now = (
+        msgspec.structs.asdict(each)
+        for each in (plan.timeouts, plan.masks_kind.timeouts, masks.timeouts)
+    )
+    return Timeouts(
+        **{
+            step: now[step] if seconds == usual[step] else seconds
+            for step, seconds in waits.items()
+        }
+    )
 
 
 def with_positions(clients: Iterable[Client], exported: Iterable[Positions]) -> tuple[Client, ...]:
-    """The clients with the newest known position of the store of each; positions of others are left aside. Raises PlanError."""
+    """The clients with the newest known position of the store of each; positions of others are left
+    aside. Raises PlanError.
+    """
     clients = tuple(clients)
     planned = [(client.signing_key, client.store) for client in clients if client.store is not None]
-    known = newest([*planned, *((one.signing_key, one.store) for positions in exported for one in positions.clients)])
-    return tuple(msgspec.structs.replace(client, store=known.get(client.signing_key)) for client in clients)
+    known = newest(
+        [
+            *planned,
+            *((one.signing_key, one.store) for positions in exported for one in positions.clients),
+        ]
+    )
+    return tuple(
+        msgspec.structs.replace(client, store=known.get(client.signing_key)) for client in clients
+    )

@@ -1,4 +1,6 @@
-"""Everything all parties of a federated run agree on: the mechanism, who takes part, and how. Public, frozen, sealed."""
+"""Everything all parties of a federated run agree on: the mechanism, who takes part, and how.
+Public, frozen, sealed.
+"""
 
 import math
 import re
@@ -28,16 +30,28 @@ from fastlloyd.federation.identity.parties import (
     lacking,
 )
 from fastlloyd.federation.plan.quorum import Masks, Quorum
-from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION, TrustMode, aliasing_distance, aliasing_slack, share_scales
+from fastlloyd.federation.plan.shares import (
+    MIN_SHARE_DEVIATION,
+    TrustMode,
+    aliasing_distance,
+    aliasing_slack,
+    share_scales,
+)
 from fastlloyd.federation.secagg.ring import NOTHING, Load, Ring, RingLoad, choose_ring
 from fastlloyd.mechanisms.catalogue import AnyPlanned
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.rounds import Round, draw, sqrt_up
-from fastlloyd.mechanisms.uncertainty import LossEstimate, NoiseDeviation, loss_estimate, noise_deviation
+from fastlloyd.mechanisms.uncertainty import (
+    LossEstimate,
+    NoiseDeviation,
+    loss_estimate,
+    noise_deviation,
+)
 
 __all__ = [
-    "MAX_CLIENTS", "PROTOCOL_VERSION", "Client", "Masks", "Plan", "Server", "Timeouts", "TrustMode", "ring_load",
+    "MAX_CLIENTS", "PROTOCOL_VERSION", "Client", "Masks", "Plan", "Server", "Timeouts", "TrustMode",
+    "ring_load",
 ]  # fmt: skip
 
 PROTOCOL_VERSION = 4
@@ -46,12 +60,14 @@ MAX_TEXT_LENGTH = 500  # characters
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a run is for and who answers for it, in words for people; no decision of the program depends on it.
+    """What a run is for and who answers for it, in words for people; no decision of the program
+    depends on it.
 
-    Each is on one line of at most 500 printable characters; None is left out of a plan and its digest.
+    Each is on one line of at most 500 printable characters; None is left out of a plan and its
+    digest.
 
-    name : the study's. purpose : what the result is wanted for. controller : who decides about purpose and means, and so
-    answers for the processing. contact : whom people ask.
+    name : the study's. purpose : what the result is wanted for. controller : who decides about
+    purpose and means, and so answers for the processing. contact : whom people ask.
     """
 
     name: str | None = None
@@ -62,29 +78,38 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         texts = self.texts
         if not texts:
-            raise PlanError("a study says nothing; expected a name, a purpose, a controller or a contact, or no study at all")
+            raise PlanError(
+                "a study says nothing; expected a name, a purpose, a controller or a contact, or no"
+                " study at all"
+            )
         for what, text in texts.items():
-            if not (text.isprintable() and text == text.strip() and 1 <= len(text) <= MAX_TEXT_LENGTH):
+            if not (
+                text.isprintable() and text == text.strip() and 1 <= len(text) <= MAX_TEXT_LENGTH
+            ):
                 raise PlanError(
-                    f"{what} of the study is {text!r:.100}; expected 1 to {MAX_TEXT_LENGTH} printable characters on one line, "
-                    "without spaces around them"
+                    f"{what} of the study is {text!r:.100}; expected 1 to {MAX_TEXT_LENGTH}"
+                    " printable characters on one line, without spaces around them"
                 )
 
     @property
     def texts(self) -> dict[str, str]:
         """The texts that are given, by field, in the order of the fields."""
-        return {what: text for what, text in msgspec.structs.asdict(self).items() if text is not None}
+        return {
+            what: text for what, text in msgspec.structs.asdict(self).items() if text is not None
+        }
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
     """A mechanism plus who takes part and how. Made by `design_plan`; good for one run.
 
-    max_dropouts : D, how many clients a sum may lack: with pairwise masks they are missing when the keys are dealt, with group
-    masks in any round. max_colluding : t, how many clients may pool what they see (client-noise). masks : None only in
-    plans of version 3, where it means group masks. ring_bits : 32 or 64. run_id : 32 hex digits, fresh for every run. server,
-    timeouts : for a run over a network; a simulation needs neither. authority : the certificate, base64 of DER, of the only one
-    that may have issued the parties'; None: who issued them does not matter. study : what it is for and who answers for it, in
-    words. host : the client on whose machine the server runs; None: on a machine of its own. None is left out of the digest.
+    max_dropouts : D, how many clients a sum may lack: with pairwise masks they are missing when the
+    keys are dealt, with group masks in any round. max_colluding : t, how many clients may pool what
+    they see (client-noise). masks : None only in plans of version 3, where it means group masks.
+    ring_bits : 32 or 64. run_id : 32 hex digits, fresh for every run. server, timeouts : for a run
+    over a network; a simulation needs neither. authority : the certificate, base64 of DER, of the
+    only one that may have issued the parties'; None: who issued them does not matter. study : what
+    it is for and who answers for it, in words. host : the client on whose machine the server runs;
+    None: on a machine of its own. None is left out of the digest.
     """
 
     protocol_version: int
@@ -108,11 +133,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         check_clients(self.clients)
         check_network(self.clients, self.server, self.timeouts)
         check_issued(self.clients, self.server, self.issuer)
-        total, n_records = sum(client.max_records for client in self.clients), self.mechanism.n_records
+        total, n_records = (
+            sum(client.max_records for client in self.clients),
+            self.mechanism.n_records,
+        )
         if total > n_records:
-            counted = f" ({m.unit.a} counts once at each client)" if (m := self.mechanism).persons else ""
+            counted = (
+                f" ({m.unit.a} counts once at each client)" if (m := self.mechanism).persons else ""
+            )
             raise PlanError(
-                f"the clients' caps add up to {total}{counted}, above n_records {n_records}; lower a cap or raise n_records"
+                f"the clients' caps add up to {total}{counted}, above n_records {n_records}; lower"
+                " a cap or raise n_records"
             )
         _check_trust(self)
         _check_masks(self)
@@ -141,38 +172,55 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self.n_clients - self.max_dropouts
 
     def quorum(self, n_present: int) -> Quorum:
-        """How many clients each step needs, with so many in the key set; PlanError for more or fewer than there may be."""
+        """How many clients each step needs, with so many in the key set; PlanError for more or
+        fewer than there may be.
+        """
         if not self.min_present <= n_present <= self.n_clients:
-            raise PlanError(f"{n_present} clients are present; expected {self.min_present} to {self.n_clients}")
-        return self.masks_kind.quorum(n_present, self.n_clients, self.max_dropouts, self.max_colluding)
+            raise PlanError(
+                f"{n_present} clients are present; expected {self.min_present} to {self.n_clients}"
+            )
+        return self.masks_kind.quorum(
+            n_present, self.n_clients, self.max_dropouts, self.max_colluding
+        )
 
     @property
     def n_shares(self) -> int:
-        """The most shares of noise that the guarantee is ever made of (1 in server-noise: the server's)."""
+        """The most shares of noise that the guarantee is ever made of (1 in server-noise: the
+        server's).
+        """
         return 1 if self.trust is TrustMode.SERVER_NOISE else self.quorum(self.n_clients).shares
 
     @property
     def patience(self) -> int:
-        """Seconds that the server waits for what no other client can do: with pairwise masks as long as for an upload."""
+        """Seconds that the server waits for what no other client can do: with pairwise masks as
+        long as for an upload.
+        """
         return self.timeouts.dealing if self.masks_kind is Masks.GROUP else self.timeouts.round
 
     @property
     def grace(self) -> int:
-        """Seconds that a client waits longer than the server does: for the answer, and for a server that is started again."""
+        """Seconds that a client waits longer than the server does: for the answer, and for a server
+        that is started again.
+        """
         return self.masks_kind.grace
 
     @property
     def is_divisible(self) -> bool:
-        """Whether two groups of clients, without one in common, are each enough to close every round (client-noise)."""
+        """Whether two groups of clients, without one in common, are each enough to close every
+        round (client-noise).
+        """
         return self.trust is TrustMode.CLIENT_NOISE and 2 * self.min_present <= self.n_clients
 
     def check_undivided(self) -> None:
-        """Raise PlanError if the plan `is_divisible`: a server that lies could then lead two groups to two results."""
+        """Raise PlanError if the plan `is_divisible`: a server that lies could then lead two groups
+        to two results.
+        """
         if self.is_divisible:
             raise PlanError(
-                f"max_dropouts is {self.max_dropouts} of {self.n_clients} clients; expected at most "
-                f"{(self.n_clients - 1) // 2}, so that every round needs more than half of them: else a server that breaks the "
-                "protocol leads two groups to two results, which nobody notices who does not compare them"
+                f"max_dropouts is {self.max_dropouts} of {self.n_clients} clients; expected at most"
+                f" {(self.n_clients - 1) // 2}, so that every round needs more than half of them:"
+                " else a server that breaks the protocol leads two groups to two results, which"
+                " nobody notices who does not compare them"
             )
 
     @property
@@ -181,7 +229,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return Ring.of(self.ring_bits)
 
     def n_words(self, round: Round) -> int:
-        """Ring elements of one upload or broadcast: all entries of the round's answer and the checksum."""
+        """Ring elements of one upload or broadcast: all entries of the round's answer and the
+        checksum.
+        """
         return math.prod(self.mechanism.shape(round)) + 1
 
     @property
@@ -199,11 +249,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         for client in self.clients:
             if client.name == name:
                 return client
-        raise PlanError(f"there is no client {name!r} in the plan; it names {', '.join(self.names)}")
+        raise PlanError(
+            f"there is no client {name!r} in the plan; it names {', '.join(self.names)}"
+        )
 
     @property
     def lacking(self) -> str:
-        """The first thing a run over a network would lack, in a sentence; nothing if everything is there."""
+        """The first thing a run over a network would lack, in a sentence; nothing if everything is
+        there.
+        """
         return lacking(self.clients, self.server)
 
     def certificates(self) -> list[Certificate]:
@@ -216,61 +270,84 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return authority_of(self.authority)
 
     def check_current(self) -> None:
-        """Raise PlanError if the plan can be read, but is of an earlier version than the runs of this program."""
+        """Raise PlanError if the plan can be read, but is of an earlier version than the runs of
+        this program.
+        """
         if self.protocol_version != PROTOCOL_VERSION:
             raise PlanError(
-                f"protocol_version is {self.protocol_version}; runs need version {PROTOCOL_VERSION}: make the plan anew with "
-                "`fastlloyd plan renew` (if its run has begun, finish it with the version of fastlloyd that began it, or give "
-                "it up with `fastlloyd ledger release`)"
+                f"protocol_version is {self.protocol_version}; runs need version"
+                f" {PROTOCOL_VERSION}: make the plan anew with `fastlloyd plan renew` (if its run"
+                " has begun, finish it with the version of fastlloyd that began it, or give it up"
+                " with `fastlloyd ledger release`)"
             )
 
     def expiring(self, now: datetime) -> list[Certificate | Authority]:
-        """The certificates of parties, and of their authority, that end before a run that begins now may.
+        """The certificates of parties, and of their authority, that end before a run that begins
+        now may.
 
-        Such a run waits as long as it may for everyone to join, for their keys, for each round and for confirmations.
+        Such a run waits as long as it may for everyone to join, for their keys, for each round and
+        for confirmations.
         """
         end = now + timedelta(seconds=(self.mechanism.n_rounds + 3) * self.timeouts.round)
-        known: list[Certificate | Authority] = [*self.certificates(), *([self.issuer] if self.issuer else [])]
+        known: list[Certificate | Authority] = [
+            *self.certificates(),
+            *([self.issuer] if self.issuer else []),
+        ]
         return [certificate for certificate in known if certificate.ends < end]
 
     def check_networked(self, now: datetime | None = None) -> None:
-        """Raise PlanError, one sentence, if a run over a network lacks something or a certificate is not valid now.
+        """Raise PlanError, one sentence, if a run over a network lacks something or a certificate
+        is not valid now.
 
         now : a time that knows its zone; None: the system's clock.
         """
-        check_networked(self.clients, self.server, self.issuer, datetime.now(UTC) if now is None else now)
+        check_networked(
+            self.clients, self.server, self.issuer, datetime.now(UTC) if now is None else now
+        )
 
     def share_scales(self, round: Round, n_present: int) -> tuple[Fraction, ...]:
-        """Standard deviations of one client's share of the noise, per part of the answer, with so many clients in the key set.
+        """Standard deviations of one client's share of the noise, per part of the answer, with so
+        many clients in the key set.
 
         Raises PlanError in server-noise, where there are no shares.
         """
         if self.trust is TrustMode.SERVER_NOISE:
-            raise PlanError("in server-noise nobody has a share of the noise: the server draws all of it")
+            raise PlanError(
+                "in server-noise nobody has a share of the noise: the server draws all of it"
+            )
         return _share_scales(round.scales, self.quorum(n_present).shares)
 
     def total_scales(self, round: Round) -> tuple[Fraction, ...]:
         """The largest scales that the noise of an answer can have, per part of it, rounded up.
 
-        n shares have sqrt(n) max(4, S / sqrt(n - t)) with pairwise masks: the largest n or the smallest is the worst.
+        n shares have sqrt(n) max(4, S / sqrt(n - t)) with pairwise masks: the largest n or the
+        smallest is the worst.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             return round.scales
-        worst = ([scale**2 * n for scale in self.share_scales(round, n)] for n in (self.min_present, self.n_clients))
+        worst = (
+            [scale**2 * n for scale in self.share_scales(round, n)]
+            for n in (self.min_present, self.n_clients)
+        )
         return tuple(sqrt_up(max(of_part)) for of_part in zip(*worst, strict=True))
 
     def deviations(self, round: Round, n_included: int) -> tuple[float, ...]:
-        """Standard deviations of the Gaussian noise in a sum over so many clients, per part of the answer."""
+        """Standard deviations of the Gaussian noise in a sum over so many clients, per part of the
+        answer.
+        """
         if self.trust is TrustMode.SERVER_NOISE:
             return tuple(map(float, round.scales))
-        return tuple(math.sqrt(n_included) * float(scale) for scale in self.share_scales(round, n_included))
+        return tuple(
+            math.sqrt(n_included) * float(scale) for scale in self.share_scales(round, n_included)
+        )
 
     def n_draws(self, n_included: int) -> int:
         """How many separately rounded draws of noise a sum over so many clients holds."""
         return 1 if self.trust is TrustMode.SERVER_NOISE else n_included
 
     def draw_client_noise(self, round: Round, source: NoiseSource, n_present: int) -> IntArray:
-        """Draw what a client adds before masking, int64 of the answer's shape: its share, or zeros in server-noise.
+        """Draw what a client adds before masking, int64 of the answer's shape: its share, or zeros
+        in server-noise.
 
         n_present : how many clients are in the key set.
         """
@@ -281,32 +358,44 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return draw(Noise.GAUSSIAN, question.n_rows, shares, source)
 
     def draw_server_noise(self, round: Round, source: NoiseSource) -> IntArray:
-        """Draw what the server adds to the masked sum, int64 of the answer's shape: all noise, or zeros in client-noise."""
+        """Draw what the server adds to the masked sum, int64 of the answer's shape: all noise, or
+        zeros in client-noise.
+        """
         if self.trust is TrustMode.SERVER_NOISE:
             return self.mechanism.draw_noise(round, source)
         return np.zeros(self.mechanism.shape(round), dtype=np.int64)
 
     @property
     def distance(self) -> Fraction:
-        """tau: how far a run is at most, in total variation, from one with exactly its mechanism's noise; 0 in server-noise."""
+        """tau: how far a run is at most, in total variation, from one with exactly its mechanism's
+        noise; 0 in server-noise.
+        """
         if self.trust is TrustMode.SERVER_NOISE:
             return Fraction(0)
         return Fraction(aliasing_distance(self.mechanism.n_released, self.n_shares))
 
     def to_toml(self) -> str:
         """The text of the file `plan.toml`."""
-        return to_toml(self, "A fastlloyd plan: settings, no records, good for one run. The last line seals the content.")
+        return to_toml(
+            self,
+            "A fastlloyd plan: settings, no records, good for one run. The last line seals the"
+            " content.",
+        )
 
     @classmethod
     def from_toml(cls, text: str, source: str = "plan.toml") -> "Plan":
-        """Read `plan.toml`; raises PlanError if it was changed or cannot give the guarantee it states."""
+        """Read `plan.toml`; raises PlanError if it was changed or cannot give the guarantee it
+        states.
+        """
         return from_toml(text, cls, source)
 
 
 def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
-    """The noise in the last round, which included `n_included` clients: in `client-noise` each of them added a share.
+    """The noise in the last round, which included `n_included` clients: in `client-noise` each of
+    them added a share.
 
-    That is sqrt(n_included / h) times what the guarantee needs (see `explain.noise_factor`), shares being rounded up.
+    That is sqrt(n_included / h) times what the guarantee needs (see `explain.noise_factor`), shares
+    being rounded up.
     """
     if plan.trust is TrustMode.SERVER_NOISE:
         return noise_deviation(plan.clustering)
@@ -314,8 +403,12 @@ def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
     return NoiseDeviation(sums=sums, counts=counts / 2**plan.mechanism.number_bits)
 
 
-def loss_estimate_of_run(plan: Plan, clustering: Clustering, n_included: int) -> LossEstimate | None:
-    """The loss of a run whose round for the loss included `n_included` clients; None where the plan does not ask for it."""
+def loss_estimate_of_run(
+    plan: Plan, clustering: Clustering, n_included: int
+) -> LossEstimate | None:
+    """The loss of a run whose round for the loss included `n_included` clients; None where the plan
+    does not ask for it.
+    """
     m = plan.clustering
     if plan.trust is TrustMode.SERVER_NOISE or m.loss is None:
         return loss_estimate(m, clustering)
@@ -324,17 +417,24 @@ def loss_estimate_of_run(plan: Plan, clustering: Clustering, n_included: int) ->
 
 
 def ring_load(plan: Plan) -> RingLoad:
-    """What the plan's ring must hold: worst-case sums of the capped records, and the noise of all clients."""
+    """What the plan's ring must hold: worst-case sums of the capped records, and the noise of all
+    clients.
+    """
     m = plan.mechanism
     loads = [
-        [Load(part.bound, scale) for part, scale in zip(m.parts(round), plan.total_scales(round), strict=True)]
+        [
+            Load(part.bound, scale)
+            for part, scale in zip(m.parts(round), plan.total_scales(round), strict=True)
+        ]
         for round in set(m.rounds)
     ]
     sums, counts, loss, others = NOTHING, NOTHING, NOTHING, set[Load]()
     for round in m.all_rounds[len(m.rounds) :]:
         loss = Load(m.parts(round)[0].bound, *plan.total_scales(round))
     if m.sums_are_in_grid_units:
-        sums, counts = (Load(*map(max, zip(*each, strict=True))) for each in zip(*loads, strict=True))
+        sums, counts = (
+            Load(*map(max, zip(*each, strict=True))) for each in zip(*loads, strict=True)
+        )
     else:
         others.update(*loads)
     return RingLoad(
@@ -360,14 +460,14 @@ _share_scales = lru_cache(maxsize=64)(share_scales)  # asked for in every round,
 def _check_run(plan: Plan) -> None:
     if not OLDEST_READABLE <= plan.protocol_version <= PROTOCOL_VERSION:
         raise PlanError(
-            f"protocol_version is {plan.protocol_version}; this program reads plans of versions {OLDEST_READABLE} to "
-            f"{PROTOCOL_VERSION}: make the plan anew"
+            f"protocol_version is {plan.protocol_version}; this program reads plans of versions"
+            f" {OLDEST_READABLE} to {PROTOCOL_VERSION}: make the plan anew"
         )
     if (plan.masks is None) != (plan.protocol_version == OLDEST_READABLE):
         said = "nothing" if plan.masks is None else plan.masks.value
         raise PlanError(
-            f"masks is {said} in a plan of version {plan.protocol_version}; expected group or pairwise from version 4 on, and "
-            "nothing before"
+            f"masks is {said} in a plan of version {plan.protocol_version}; expected group or"
+            " pairwise from version 4 on, and nothing before"
         )
     if not re.fullmatch(r"[0-9a-f]{32}", plan.run_id):
         raise PlanError("run_id is not 32 hex digits; make a new plan")
@@ -375,49 +475,63 @@ def _check_run(plan: Plan) -> None:
         raise PlanError(f"ring_bits is {plan.ring_bits}; expected 32 or 64")
     if plan.mechanism.persons is not None and plan.ring_bits != 64:
         raise PlanError(
-            f"ring_bits is {plan.ring_bits}; expected 64, as {plan.mechanism.unit.many} are protected, whose shares need room"
+            f"ring_bits is {plan.ring_bits}; expected 64, as {plan.mechanism.unit.many} are"
+            " protected, whose shares need room"
         )
 
 
 def _check_trust(plan: Plan) -> None:
     m, M = plan.mechanism, plan.n_clients
     if m.noise is Noise.NONE:
-        raise PlanError(f"{m.name} adds no noise and protects nobody; a federated run needs a private algorithm")
+        raise PlanError(
+            f"{m.name} adds no noise and protects nobody; a federated run needs a private algorithm"
+        )
     if not 0 <= plan.max_dropouts < M:
-        raise PlanError(f"max_dropouts is {plan.max_dropouts}; expected 0 to {M - 1} with {M} clients")
+        raise PlanError(
+            f"max_dropouts is {plan.max_dropouts}; expected 0 to {M - 1} with {M} clients"
+        )
     if plan.trust is TrustMode.SERVER_NOISE:
         _check_server_noise(m)
         if plan.max_colluding != 0:
-            raise PlanError("max_colluding is for client-noise; server-noise holds against any number of clients: set it to 0")
+            raise PlanError(
+                "max_colluding is for client-noise; server-noise holds against any number of"
+                " clients: set it to 0"
+            )
         return
     if m.noise is Noise.LAPLACE:
-        raise PlanError(f"{m.name} uses Laplace noise, which cannot be added in shares; use server-noise or another algorithm")
+        raise PlanError(
+            f"{m.name} uses Laplace noise, which cannot be added in shares; use server-noise or"
+            " another algorithm"
+        )
     if plan.max_colluding < 1:
         raise PlanError(
-            f"max_colluding is {plan.max_colluding}; expected at least 1: every client knows its own share of the noise"
+            f"max_colluding is {plan.max_colluding}; expected at least 1: every client knows its"
+            " own share of the noise"
         )
     if plan.min_present <= plan.max_colluding:
         raise PlanError(
-            f"{M} client{'s' if M > 1 else ''}, of which {plan.max_dropouts} may be absent (max_dropouts) and "
-            f"{plan.max_colluding} may pool what they see (max_colluding), leave no share of noise that protects; name more "
-            "clients, allow less of either, or use server-noise"
+            f"{M} client{'s' if M > 1 else ''}, of which {plan.max_dropouts} may be absent"
+            f" (max_dropouts) and {plan.max_colluding} may pool what they see (max_colluding),"
+            " leave no share of noise that protects; name more clients, allow less of either, or"
+            " use server-noise"
         )
     if any(scale**2 < MIN_SHARE_DEVIATION**2 * plan.n_shares for scale in m.count_scales):
         raise PlanError(
-            f"count_bits is {m.count_bits}, too few for shares of noise of at least {MIN_SHARE_DEVIATION} units; "
-            "design the plan anew"
+            f"count_bits is {m.count_bits}, too few for shares of noise of at least"
+            f" {MIN_SHARE_DEVIATION} units; design the plan anew"
         )
     if aliasing_slack(m.epsilon, m.n_released, plan.n_shares) > m.delta_slack:
         raise PlanError(
-            f"delta_slack is {m.delta_slack}, too small to add up {plan.n_shares} shares of noise; design the plan anew"
+            f"delta_slack is {m.delta_slack}, too small to add up {plan.n_shares} shares of noise;"
+            " design the plan anew"
         )
 
 
 def _check_server_noise(m: AnyRun) -> None:
     if not m.bears_server_noise:
         raise PlanError(
-            f"trust is server-noise; expected client-noise to find {m.aim}: the next plan publishes them, and a server that "
-            "adds the noise would read exact answers off them"
+            f"trust is server-noise; expected client-noise to find {m.aim}: the next plan publishes"
+            " them, and a server that adds the noise would read exact answers off them"
         )
 
 
@@ -425,20 +539,25 @@ def _check_masks(plan: Plan) -> None:
     most = plan.masks_kind.max_clients
     if plan.n_clients > most:
         raise PlanError(
-            f"the plan names {plan.n_clients} clients; expected at most {most} with {plan.masks_kind.value} masks, for what "
-            "they send each other grows with the square of their number: name fewer, or use group masks"
+            f"the plan names {plan.n_clients} clients; expected at most {most} with"
+            f" {plan.masks_kind.value} masks, for what they send each other grows with the square"
+            " of their number: name fewer, or use group masks"
         )
     if plan.host is None:
         return
     if plan.host not in plan.names:
-        raise PlanError(f"host is {plan.host!r:.80}, which is no client of the plan; name one of {', '.join(plan.names)}")
+        raise PlanError(
+            f"host is {plan.host!r:.80}, which is no client of the plan; name one of"
+            f" {', '.join(plan.names)}"
+        )
     if plan.masks_kind is not Masks.PAIRWISE:
         raise PlanError(
-            f"client {plan.host!r} is to host the server, and with group masks whoever has the key and the uploads opens them "
-            "all; use pairwise masks, or a server on a machine of its own"
+            f"client {plan.host!r} is to host the server, and with group masks whoever has the key"
+            " and the uploads opens them all; use pairwise masks, or a server on a machine of"
+            " its own"
         )
     if plan.trust is TrustMode.SERVER_NOISE:
         raise PlanError(
-            f"client {plan.host!r} is to host the server, and in server-noise it would hold the noise and the result; use "
-            "client-noise, or a server on a machine of its own"
+            f"client {plan.host!r} is to host the server, and in server-noise it would hold the"
+            " noise and the result; use client-noise, or a server on a machine of its own"
         )

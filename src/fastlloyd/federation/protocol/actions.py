@@ -1,8 +1,9 @@
-"""What a session asks its driver to do, in the order given: make durable, send, and hand over the outcome.
+"""What a session asks its driver to do, in the order given: make durable, send, and hand over the
+outcome.
 
-The actions that one call returns are one step. A driver that survives restarts commits all of a step's `Keep` and `Record` at
-once, and does the rest only then; a step that was not committed never happened, and a session restored from the records
-knows nothing of it.
+The actions that one call returns are one step. A driver that survives restarts commits all of a
+step's `Keep` and `Record` at once, and does the rest only then; a step that was not committed never
+happened, and a session restored from the records knows nothing of it.
 """
 
 from dataclasses import dataclass
@@ -28,25 +29,29 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Make durable that `message` was decided or accepted: if it is ever sent again, it is sent as these bytes.
+    """Make durable that `message` was decided or accepted: if it is ever sent again, it is sent as
+    these bytes.
 
-    A client records all it says and all it goes by, in order: `Hello`; every `Deal` and its `SealedKeys`; the keys it shares
-    (`KeyBox`); every ciphertext (`Upload`: its round is spent from then on) and, before it is opened, every `Broadcast`; all
-    `Parameters` it goes on from, its own `Proposal`s, and each `Turn` that one answers; its `Confirmation`; and at the end the
-    final `Confirmations`, or an `Abort` with the reason why there is no result, whoever ended the run. The server records each
-    `Deal`, a `KeyBox` for each client that the last one names, in its order, every `Broadcast` (from then on the uploads of the
-    round are gone), the `Parameters` of every round, the relayed `Confirmations`, and an `Abort` of the whole run. What it
-    answers besides follows from these.
+    A client records all it says and all it goes by, in order: `Hello`; every `Deal` and its
+    `SealedKeys`; the keys it shares (`KeyBox`); every ciphertext (`Upload`: its round is spent from
+    then on) and, before it is opened, every `Broadcast`; all `Parameters` it goes on from, its own
+    `Proposal`s, and each `Turn` that one answers; its `Confirmation`; and at the end the final
+    `Confirmations`, or an `Abort` with the reason why there is no result, whoever ended the run.
+    The server records each `Deal`, a `KeyBox` for each client that the last one names, in its
+    order, every `Broadcast` (from then on the uploads of the round are gone), the `Parameters` of
+    every round, the relayed `Confirmations`, and an `Abort` of the whole run. What it answers
+    besides follows from these.
     """
 
     message: Message
 
 
 class Keep(Secret):
-    """Make durable a secret of a client's run, by its name, apart from all records, in the step that records what goes with it.
+    """Make durable a secret of a client's run, by its name, apart from all records, in the step
+    that records what goes with it.
 
-    With the recorded messages these open every sum of the run, and every upload of this client that was overheard. So they are
-    wiped when the run ends: see `Finish`.
+    With the recorded messages these open every sum of the run, and every upload of this client that
+    was overheard. So they are wiped when the run ends: see `Finish`.
     """
 
     __slots__ = ("name", "secret")
@@ -59,9 +64,10 @@ class Keep(Secret):
 class ClientResult:
     """What a client ends with: the same, bit for bit, at every client that finishes.
 
-    found : what the plan's mechanism found. included : per round, the names of the clients in the sum, in the order of the
-    plan; unconfirmed : those of the last round that did not confirm in time that they ended with the same; doubtful : the
-    rounds, from 1, whose noisy sums cannot come from records and the planned noise (`mechanisms/doubt.py`).
+    found : what the plan's mechanism found. included : per round, the names of the clients in the
+    sum, in the order of the plan; unconfirmed : those of the last round that did not confirm in
+    time that they ended with the same; doubtful : the rounds, from 1, whose noisy sums cannot come
+    from records and the planned noise (`mechanisms/doubt.py`).
     """
 
     found: Found
@@ -79,7 +85,9 @@ class ClientResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerResult:
-    """What the server knows in the end: who was in which round's sum, and why it stopped early, if it did."""
+    """What the server knows in the end: who was in which round's sum, and why it stopped early, if
+    it did.
+    """
 
     included: tuple[tuple[str, ...], ...]
     reason: str | None = None
@@ -87,10 +95,12 @@ class ServerResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
-    """What a run that ended early had led to: private, paid for, and confirmed by nobody; others may hold something else.
+    """What a run that ended early had led to: private, paid for, and confirmed by nobody; others
+    may hold something else.
 
-    centroids : int64 (n_clusters, n_features), grid units, after the last round that was closed and settled. included : of each
-    such round, the names of the clients in the sum, in the order of the plan; doubtful : as in `ClientResult`.
+    centroids : int64 (n_clusters, n_features), grid units, after the last round that was closed and
+    settled. included : of each such round, the names of the clients in the sum, in the order of the
+    plan; doubtful : as in `ClientResult`.
     """
 
     centroids: IntArray
@@ -107,7 +117,8 @@ class Unfinished:
 class Ended:
     """A client's run ended without a result, for this reason.
 
-    unfinished : what it had led to; None if there was no centroid yet, or if this client ended it because of what it was sent.
+    unfinished : what it had led to; None if there was no centroid yet, or if this client ended it
+    because of what it was sent.
     """
 
     reason: str
@@ -116,12 +127,14 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The run is over for this party: a client never sends again, a server still answers clients that are behind.
+    """The run is over for this party: a client never sends again, a server still answers clients
+    that are behind.
 
-    What the driver of a client wipes, and when: after `Ended` that left nothing, the kept secrets and the bytes of all records,
-    in the transaction that records the end; after a `ClientResult`, or what is `Unfinished`, the same, as soon as that is
-    durable somewhere else (until then a restart finds it again with them). A server keeps no key; it needs its records as long
-    as it answers.
+    What the driver of a client wipes, and when: after `Ended` that left nothing, the kept secrets
+    and the bytes of all records, in the transaction that records the end; after a `ClientResult`,
+    or what is `Unfinished`, the same, as soon as that is durable somewhere else (until then a
+    restart finds it again with them). A server keeps no key; it needs its records as long as it
+    answers.
     """
 
     outcome: ClientResult | ServerResult | Ended

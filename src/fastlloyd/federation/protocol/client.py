@@ -8,7 +8,17 @@ from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import FastLloydError, LocalProtocolError, PlanError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Keep, Record, Send, Unfinished
+from fastlloyd.federation.protocol.actions import (
+    SERVER,
+    Action,
+    ClientResult,
+    Ended,
+    Finish,
+    Keep,
+    Record,
+    Send,
+    Unfinished,
+)
 from fastlloyd.federation.protocol.joining import RUN_KEYS, Encapsulate, Joining, MakeMasks
 from fastlloyd.federation.protocol.messages import (
     Abort,
@@ -32,7 +42,12 @@ from fastlloyd.federation.protocol.messages import (
 )
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.rounds import ClientRounds
-from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, ClientState, Deadline, Start
+from fastlloyd.federation.protocol.transitions import (
+    CLIENT_TRANSITIONS,
+    ClientState,
+    Deadline,
+    Start,
+)
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.masks import GroupMasks, Secret
 from fastlloyd.federation.secagg.pairs import RunKeys, encapsulate
@@ -40,10 +55,12 @@ from fastlloyd.mechanisms.answering import CappedRecords, Records
 
 
 class ClientSession(Secret):
-    """One client in one run: messages in, actions out. It ends with a `ClientResult`, or refuses and never sends again.
+    """One client in one run: messages in, actions out. It ends with a `ClientResult`, or refuses
+    and never sends again.
 
-    Messages come from `decode`. One that was handled already changes nothing; one that shows that an earlier one was lost is
-    answered by saying again where this client is; any other that the protocol does not allow ends the run.
+    Messages come from `decode`. One that was handled already changes nothing; one that shows that
+    an earlier one was lost is answered by saying again where this client is; any other that the
+    protocol does not allow ends the run.
 
     outcome : how the run ended for this client; None while it goes on.
 
@@ -60,8 +77,8 @@ class ClientSession(Secret):
 
     Raises
     ------
-    LocalProtocolError : the noise is not private, outside `testing.repeatable_noise`.
-    PlanError : the name is not in the plan, the identity is not that client's, or a signing key is missing.
+    LocalProtocolError : the noise is not private, outside `testing.repeatable_noise`. PlanError :
+    the name is not in the plan, the identity is not that client's, or a signing key is missing.
     DataError : the records are those of another domain, or more than the cap. No value is shown.
     """
 
@@ -100,14 +117,25 @@ class ClientSession(Secret):
         plan.check_current()
         check_private(noise)
         client = plan.client(name)
-        self._records = CappedRecords(records, plan.mechanism, partial(client.check_cap, unit=plan.mechanism.unit))
+        self._records = CappedRecords(
+            records, plan.mechanism, partial(client.check_cap, unit=plan.mechanism.unit)
+        )
         if identity.public.hex() != client.signing_key:
-            raise PlanError(f"this identity is not the one whose signing_key the plan lists for client {name!r}")
+            raise PlanError(
+                f"this identity is not the one whose signing_key the plan lists for client {name!r}"
+            )
         self.plan, self.name, self.state = plan, name, ClientState.NEW
         self.outcome: ClientResult | Ended | None = None
-        self._noise, self._random_bytes, self._encapsulate, self._group_masks = noise, random_bytes, encapsulate, group_masks
+        self._noise, self._random_bytes, self._encapsulate, self._group_masks = (
+            noise,
+            random_bytes,
+            encapsulate,
+            group_masks,
+        )
         self._roster = Roster.of(plan)
-        self._phase: Identity | Joining | ClientRounds | None = identity  # forgotten once it has signed the Hello
+        self._phase: Identity | Joining | ClientRounds | None = (
+            identity  # forgotten once it has signed the Hello
+        )
         self._handled: set[bytes] = set()
         self._first_sent: list[Action] = []
         self._last_sent: list[Action] = []
@@ -117,7 +145,9 @@ class ClientSession(Secret):
 
     @property
     def round(self) -> int:
-        """The round that is open for this client, from 1; 0 before the first, one more than there are after the last."""
+        """The round that is open for this client, from 1; 0 before the first, one more than there
+        are after the last.
+        """
         return self._phase.number if isinstance(self._phase, ClientRounds) else 0
 
     @property
@@ -129,7 +159,9 @@ class ClientSession(Secret):
     def progress(self) -> str:
         """Where this client is, for people."""
         n_rounds = self.plan.mechanism.n_rounds
-        return f"round {self.round} of {n_rounds}" if 1 <= self.round <= n_rounds else self.state.value
+        return (
+            f"round {self.round} of {n_rounds}" if 1 <= self.round <= n_rounds else self.state.value
+        )
 
     def start(self) -> list[Action]:
         """Draw keys for this run and say Hello."""
@@ -139,21 +171,24 @@ class ClientSession(Secret):
         return [Keep(RUN_KEYS, secret), *self._speak()]
 
     def restore(self, kept: Mapping[str, bytes], recorded: Sequence[bytes]) -> None:
-        """Go through these records instead of `start`, as if nothing had been interrupted: same state, same bytes to resend.
+        """Go through these records instead of `start`, as if nothing had been interrupted: same
+        state, same bytes to resend.
 
-        Nothing is drawn, masked or computed anew, and no record is read, for what was recorded. A Broadcast that was recorded
-        last is opened, for it is the one of its round; if it cannot be, the run is over. What is to be made durable then,
-        `resume` has.
+        Nothing is drawn, masked or computed anew, and no record is read, for what was recorded. A
+        Broadcast that was recorded last is opened, for it is the one of its round; if it cannot be,
+        the run is over. What is to be made durable then, `resume` has.
 
         Parameters
         ----------
-        kept : the secrets it kept, by name; none if they were wiped, as after an end without a result.
-        recorded : the bytes of all that it recorded, in order, in whole steps, the last of which may lack the answer to a
+        kept : the secrets it kept, by name; none if they were wiped, as after an end without a
+        result. recorded : the bytes of all that it recorded, in order, in whole steps, the last of
+        which may lack the answer to a
             Broadcast.
 
         Raises
         ------
-        LocalProtocolError : nothing is recorded, or the records are not those of such a session, which is then of no use.
+        LocalProtocolError : nothing is recorded, or the records are not those of such a session,
+        which is then of no use.
         """
         if not recorded:
             raise LocalProtocolError("nothing is recorded of this run: it never began, so start it")
@@ -161,8 +196,14 @@ class ClientSession(Secret):
         first, last = messages[0], messages[-1]
         with fits(1, first):
             mine = (self._roster.plan_digest, self._roster.run_id, self.name)
-            if not isinstance(first, Hello) or (first.plan_digest, first.run_id, first.name) != mine:
-                raise LocalProtocolError(f"the records of client {self.name!r} begin with its Hello of this run of this plan")
+            if (
+                not isinstance(first, Hello)
+                or (first.plan_digest, first.run_id, first.name) != mine
+            ):
+                raise LocalProtocolError(
+                    f"the records of client {self.name!r} begin with its Hello of this run of this"
+                    " plan"
+                )
         if any(isinstance(message, Abort) for message in messages[:-1]):
             raise LocalProtocolError("the records of this run go on after an Abort, which ends it")
         if not isinstance(last, Abort):
@@ -175,10 +216,14 @@ class ClientSession(Secret):
             self._end(last.reason)
 
     def _replay(self, kept: Mapping[str, bytes], messages: Sequence[Message]) -> bool:
-        """Go through messages that begin with this client's Hello; whether it owes the answer to the last."""
+        """Go through messages that begin with this client's Hello; whether it owes the answer to
+        the last.
+        """
         self._move(Start, ClientState.JOINING)
         if self._join(kept) != messages[0]:
-            raise LocalProtocolError("the keys that were kept are not those of the Hello that was recorded")
+            raise LocalProtocolError(
+                "the keys that were kept are not those of the Hello that was recorded"
+            )
         owed = True  # whether this client speaks next
         for position, message in enumerate(messages, 1):
             with fits(position, message):
@@ -189,18 +234,25 @@ class ClientSession(Secret):
             owed = not owed and self._speaks_after(message)
         if owed and not isinstance(messages[-1], Broadcast):
             kind = type(messages[-1]).__name__
-            raise LocalProtocolError(f"the records of this run end with {kind}, in the middle of a step")
+            raise LocalProtocolError(
+                f"the records of this run end with {kind}, in the middle of a step"
+            )
         return owed
 
     def accept(self, message: Message) -> list[Action]:
-        """What is to be made durable before `receive` is given `message`: the Broadcast whose sum it will open, or nothing.
+        """What is to be made durable before `receive` is given `message`: the Broadcast whose sum
+        it will open, or nothing.
 
-        So no restart lets this client open two sets of one round, whatever the server shows it then. Nothing is opened here. A
-        driver that cannot be interrupted need not ask: `receive` then returns the Record.
+        So no restart lets this client open two sets of one round, whatever the server shows it
+        then. Nothing is opened here. A driver that cannot be interrupted need not ask: `receive`
+        then returns the Record.
         """
         digest = message_digest(message)
         match self._phase, message:
-            case ClientRounds() as rounds, Broadcast() if digest not in self._handled and not self._is_early(message):
+            case (
+                ClientRounds() as rounds,
+                Broadcast(),
+            ) if digest not in self._handled and not self._is_early(message):
                 with suppress(RemoteProtocolError):  # `receive` raises it again, and ends the run
                     rounds.included_in(message)
                     self._accepted = digest
@@ -208,17 +260,23 @@ class ClientSession(Secret):
         return []
 
     def resume(self) -> list[Action]:
-        """After `restore`: the answer to the last record, or the end that it led to, if neither was recorded; else nothing."""
+        """After `restore`: the answer to the last record, or the end that it led to, if neither was
+        recorded; else nothing.
+        """
         owes_reply, self._owes_reply = self._owes_reply, False
         return self._speak() if owes_reply else self.ending()
 
     def receive(self, message: Message) -> list[Action]:
-        """Answer the server. RemoteProtocolError says what it did wrong and, like any other error, ends the run.
+        """Answer the server. RemoteProtocolError says what it did wrong and, like any other error,
+        ends the run.
 
-        An error returns no actions: `ending` has what is to be made durable then. What `accept` recorded is not recorded again.
+        An error returns no actions: `ending` has what is to be made durable then. What `accept`
+        recorded is not recorded again.
         """
         if isinstance(self.outcome, Ended):
-            raise RemoteProtocolError(f"{type(message).__name__} came after the run had ended: {self.outcome.reason}")
+            raise RemoteProtocolError(
+                f"{type(message).__name__} came after the run had ended: {self.outcome.reason}"
+            )
         digest = message_digest(message)
         if digest in self._handled:
             return []
@@ -227,15 +285,21 @@ class ClientSession(Secret):
         except BaseException as error:
             if self.state is not ClientState.FINISHED:
                 # what others raise may quote what they were given
-                reason = str(error) if isinstance(error, FastLloydError) else f"an unexpected {type(error).__name__}"
+                reason = (
+                    str(error)
+                    if isinstance(error, FastLloydError)
+                    else f"an unexpected {type(error).__name__}"
+                )
                 self._unrecorded = self._end(reason)
             raise
 
     def ending(self) -> list[Action]:
-        """After an error of `receive` that ended the run: what is to be made durable of that, once; otherwise nothing.
+        """After an error of `receive` that ended the run: what is to be made durable of that, once;
+        otherwise nothing.
 
-        After a RemoteProtocolError the driver makes it durable. After any other error it need not: then the step never
-        happened, and a session restored from the records takes the run up again.
+        After a RemoteProtocolError the driver makes it durable. After any other error it need not:
+        then the step never happened, and a session restored from the records takes the run up
+        again.
         """
         actions, self._unrecorded = self._unrecorded, []
         return actions
@@ -249,11 +313,15 @@ class ClientSession(Secret):
         return self._end_early(reason)
 
     def resend(self) -> list[Action]:
-        """Send again what was sent last, the same bytes; the server answers with what this client missed."""
+        """Send again what was sent last, the same bytes; the server answers with what this client
+        missed.
+        """
         return list(self._last_sent)
 
     def reconnect(self) -> list[Action]:
-        """What to send when a connection is made anew, after a break or a restart of either side: Hello, and `resend`."""
+        """What to send when a connection is made anew, after a break or a restart of either side:
+        Hello, and `resend`.
+        """
         return list(dict.fromkeys([*self._first_sent, *self._last_sent]))
 
     def _say(self) -> ClientMessage:
@@ -282,10 +350,14 @@ class ClientSession(Secret):
                 rounds.recall(said)
             case ClientState.SETTLING, ClientRounds() as rounds, Proposal():
                 rounds.recall(said)
-            case ClientState.CONFIRMING, ClientRounds() as rounds, Confirmation() if said == rounds.confirm():
+            case ClientState.CONFIRMING, ClientRounds() as rounds, Confirmation() if (
+                said == rounds.confirm()
+            ):
                 pass
             case _:
-                raise LocalProtocolError(f"this is not what a client says that is {self.state.value}")
+                raise LocalProtocolError(
+                    f"this is not what a client says that is {self.state.value}"
+                )
         self._last_sent = [Send(SERVER, said)]
 
     def _speak(self) -> list[Action]:
@@ -296,7 +368,9 @@ class ClientSession(Secret):
         return [*kept, Record(message), *self._last_sent]
 
     def _speaks_after(self, message: Message) -> bool:
-        """Whether a message is answered: Deals by those who make keys, and sums by the client that works out parameters."""
+        """Whether a message is answered: Deals by those who make keys, and sums by the client that
+        works out parameters.
+        """
         match self._phase:
             case Joining() as joining:
                 return joining.speaks
@@ -306,7 +380,9 @@ class ClientSession(Secret):
 
     def _answer(self, message: Message, digest: bytes) -> list[Action]:
         if (self.state, type(message)) not in CLIENT_TRANSITIONS:
-            raise RemoteProtocolError(f"{type(message).__name__} is not expected by a client that is {self.state.value}")
+            raise RemoteProtocolError(
+                f"{type(message).__name__} is not expected by a client that is {self.state.value}"
+            )
         if self._is_late(message):
             return []
         if self._is_early(message):
@@ -321,7 +397,9 @@ class ClientSession(Secret):
         return record if self.outcome is None else [*record, Finish(self.outcome)]
 
     def _take(self, message: Message, digest: bytes) -> None:
-        """What a message of the server means for this client, now or when it is read again after a restart."""
+        """What a message of the server means for this client, now or when it is read again after a
+        restart.
+        """
         match self._phase, message:
             case Joining() as joining, Deal():
                 joining.accept(message)
@@ -339,7 +417,10 @@ class ClientSession(Secret):
                 to = rounds.state
             case ClientRounds() as rounds, Broadcast():
                 if self._accepted not in (b"", digest):
-                    raise RemoteProtocolError(f"another broadcast of round {message.round} was accepted and recorded before")
+                    raise RemoteProtocolError(
+                        f"another broadcast of round {message.round} was accepted and recorded"
+                        " before"
+                    )
                 rounds.open(message)
                 self._accepted = b""
                 to = rounds.state
@@ -353,14 +434,23 @@ class ClientSession(Secret):
                 to = ClientState.FINISHED
                 self._forget()
             case _:
-                raise AssertionError(f"{type(message).__name__} stands in the table for {self.state.value}; nothing handles it")
+                raise AssertionError(
+                    f"{type(message).__name__} stands in the table for {self.state.value}; nothing"
+                    " handles it"
+                )
         self._move(type(message), to)
-        if not isinstance(message, Turn):  # one that comes again is answered again: a server that was started again asks anew
+        if not isinstance(
+            message, Turn
+        ):  # one that comes again is answered again: a server that was started again asks anew
             self._handled.add(digest)
 
     def _take_again(self, message: Message, *, is_last: bool) -> None:
-        """Take what was recorded; if a Broadcast that was recorded last, and maybe never opened, does not open, end the run."""
-        is_known = (self.state, type(message)) in CLIENT_TRANSITIONS and not isinstance(message, Abort)
+        """Take what was recorded; if a Broadcast that was recorded last, and maybe never opened,
+        does not open, end the run.
+        """
+        is_known = (self.state, type(message)) in CLIENT_TRANSITIONS and not isinstance(
+            message, Abort
+        )
         if not is_known or self._is_late(message) or self._is_early(message):
             raise LocalProtocolError(f"a client that is {self.state.value} did not take this")
         match self._phase, message:
@@ -374,7 +464,9 @@ class ClientSession(Secret):
                 self._take(message, message_digest(message))
 
     def _is_late(self, message: Message) -> bool:
-        """Whether this is a Deal before the one that was accepted, or the keys of such a one: nothing follows from it."""
+        """Whether this is a Deal before the one that was accepted, or the keys of such a one:
+        nothing follows from it.
+        """
         match self._phase, message:
             case Joining() as joining, Deal() | KeyBox():
                 return joining.is_late(message)
@@ -394,7 +486,10 @@ class ClientSession(Secret):
                 return first <= message.round <= self.plan.mechanism.n_rounds
             case ClientRounds() as rounds, Parameters():
                 return rounds.number < message.round
-            case ClientRounds() as rounds, Turn():  # or late, or answered: what was said last is the answer to all three
+            case (
+                ClientRounds() as rounds,
+                Turn(),
+            ):  # or late, or answered: what was said last is the answer to all three
                 return not rounds.is_to_propose(message.round)
             case None, Turn():  # late
                 return True
@@ -406,21 +501,29 @@ class ClientSession(Secret):
         match self._phase:
             case Identity() as identity:
                 makers = self._encapsulate, self._group_masks
-                self._phase = joining = Joining(self.plan, self._roster, self.name, identity, kept, *makers)
+                self._phase = joining = Joining(
+                    self.plan, self._roster, self.name, identity, kept, *makers
+                )
                 return joining.hello
         raise AssertionError("a session joins once, before anything else")
 
     def _move(self, event: type, to: ClientState) -> None:
         if to not in CLIENT_TRANSITIONS.get((self.state, event), ()):
-            raise LocalProtocolError(f"{event.__name__} does not lead from {self.state.value} to {to.value}")
+            raise LocalProtocolError(
+                f"{event.__name__} does not lead from {self.state.value} to {to.value}"
+            )
         self.state = to
 
     def _end_early(self, reason: str) -> list[Action]:
         """End the run for a reason that lies elsewhere: what it has led to is kept."""
-        return self._end(reason, self._phase.unfinished() if isinstance(self._phase, ClientRounds) else None)
+        return self._end(
+            reason, self._phase.unfinished() if isinstance(self._phase, ClientRounds) else None
+        )
 
     def _end(self, reason: str, unfinished: Unfinished | None = None) -> list[Action]:
-        reason = printable(reason)  # as in a message: what a restart reads again is what is shown now
+        reason = printable(
+            reason
+        )  # as in a message: what a restart reads again is what is shown now
         self.state, self.outcome = ClientState.ABORTED, Ended(reason, unfinished)
         self._forget()
         return [Record(Abort(reason)), Finish(self.outcome)]

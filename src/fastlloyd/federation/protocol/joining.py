@@ -1,8 +1,9 @@
 """How the clients of one run come to share keys that the server never sees.
 
-Each client signs fresh keys into its Hello. The server relays the Hellos of those present to all of them (`Deal`). Of every two
-who need a key, the earlier in the plan makes it with the keys of the later; the first of all, the dealer, also draws the group
-key and seals it to the others. Where masks are pairwise every two need one, otherwise the dealer and each of the others.
+Each client signs fresh keys into its Hello. The server relays the Hellos of those present to all of
+them (`Deal`). Of every two who need a key, the earlier in the plan makes it with the keys of the
+later; the first of all, the dealer, also draws the group key and seals it to the others. Where
+masks are pairwise every two need one, otherwise the dealer and each of the others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,13 @@ from fastlloyd.federation.protocol.actions import Keep
 from fastlloyd.federation.protocol.messages import Deal, Hello, KeyBox, SealedKeys, message_digest
 from fastlloyd.federation.protocol.roster import KeySet, Roster
 from fastlloyd.federation.secagg.keys import Identity
-from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskScheme, PairwiseMasks, Secret
+from fastlloyd.federation.secagg.masks import (
+    GroupKey,
+    GroupMasks,
+    MaskScheme,
+    PairwiseMasks,
+    Secret,
+)
 from fastlloyd.federation.secagg.pairs import CIPHERTEXT_BYTES, PairKey, RunKeys
 from fastlloyd.federation.secagg.ring import Ring
 
@@ -24,11 +31,15 @@ MakeMasks = Callable[[GroupKey, Ring], GroupMasks]
 
 
 class SharedKeys(Secret):
-    """What a client has once it has joined: who shares keys, the group key, the masks, and its own keys of the run."""
+    """What a client has once it has joined: who shares keys, the group key, the masks, and its own
+    keys of the run.
+    """
 
     __slots__ = ("group_key", "key_set", "masks", "own")
 
-    def __init__(self, key_set: KeySet, group_key: GroupKey, masks: MaskScheme, own: RunKeys) -> None:
+    def __init__(
+        self, key_set: KeySet, group_key: GroupKey, masks: MaskScheme, own: RunKeys
+    ) -> None:
         self.key_set, self.group_key, self.masks, self.own = key_set, group_key, masks, own
 
 
@@ -37,8 +48,9 @@ class Joining(Secret):
 
     Parameters
     ----------
-    kept : the secrets that an earlier process kept, by name; `keep` makes them.
-    encapsulate : `secagg.pairs.encapsulate`; tests may know what it draws. group_masks : makes the masks where they are of the
+    kept : the secrets that an earlier process kept, by name; `keep` makes them. encapsulate :
+    `secagg.pairs.encapsulate`; tests may know what it draws. group_masks : makes the masks where
+    they are of the
         group; in a simulation the clients may share what they derive.
     """
 
@@ -84,20 +96,30 @@ class Joining(Secret):
         return self._name in self._plan.masks_kind.speakers(self._agreed.names)
 
     def accept(self, deal: Deal) -> None:
-        """Share keys with these; RemoteProtocolError unless they are this client and others that it may share them with."""
+        """Share keys with these; RemoteProtocolError unless they are this client and others that it
+        may share them with.
+        """
         key_set = KeySet(self._roster, deal)
         if key_set.hellos.get(self._name) != self.hello:
-            raise RemoteProtocolError(f"the Deal does not hold the Hello of client {self._name!r}, to which it was sent")
+            raise RemoteProtocolError(
+                f"the Deal does not hold the Hello of client {self._name!r}, to which it was sent"
+            )
         if self.key_set is not None and not key_set.is_within(self.key_set):
-            raise RemoteProtocolError("a further Deal names clients, or keys of clients, that the one before did not")
+            raise RemoteProtocolError(
+                "a further Deal names clients, or keys of clients, that the one before did not"
+            )
         if self.key_set is not None:
             self._late.add(self.key_set.digest)
         self.key_set = key_set
 
     def is_late(self, message: Deal | KeyBox) -> bool:
-        """Whether this is a Deal before the one that was accepted, or the keys of such a one, if the Deal came as well."""
+        """Whether this is a Deal before the one that was accepted, or the keys of such a one, if
+        the Deal came as well.
+        """
         match message:
-            case Deal(hellos) if self.key_set is not None and set(hellos) > set(self.key_set.deal.hellos):
+            case Deal(hellos) if self.key_set is not None and set(hellos) > set(
+                self.key_set.deal.hellos
+            ):
                 self._late.add(message_digest(message))
                 return True
             case KeyBox(deal):
@@ -105,16 +127,22 @@ class Joining(Secret):
         return False
 
     def seal(self, random_bytes: Callable[[int], bytes]) -> SealedKeys:
-        """Make this client's part of the keys of its pairs and, as dealer, the group key. `keep` has what a restart needs."""
+        """Make this client's part of the keys of its pairs and, as dealer, the group key. `keep`
+        has what a restart needs.
+        """
         agreed, ciphertexts, pairs = self._agreed, list[bytes](), list[PairKey]()
         for name in self._recipients:
             if name not in self._sealed:  # else made for a Deal before, which named more
-                secret, self._sealed[name] = self._encapsulate(agreed.hellos[name].encapsulation_key)
+                secret, self._sealed[name] = self._encapsulate(
+                    agreed.hellos[name].encapsulation_key
+                )
                 self._keep(_pair_secret(name), secret)
             pairs.append(self._pair_with_later(name))
             ciphertexts.append(pairs[-1].message(self._sealed[name]))
         boxes = tuple[bytes, ...]()
-        if self._is_dealer:  # a group key is drawn for one set of clients: those who are left out of another never have it
+        # a group key is drawn for one set of clients: those who are left out of another never have
+        # it
+        if self._is_dealer:
             group_key = GroupKey.draw(random_bytes)
             self._keep(self._group_key_name, group_key.secret)
             boxes = tuple(pair.seal(group_key, agreed.digest) for pair in pairs)
@@ -124,7 +152,9 @@ class Joining(Secret):
         """Take what was made before a restart in place of what `seal` would make."""
         recipients = self._recipients
         if sealed.deal != self._agreed.digest or len(sealed.ciphertexts) != len(recipients):
-            raise LocalProtocolError("the keys that were made are not for those whom the Deal names")
+            raise LocalProtocolError(
+                "the keys that were made are not for those whom the Deal names"
+            )
         for name, message in zip(recipients, sealed.ciphertexts, strict=True):
             self._sealed[name] = message[:CIPHERTEXT_BYTES]
 
@@ -134,17 +164,23 @@ class Joining(Secret):
         return fresh
 
     def open(self, keys: KeyBox) -> SharedKeys:
-        """The keys that this client shares with others; RemoteProtocolError if one does not fit what was said before."""
+        """The keys that this client shares with others; RemoteProtocolError if one does not fit
+        what was said before.
+        """
         agreed = self._agreed
         at = agreed.names.index(self._name)
         earlier = set(agreed.names[:at])
         makers = [name for name in self._plan.masks_kind.speakers(agreed.names) if name in earlier]
         if len(keys.ciphertexts) != len(makers) or (keys.box is None) != self._is_dealer:
             raise RemoteProtocolError(
-                f"client {self._name!r} was sent {len(keys.ciphertexts)} keys of pairs and {int(keys.box is not None)} of the "
-                f"group; expected {len(makers)} and {int(not self._is_dealer)}"
+                f"client {self._name!r} was sent {len(keys.ciphertexts)} keys of pairs and"
+                f" {int(keys.box is not None)} of the group; expected {len(makers)} and"
+                f" {int(not self._is_dealer)}"
             )
-        pairs = {name: self._pair_with_earlier(name, sent) for name, sent in zip(makers, keys.ciphertexts, strict=True)}
+        pairs = {
+            name: self._pair_with_earlier(name, sent)
+            for name, sent in zip(makers, keys.ciphertexts, strict=True)
+        }
         if keys.box is None:
             group_key = GroupKey(self._known(self._group_key_name))
         else:
@@ -185,15 +221,27 @@ class Joining(Secret):
 
     def _agree_with_later(self, name: str) -> PairKey:
         hello, secret = self._agreed.hellos[name], self._known(_pair_secret(name))
-        context, exchanged = self._agreed.pair(self._name, name), self._keys.exchange(hello.exchange_key)
-        return PairKey.agree(context, exchange_secret=exchanged, kem_secret=secret, ciphertext=self._sealed[name])
+        context, exchanged = (
+            self._agreed.pair(self._name, name),
+            self._keys.exchange(hello.exchange_key),
+        )
+        return PairKey.agree(
+            context, exchange_secret=exchanged, kem_secret=secret, ciphertext=self._sealed[name]
+        )
 
     def _pair_with_earlier(self, name: str, message: bytes) -> PairKey:
-        """The key of the pair with a client that encapsulated for this one; RemoteProtocolError if its HMAC does not fit."""
+        """The key of the pair with a client that encapsulated for this one; RemoteProtocolError if
+        its HMAC does not fit.
+        """
         hello, ciphertext = self._agreed.hellos[name], message[:CIPHERTEXT_BYTES]
-        exchanged, secret = self._keys.exchange(hello.exchange_key), self._keys.decapsulate(ciphertext)
+        exchanged, secret = (
+            self._keys.exchange(hello.exchange_key),
+            self._keys.decapsulate(ciphertext),
+        )
         context = self._agreed.pair(self._name, name)
-        pair = PairKey.agree(context, exchange_secret=exchanged, kem_secret=secret, ciphertext=ciphertext)
+        pair = PairKey.agree(
+            context, exchange_secret=exchanged, kem_secret=secret, ciphertext=ciphertext
+        )
         pair.check(message)
         return pair
 
@@ -203,7 +251,10 @@ class Joining(Secret):
 
     def _known(self, name: str) -> bytes:
         if name not in self._kept:
-            raise LocalProtocolError(f"the records do not say that this run ended, but the secret kept as {name!r} is gone")
+            raise LocalProtocolError(
+                f"the records do not say that this run ended, but the secret kept as {name!r} is"
+                " gone"
+            )
         return self._kept[name]
 
 

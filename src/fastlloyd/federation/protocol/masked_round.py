@@ -1,18 +1,22 @@
-"""One round's masked sum as its clients see it: what goes into an upload, and what comes out of a broadcast.
+"""One round's masked sum as its clients see it: what goes into an upload, and what comes out of a
+broadcast.
 
-Every upload carries one word more than its statistics: a constant that everyone can compute. If the server added up exactly
-the uploads it names, and every client masks and unmasks in the same context, the opened word is their number times the
-constant. It finds faults and different contexts, with probability 1 - 2**-(ring bits); it is no defence against a
-server that adds up this word correctly and other words wrongly, or adds something to them; `Plausible` bounds how much.
+Every upload carries one word more than its statistics: a constant that everyone can compute. If the
+server added up exactly the uploads it names, and every client masks and unmasks in the same
+context, the opened word is their number times the constant. It finds faults and different contexts,
+with probability 1 - 2**-(ring bits); it is no defence against a server that adds up this word
+correctly and other words wrongly, or adds something to them; `Plausible` bounds how much.
 
-The transcript hash, a chain over the key set, every broadcast and all parameters, is bound into every mask:
+The transcript hash, a chain over the key set, every broadcast and all parameters, is bound into
+every mask:
 
-    h_0 = H(start label, plan digest, run id, n, Deal with the Hellos of the n clients that share keys)
-    h_i = H(step label, h_{i-1}, message i)
+    h_0 = H(start label, plan digest, run id, n, Deal with the Hellos of the n clients that share
+    keys) h_i = H(step label, h_{i-1}, message i)
 
-with the broadcasts and parameters as messages, in the order in which they are fixed and as `messages.encode` writes them, and
-H = SHA-256 of its arguments, each after 4 bytes of big-endian length. Two clients that were shown different things have
-different hashes, hence different masks, and fail to open the next sum.
+with the broadcasts and parameters as messages, in the order in which they are fixed and as
+`messages.encode` writes them, and H = SHA-256 of its arguments, each after 4 bytes of big-endian
+length. Two clients that were shown different things have different hashes, hence different masks,
+and fail to open the next sum.
 """
 
 import hashlib
@@ -39,7 +43,9 @@ _STEP_LABEL = b"fastlloyd/v1/transcript/step"
 
 @dataclass(frozen=True, slots=True)
 class MaskedRound:
-    """One round of a client: its masks, what they are bound to in this round, and the ring in which uploads are added up."""
+    """One round of a client: its masks, what they are bound to in this round, and the ring in which
+    uploads are added up.
+    """
 
     masks: MaskScheme
     context: MaskContext
@@ -51,15 +57,16 @@ class MaskedRound:
         return self.ring.to_bytes(self.masks.hide(plain, self.context, client, nonce))
 
     def open(self, payload: bytes, included: Mapping[str, bytes], n_words: int) -> IntArray:
-        """The sum of the values hidden in the uploads of `included`, nonces by client: int64 (n_words - 1,).
+        """The sum of the values hidden in the uploads of `included`, nonces by client: int64
+        (n_words - 1,).
 
         RemoteProtocolError if `payload` is not their sum.
         """
         total = self.masks.open(self.ring.from_bytes(payload, n_words), self.context, included)
         if int(total[-1]) != len(included) * self._word % (1 << self.ring.bits):
             raise RemoteProtocolError(
-                f"the sum of round {self.context.round} does not open: it is not the sum of the uploads it names, "
-                "or clients were shown different messages"
+                f"the sum of round {self.context.round} does not open: it is not the sum of the"
+                " uploads it names, or clients were shown different messages"
             )
         return self.ring.centre(total[:-1])
 
@@ -79,8 +86,9 @@ def _checksum(plan_digest: bytes, round: int, ring: Ring) -> int:
 class Plausible:
     """How large an honest noisy answer can be, for the records that are in it.
 
-    bounds, reaches : per round, and per column of its answer, what one record adds at most, and what the noise adds at most,
-    but for a probability below 2**-40 in the whole run (`RingLoad`): int64 (n_columns,) each.
+    bounds, reaches : per round, and per column of its answer, what one record adds at most, and
+    what the noise adds at most, but for a probability below 2**-40 in the whole run (`RingLoad`):
+    int64 (n_columns,) each.
     """
 
     bounds: tuple[IntArray, ...]
@@ -93,7 +101,10 @@ class Plausible:
         load, rounds = ring_load(plan), plan.mechanism.all_rounds
 
         def columns(round: Round) -> tuple[IntArray, IntArray]:
-            parts, reaches = plan.mechanism.parts(round), map(load.noise_reach, plan.total_scales(round))
+            parts, reaches = (
+                plan.mechanism.parts(round),
+                map(load.noise_reach, plan.total_scales(round)),
+            )
             of_parts = np.array([[part.bound for part in parts], [*reaches]], dtype=np.int64)
             bounds, of_noise = np.repeat(of_parts, [part.n_columns for part in parts], axis=1)
             return bounds, of_noise
@@ -103,17 +114,24 @@ class Plausible:
         return cls(bounds, reaches)
 
     def check(self, answer: IntArray, n_records: int, round: int) -> None:
-        """Raise RemoteProtocolError unless this can be the answer of that round over at most `n_records` records."""
-        limits = n_records * self.bounds[round - 1] + self.reaches[round - 1]  # fits: the ring holds it
+        """Raise RemoteProtocolError unless this can be the answer of that round over at most
+        `n_records` records.
+        """
+        limits = (
+            n_records * self.bounds[round - 1] + self.reaches[round - 1]
+        )  # fits: the ring holds it
         if ((answer > limits) | (answer < -limits)).any():
             raise RemoteProtocolError(
-                f"the opened sum of round {round} is larger than its clients' caps and the noise allow; it was tampered with"
+                f"the opened sum of round {round} is larger than its clients' caps and the noise"
+                " allow; it was tampered with"
             )
 
 
 def start_transcript(plan_digest: bytes, run_id: bytes, deal: Deal) -> bytes:
     """h_0, 32 bytes; the same for all clients that `deal` names."""
-    return _hash(_START_LABEL, plan_digest, run_id, len(deal.hellos).to_bytes(8, "big"), encode(deal))
+    return _hash(
+        _START_LABEL, plan_digest, run_id, len(deal.hellos).to_bytes(8, "big"), encode(deal)
+    )
 
 
 def extend_transcript(transcript_hash: bytes, message: Broadcast | Parameters) -> bytes:

@@ -1,8 +1,9 @@
 """The messages of a run, and their bytes: one version byte, then MessagePack.
 
-`decode` is total: any bytes give a message or RemoteProtocolError, whatever they claim about their own sizes, and a message
-has one encoding only. So equal messages are equal bytes, which is what the transcript hash covers and repeats are compared by.
-What a session recorded of a run is read again by `decode_records`.
+`decode` is total: any bytes give a message or RemoteProtocolError, whatever they claim about their
+own sizes, and a message has one encoding only. So equal messages are equal bytes, which is what the
+transcript hash covers and repeats are compared by. What a session recorded of a run is read again
+by `decode_records`.
 """
 
 import hashlib
@@ -20,7 +21,11 @@ from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import MAX_CLIENTS, PROTOCOL_VERSION, Plan
 from fastlloyd.federation.secagg.keys import CONFIRMATION_BYTES, PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 from fastlloyd.federation.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, UPLOAD_NONCE_BYTES
-from fastlloyd.federation.secagg.pairs import ENCAPSULATION_KEY_BYTES, PAIR_MESSAGE_BYTES, SEALED_BYTES
+from fastlloyd.federation.secagg.pairs import (
+    ENCAPSULATION_KEY_BYTES,
+    PAIR_MESSAGE_BYTES,
+    SEALED_BYTES,
+)
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, TAG_BYTES
 
 MAX_REASON: Final = 500
@@ -29,7 +34,9 @@ Digest = Annotated[bytes, Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)
 RunId = Annotated[bytes, Meta(min_length=RUN_ID_BYTES, max_length=RUN_ID_BYTES)]
 PublicKey = Annotated[bytes, Meta(min_length=PUBLIC_KEY_BYTES, max_length=PUBLIC_KEY_BYTES)]
 Signature = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
-EncapsulationKey = Annotated[bytes, Meta(min_length=ENCAPSULATION_KEY_BYTES, max_length=ENCAPSULATION_KEY_BYTES)]
+EncapsulationKey = Annotated[
+    bytes, Meta(min_length=ENCAPSULATION_KEY_BYTES, max_length=ENCAPSULATION_KEY_BYTES)
+]
 PairMessage = Annotated[bytes, Meta(min_length=PAIR_MESSAGE_BYTES, max_length=PAIR_MESSAGE_BYTES)]
 Box = Annotated[bytes, Meta(min_length=SEALED_BYTES, max_length=SEALED_BYTES)]
 Nonce = Annotated[bytes, Meta(min_length=UPLOAD_NONCE_BYTES, max_length=UPLOAD_NONCE_BYTES)]
@@ -38,7 +45,9 @@ Mac = Annotated[bytes, Meta(min_length=CONFIRMATION_BYTES, max_length=CONFIRMATI
 Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
 RoundNumber = Annotated[int, Meta(ge=1, le=1000)]
 NextRound = Annotated[int, Meta(ge=2, le=1001)]
-Reason = Annotated[str, Meta(max_length=MAX_REASON, pattern=r"\A[ -~]*\Z")]  # printable: it is shown on a terminal
+Reason = Annotated[
+    str, Meta(max_length=MAX_REASON, pattern=r"\A[ -~]*\Z")
+]  # printable: it is shown on a terminal
 PerClient = Meta(max_length=MAX_CLIENTS)
 Members = Annotated[bytes, Meta(max_length=(MAX_CLIENTS + 7) // 8)]
 Nonces = Annotated[bytes, Meta(max_length=MAX_CLIENTS * UPLOAD_NONCE_BYTES)]
@@ -49,9 +58,11 @@ class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 
 class Hello(_Message, frozen=True, tag=1):
-    """Client: I take part in this run of this plan, with these keys, made for it; signed by my identity.
+    """Client: I take part in this run of this plan, with these keys, made for it; signed by my
+    identity.
 
-    exchange_key : X25519; encapsulation_key : ML-KEM-768; run_key : Ed25519, with which I sign what I say later.
+    exchange_key : X25519; encapsulation_key : ML-KEM-768; run_key : Ed25519, with which I sign what
+    I say later.
     """
 
     plan_digest: Digest
@@ -66,8 +77,8 @@ class Hello(_Message, frozen=True, tag=1):
 class SealedKeys(_Message, frozen=True, tag=2):
     """Client: my answer to this Deal, for the clients after me in it, in its order.
 
-    deal : digest of the Deal. ciphertexts : what makes the key of a pair, each with its HMAC. boxes : the group key, sealed
-    under that key; only the first of the Deal, the dealer, has any.
+    deal : digest of the Deal. ciphertexts : what makes the key of a pair, each with its HMAC. boxes
+    : the group key, sealed under that key; only the first of the Deal, the dealer, has any.
     """
 
     deal: Digest
@@ -76,7 +87,9 @@ class SealedKeys(_Message, frozen=True, tag=2):
 
 
 class Upload(_Message, frozen=True, tag=3):
-    """Client: my masked answer of this round, one ring element per number, and the nonce its mask is bound to."""
+    """Client: my masked answer of this round, one ring element per number, and the nonce its mask
+    is bound to.
+    """
 
     round: RoundNumber
     nonce: Nonce
@@ -84,22 +97,28 @@ class Upload(_Message, frozen=True, tag=3):
 
 
 class Confirmation(_Message, frozen=True, tag=4):
-    """Client: an HMAC under the group key over the transcript and the centroids I ended with; signed with my run key."""
+    """Client: an HMAC under the group key over the transcript and the centroids I ended with;
+    signed with my run key.
+    """
 
     mac: Mac
     signature: Signature
 
 
 class Deal(_Message, frozen=True, tag=5):
-    """Server to all of these: they said Hello and share keys now; in the order of the plan. A later one names fewer."""
+    """Server to all of these: they said Hello and share keys now; in the order of the plan. A later
+    one names fewer.
+    """
 
     hellos: Annotated[tuple[Hello, ...], PerClient]
 
 
 class KeyBox(_Message, frozen=True, tag=6):
-    """Server to each client: what those before it in this Deal made for it. The key set is that of the Deal from now on.
+    """Server to each client: what those before it in this Deal made for it. The key set is that of
+    the Deal from now on.
 
-    deal : digest of the Deal. ciphertexts : in the order of the Deal. box : the sealed group key; None for the dealer.
+    deal : digest of the Deal. ciphertexts : in the order of the Deal. box : the sealed group key;
+    None for the dealer.
     """
 
     deal: Digest
@@ -108,10 +127,12 @@ class KeyBox(_Message, frozen=True, tag=6):
 
 
 class Broadcast(_Message, frozen=True, tag=7):
-    """Server to all: the sum of the round's uploads, noised in server-noise, and whose uploads with which nonces are in it.
+    """Server to all: the sum of the round's uploads, noised in server-noise, and whose uploads with
+    which nonces are in it.
 
-    members : a bit per client of the plan, the least of the first byte for the first client; nonces : 8 bytes per bit that is
-    set, in the same order. So a set has one form, and no client can stand in it twice.
+    members : a bit per client of the plan, the least of the first byte for the first client; nonces
+    : 8 bytes per bit that is set, in the same order. So a set has one form, and no client can stand
+    in it twice.
     """
 
     round: RoundNumber
@@ -120,28 +141,43 @@ class Broadcast(_Message, frozen=True, tag=7):
     payload: bytes
 
     @classmethod
-    def of(cls, names: Sequence[str], round: int, included: Mapping[str, bytes], payload: bytes) -> Self:
-        """The broadcast over `included`, the nonces of the uploads by client, some of the plan's `names`."""
+    def of(
+        cls, names: Sequence[str], round: int, included: Mapping[str, bytes], payload: bytes
+    ) -> Self:
+        """The broadcast over `included`, the nonces of the uploads by client, some of the plan's
+        `names`.
+        """
         bits = sum(1 << i for i, name in enumerate(names) if name in included)
         nonces = b"".join(included[name] for name in names if name in included)
         return cls(round, bits.to_bytes((len(names) + 7) // 8, "little"), nonces, payload)
 
     def included(self, names: Sequence[str]) -> dict[str, bytes]:
-        """The included set S of the round in the order of the plan's `names`, with the nonces; `check_members` as well."""
+        """The included set S of the round in the order of the plan's `names`, with the nonces;
+        `check_members` as well.
+        """
         self.check_members(len(names))
-        present = compress(names, np.unpackbits(np.frombuffer(self.members, np.uint8), bitorder="little"))
+        present = compress(
+            names, np.unpackbits(np.frombuffer(self.members, np.uint8), bitorder="little")
+        )
         cut = range(0, len(self.nonces), UPLOAD_NONCE_BYTES)
-        return dict(zip(present, [self.nonces[at : at + UPLOAD_NONCE_BYTES] for at in cut], strict=True))
+        return dict(
+            zip(present, [self.nonces[at : at + UPLOAD_NONCE_BYTES] for at in cut], strict=True)
+        )
 
     def check_members(self, n_clients: int) -> None:
-        """Raise RemoteProtocolError unless the set is one of `n_clients` clients, with a nonce for each that is in it."""
+        """Raise RemoteProtocolError unless the set is one of `n_clients` clients, with a nonce for
+        each that is in it.
+        """
         bits = int.from_bytes(self.members, "little")
         if len(self.members) != (n_clients + 7) // 8 or bits >> n_clients:
-            raise RemoteProtocolError(f"the broadcast of round {self.round} names a set that is not one of {n_clients} clients")
+            raise RemoteProtocolError(
+                f"the broadcast of round {self.round} names a set that is not one of {n_clients}"
+                " clients"
+            )
         if len(self.nonces) != bits.bit_count() * UPLOAD_NONCE_BYTES:
             raise RemoteProtocolError(
-                f"the broadcast of round {self.round} has {len(self.nonces)} bytes of nonces for {bits.bit_count()} clients; "
-                f"expected {UPLOAD_NONCE_BYTES} for each"
+                f"the broadcast of round {self.round} has {len(self.nonces)} bytes of nonces for"
+                f" {bits.bit_count()} clients; expected {UPLOAD_NONCE_BYTES} for each"
             )
 
 
@@ -161,10 +197,12 @@ class Abort(_Message, frozen=True, tag=9):
 
 
 class Proposal(_Message, frozen=True, tag=10):
-    """Client: the parameters of this round's query, which I worked out from the answers before it and sealed to all clients.
+    """Client: the parameters of this round's query, which I worked out from the answers before it
+    and sealed to all clients.
 
-    round : the round they are for, from 2; one more than there are for what the clustering ends with. salt : see
-    `federation/secagg/sealing.py`. signature : with the client's run key, over all of it.
+    round : the round they are for, from 2; one more than there are for what the clustering ends
+    with. salt : see `federation/secagg/sealing.py`. signature : with the client's run key, over all
+    of it.
     """
 
     round: NextRound
@@ -174,7 +212,9 @@ class Proposal(_Message, frozen=True, tag=10):
 
 
 class Parameters(_Message, frozen=True, tag=11):
-    """Server to all: the first Proposal for this round, stored; client is who made it. No other is ever relayed."""
+    """Server to all: the first Proposal for this round, stored; client is who made it. No other is
+    ever relayed.
+    """
 
     round: NextRound
     client: Name
@@ -184,7 +224,9 @@ class Parameters(_Message, frozen=True, tag=11):
 
 
 class Turn(_Message, frozen=True, tag=12):
-    """Server to one client: work out the parameters of this round, whoever should have done so is late."""
+    """Server to one client: work out the parameters of this round, whoever should have done so is
+    late.
+    """
 
     round: NextRound
 
@@ -196,13 +238,15 @@ Message = ClientMessage | ServerMessage
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Message)
 _VERSION = bytes([PROTOCOL_VERSION])
-_ENTRY_BYTES = 1536  # more than a Hello with the longest name takes: the largest thing there is one of per client
+# more than a Hello with the longest name takes: the largest thing there is one of per client
+_ENTRY_BYTES = 1536
 _FIXED_BYTES = 1024  # more than everything else in a message but its payload
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a plan says about sizes: clients, the exact length of each round's payload, and a length no message exceeds.
+    """What a plan says about sizes: clients, the exact length of each round's payload, and a length
+    no message exceeds.
 
     box_bytes : by round, the exact length of sealed parameters, of the rounds that have any.
     """
@@ -215,23 +259,35 @@ class Limits:
     @classmethod
     def of(cls, plan: Plan) -> Self:
         """Sizes of the messages of `plan`."""
-        payload_bytes = tuple(plan.n_words(round) * plan.ring.itemsize for round in plan.mechanism.all_rounds)
+        payload_bytes = tuple(
+            plan.n_words(round) * plan.ring.itemsize for round in plan.mechanism.all_rounds
+        )
         m = plan.mechanism
-        sizes = {number + 2: m.travelling_bytes(number) for number in range(m.n_rounds)}  # keys: which round asks with them
+        sizes = {
+            number + 2: m.travelling_bytes(number) for number in range(m.n_rounds)
+        }  # keys: which round asks with them
         box_bytes = {number: n + TAG_BYTES for number, n in sizes.items() if n}
         largest = max(*payload_bytes, *box_bytes.values(), 0)
-        return cls(plan.n_clients, payload_bytes, box_bytes, largest + _ENTRY_BYTES * (plan.n_clients + 1) + _FIXED_BYTES)
+        return cls(
+            plan.n_clients,
+            payload_bytes,
+            box_bytes,
+            largest + _ENTRY_BYTES * (plan.n_clients + 1) + _FIXED_BYTES,
+        )
 
     def check_payload(self, message: "Upload | Broadcast") -> None:
         """Raise RemoteProtocolError unless the message is as long as those of its round are.
 
-        One of a round that the run does not have must be as long as those of the first; the session refuses it.
+        One of a round that the run does not have must be as long as those of the first; the session
+        refuses it.
         """
-        expected = self.payload_bytes[message.round - 1 if message.round <= len(self.payload_bytes) else 0]
+        expected = self.payload_bytes[
+            message.round - 1 if message.round <= len(self.payload_bytes) else 0
+        ]
         if len(message.payload) != expected:
             raise RemoteProtocolError(
-                f"the payload of a message has {len(message.payload)} bytes; in round {message.round} of this run each has "
-                f"{expected}"
+                f"the payload of a message has {len(message.payload)} bytes; in round"
+                f" {message.round} of this run each has {expected}"
             )
 
     def check_box(self, message: "Proposal | Parameters") -> None:
@@ -245,8 +301,12 @@ class Limits:
 
 
 def printable(text: object, n_characters: int = MAX_REASON) -> str:
-    """The text as a terminal may show it, whoever wrote it: without line breaks and terminal codes, and cut; see `Reason`."""
-    return "".join(character if " " <= character <= "~" else "?" for character in str(text))[:n_characters]
+    """The text as a terminal may show it, whoever wrote it: without line breaks and terminal codes,
+    and cut; see `Reason`.
+    """
+    return "".join(character if " " <= character <= "~" else "?" for character in str(text))[
+        :n_characters
+    ]
 
 
 def encode(message: Message) -> bytes:
@@ -260,12 +320,15 @@ def message_digest(message: Message) -> bytes:
 
 
 def decode(data: bytes, limits: Limits) -> Message:
-    """Read a message; RemoteProtocolError on anything that `encode` would not have written for this plan.
+    """Read a message; RemoteProtocolError on anything that `encode` would not have written for this
+    plan.
 
     The length is checked first, so nothing larger than `limits.max_bytes` is ever allocated.
     """
     if len(data) > limits.max_bytes:
-        raise RemoteProtocolError(f"a message has {len(data)} bytes; in this run none has more than {limits.max_bytes}")
+        raise RemoteProtocolError(
+            f"a message has {len(data)} bytes; in this run none has more than {limits.max_bytes}"
+        )
     if data[:1] != _VERSION:
         raise RemoteProtocolError(
             f"a message begins with {data[:1].hex() or 'nothing'}; expected {_VERSION.hex()}: "
@@ -274,7 +337,9 @@ def decode(data: bytes, limits: Limits) -> Message:
     try:
         message: Message = _DECODER.decode(memoryview(data)[1:])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise RemoteProtocolError(f"a message of {len(data)} bytes cannot be read: {error}") from None
+        raise RemoteProtocolError(
+            f"a message of {len(data)} bytes cannot be read: {error}"
+        ) from None
     match message:
         case Upload():
             limits.check_payload(message)
@@ -284,20 +349,24 @@ def decode(data: bytes, limits: Limits) -> Message:
         case Proposal() | Parameters():
             limits.check_box(message)
     if encode(message) != data:
-        raise RemoteProtocolError(f"a {type(message).__name__} is not in its shortest encoding; nobody honest sends such")
+        raise RemoteProtocolError(
+            f"a {type(message).__name__} is not in its shortest encoding; nobody honest sends such"
+        )
     return message
 
 
 def decode_records(recorded: Sequence[bytes], plan: Plan) -> list[Message]:
-    """Recorded messages in order; LocalProtocolError at the first that this version could not have sent in a run of `plan`."""
+    """Recorded messages in order; LocalProtocolError at the first that this version could not have
+    sent in a run of `plan`.
+    """
     limits, messages = Limits.of(plan), []
     for position, data in enumerate(recorded, 1):
         try:
             messages.append(decode(data, limits))
         except RemoteProtocolError as error:
             raise LocalProtocolError(
-                f"record {position} of this run cannot be read: {error}. Nothing was sent; the run cannot be taken up again "
-                "with this version, a new one can"
+                f"record {position} of this run cannot be read: {error}. Nothing was sent; the run"
+                " cannot be taken up again with this version, a new one can"
             ) from error
     return messages
 
@@ -309,6 +378,7 @@ def fits(position: int, message: Message) -> Iterator[None]:
         yield
     except (LocalProtocolError, RemoteProtocolError) as error:
         raise LocalProtocolError(
-            f"record {position} of this run, {type(message).__name__}, does not fit this plan, this party and the records "
-            f"before it: {error}. Nothing was sent; the run cannot be taken up again, a new one can"
+            f"record {position} of this run, {type(message).__name__}, does not fit this plan, this"
+            f" party and the records before it: {error}. Nothing was sent; the run cannot be taken"
+            " up again, a new one can"
         ) from error

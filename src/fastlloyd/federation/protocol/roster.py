@@ -1,4 +1,6 @@
-"""Who may take part in a run, and who of them share keys, and how the others can tell: by what each signs."""
+"""Who may take part in a run, and who of them share keys, and how the others can tell: by what each
+signs.
+"""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +12,15 @@ import msgspec
 from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.errors import PlanError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.protocol.messages import Confirmation, Deal, Hello, KeyBox, Parameters, SealedKeys, message_digest
+from fastlloyd.federation.protocol.messages import (
+    Confirmation,
+    Deal,
+    Hello,
+    KeyBox,
+    Parameters,
+    SealedKeys,
+    message_digest,
+)
 from fastlloyd.federation.secagg.keys import SIGNATURE_BYTES, Identity, verify
 from fastlloyd.federation.secagg.masks import encode_name
 from fastlloyd.federation.secagg.pairs import PairContext, RunKeys, check_run_keys
@@ -25,8 +35,8 @@ _NAMED = 3  # clients, in a reason
 class Roster:
     """What both roles take from the plan about each other.
 
-    names : in the order of the plan. signing_keys : 32 bytes per name, in the same order; not to be changed. min_present : the
-    fewest clients that may share keys.
+    names : in the order of the plan. signing_keys : 32 bytes per name, in the same order; not to be
+    changed. min_present : the fewest clients that may share keys.
     """
 
     plan_digest: bytes
@@ -38,11 +48,16 @@ class Roster:
     @classmethod
     @lru_cache(maxsize=16)  # all parties of a simulation ask
     def of(cls, plan: Plan) -> Self:
-        """Roster of `plan`; PlanError if a client has no signing key yet, or if the plan can only be read."""
+        """Roster of `plan`; PlanError if a client has no signing key yet, or if the plan can only
+        be read.
+        """
         plan.check_current()
         for client in plan.clients:
             if not client.signing_key:
-                raise PlanError(f"client {client.name!r} has no signing_key in the plan; add the key its owner sent")
+                raise PlanError(
+                    f"client {client.name!r} has no signing_key in the plan; add the key its owner"
+                    " sent"
+                )
         keys = {client.name: bytes.fromhex(client.signing_key) for client in plan.clients}
         return cls(plan.digest, bytes.fromhex(plan.run_id), plan.names, keys, plan.min_present)
 
@@ -53,33 +68,45 @@ class Roster:
         return msgspec.structs.replace(unsigned, signature=identity.sign(_statement(unsigned)))
 
     def checked(self, hello: Hello) -> Hello:
-        """Raise RemoteProtocolError unless that client said this, about this run of this plan; with usable keys.
+        """Raise RemoteProtocolError unless that client said this, about this run of this plan; with
+        usable keys.
 
         Returns the first that was equal to it, so that the parties of a simulation share one copy.
         """
         if hello.plan_digest != self.plan_digest:
             raise RemoteProtocolError(
-                f"client {hello.name!r} holds another plan, with digest {hello.plan_digest.hex()[:16]}..., "
-                f"not {self.plan_digest.hex()[:16]}...; everyone must be given the same plan.toml"
+                f"client {hello.name!r} holds another plan, with digest"
+                f" {hello.plan_digest.hex()[:16]}..., not {self.plan_digest.hex()[:16]}...;"
+                " everyone must be given the same plan.toml"
             )
         if hello.run_id != self.run_id:
-            raise RemoteProtocolError(f"client {hello.name!r} speaks of another run, {hello.run_id.hex()}")
+            raise RemoteProtocolError(
+                f"client {hello.name!r} speaks of another run, {hello.run_id.hex()}"
+            )
         if hello.name not in self.signing_keys:
             raise RemoteProtocolError(f"there is no client {hello.name!r} in the plan")
         return _checked(self.signing_keys[hello.name], hello)
 
-    def check_members(self, what: str, names: Sequence[str], among: Container[str], at_least: int) -> None:
-        """Raise RemoteProtocolError unless `names` are enough, known, in the order of the plan, and none stands twice."""
+    def check_members(
+        self, what: str, names: Sequence[str], among: Container[str], at_least: int
+    ) -> None:
+        """Raise RemoteProtocolError unless `names` are enough, known, in the order of the plan, and
+        none stands twice.
+        """
         if not all(map(among.__contains__, names)):
             stranger = next(name for name in names if name not in among)
-            raise RemoteProtocolError(f"{what} names {stranger!r}, which is not one of the clients it may name")
+            raise RemoteProtocolError(
+                f"{what} names {stranger!r}, which is not one of the clients it may name"
+            )
         if tuple(names) != self.names:  # all of the plan are in its order
             if len(set(names)) != len(names):
                 raise RemoteProtocolError(f"{what} names a client twice")
             if list(names) != self.in_order(set(names)):
                 raise RemoteProtocolError(f"{what} is not in the order of the plan")
         if len(names) < at_least:
-            raise RemoteProtocolError(f"{what} has {len(names)} clients; at least {at_least} are needed")
+            raise RemoteProtocolError(
+                f"{what} has {len(names)} clients; at least {at_least} are needed"
+            )
 
     def in_order(self, names: Container[str]) -> list[str]:
         """The clients that are in `names`, in the order of the plan."""
@@ -91,7 +118,8 @@ class KeySet:
 
     deal : the message that named them; digest : of that message; hellos : by name.
 
-    Raises RemoteProtocolError unless they are whom the plan allows, enough, each by its own signed word.
+    Raises RemoteProtocolError unless they are whom the plan allows, enough, each by its own signed
+    word.
     """
 
     __slots__ = ("_places", "_roster", "deal", "digest", "hellos", "names")
@@ -99,7 +127,11 @@ class KeySet:
     def __init__(self, roster: Roster, deal: Deal) -> None:
         names = tuple(hello.name for hello in deal.hellos)
         roster.check_members("the Deal", names, roster.signing_keys, roster.min_present)
-        self._roster, self.names, self.deal = roster, names, Deal(tuple(map(roster.checked, deal.hellos)))
+        self._roster, self.names, self.deal = (
+            roster,
+            names,
+            Deal(tuple(map(roster.checked, deal.hellos))),
+        )
         self.digest = message_digest(self.deal)
         self.hellos: dict[str, Hello] = dict(zip(names, self.deal.hellos, strict=True))
         self._places = {name: at for at, name in enumerate(names)}
@@ -121,16 +153,25 @@ class KeySet:
         )
 
     def check_sealed(self, client: str, sealed: SealedKeys) -> None:
-        """Raise RemoteProtocolError unless `client` made a key for each client after it, and as dealer sealed the group key."""
+        """Raise RemoteProtocolError unless `client` made a key for each client after it, and as
+        dealer sealed the group key.
+        """
         n_later = len(self.names) - 1 - self._places[client]
-        if (len(sealed.ciphertexts), len(sealed.boxes)) != (n_later, 0 if self._places[client] else n_later):
-            raise RemoteProtocolError(f"client {client!r} did not make keys for exactly the clients it was asked to")
+        if (len(sealed.ciphertexts), len(sealed.boxes)) != (
+            n_later,
+            0 if self._places[client] else n_later,
+        ):
+            raise RemoteProtocolError(
+                f"client {client!r} did not make keys for exactly the clients it was asked to"
+            )
 
     def key_boxes(self, sealed: Mapping[str, SealedKeys]) -> dict[str, KeyBox]:
         """What each client is sent: all that those before it made for it, in order."""
         boxes = {}
         for at, name in enumerate(self.names):
-            made = [(i, sealed[maker]) for i, maker in enumerate(self.names[:at]) if maker in sealed]
+            made = [
+                (i, sealed[maker]) for i, maker in enumerate(self.names[:at]) if maker in sealed
+            ]
             ciphertexts = tuple(said.ciphertexts[at - i - 1] for i, said in made)
             boxes[name] = KeyBox(self.digest, ciphertexts, made[0][1].boxes[at - 1] if at else None)
         return boxes
@@ -140,7 +181,9 @@ class KeySet:
         return self._statement(_PROPOSAL_LABEL, client, round.to_bytes(8, "big"), salt, box)
 
     def confirmation(self, client: str, mac: bytes) -> bytes:
-        """What `client` signs of its confirmation: never the centroids, at which the server could guess."""
+        """What `client` signs of its confirmation: never the centroids, at which the server could
+        guess.
+        """
         return self._statement(_CONFIRMATION_LABEL, client, mac)
 
     def check_parameters(self, parameters: Parameters) -> None:
@@ -151,21 +194,28 @@ class KeySet:
             verify(self.hellos[client].run_key, parameters.signature, statement)
         except RemoteProtocolError:
             raise RemoteProtocolError(
-                f"the parameters for round {parameters.round} are not signed by client {client!r}, whom they name: "
-                "they were changed on the way"
+                f"the parameters for round {parameters.round} are not signed by client {client!r},"
+                " whom they name: they were changed on the way"
             ) from None
 
     def check_confirmation(self, client: str, confirmation: Confirmation) -> None:
         """Raise RemoteProtocolError unless that client signed it."""
         try:
-            verify(self.hellos[client].run_key, confirmation.signature, self.confirmation(client, confirmation.mac))
+            verify(
+                self.hellos[client].run_key,
+                confirmation.signature,
+                self.confirmation(client, confirmation.mac),
+            )
         except RemoteProtocolError:
             raise RemoteProtocolError(
-                f"the confirmation of client {client!r} is not signed by it: it was changed on the way"
+                f"the confirmation of client {client!r} is not signed by it: it was changed on"
+                " the way"
             ) from None
 
     def _statement(self, label: bytes, client: str, *fields: bytes) -> bytes:
-        return length_prefixed(label, self._roster.plan_digest, self._roster.run_id, encode_name(client), *fields)
+        return length_prefixed(
+            label, self._roster.plan_digest, self._roster.run_id, encode_name(client), *fields
+        )
 
 
 @lru_cache(maxsize=2048)  # more than a plan has clients: all parties of a simulation ask about all
@@ -173,17 +223,23 @@ def _checked(signing_key: bytes, hello: Hello) -> Hello:
     try:
         verify(signing_key, hello.signature, _statement(hello))
     except RemoteProtocolError:
-        raise RemoteProtocolError(f"the Hello of client {hello.name!r} is not signed with its key in the plan") from None
+        raise RemoteProtocolError(
+            f"the Hello of client {hello.name!r} is not signed with its key in the plan"
+        ) from None
     try:
         check_run_keys(hello.exchange_key, hello.encapsulation_key, hello.run_key)
     except RemoteProtocolError as error:
-        raise RemoteProtocolError(f"the Hello of client {hello.name!r} has a key that cannot be used: {error}") from None
+        raise RemoteProtocolError(
+            f"the Hello of client {hello.name!r} has a key that cannot be used: {error}"
+        ) from None
     return hello
 
 
 def _statement(hello: Hello) -> bytes:
     keys = hello.exchange_key, hello.encapsulation_key, hello.run_key
-    return length_prefixed(_HELLO_LABEL, hello.plan_digest, hello.run_id, encode_name(hello.name), *keys)
+    return length_prefixed(
+        _HELLO_LABEL, hello.plan_digest, hello.run_id, encode_name(hello.name), *keys
+    )
 
 
 def missing_of(names: Sequence[str], there: Container[str]) -> str:

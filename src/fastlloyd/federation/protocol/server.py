@@ -1,4 +1,6 @@
-"""The server's side of a run: it relays keys it cannot open, adds up uploads it cannot read, and fixes each round once."""
+"""The server's side of a run: it relays keys it cannot open, adds up uploads it cannot read, and
+fixes each round once.
+"""
 
 import itertools
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -38,13 +40,14 @@ from fastlloyd.federation.secagg.ring import RingVector
 class ServerSession:
     """The server in one run: messages in, actions out. It holds no key and has no place for one.
 
-    Messages come from `decode`, their senders from the transport, which knows whom it talks to. A message that breaks the
-    protocol raises RemoteProtocolError that names its sender and changes nothing: the others go on.
+    Messages come from `decode`, their senders from the transport, which knows whom it talks to. A
+    message that breaks the protocol raises RemoteProtocolError that names its sender and changes
+    nothing: the others go on.
 
     Parameters
     ----------
-    plan : the plan.
-    noise : where the noise comes from in `server-noise`; not used in `client-noise`. LocalProtocolError if it is not private,
+    plan : the plan. noise : where the noise comes from in `server-noise`; not used in
+    `client-noise`. LocalProtocolError if it is not private,
         outside `testing.repeatable_noise`.
 
     outcome : how the run ended; None while it goes on.
@@ -58,17 +61,27 @@ class ServerSession:
     _roster: Roster = field(init=False)
     _hellos: dict[str, Hello] = field(default_factory=dict, init=False)
     _key_set: KeySet | None = field(default=None, init=False)
-    _sealed: dict[str, SealedKeys] = field(default_factory=dict, init=False)  # answers to the last Deal
+    _sealed: dict[str, SealedKeys] = field(
+        default_factory=dict, init=False
+    )  # answers to the last Deal
     _key_boxes: dict[str, KeyBox] = field(default_factory=dict, init=False)
     _uploads: dict[str, Upload] = field(default_factory=dict, init=False)
     _total: RingVector | None = field(default=None, init=False)  # of these uploads and the noise
     _broadcasts: list[Broadcast] = field(default_factory=list, init=False)
-    _included: tuple[tuple[str, ...], ...] = field(default=(), init=False)  # the set of each of them
+    _included: tuple[tuple[str, ...], ...] = field(
+        default=(), init=False
+    )  # the set of each of them
     _parameters: dict[int, Parameters] = field(default_factory=dict, init=False)
-    _turn: int = field(default=0, init=False)  # so many of the last sum were asked for parameters and did not answer
+    _turn: int = field(
+        default=0, init=False
+    )  # so many of the last sum were asked for parameters and did not answer
     _late: set[str] = field(default_factory=set, init=False)  # who kept the others waiting before
-    _away: set[str] = field(default_factory=set, init=False)  # has no connection, says the transport, to every process anew
-    _gone: dict[str, None] = field(default_factory=dict, init=False)  # who has left for good, in this order
+    _away: set[str] = field(
+        default_factory=set, init=False
+    )  # has no connection, says the transport, to every process anew
+    _gone: dict[str, None] = field(
+        default_factory=dict, init=False
+    )  # who has left for good, in this order
     _confirmations: dict[str, Confirmation] = field(default_factory=dict, init=False)
     _relayed: Confirmations | None = field(default=None, init=False)
 
@@ -78,10 +91,12 @@ class ServerSession:
         self._noise, self._roster = noise, Roster.of(self.plan)
 
     def restore(self, recorded: Sequence[bytes]) -> None:
-        """Be where the session was that recorded these bytes of messages, in order; it answers whatever clients say again.
+        """Be where the session was that recorded these bytes of messages, in order; it answers
+        whatever clients say again.
 
-        What it had not recorded it asks for no more and needs not: Hellos before it named a dealer, the uploads of an open
-        round and confirmations come again from the clients, the same bytes. No noise is drawn.
+        What it had not recorded it asks for no more and needs not: Hellos before it named a dealer,
+        the uploads of an open round and confirmations come again from the clients, the same bytes.
+        No noise is drawn.
 
         Raises
         ------
@@ -96,13 +111,22 @@ class ServerSession:
     @property
     def step(self) -> tuple[str, ...]:
         """What the deadline is for: another step has another value."""
-        return (self.state.value, str(len(self._broadcasts)), str(self._turn), str(len(self._present)))
+        return (
+            self.state.value,
+            str(len(self._broadcasts)),
+            str(self._turn),
+            str(len(self._present)),
+        )
 
     @property
     def progress(self) -> str:
         """Where the run is, for people."""
         n_closed, n_rounds = len(self._broadcasts), self.plan.mechanism.n_rounds
-        return f"round {n_closed + 1} of {n_rounds}" if self.state is ServerState.AGGREGATING else self.state.value
+        return (
+            f"round {n_closed + 1} of {n_rounds}"
+            if self.state is ServerState.AGGREGATING
+            else self.state.value
+        )
 
     @property
     def joined(self) -> tuple[str, ...]:
@@ -111,7 +135,9 @@ class ServerSession:
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """The clients that are waited for in this step, in the order of the plan: without those that are absent."""
+        """The clients that are waited for in this step, in the order of the plan: without those
+        that are absent.
+        """
         match self.state:
             case ServerState.JOINING:
                 return tuple(name for name in self.plan.names if name not in self._hellos)
@@ -131,7 +157,8 @@ class ServerSession:
             raise RemoteProtocolError(f"there is no client {sender!r:.80} in the plan")
         if (self.state, type(message)) not in SERVER_TRANSITIONS:
             raise RemoteProtocolError(
-                f"client {sender!r} sent {type(message).__name__}, which is not expected by a server that is {self.state.value}"
+                f"client {sender!r} sent {type(message).__name__}, which is not expected by a"
+                f" server that is {self.state.value}"
             )
         if self.outcome is not None and self.outcome.reason is not None:
             return [Send(sender, Abort(self.outcome.reason))]
@@ -147,16 +174,23 @@ class ServerSession:
         return answers[type(message)](sender, message)
 
     def deadline(self) -> list[Action]:
-        """Stop waiting: go on with those that answered, if they are enough, and otherwise end the run."""
+        """Stop waiting: go on with those that answered, if they are enough, and otherwise end the
+        run.
+        """
         match self.state:
             case ServerState.JOINING:
                 return self._deal(Deadline)
-            case ServerState.DEALING:  # the run goes on without those who were too late, if the others are enough
+            case (
+                ServerState.DEALING
+            ):  # the run goes on without those who were too late, if the others are enough
                 late = self.awaited
                 actions = self._deal(Deadline, late)
                 if self.outcome is not None:
                     return actions
-                told = [Send(name, Abort(f"the run goes on without client {name}, which was too late")) for name in late]
+                told = [
+                    Send(name, Abort(f"the run goes on without client {name}, which was too late"))
+                    for name in late
+                ]
                 return [*actions, *told]
             case ServerState.AGGREGATING:
                 return self._close_round(Deadline)
@@ -167,16 +201,19 @@ class ServerSession:
         return []
 
     def away(self, name: str) -> list[Action]:
-        """Client `name` has had no connection for a while. If it missed a round before, nobody waits for it until it is back.
+        """Client `name` has had no connection for a while. If it missed a round before, nobody
+        waits for it until it is back.
 
-        A step never goes on with fewer clients than its sum needs: those that are absent then have until the deadline, as
-        everybody has.
+        A step never goes on with fewer clients than its sum needs: those that are absent then have
+        until the deadline, as everybody has.
         """
         self._away.add(name)
         return self._go_on(Deadline)
 
     def left(self, name: str) -> list[Action]:
-        """Client `name` has ended its run for good: nobody waits for it, and a run for which too few are left ends."""
+        """Client `name` has ended its run for good: nobody waits for it, and a run for which too
+        few are left ends.
+        """
         self._gone[name] = None
         return self._go_on(Deadline)
 
@@ -185,7 +222,9 @@ class ServerSession:
         self._away.discard(name)
 
     def _go_on(self, event: type) -> list[Action]:
-        """Take the next step if nobody is waited for any more; end the run if too many have left for good."""
+        """Take the next step if nobody is waited for any more; end the run if too many have left
+        for good.
+        """
         n_clients, gone = self.plan.n_clients, self._gone.keys()
         is_short = bool(gone) and self._n_left < self._needed
         match self.state:
@@ -193,7 +232,9 @@ class ServerSession:
                 return self._deal(event)
             case ServerState.DEALING if is_short or not gone.isdisjoint(self.awaited):
                 return self._deal(event)
-            case ServerState.AGGREGATING | ServerState.SETTLING | ServerState.CONFIRMING if is_short:
+            case ServerState.AGGREGATING | ServerState.SETTLING | ServerState.CONFIRMING if (
+                is_short
+            ):
                 return self._abort(Deadline, f"{self._n_left} clients are left", self._needed)
             case ServerState.AGGREGATING if self._is_complete(self._uploads):
                 return self._close_round(event)
@@ -205,9 +246,11 @@ class ServerSession:
 
     @property
     def _n_left(self) -> int:
-        """How many this step and all to come can count on: those who have not left, or whose last upload or confirmation came.
+        """How many this step and all to come can count on: those who have not left, or whose last
+        upload or confirmation came.
 
-        An earlier upload does not help: the others would pay for a further round, which could not close.
+        An earlier upload does not help: the others would pay for a further round, which could not
+        close.
         """
         n_to_come = self.plan.mechanism.n_rounds - len(self._broadcasts)
         answers: Container[str] = (self._confirmations, self._uploads, ())[min(n_to_come, 2)]
@@ -215,9 +258,11 @@ class ServerSession:
 
     @property
     def _absent(self) -> set[str]:
-        """Whom nobody waits for: who has left for good; and, until it is back, who was late before and is away now.
+        """Whom nobody waits for: who has left for good; and, until it is back, who was late before
+        and is away now.
 
-        So one that is away costs the others a step's time once, and one that comes and goes no more than that.
+        So one that is away costs the others a step's time once, and one that comes and goes no more
+        than that.
         """
         return self._late & self._away | self._gone.keys()
 
@@ -246,7 +291,8 @@ class ServerSession:
 
     @property
     def _counted(self) -> tuple[str, ...]:
-        """Those whose answers count: of uploads all, of confirmations those of clients of the last round.
+        """Those whose answers count: of uploads all, of confirmations those of clients of the last
+        round.
 
         Others only followed that round and do not vouch for it: no client would accept that.
         """
@@ -258,22 +304,31 @@ class ServerSession:
 
     def _is_complete(self, answers: Mapping[str, object]) -> bool:
         """Whether everybody has answered but those that are absent, and enough have."""
-        may_be = len(self._present) - len(answers) <= len(self._absent)  # most often not, and then nobody is counted
-        return may_be and not self._unanswered(answers) and self._n_vouching(answers) >= self._needed
+        may_be = len(self._present) - len(answers) <= len(
+            self._absent
+        )  # most often not, and then nobody is counted
+        return (
+            may_be and not self._unanswered(answers) and self._n_vouching(answers) >= self._needed
+        )
 
     def _n_vouching(self, answers: Container[str]) -> int:
         """How many of these answers count."""
         return sum(name in answers for name in self._counted)
 
     def draw_ahead(self) -> None:
-        """Draw the noise of the open round before anybody waits for it; for a driver that has nothing to answer."""
+        """Draw the noise of the open round before anybody waits for it; for a driver that has
+        nothing to answer.
+        """
         if self.state is ServerState.AGGREGATING:
             self._begun()
 
     def _hello(self, sender: str, hello: Hello) -> list[Action]:
         if (known := self._hellos.get(sender)) is not None:
             if hello != known:
-                raise RemoteProtocolError(f"client {sender!r} said Hello before, with another key; it cannot join a run twice")
+                raise RemoteProtocolError(
+                    f"client {sender!r} said Hello before, with another key; it cannot join a run"
+                    " twice"
+                )
             return self._say_again(sender)
         if hello.name != sender:
             raise RemoteProtocolError(f"client {sender!r} said Hello in the name of {hello.name!r}")
@@ -281,25 +336,39 @@ class ServerSession:
         return self._go_on(Hello)
 
     def _say_again(self, sender: str) -> list[Action]:
-        """What a client that repeats itself waits for, if it was already sent; who was in a sum has all of it."""
+        """What a client that repeats itself waits for, if it was already sent; who was in a sum has
+        all of it.
+        """
         if self._key_set is None or any(sender in included for included in self._included):
             return []
-        key_box = [Send(sender, self._key_boxes[sender])] if self.state is not ServerState.DEALING else []
+        key_box = (
+            [Send(sender, self._key_boxes[sender])] if self.state is not ServerState.DEALING else []
+        )
         return [Send(sender, self._key_set.deal), *key_box]
 
     def _deal(self, event: type, late: Container[str] = ()) -> list[Action]:
-        """Have those present make keys for each other: who said Hello, or was named before, and is neither late nor gone."""
+        """Have those present make keys for each other: who said Hello, or was named before, and is
+        neither late nor gone.
+        """
         named = self._present or self._roster.in_order(self._hellos)
         present = [name for name in named if name not in late and name not in self._gone]
         n, least = len(present), self.plan.min_present
         if n < least:
             missing = missing_of(self.plan.names, present)
-            return self._abort(event, f"{n} of {self.plan.n_clients} clients were there in time{missing}", least)
+            return self._abort(
+                event, f"{n} of {self.plan.n_clients} clients were there in time{missing}", least
+            )
         return self._decide(event, [Deal(tuple(self._hellos[name] for name in present))], present)
 
     def _store_keys(self, sender: str, sealed: SealedKeys) -> list[Action]:
-        """Take what one client made for those after it; once all have, these are the keys of the run for good."""
-        if self._key_set is None or sealed.deal != self._key_set.digest or sender in self._key_boxes:
+        """Take what one client made for those after it; once all have, these are the keys of the
+        run for good.
+        """
+        if (
+            self._key_set is None
+            or sealed.deal != self._key_set.digest
+            or sender in self._key_boxes
+        ):
             return self._say_again(sender)
         if sender not in self._speakers:
             raise RemoteProtocolError(f"client {sender!r} sealed keys, but was not asked to")
@@ -309,23 +378,39 @@ class ServerSession:
         if len(self._sealed) < len(self._speakers):
             return []
         boxes = self._key_set.key_boxes(self._sealed)
-        return [*self._decide(SealedKeys, list(boxes.values())), *itertools.starmap(Send, boxes.items())]
+        return [
+            *self._decide(SealedKeys, list(boxes.values())),
+            *itertools.starmap(Send, boxes.items()),
+        ]
 
     def _collect(self, sender: str, upload: Upload) -> list[Action]:
-        """Take one client's upload; the last one closes the round. One for a closed round is answered with its broadcast."""
+        """Take one client's upload; the last one closes the round. One for a closed round is
+        answered with its broadcast.
+        """
         n_closed = len(self._broadcasts)
         if upload.round <= n_closed:
             closed, following = Send(sender, self._broadcasts[upload.round - 1]), upload.round + 1
             if following in self._parameters:
                 return [closed, Send(sender, self._parameters[following])]
-            # whose turn it is may have lost that message, and must know the sum first; the first of the sum knows its turn
-            is_asked = self.state is ServerState.SETTLING and self._turn > 0 and sender in self.awaited
-            return [closed, Send(sender, Turn(following))] if is_asked and upload.round == n_closed else [closed]
+            # whose turn it is may have lost that message, and must know the sum first; the first of
+            # the sum knows its turn
+            is_asked = (
+                self.state is ServerState.SETTLING and self._turn > 0 and sender in self.awaited
+            )
+            return (
+                [closed, Send(sender, Turn(following))]
+                if is_asked and upload.round == n_closed
+                else [closed]
+            )
         if upload.round != n_closed + 1 or self.state is not ServerState.AGGREGATING:
-            raise RemoteProtocolError(f"client {sender!r} sent an upload for round {upload.round}, which is not open yet")
+            raise RemoteProtocolError(
+                f"client {sender!r} sent an upload for round {upload.round}, which is not open yet"
+            )
         if (stored := self._uploads.get(sender)) is not None:
             if upload != stored:
-                raise RemoteProtocolError(f"client {sender!r} sent two different uploads for round {upload.round}")
+                raise RemoteProtocolError(
+                    f"client {sender!r} sent two different uploads for round {upload.round}"
+                )
             return []
         self.plan.ring.accumulate(self._begun(), upload.payload)
         self._uploads[sender] = upload
@@ -336,7 +421,9 @@ class ServerSession:
         if self._total is None:
             round = self.plan.mechanism.all_rounds[len(self._broadcasts)]
             noise = self.plan.draw_server_noise(round, self._noise).ravel()
-            self._total = self.plan.ring.wrap(np.append(noise, np.int64(0)))  # the checksum word gets none
+            self._total = self.plan.ring.wrap(
+                np.append(noise, np.int64(0))
+            )  # the checksum word gets none
         return self._total
 
     def _close_round(self, event: type) -> list[Action]:
@@ -344,22 +431,34 @@ class ServerSession:
         number = len(self._broadcasts) + 1
         if self._total is None or len(self._uploads) < self._needed:
             missing = missing_of(self._present, self._uploads)
-            return self._abort(event, f"{len(self._uploads)} clients answered in round {number}{missing}", self._needed)
+            return self._abort(
+                event,
+                f"{len(self._uploads)} clients answered in round {number}{missing}",
+                self._needed,
+            )
         nonces = {name: upload.nonce for name, upload in self._uploads.items()}
         payload = self.plan.ring.to_bytes(self._total)
-        return self._decide(event, [Broadcast.of(self.plan.names, number, nonces, payload)], self._present)
+        return self._decide(
+            event, [Broadcast.of(self.plan.names, number, nonces, payload)], self._present
+        )
 
     def _settle(self, sender: str, proposal: Proposal) -> list[Action]:
-        """Store the first parameters that were asked for and relay them to all; whoever proposes others is told these.
+        """Store the first parameters that were asked for and relay them to all; whoever proposes
+        others is told these.
 
-        Those of a client that was not asked are passed over, else whoever hurries works them out. An honest one was asked by a
-        process before this one: it says them again in its turn.
+        Those of a client that was not asked are passed over, else whoever hurries works them out.
+        An honest one was asked by a process before this one: it says them again in its turn.
         """
         if proposal.round in self._parameters:
             return [Send(sender, self._parameters[proposal.round])]
         if self.state is not ServerState.SETTLING or proposal.round != len(self._broadcasts) + 1:
-            raise RemoteProtocolError(f"client {sender!r} sent parameters for round {proposal.round}, which nobody waits for")
-        parameters = Parameters(proposal.round, sender, proposal.salt, proposal.box, proposal.signature)
+            raise RemoteProtocolError(
+                f"client {sender!r} sent parameters for round {proposal.round}, which nobody"
+                " waits for"
+            )
+        parameters = Parameters(
+            proposal.round, sender, proposal.salt, proposal.box, proposal.signature
+        )
         self._agreed.check_parameters(parameters)
         if sender not in self._included[-1][: self._turn + 1]:
             return []
@@ -369,7 +468,9 @@ class ServerSession:
     def may_ask_another(self) -> bool:
         """Whether a further client of the last sum may be asked for parameters."""
         is_settling = self.state is ServerState.SETTLING
-        return is_settling and self._turn < min(self.plan.quorum(len(self._present)).max_turns, len(self._included[-1]) - 1)
+        return is_settling and self._turn < min(
+            self.plan.quorum(len(self._present)).max_turns, len(self._included[-1]) - 1
+        )
 
     def _next_turn(self) -> list[Action]:
         """Ask the next client of the last sum, if another may be asked."""
@@ -395,9 +496,15 @@ class ServerSession:
         n_confirmed = self._n_vouching(self._confirmations)
         if n_confirmed < self._needed:
             missing = missing_of(self._counted, self._confirmations)
-            return self._abort(event, f"{n_confirmed} clients of the last round confirmed the result{missing}", self._needed)
+            return self._abort(
+                event,
+                f"{n_confirmed} clients of the last round confirmed the result{missing}",
+                self._needed,
+            )
         said = self._confirmations
-        confirmed = tuple((name, said[name].mac, said[name].signature) for name in self._present if name in said)
+        confirmed = tuple(
+            (name, said[name].mac, said[name].signature) for name in self._present if name in said
+        )
         return self._decide(event, [Confirmations(confirmed)], self._present)
 
     @property
@@ -409,27 +516,37 @@ class ServerSession:
 
     def _abort(self, event: type, what: str, needed: int) -> list[Action]:
         why = "".join(f"client {name} left for good: " for name in list(self._gone)[-1:])
-        return self._decide(event, [Abort(f"{why}{what}, and at least {needed} are needed")], self.plan.names)
+        return self._decide(
+            event, [Abort(f"{why}{what}, and at least {needed} are needed")], self.plan.names
+        )
 
-    def _decide(self, event: type, messages: Sequence[Message], to: Sequence[str] = ()) -> list[Action]:
+    def _decide(
+        self, event: type, messages: Sequence[Message], to: Sequence[str] = ()
+    ) -> list[Action]:
         """Record what is decided and send it to these clients; it may end the run."""
         before = self.state
         for message in messages:
             following = self._state_after(message)
             if following not in SERVER_TRANSITIONS.get((before, event), ()):
-                raise LocalProtocolError(f"{event.__name__} does not lead from {before.value} to {following.value}")
+                raise LocalProtocolError(
+                    f"{event.__name__} does not lead from {before.value} to {following.value}"
+                )
             self._apply(message)
         finish = [] if self.outcome is None else [Finish(self.outcome)]
         sends = [Send(name, message) for message in messages for name in to]
         return [*map(Record, messages), *sends, *finish, *self._go_on(Deadline)]
 
     def _state_after(self, message: Message) -> ServerState:
-        """The state that a decision leads to; LocalProtocolError if it cannot be made in the present state."""
+        """The state that a decision leads to; LocalProtocolError if it cannot be made in the
+        present state.
+        """
         m, following = self.plan.mechanism, len(self._broadcasts) + 1
         match self.state, message:
             case ServerState.JOINING | ServerState.DEALING, Deal():
                 return ServerState.DEALING
-            case ServerState.DEALING, KeyBox(deal) if deal == self._agreed.digest:  # one for each, in the order of the Deal
+            case ServerState.DEALING, KeyBox(deal) if (
+                deal == self._agreed.digest
+            ):  # one for each, in the order of the Deal
                 is_last = len(self._key_boxes) + 1 == len(self._present)
                 return ServerState.AGGREGATING if is_last else ServerState.DEALING
             case ServerState.AGGREGATING, Broadcast(number) if number == following:
@@ -447,7 +564,9 @@ class ServerSession:
         raise LocalProtocolError(f"a server that is {self.state.value} does not decide it")
 
     def _apply(self, message: Message) -> None:
-        """What a decision means for this server, when it is made or when it is read again after a restart."""
+        """What a decision means for this server, when it is made or when it is read again after a
+        restart.
+        """
         self.state = self._state_after(message)
         match message:
             case Deal():
@@ -467,7 +586,9 @@ class ServerSession:
                 self._parameters[message.round] = message
             case Confirmations():
                 self._relayed = message
-                self._confirmations |= {name: Confirmation(mac, signature) for name, mac, signature in message.confirmed}
+                self._confirmations |= {
+                    name: Confirmation(mac, signature) for name, mac, signature in message.confirmed
+                }
                 self.outcome = ServerResult(included=self._included)
             case Abort():
                 self._uploads, self._total = {}, None
@@ -478,10 +599,14 @@ class ServerSession:
         match message:
             case Deal():
                 following = KeySet(self._roster, message)
-                if self._key_set is not None and not (following.is_within(self._key_set) and following.names != self._present):
+                if self._key_set is not None and not (
+                    following.is_within(self._key_set) and following.names != self._present
+                ):
                     raise LocalProtocolError("it does not name fewer than the one before")
             case Broadcast():
-                self._roster.check_members("it", list(message.included(self.plan.names)), self._present, self._needed)
+                self._roster.check_members(
+                    "it", list(message.included(self.plan.names)), self._present, self._needed
+                )
             case Parameters():
                 self._roster.check_members("it", [message.client], self._present, 0)
             case Confirmations():

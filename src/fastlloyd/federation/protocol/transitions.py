@@ -1,9 +1,11 @@
 """Both state machines as tables: (state, what happens) -> the states that may follow.
 
-What is not in a table is refused. A client that refuses anything ends its run (ABORTED), because only the server can have
-sent it; the server refuses one client's message and stays as it is. Two rules hold in every state and need no rows: what a
-client has already handled changes nothing when it comes again, and a client that the stored set of keys leaves out is turned
-away. A restart is no event: a restored session is where it was. The diagrams in the documentation are drawn from these tables.
+What is not in a table is refused. A client that refuses anything ends its run (ABORTED), because
+only the server can have sent it; the server refuses one client's message and stays as it is. Two
+rules hold in every state and need no rows: what a client has already handled changes nothing when
+it comes again, and a client that the stored set of keys leaves out is turned away. A restart is no
+event: a restored session is where it was. The diagrams in the documentation are drawn from these
+tables.
 """
 
 import enum
@@ -31,7 +33,9 @@ class Start:
 
 
 class Deadline:
-    """Nobody is waited for any longer: the driver's clock says so, or whoever has not answered is absent or has left."""
+    """Nobody is waited for any longer: the driver's clock says so, or whoever has not answered is
+    absent or has left.
+    """
 
 
 class ClientState(enum.Enum):
@@ -39,7 +43,9 @@ class ClientState(enum.Enum):
 
     NEW = "new"
     JOINING = "joining"  # said Hello; waits for the group key
-    DEALING = "dealing"  # knows who shares keys, and made its part of them; waits for what the others made
+    DEALING = (  # knows who shares keys, and made its part of them; waits for what the others made
+        "dealing"
+    )
     AGGREGATING = "aggregating"  # uploaded for the round; waits for its broadcast
     SETTLING = "settling"  # opened a sum; waits for the parameters that follow from it
     CONFIRMING = "confirming"  # opened the last sum and confirmed; waits for the others
@@ -69,7 +75,8 @@ def _stays(state: State, *events: type) -> dict[tuple[State, type], set[State]]:
 
 _WAITING = _C.JOINING, _C.DEALING, _C.AGGREGATING, _C.SETTLING, _C.CONFIRMING
 
-# A message from a later step than the client's shows that one was lost: the client stays and says again where it is.
+# A message from a later step than the client's shows that one was lost: the client stays and says
+# again where it is.
 CLIENT_TRANSITIONS: Mapping[tuple[ClientState, type], set[ClientState]] = {
     (_C.NEW, Start): {_C.JOINING},
     (_C.JOINING, Deal): {_C.DEALING},
@@ -81,7 +88,9 @@ CLIENT_TRANSITIONS: Mapping[tuple[ClientState, type], set[ClientState]] = {
     (_C.CONFIRMING, Confirmations): {_C.FINISHED},
     **_stays(_C.JOINING, KeyBox, Broadcast, Parameters, Confirmations),  # early
     **_stays(_C.DEALING, Broadcast, Parameters, Confirmations),  # early
-    **_stays(_C.AGGREGATING, Parameters, Turn, Confirmations, Deal),  # early, or late: a Turn, a Deal
+    **_stays(
+        _C.AGGREGATING, Parameters, Turn, Confirmations, Deal
+    ),  # early, or late: a Turn, a Deal
     **_stays(_C.SETTLING, Broadcast, Confirmations, Deal),  # early, or a late Deal
     **_stays(_C.CONFIRMING, Turn, Deal),  # late
     **_stays(_C.FINISHED, Turn, Deal),  # late

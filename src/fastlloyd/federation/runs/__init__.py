@@ -1,4 +1,6 @@
-"""Runs that survive restarts: a session of the protocol beside the store that makes its steps durable."""
+"""Runs that survive restarts: a session of the protocol beside the store that makes its steps
+durable.
+"""
 
 from fastlloyd.federation.runs.durable_client import DurableClient, check_may_join, reservation
 from fastlloyd.federation.runs.durable_server import DurableServer

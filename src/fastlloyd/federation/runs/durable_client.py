@@ -1,4 +1,6 @@
-"""A client of a run whose steps are durable: whatever it returns to be sent follows from what is on disk."""
+"""A client of a run whose steps are durable: whatever it returns to be sent follows from what is on
+disk.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +15,15 @@ from fastlloyd.federation.holder import HoldersLedger
 from fastlloyd.federation.ledger import plan_cost
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol.actions import Action, ClientResult, Ended, Finish, Keep, Record, Send
+from fastlloyd.federation.protocol.actions import (
+    Action,
+    ClientResult,
+    Ended,
+    Finish,
+    Keep,
+    Record,
+    Send,
+)
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Message, Upload
 from fastlloyd.federation.protocol.transitions import ClientState
@@ -36,10 +46,10 @@ from fastlloyd.mechanisms.answering import Records
 class DurableClient(DurableParty[ClientSession]):
     """One client in one run: a `transport.party.ClientParty`.
 
-    A step of the session is committed to the store in one transaction, with the ledger's charge for an upload, before what it
-    sends is returned; the broadcast of a round is committed before it is opened. `outcome` is None while the run goes on; a
-    result, and what an early end left, stays in the store until `conclude`: a process that is killed before it has written that
-    finds it again.
+    A step of the session is committed to the store in one transaction, with the ledger's charge for
+    an upload, before what it sends is returned; the broadcast of a round is committed before it is
+    opened. `outcome` is None while the run goes on; a result, and what an early end left, stays in
+    the store until `conclude`: a process that is killed before it has written that finds it again.
     """
 
     def __init__(
@@ -70,28 +80,37 @@ class DurableClient(DurableParty[ClientSession]):
         clock: Clock = time.monotonic,
         holder: HoldersLedger | None = None,
     ) -> Self:
-        """Reserve what the run may cost on the data set and join it, or take it up where an earlier process left it.
+        """Reserve what the run may cost on the data set and join it, or take it up where an earlier
+        process left it.
 
-        fingerprint : of the records in original units. holder : the ledger that counts all runs on the records, beside the
-        store, which counts those of this client. Other parameters as `ClientSession`.
+        fingerprint : of the records in original units. holder : the ledger that counts all runs on
+        the records, beside the store, which counts those of this client. Other parameters as
+        `ClientSession`.
 
         Raises
         ------
-        BudgetError : a limit of the data set is too low, or the records are known under another name.
-        StateError : the run has ended for this store, or was begun with another plan, name or records; or the plan knows more
+        BudgetError : a limit of the data set is too low, or the records are known under another
+        name. StateError : the run has ended for this store, or was begun with another plan, name or
+        records; or the plan knows more
             events of the store than it holds.
         PlanError, DataError : as `ClientSession`.
         """
         store.check_owner(Role.CLIENT, identity.public)
         reserved = reservation(store, plan, name, dataset=dataset, fingerprint=fingerprint)
-        session = ClientSession(plan, name, records, identity=identity, noise=noise, random_bytes=random_bytes)
+        session = ClientSession(
+            plan, name, records, identity=identity, noise=noise, random_bytes=random_bytes
+        )
         client = cls(session, store, identity, clock, holder)
         if holder is not None:
             holder.enter(dataset, store, reserved, client._run_id)
         if reserved is not None:
             client._commit(session.start(), first=[reserved])
             if holder is not None:
-                holder.follow(store)  # before an answer can leave: it knows then that no older copy of the store will do
+                holder.follow(
+                    store
+                    # before an answer can leave: it knows then that no older copy of the store will
+                    # do
+                )
         else:
             session.restore(store.secrets(client._run_id), store.messages(client._run_id))
             if session.outcome is not None:
@@ -115,47 +134,62 @@ class DurableClient(DurableParty[ClientSession]):
     def timeout(self) -> float | None:
         """Seconds that this client still waits for the server."""
         session, plan, timeouts = self._session, self._session.plan, self._session.plan.timeouts
-        dealing = (plan.max_dropouts + 1) * plan.patience  # those whom the server waits for may fail one after the other
+        dealing = (
+            plan.max_dropouts + 1
+        ) * plan.patience  # those whom the server waits for may fail one after the other
         allowed = {
             ClientState.NEW: timeouts.joining + dealing,
             ClientState.JOINING: timeouts.joining + dealing,
             ClientState.DEALING: dealing,
             ClientState.AGGREGATING: timeouts.round,
-            ClientState.SETTLING: plan.quorum(plan.n_clients).max_turns * timeouts.dealing + plan.patience,
+            ClientState.SETTLING: (
+                plan.quorum(plan.n_clients).max_turns * timeouts.dealing + plan.patience
+            ),
             ClientState.CONFIRMING: timeouts.confirming,
         }.get(session.state)
-        return None if allowed is None else self._timer.left((session.state, session.round), allowed + plan.grace)
+        return (
+            None
+            if allowed is None
+            else self._timer.left((session.state, session.round), allowed + plan.grace)
+        )
 
     def attached(self, log: LogPosition) -> None:
-        """The server remembers this position of the store; StateError if this store, or the server's, is an old copy.
+        """The server remembers this position of the store; StateError if this store, or the
+        server's, is an old copy.
 
-        A server makes a sum durable together with the positions of the clients in it. One that remembers less than the position
-        at which this client made an answer that it has since seen in a sum has forgotten that sum, and would draw other noise
-        for it.
+        A server makes a sum durable together with the positions of the clients in it. One that
+        remembers less than the position at which this client made an answer that it has since seen
+        in a sum has forgotten that sum, and would draw other noise for it.
         """
         self._store.check_remembered(log, "the server")
         last = self._session.last_included
         charged = ExchangeCharged(run_id=self._run_id, number=max(last, 1))
         # how many events the store held when that answer could leave; 0 if there is none
-        answered = next((at for at, event in enumerate(self._store.events(), 1) if last and event == charged), 0)
+        answered = next(
+            (at for at, event in enumerate(self._store.events(), 1) if last and event == charged), 0
+        )
         if log.length < answered:
             raise StateError(
-                f"the server's store is an old copy: it remembers {log.length} events of this client's, and a sum that it had "
-                f"closed holds an answer made at {answered}; the server must go on with its newest, or the run is given up"
+                f"the server's store is an old copy: it remembers {log.length} events of this"
+                f" client's, and a sum that it had closed holds an answer made at {answered}; the"
+                " server must go on with its newest, or the run is given up"
             )
         self._timer.begin_again(Again.OTHER_SIDE_CAME_BACK)
 
     def begin(self) -> list[Send | Finish]:
         """A connection stands: Hello, and what was sent last, the same bytes as ever.
 
-        What an earlier process still owed is made now, and no sooner: a long pass is for a server that sees this client.
+        What an earlier process still owed is made now, and no sooner: a long pass is for a server
+        that sees this client.
         """
         self._check_footing()
         self._commit(self._session.resume())
         return [action for action in self._session.reconnect() if isinstance(action, Send)]
 
     def receive(self, message: Message) -> list[Send | Finish]:
-        """Answer the server. RemoteProtocolError says what it did wrong, and ends the run durably."""
+        """Answer the server. RemoteProtocolError says what it did wrong, and ends the run
+        durably.
+        """
         self._check_footing()
         self._commit(self._session.accept(message))
         try:
@@ -182,7 +216,9 @@ class DurableClient(DurableParty[ClientSession]):
                 self._store.append([run.end(Outcome.ABORTED, reason)])
         self._tell_holder()
 
-    def _commit(self, actions: Sequence[Action], first: Sequence[Event] = ()) -> list[Send | Finish]:
+    def _commit(
+        self, actions: Sequence[Action], first: Sequence[Event] = ()
+    ) -> list[Send | Finish]:
         events, messages, secrets = list(first), [], {}
         for action in actions:
             match action:
@@ -194,7 +230,9 @@ class DurableClient(DurableParty[ClientSession]):
                     if isinstance(message, Upload):
                         events.append(ExchangeCharged(run_id=self._run_id, number=message.round))
                 case Finish(Ended(reason, None)):
-                    events.append(self._store.history.open_run(self._run_id).end(Outcome.ABORTED, reason))
+                    events.append(
+                        self._store.history.open_run(self._run_id).end(Outcome.ABORTED, reason)
+                    )
                 case _:
                     pass
         if events:
@@ -205,14 +243,17 @@ class DurableClient(DurableParty[ClientSession]):
         return [action for action in actions if isinstance(action, Send | Finish)]
 
     def _tell_holder(self) -> None:
-        """Tell the holder's ledger that the run has ended. If that fails, it counts in full until the ledger hears of it."""
+        """Tell the holder's ledger that the run has ended. If that fails, it counts in full until
+        the ledger hears of it.
+        """
         if self._holder is not None:
             with suppress(StateError):
                 self._holder.follow(self._store)
 
 
 def check_may_join(store: Store, plan: Plan, name: str, *, dataset: DataSet) -> Reservation | None:
-    """The event with which this client has joined the run; None if it has not. Raises what `reservation` raises of any records.
+    """The event with which this client has joined the run; None if it has not. Raises what
+    `reservation` raises of any records.
 
     To be asked before a long pass over them.
     """
@@ -225,35 +266,47 @@ def check_may_join(store: Store, plan: Plan, name: str, *, dataset: DataSet) -> 
     check_goes_on(run, " for this client")
     begun = run.reserved
     if begun is None or begun.plan_digest != plan.digest:
-        raise StateError(f"run {plan.run_id} was begun with another plan of the same run id; ask for the plan that was agreed")
+        raise StateError(
+            f"run {plan.run_id} was begun with another plan of the same run id; ask for the plan"
+            " that was agreed"
+        )
     if begun.client != name:
         raise StateError(f"run {plan.run_id} was begun as client {begun.client!r}, not as {name!r}")
     if begun.dataset != dataset.name:
-        raise StateError(f"run {plan.run_id} was begun with --dataset {begun.dataset}; go on with the same name")
+        raise StateError(
+            f"run {plan.run_id} was begun with --dataset {begun.dataset}; go on with the same name"
+        )
     return begun
 
 
 def reservation(
     store: Store, plan: Plan, name: str, *, dataset: DataSet, fingerprint: Fingerprint
 ) -> RunReserved | PersonRunReserved | None:
-    """The event with which this client joins the run; None if it has joined it, and may take it up again. Nothing is stored.
+    """The event with which this client joins the run; None if it has joined it, and may take it up
+    again. Nothing is stored.
 
     Raises BudgetError and StateError as `DurableClient.join`.
     """
     begun = check_may_join(store, plan, name, dataset=dataset)
     if begun is None:
         return reserve(
-            store.history, plan, client=name, dataset=dataset.name, fingerprint=fingerprint, rows_are=dataset.rows_are
+            store.history,
+            plan,
+            client=name,
+            dataset=dataset.name,
+            fingerprint=fingerprint,
+            rows_are=dataset.rows_are,
         )
     is_same = fingerprint.goes_on_with(begun)
     if is_same is None:
         raise StateError(
-            f"run {plan.run_id} was begun by an earlier version of fastlloyd, and whether this file, which is large, holds the "
-            "same records cannot be told; go on with that version, or give the run up with `fastlloyd ledger release`"
+            f"run {plan.run_id} was begun by an earlier version of fastlloyd, and whether this"
+            " file, which is large, holds the same records cannot be told; go on with that"
+            " version, or give the run up with `fastlloyd ledger release`"
         )
     if not is_same:
         raise StateError(
-            f"run {plan.run_id} was begun with other records or ids; go on with the same file, columns and treatment of "
-            "missing cells"
+            f"run {plan.run_id} was begun with other records or ids; go on with the same file,"
+            " columns and treatment of missing cells"
         )
     return None

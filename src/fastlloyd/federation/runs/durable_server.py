@@ -1,4 +1,6 @@
-"""The server of a run whose steps are durable: whatever it returns to be sent follows from what is on disk."""
+"""The server of a run whose steps are durable: whatever it returns to be sent follows from what is
+on disk.
+"""
 
 import time
 from collections.abc import Sequence
@@ -15,17 +17,25 @@ from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.federation.runs.steps import Clock, DurableParty, check_goes_on
 from fastlloyd.federation.store import LogPosition, Store
-from fastlloyd.federation.store.events import ClientJoined, ClientLeft, Event, Outcome, PeerSigned, recorded
+from fastlloyd.federation.store.events import (
+    ClientJoined,
+    ClientLeft,
+    Event,
+    Outcome,
+    PeerSigned,
+    recorded,
+)
 
 
 class DurableServer(DurableParty[ServerSession]):
     """The server in one run: a `transport.party.ServerParty`.
 
-    Uploads of an open round and confirmations are in memory only: after a restart the clients send them again. The position
-    that a client reports of its store with an upload is durable before the upload is taken: after a restart an older copy of
-    that store, which would answer otherwise, is refused. One transaction holds all positions that came together, and that of
-    the upload that closes a round holds the sum as well. Other positions become durable with the next step. A client is known
-    by its signing key: under a new one it may begin a new store.
+    Uploads of an open round and confirmations are in memory only: after a restart the clients send
+    them again. The position that a client reports of its store with an upload is durable before the
+    upload is taken: after a restart an older copy of that store, which would answer otherwise, is
+    refused. One transaction holds all positions that came together, and that of the upload that
+    closes a round holds the sum as well. Other positions become durable with the next step. A
+    client is known by its signing key: under a new one it may begin a new store.
     """
 
     def __init__(self, session: ServerSession, store: Store, clock: Clock = time.monotonic) -> None:
@@ -36,8 +46,12 @@ class DurableServer(DurableParty[ServerSession]):
         self._end_is_said = False
 
     @classmethod
-    def open(cls, plan: Plan, *, store: Store, noise: NoiseSource, clock: Clock = time.monotonic) -> Self:
-        """Begin a run, or take it up where an earlier process left it. StateError if it has ended for this store."""
+    def open(
+        cls, plan: Plan, *, store: Store, noise: NoiseSource, clock: Clock = time.monotonic
+    ) -> Self:
+        """Begin a run, or take it up where an earlier process left it. StateError if it has ended
+        for this store.
+        """
         run_id = bytes.fromhex(plan.run_id)
         run = store.history.runs.get(run_id)
         if run is not None:
@@ -56,7 +70,9 @@ class DurableServer(DurableParty[ServerSession]):
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that the present step may still take; None after the end, 0 if this process has not said that it is over."""
+        """Seconds that the present step may still take; None after the end, 0 if this process has
+        not said that it is over.
+        """
         session, plan, timeouts = self._session, self._session.plan, self._session.plan.timeouts
         if session.outcome is not None:
             return None if self._end_is_said else 0.0
@@ -72,9 +88,11 @@ class DurableServer(DurableParty[ServerSession]):
         return None if allowed is None else self._timer.left((session.state, session.step), allowed)
 
     def attach(self, name: str, log: SignedPosition) -> LogPosition:
-        """Client `name` is there (again), its store at `log`; the position last remembered of it, or that of the plan.
+        """Client `name` is there (again), its store at `log`; the position last remembered of it,
+        or that of the plan.
 
-        Raises RemoteProtocolError if the store is an old copy, or its identity did not sign the position.
+        Raises RemoteProtocolError if the store is an old copy, or its identity did not sign the
+        position.
         """
         known = self._check_grown(name, log)
         self._seen[name] = log
@@ -82,21 +100,29 @@ class DurableServer(DurableParty[ServerSession]):
         return max(known, key=lambda position: position.length, default=LogPosition(0, bytes(32)))
 
     def away(self, name: str) -> list[Send | Finish]:
-        """Client `name` has not been there for a while. A process that is started again is told so anew."""
+        """Client `name` has not been there for a while. A process that is started again is told so
+        anew.
+        """
         self._check_footing()
         return self._commit(self._session.away(name))
 
     def receive(self, name: str, log: SignedPosition, message: Message) -> list[Send | Finish]:
         """Answer a client. RemoteProtocolError says what it did wrong; the others go on."""
         self._check_footing()
-        self._check_grown(name, log)  # before the session moves: the store would refuse it in the midst of everyone's step
+        self._check_grown(
+            name, log
+        )  # before the session moves: the store would refuse it in the midst of everyone's step
         actions = self._session.receive(name, message)
         self._seen[name] = log
         return self._commit(actions, is_taken=isinstance(message, Upload))
 
     def announce(self, name: str, log: SignedPosition) -> None:
-        """A message of client `name`, its store at `log`, waits for its turn; the next commit holds that position, too."""
-        with suppress(RemoteProtocolError):  # an old copy, or what nobody signed, is refused in its turn
+        """A message of client `name`, its store at `log`, waits for its turn; the next commit holds
+        that position, too.
+        """
+        with suppress(
+            RemoteProtocolError
+        ):  # an old copy, or what nobody signed, is refused in its turn
             self._check_grown(name, log)
             self._seen[name] = log
 
@@ -107,18 +133,27 @@ class DurableServer(DurableParty[ServerSession]):
         return frozenset(() if run is None else run.left)
 
     def left(self, name: str) -> list[Send | Finish]:
-        """The run is over for client `name`: if it has no result, nobody waits for it; after a restart neither."""
+        """The run is over for client `name`: if it has no result, nobody waits for it; after a
+        restart neither.
+        """
         self._check_footing()
         run = self._store.history.runs.get(self._run_id)
         is_news = run is not None and run.ended is None and name not in run.left
-        return self._commit(self._session.left(name), [ClientLeft(run_id=self._run_id, client=name)] if is_news else ())
+        return self._commit(
+            self._session.left(name),
+            [ClientLeft(run_id=self._run_id, client=name)] if is_news else (),
+        )
 
     def draw_ahead(self) -> None:
-        """Like `ServerSession.draw_ahead`: in memory only, so that a process that is started again draws other noise."""
+        """Like `ServerSession.draw_ahead`: in memory only, so that a process that is started again
+        draws other noise.
+        """
         self._session.draw_ahead()
 
     def deadline(self) -> list[Send | Finish]:
-        """The present step has taken too long; or the run was over before this process took it up, which is said now."""
+        """The present step has taken too long; or the run was over before this process took it up,
+        which is said now.
+        """
         self._check_footing()
         if self.outcome is not None and not self._end_is_said:
             return self._commit([Finish(self.outcome)])
@@ -134,7 +169,8 @@ class DurableServer(DurableParty[ServerSession]):
         self._store.append([run.end(outcome, result.reason or "")])
 
     def _check_grown(self, name: str, log: SignedPosition) -> list[LogPosition]:
-        """The position last seen of a client's store, here, and that of the plan, which another server had seen.
+        """The position last seen of a client's store, here, and that of the plan, which another
+        server had seen.
 
         RemoteProtocolError if what it reports now is not signed, or cannot follow them.
         """
@@ -142,28 +178,51 @@ class DurableServer(DurableParty[ServerSession]):
             try:
                 log.check(bytes.fromhex(self._keys[name]))
             except RemoteProtocolError:
-                what = f"the position of the store of client {name!r} is not signed with its key in the plan"
+                what = (
+                    f"the position of the store of client {name!r} is not signed with its key in"
+                    " the plan"
+                )
                 raise RemoteProtocolError(f"{what}; nothing of it is remembered") from None
-        seen, stored, planned = self._seen.get(name), self._store.history.peers.get(self._keys[name]), self._planned[name]
+        seen, stored, planned = (
+            self._seen.get(name),
+            self._store.history.peers.get(self._keys[name]),
+            self._planned[name],
+        )
         here = stored if seen is None else LogPosition(seen.length, seen.head)
-        there = None if planned is None else LogPosition(planned.length, bytes.fromhex(planned.head))
+        there = (
+            None if planned is None else LogPosition(planned.length, bytes.fromhex(planned.head))
+        )
         known = [position for position in (here, there) if position is not None]
         for position in known:
-            if log.length < position.length or (log.length == position.length and log.head != position.head):
+            if log.length < position.length or (
+                log.length == position.length and log.head != position.head
+            ):
                 raise RemoteProtocolError(
-                    f"the store of client {name!r} is an old copy: it holds {log.length} events, and {position.length} were "
-                    "seen; bring back the newest copy, or go on under a new identity"
+                    f"the store of client {name!r} is an old copy: it holds {log.length} events,"
+                    f" and {position.length} were seen; bring back the newest copy, or go on under"
+                    " a new identity"
                 )
         return known
 
-    def _commit(self, actions: Sequence[Action], first: Sequence[Event] = (), *, is_taken: bool = False) -> list[Send | Finish]:
-        """Make durable what is to be recorded, and who was seen: with a record, or where one joined or an upload was taken."""
+    def _commit(
+        self, actions: Sequence[Action], first: Sequence[Event] = (), *, is_taken: bool = False
+    ) -> list[Send | Finish]:
+        """Make durable what is to be recorded, and who was seen: with a record, or where one joined
+        or an upload was taken.
+        """
         messages = [action.message for action in actions if isinstance(action, Record)]
         signed = self._store.history.signed
         run, joined = self._store.history.runs.get(self._run_id), list[Event]()
-        if self._session.state in (ServerState.JOINING, ServerState.DEALING):  # for those who look at the store meanwhile
+        if self._session.state in (
+            ServerState.JOINING,
+            ServerState.DEALING,
+        ):  # for those who look at the store meanwhile
             noted = () if run is None else run.joined
-            joined = [ClientJoined(run_id=self._run_id, client=name) for name in self._session.joined if name not in noted]
+            joined = [
+                ClientJoined(run_id=self._run_id, client=name)
+                for name in self._session.joined
+                if name not in noted
+            ]
         events: list[Event] = [
             PeerSigned(name=self._keys[name], client=name, position=position)
             for name, position in self._seen.items()

@@ -1,4 +1,6 @@
-"""What both parties of a run need around a step: how long it may still take, its commit, and its line of the log."""
+"""What both parties of a run need around a step: how long it may still take, its commit, and its
+line of the log.
+"""
 
 import enum
 import logging
@@ -53,10 +55,12 @@ class StepTimer:
 
 
 class StepLog:
-    """Writes about steps that this process saw from their beginning to their end, and of others without their seconds.
+    """Writes about steps that this process saw from their beginning to their end, and of others
+    without their seconds.
 
-    A line holds names of the plan and public numbers: nothing of a record, no sum, no key. Each has the same as `facts`, for a
-    log that programs read: step, round (null where it is none), included, missing, seconds (or null).
+    A line holds names of the plan and public numbers: nothing of a record, no sum, no key. Each has
+    the same as `facts`, for a log that programs read: step, round (null where it is none),
+    included, missing, seconds (or null).
 
     Parameters
     ----------
@@ -75,7 +79,11 @@ class StepLog:
                 case Deal(hellos):
                     self._line("joined", None, [hello.name for hello in hellos])
                 case Broadcast(number):
-                    self._line(f"round {number} of {self._n_rounds}", number, list(message.included(self._names)))
+                    self._line(
+                        f"round {number} of {self._n_rounds}",
+                        number,
+                        list(message.included(self._names)),
+                    )
                 case Confirmations(confirmed):
                     self._line("confirmed", None, [name for name, _, _ in confirmed])
 
@@ -87,16 +95,24 @@ class StepLog:
         took = "" if seconds is None else f", {seconds:.3g} s"
         more = f" and {len(missing) - SHOWN_CLIENTS} more" if len(missing) > SHOWN_CLIENTS else ""
         without = f", without {', '.join(missing[:SHOWN_CLIENTS])}{more}" if missing else ""
-        facts = {"step": step, "round": number, "included": list(included), "missing": missing, "seconds": seconds}
+        facts = {
+            "step": step,
+            "round": number,
+            "included": list(included),
+            "missing": missing,
+            "seconds": seconds,
+        }
         counts = (step, len(included), len(self._names), without, took)
         _LOG.info("%s: %d of %d clients%s%s", *counts, extra={"facts": facts})
 
 
 class DurableParty(Generic[Session]):
-    """What both parties have: a session of the protocol beside the store that makes its steps durable.
+    """What both parties have: a session of the protocol beside the store that makes its steps
+    durable.
 
-    Where a commit failed, the session in memory is ahead of the disk. It answers nobody then: what it would say again was never
-    durable, and a process that is started again decides it anew, with other noise.
+    Where a commit failed, the session in memory is ahead of the disk. It answers nobody then: what
+    it would say again was never durable, and a process that is started again decides it anew, with
+    other noise.
     """
 
     def __init__(self, session: Session, store: Store, clock: Clock) -> None:
@@ -111,17 +127,25 @@ class DurableParty(Generic[Session]):
         return self._session
 
     def slept(self) -> None:
-        """Wake from a stop of this process, or a sleep of its machine: the step's time begins again."""
+        """Wake from a stop of this process, or a sleep of its machine: the step's time begins
+        again.
+        """
         self._timer.begin_again(Again.SLEPT)
 
     def _check_footing(self) -> None:
         """Raise StateError if the last step is not on disk; to be asked before the session is."""
         if self._is_ahead:
-            raise StateError("the last step could not be made durable, so nothing follows from it; start again")
+            raise StateError(
+                "the last step could not be made durable, so nothing follows from it; start again"
+            )
 
-    def _append(self, events: Sequence[Event], messages: Sequence[Message], secrets: Secrets | None = None) -> None:
+    def _append(
+        self, events: Sequence[Event], messages: Sequence[Message], secrets: Secrets | None = None
+    ) -> None:
         self._is_ahead = True
-        self._store.append(events, messages=[encode(message) for message in messages], secrets=secrets)
+        self._store.append(
+            events, messages=[encode(message) for message in messages], secrets=secrets
+        )
         self._is_ahead = False
 
 
@@ -129,4 +153,7 @@ def check_goes_on(run: Run, who: str) -> None:
     """Raise StateError if the run has ended for the store of this party."""
     if run.ended is not None:
         ending = run.ended.reason or "it finished"
-        raise StateError(f"run {run.run_id.hex()} has ended{who} ({ending}); a plan is good for one run: renew it")
+        raise StateError(
+            f"run {run.run_id.hex()} has ended{who} ({ending}); a plan is good for one run:"
+            " renew it"
+        )

@@ -1,1 +1,3 @@
-"""Masked secure aggregation: rings, one-time masks and the keys behind them. Integers in, integers out."""
+"""Masked secure aggregation: rings, one-time masks and the keys behind them. Integers in, integers
+out.
+"""

@@ -12,7 +12,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from fastlloyd.base.randomness import KEY_BYTES, derive, length_prefixed
 from fastlloyd.errors import RemoteProtocolError
-from fastlloyd.federation.secagg.masks import DIGEST_BYTES, GroupKey, RoundContext, Secret, check_length, name_field
+from fastlloyd.federation.secagg.masks import (
+    DIGEST_BYTES,
+    GroupKey,
+    RoundContext,
+    Secret,
+    check_length,
+    name_field,
+)
 
 PUBLIC_KEY_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -22,7 +29,9 @@ _CONFIRMATION_LABEL = b"fastlloyd/v1/confirmation"
 
 
 class Identity(Secret):
-    """The Ed25519 key (RFC 8032) with which a party signs what it says; its public half stands in the plan's roster."""
+    """The Ed25519 key (RFC 8032) with which a party signs what it says; its public half stands in
+    the plan's roster.
+    """
 
     __slots__ = ("_key",)
 
@@ -61,15 +70,21 @@ class Identity(Secret):
 
 @lru_cache(maxsize=4096)  # all parties of a simulation check the same signatures
 def verify(public: bytes, signature: bytes, message: bytes) -> None:
-    """Raise `RemoteProtocolError` unless `signature` signs `message` under `public`, a key of the plan's roster."""
+    """Raise `RemoteProtocolError` unless `signature` signs `message` under `public`, a key of the
+    plan's roster.
+    """
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except (InvalidSignature, ValueError):
-        raise RemoteProtocolError("a signature does not belong to the message and the signing key in the plan") from None
+        raise RemoteProtocolError(
+            "a signature does not belong to the message and the signing key in the plan"
+        ) from None
 
 
 class Ending(Secret):
-    """How a client ended the run: with this transcript and these centroids. Its word is an HMAC-SHA256 under the group key."""
+    """How a client ended the run: with this transcript and these centroids. Its word is an
+    HMAC-SHA256 under the group key.
+    """
 
     __slots__ = ("_ending", "_keyed")
 
@@ -86,5 +101,11 @@ class Ending(Secret):
         return mac.digest()
 
     def differing(self, tags: Mapping[str, bytes]) -> list[str]:
-        """The clients whose tag is not their confirmation of exactly this ending; in constant time."""
-        return [name for name, tag in tags.items() if not hmac.compare_digest(tag, self.confirmation(name))]
+        """The clients whose tag is not their confirmation of exactly this ending; in constant
+        time.
+        """
+        return [
+            name
+            for name, tag in tags.items()
+            if not hmac.compare_digest(tag, self.confirmation(name))
+        ]

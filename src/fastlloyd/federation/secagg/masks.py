@@ -1,9 +1,11 @@
 """One-time masks: a key and the full context of one upload become uniform ring elements.
 
-Clients hold keys that the server never does: all of them one, and with `PairwiseMasks` every two of them another. A mask hides
-one upload completely as long as it is used for one message only, so everything that tells two uploads apart enters it.
+Clients hold keys that the server never does: all of them one, and with `PairwiseMasks` every two of
+them another. A mask hides one upload completely as long as it is used for one message only, so
+everything that tells two uploads apart enters it.
 
-Departs from the paper, where masks come from PRNG(seed, t): two tensors or two runs under one seed would share a pad.
+Departs from the paper, where masks come from PRNG(seed, t): two tensors or two runs under one seed
+would share a pad.
 """
 
 import hmac
@@ -29,7 +31,8 @@ _BLOCK_BYTES = 1 << 17  # of masks that are added up at once: they stay in the c
 class Secret:
     """What all secrets have in common: they show nothing, and no copy of them is made by accident.
 
-    Plain slotted classes, not dataclasses or structs: serialisers that know those would write the secret out.
+    Plain slotted classes, not dataclasses or structs: serialisers that know those would write the
+    secret out.
     """
 
     __slots__ = ()
@@ -42,7 +45,9 @@ class Secret:
 
 
 class GroupKey(Secret):
-    """32 secret bytes shared by the clients of one run; compared in constant time, not hashable, cannot be changed."""
+    """32 secret bytes shared by the clients of one run; compared in constant time, not hashable,
+    cannot be changed.
+    """
 
     __slots__ = ("_secret",)
 
@@ -68,11 +73,13 @@ class GroupKey(Secret):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundContext:
-    """What everything that clients make under the group key is bound to: which round of which run, after which messages.
+    """What everything that clients make under the group key is bound to: which round of which run,
+    after which messages.
 
-    plan_digest : SHA-256 of the plan, 32 bytes; run_id : 16 random bytes of this run, so a rerun of the same plan uses other
-    masks; round : counted from 1, one more than there are for what the clustering ends with; transcript_hash : 32 bytes that
-    chain every broadcast so far, so clients shown different broadcasts fail to unmask.
+    plan_digest : SHA-256 of the plan, 32 bytes; run_id : 16 random bytes of this run, so a rerun of
+    the same plan uses other masks; round : counted from 1, one more than there are for what the
+    clustering ends with; transcript_hash : 32 bytes that chain every broadcast so far, so clients
+    shown different broadcasts fail to unmask.
     """
 
     plan_digest: bytes
@@ -84,15 +91,19 @@ class RoundContext:
         check_length("plan_digest", self.plan_digest, DIGEST_BYTES)
         check_length("run_id", self.run_id, RUN_ID_BYTES)
         if not 1 <= self.round < 1 << 64:
-            raise LocalProtocolError(f"round = {self.round} is outside [1, 2**64); rounds are counted from 1")
+            raise LocalProtocolError(
+                f"round = {self.round} is outside [1, 2**64); rounds are counted from 1"
+            )
         check_length("transcript_hash", self.transcript_hash, DIGEST_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskContext(RoundContext):
-    """What all masks of one round are bound to. The client and its nonce tell the uploads of the round apart.
+    """What all masks of one round are bound to. The client and its nonce tell the uploads of the
+    round apart.
 
-    centroids_digest : SHA-256 of the current centroids or parameters, 32 bytes: clients that diverged fail to unmask.
+    centroids_digest : SHA-256 of the current centroids or parameters, 32 bytes: clients that
+    diverged fail to unmask.
     """
 
     centroids_digest: bytes
@@ -103,7 +114,9 @@ class MaskContext(RoundContext):
 
     @property
     def before(self) -> bytes:
-        """The encoding up to the field that tells the uploads of the round apart; every field has a fixed width."""
+        """The encoding up to the field that tells the uploads of the round apart; every field has a
+        fixed width.
+        """
         return self.plan_digest + self.run_id + self.round.to_bytes(8, "big")
 
     @property
@@ -115,22 +128,30 @@ class MaskContext(RoundContext):
 class MaskScheme(Protocol):
     """How one client of a run hides its uploads, and opens the sum of those of a round."""
 
-    def hide(self, plain: RingVector, context: MaskContext, client: str, nonce: bytes) -> RingVector:
-        """Add the mask of this client's upload, which makes it uniform on the ring whatever `plain` is.
+    def hide(
+        self, plain: RingVector, context: MaskContext, client: str, nonce: bytes
+    ) -> RingVector:
+        """Add the mask of this client's upload, which makes it uniform on the ring whatever `plain`
+        is.
 
-        nonce : 8 random bytes drawn for this upload and sent with it: a client restored from an old copy uses other masks.
-        LocalProtocolError if the upload hidden last had the same context, client and nonce, hence the same mask.
+        nonce : 8 random bytes drawn for this upload and sent with it: a client restored from an old
+        copy uses other masks. LocalProtocolError if the upload hidden last had the same context,
+        client and nonce, hence the same mask.
         """
 
-    def open(self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]) -> RingVector:
+    def open(
+        self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]
+    ) -> RingVector:
         """Take the masks of the uploads of `included`, nonces by client, off their sum."""
 
 
 class GroupMasks(Secret):
-    """All clients hold the group key, so each derives the masks of all: ChaCha20 keystreams, read as little-endian elements.
+    """All clients hold the group key, so each derives the masks of all: ChaCha20 keystreams, read
+    as little-endian elements.
 
-    The key of a keystream is HKDF-Expand-SHA256(group key, info = label and full context of the upload). The mask of the upload
-    that was hidden last is kept for its broadcast, so that it is derived once.
+    The key of a keystream is HKDF-Expand-SHA256(group key, info = label and full context of the
+    upload). The mask of the upload that was hidden last is kept for its broadcast, so that it is
+    derived once.
     """
 
     __slots__ = ("_group_key", "_kept", "_ring")
@@ -141,20 +162,28 @@ class GroupMasks(Secret):
         self._group_key, self._ring = group_key, ring
         self._kept: tuple[MaskContext, str, bytes, RingVector] | None = None
 
-    def hide(self, plain: RingVector, context: MaskContext, client: str, nonce: bytes) -> RingVector:
+    def hide(
+        self, plain: RingVector, context: MaskContext, client: str, nonce: bytes
+    ) -> RingVector:
         """See `MaskScheme`."""
         if self._kept is not None and self._kept[:3] == (context, client, nonce):
-            raise LocalProtocolError("this mask has hidden an upload; another under it would show their difference")
+            raise LocalProtocolError(
+                "this mask has hidden an upload; another under it would show their difference"
+            )
         (stream,) = self._keystreams(context, [(client, nonce)], plain.nbytes)
         mask = self._ring.from_bytes(stream, plain.size)
         self._kept = context, client, nonce, mask
         return self._ring.add(plain, mask)
 
-    def open(self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]) -> RingVector:
+    def open(
+        self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]
+    ) -> RingVector:
         """See `MaskScheme`."""
         derived = dict(included)
         match self._kept:
-            case (kept_for, client, nonce, mask) if kept_for == context and derived.get(client) == nonce:
+            case (kept_for, client, nonce, mask) if (
+                kept_for == context and derived.get(client) == nonce
+            ):
                 del derived[client]
                 total = self._ring.subtract(total, mask)
         uploads, at_once = list(derived.items()), max(1, _BLOCK_BYTES // max(1, total.nbytes))
@@ -163,33 +192,52 @@ class GroupMasks(Secret):
             total = self._ring.subtract(total, self._ring.sum_of_bytes(block, total.size))
         return total
 
-    def _keystreams(self, context: MaskContext, uploads: Sequence[tuple[str, bytes]], n_bytes: int) -> list[bytes]:
-        streams, after = Keystreams(self._group_key.secret, _MASK_LABEL + context.before), context.after
-        return [streams.of(upload_field(client, nonce) + after, n_bytes) for client, nonce in uploads]
+    def _keystreams(
+        self, context: MaskContext, uploads: Sequence[tuple[str, bytes]], n_bytes: int
+    ) -> list[bytes]:
+        streams, after = (
+            Keystreams(self._group_key.secret, _MASK_LABEL + context.before),
+            context.after,
+        )
+        return [
+            streams.of(upload_field(client, nonce) + after, n_bytes) for client, nonce in uploads
+        ]
 
 
 class PairwiseMasks(Secret):
-    """Every two clients share a key, whose keystream one of them adds and the other subtracts: no third party can take it off.
+    """Every two clients share a key, whose keystream one of them adds and the other subtracts: no
+    third party can take it off.
 
-    The pair masks of all clients of the key set add up to nothing, those of fewer to something uniform. The first client adds a
-    mask under the group key as well, which hides the sum from the server; it alone is taken off to open.
+    The pair masks of all clients of the key set add up to nothing, those of fewer to something
+    uniform. The first client adds a mask under the group key as well, which hides the sum from the
+    server; it alone is taken off to open.
 
-    The key of a pair's keystream is HKDF-Expand-SHA256(pair key, info = label and full context, without a nonce: neither knows
-    the other's). So the upload of a round is hidden once; see docs/proofs/mask-secrecy.md on stores that were restored.
+    The key of a pair's keystream is HKDF-Expand-SHA256(pair key, info = label and full context,
+    without a nonce: neither knows the other's). So the upload of a round is hidden once; see
+    docs/proofs/mask-secrecy.md on stores that were restored.
 
     Parameters
     ----------
-    names : of all in the key set, in the order of the plan. client : whose masks these are. pair_keys : 32 bytes, by name, one
+    names : of all in the key set, in the order of the plan. client : whose masks these are.
+    pair_keys : 32 bytes, by name, one
         for each of the others.
     """
 
     __slots__ = ("_first", "_group", "_hidden", "_pairs", "_ring")
 
     def __init__(
-        self, group_key: GroupKey, ring: Ring, names: Sequence[str], client: str, pair_keys: Mapping[str, bytes]
+        self,
+        group_key: GroupKey,
+        ring: Ring,
+        names: Sequence[str],
+        client: str,
+        pair_keys: Mapping[str, bytes],
     ) -> None:
         if {*pair_keys, client} != set(names):
-            raise LocalProtocolError(f"client {client!r} needs a key with each of the others in the key set, and no other key")
+            raise LocalProtocolError(
+                f"client {client!r} needs a key with each of the others in the key set, and no"
+                " other key"
+            )
         self._group, self._first, self._ring = GroupMasks(group_key, ring), names[0], ring
         self._hidden: MaskContext | None = None
         at = names.index(client)
@@ -198,18 +246,26 @@ class PairwiseMasks(Secret):
             (ring.add, [_Pair(pair_keys[other], client, other) for other in names[at + 1 :]]),
         )
 
-    def hide(self, plain: RingVector, context: MaskContext, client: str, nonce: bytes) -> RingVector:
+    def hide(
+        self, plain: RingVector, context: MaskContext, client: str, nonce: bytes
+    ) -> RingVector:
         """See `MaskScheme`."""
         if self._hidden == context:
-            raise LocalProtocolError("this mask has hidden an upload; another under it would show their difference")
+            raise LocalProtocolError(
+                "this mask has hidden an upload; another under it would show their difference"
+            )
         self._hidden, total, at_once = context, plain, max(1, _BLOCK_BYTES // max(1, plain.nbytes))
         for combine, pairs in self._pairs:
             for start in range(0, len(pairs), at_once):
-                streams = [pair.keystream(context, plain.nbytes) for pair in pairs[start : start + at_once]]
+                streams = [
+                    pair.keystream(context, plain.nbytes) for pair in pairs[start : start + at_once]
+                ]
                 total = combine(total, self._ring.sum_of_bytes(streams, plain.size))
         return self._group.hide(total, context, client, nonce) if client == self._first else total
 
-    def open(self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]) -> RingVector:
+    def open(
+        self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]
+    ) -> RingVector:
         """See `MaskScheme`; `included` are all of the key set."""
         return self._group.open(total, context, {self._first: included[self._first]})
 
@@ -228,12 +284,16 @@ class _Pair(Secret):
 
 
 def upload_field(client: str, nonce: bytes) -> bytes:
-    """What tells the uploads of one round apart: the client's name, which carries its length, and the nonce."""
+    """What tells the uploads of one round apart: the client's name, which carries its length, and
+    the nonce.
+    """
     check_length("upload_nonce", nonce, UPLOAD_NONCE_BYTES)
     return name_field(client) + nonce
 
 
-@lru_cache(maxsize=2048)  # more than a plan has clients; every client asks for every other in every round
+@lru_cache(
+    maxsize=2048
+)  # more than a plan has clients; every client asks for every other in every round
 def name_field(name: str) -> bytes:
     """A client's name with its length before it."""
     return length_prefixed(encode_name(name))
@@ -246,7 +306,9 @@ def encode_name(name: str) -> bytes:
     except UnicodeEncodeError:
         raise LocalProtocolError("a client's name is not valid Unicode text") from None
     if not 1 <= len(encoded) <= MAX_NAME_BYTES:
-        raise LocalProtocolError(f"a client's name has {len(encoded)} bytes; 1 to {MAX_NAME_BYTES} were expected")
+        raise LocalProtocolError(
+            f"a client's name has {len(encoded)} bytes; 1 to {MAX_NAME_BYTES} were expected"
+        )
     return encoded
 
 

@@ -1,11 +1,15 @@
-"""The key that two clients of a run share, against a listener with a quantum computer too, and the keys they make it from.
+"""The key that two clients of a run share, against a listener with a quantum computer too, and the
+keys they make it from.
 
-Every client draws `RunKeys` and says the public halves in its Hello. Of each two clients, the earlier in the plan encapsulates
-to the other's ML-KEM-768 key; both derive a `PairKey` from that secret and from X25519, so it is safe while either holds:
+Every client draws `RunKeys` and says the public halves in its Hello. Of each two clients, the
+earlier in the plan encapsulates to the other's ML-KEM-768 key; both derive a `PairKey` from that
+secret and from X25519, so it is safe while either holds:
 
-    pair key | HMAC key = HKDF-SHA256(ML-KEM secret | X25519 secret, salt = label, info = everything both must agree on)
+    pair key | HMAC key = HKDF-SHA256(ML-KEM secret | X25519 secret, salt = label, info = everything
+    both must agree on)
 
-ML-KEM answers a changed ciphertext with another secret and no error, so the ciphertext travels with an HMAC.
+ML-KEM answers a changed ciphertext with another secret and no error, so the ciphertext travels with
+an HMAC.
 """
 
 import hashlib
@@ -24,10 +28,20 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fastlloyd.base.randomness import KEY_BYTES, derive, length_prefixed
 from fastlloyd.errors import IdentityError, LocalProtocolError, RemoteProtocolError
-from fastlloyd.federation.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, GroupKey, Secret, check_length, encode_name
+from fastlloyd.federation.secagg.masks import (
+    DIGEST_BYTES,
+    RUN_ID_BYTES,
+    GroupKey,
+    Secret,
+    check_length,
+    encode_name,
+)
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
+    from cryptography.hazmat.primitives.asymmetric.mlkem import (
+        MLKEM768PrivateKey,
+        MLKEM768PublicKey,
+    )
 
 EXCHANGE_KEY_BYTES = 32
 ENCAPSULATION_KEY_BYTES = 1184
@@ -59,21 +73,28 @@ def check_supported() -> None:
         MLKEM768PrivateKey.from_seed_bytes(bytes(_SEED_BYTES))
     except (ImportError, UnsupportedAlgorithm):
         raise IdentityError(
-            f"the keys of a run need ML-KEM-768, which cryptography {cryptography.__version__} with "
-            f"{backend.openssl_version_text()} does not have; install a version that has it: "
-            'python -m pip install --force-reinstall --only-binary :all: "cryptography>=48"'
+            f"the keys of a run need ML-KEM-768, which cryptography {cryptography.__version__} with"
+            f" {backend.openssl_version_text()} does not have; install a version that has it:"
+            ' python -m pip install --force-reinstall --only-binary :all: "cryptography>=48"'
         ) from None
 
 
 class RunKeys(Secret):
-    """What a client draws for one run: an X25519 key (RFC 7748), an ML-KEM-768 key (FIPS 203) and an Ed25519 key (RFC 8032).
+    """What a client draws for one run: an X25519 key (RFC 7748), an ML-KEM-768 key (FIPS 203) and
+    an Ed25519 key (RFC 8032).
 
-    The first two are for the keys it shares with other clients; the third, the run key, signs what it says after its Hello.
+    The first two are for the keys it shares with other clients; the third, the run key, signs what
+    it says after its Hello.
     """
 
     __slots__ = ("_decapsulation", "_exchange", "_run")
 
-    def __init__(self, exchange: X25519PrivateKey, decapsulation: "MLKEM768PrivateKey", run: Ed25519PrivateKey) -> None:
+    def __init__(
+        self,
+        exchange: X25519PrivateKey,
+        decapsulation: "MLKEM768PrivateKey",
+        run: Ed25519PrivateKey,
+    ) -> None:
         self._exchange, self._decapsulation, self._run = exchange, decapsulation, run
 
     @classmethod
@@ -96,8 +117,14 @@ class RunKeys(Secret):
         )
 
     def private_bytes(self) -> bytes:
-        """128 secret bytes (X25519, seed of ML-KEM, Ed25519), for the store of their owner and nothing else."""
-        return self._exchange.private_bytes_raw() + self._decapsulation.private_bytes_raw() + self._run.private_bytes_raw()
+        """128 secret bytes (X25519, seed of ML-KEM, Ed25519), for the store of their owner and
+        nothing else.
+        """
+        return (
+            self._exchange.private_bytes_raw()
+            + self._decapsulation.private_bytes_raw()
+            + self._run.private_bytes_raw()
+        )
 
     @property
     def exchange_key(self) -> bytes:
@@ -119,16 +146,22 @@ class RunKeys(Secret):
         return self._run.sign(message)
 
     def exchange(self, public: bytes) -> bytes:
-        """X25519 with another client's `exchange_key`, 32 bytes; refuses a key that makes the secret all zero."""
+        """X25519 with another client's `exchange_key`, 32 bytes; refuses a key that makes the
+        secret all zero.
+        """
         return _exchange(self._exchange, public)
 
     def decapsulate(self, ciphertext: bytes) -> bytes:
         """The 32 bytes that somebody encapsulated to these keys.
 
-        A ciphertext made for other keys, or changed, gives other bytes and no error (FIPS 203, implicit rejection).
+        A ciphertext made for other keys, or changed, gives other bytes and no error (FIPS 203,
+        implicit rejection).
         """
         if len(ciphertext) != CIPHERTEXT_BYTES:
-            raise RemoteProtocolError(f"a ciphertext of ML-KEM-768 is {CIPHERTEXT_BYTES} bytes long, not {len(ciphertext)}")
+            raise RemoteProtocolError(
+                f"a ciphertext of ML-KEM-768 is {CIPHERTEXT_BYTES} bytes long, not"
+                f" {len(ciphertext)}"
+            )
         return self._decapsulation.decapsulate(ciphertext)
 
 
@@ -141,11 +174,13 @@ def encapsulate(public: bytes) -> tuple[bytes, bytes]:
 
 
 def check_run_keys(exchange_key: bytes, encapsulation_key: bytes, run_key: bytes) -> None:
-    """Raise RemoteProtocolError unless secrets can be shared with the owner of these public keys, and only it can sign.
+    """Raise RemoteProtocolError unless secrets can be shared with the owner of these public keys,
+    and only it can sign.
 
-    An X25519 key of low order makes the same zero of every private key (RFC 7748, section 6.1), so any will do to see it. An
-    ML-KEM key encodes numbers below 3329 only (FIPS 203, section 7.2). Under an Ed25519 key of low order anybody signs; it is
-    seen as the X25519 key of the same order (RFC 7748, section 4.1).
+    An X25519 key of low order makes the same zero of every private key (RFC 7748, section 6.1), so
+    any will do to see it. An ML-KEM key encodes numbers below 3329 only (FIPS 203, section 7.2).
+    Under an Ed25519 key of low order anybody signs; it is seen as the X25519 key of the same order
+    (RFC 7748, section 4.1).
     """
     any_key = X25519PrivateKey.from_private_bytes(bytes(EXCHANGE_KEY_BYTES))
     _exchange(any_key, exchange_key)
@@ -153,11 +188,15 @@ def check_run_keys(exchange_key: bytes, encapsulation_key: bytes, run_key: bytes
     try:
         _exchange(any_key, _montgomery(run_key))
     except RemoteProtocolError:
-        raise RemoteProtocolError("a client's run_key for this run is an Ed25519 key under which anybody can sign") from None
+        raise RemoteProtocolError(
+            "a client's run_key for this run is an Ed25519 key under which anybody can sign"
+        ) from None
 
 
 def _montgomery(ed25519_key: bytes) -> bytes:
-    """u = (1 + y) / (1 - y): the point of edwards25519 on curve25519, its sign left out; 0 for the neutral one."""
+    """u = (1 + y) / (1 - y): the point of edwards25519 on curve25519, its sign left out; 0 for the
+    neutral one.
+    """
     p = 2**255 - 19
     y = int.from_bytes(ed25519_key, "little") % 2**255
     return ((1 + y) * pow(1 - y, p - 2, p) % p).to_bytes(EXCHANGE_KEY_BYTES, "little")
@@ -167,7 +206,9 @@ def _exchange(private: X25519PrivateKey, public: bytes) -> bytes:
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
-        raise RemoteProtocolError("a client's exchange_key for this run is not a valid X25519 key") from None
+        raise RemoteProtocolError(
+            "a client's exchange_key for this run is not a valid X25519 key"
+        ) from None
 
 
 def _encapsulation_key(public: bytes) -> "MLKEM768PublicKey":
@@ -177,15 +218,18 @@ def _encapsulation_key(public: bytes) -> "MLKEM768PublicKey":
     try:
         return MLKEM768PublicKey.from_public_bytes(public)
     except ValueError:  # the library speaks of the length even where the numbers are wrong
-        raise RemoteProtocolError("a client's encapsulation_key for this run is not a valid ML-KEM-768 key") from None
+        raise RemoteProtocolError(
+            "a client's encapsulation_key for this run is not a valid ML-KEM-768 key"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairContext:
-    """What two clients must agree on to share a key: the run, who they are, and the Hellos they were shown.
+    """What two clients must agree on to share a key: the run, who they are, and the Hellos they
+    were shown.
 
-    plan_digest : 32 bytes; run_id : 16 bytes; earlier, later : names, in the order of the plan; earlier_hello, later_hello :
-    SHA-256 of the encoded Hellos, 32 bytes each.
+    plan_digest : 32 bytes; run_id : 16 bytes; earlier, later : names, in the order of the plan;
+    earlier_hello, later_hello : SHA-256 of the encoded Hellos, 32 bytes each.
     """
 
     plan_digest: bytes
@@ -199,7 +243,9 @@ class PairContext:
         check_length("plan_digest", self.plan_digest, DIGEST_BYTES)
         check_length("run_id", self.run_id, RUN_ID_BYTES)
         if self.earlier == self.later:
-            raise LocalProtocolError(f"client {self.earlier!r} shares no pair key with itself; name two clients")
+            raise LocalProtocolError(
+                f"client {self.earlier!r} shares no pair key with itself; name two clients"
+            )
         check_length("earlier_hello", self.earlier_hello, DIGEST_BYTES)
         check_length("later_hello", self.later_hello, DIGEST_BYTES)
 
@@ -210,7 +256,9 @@ class PairContext:
 
 
 class PairKey(Secret):
-    """What two clients of one run share and nobody else knows; both derive the same, whichever of them encapsulated."""
+    """What two clients of one run share and nobody else knows; both derive the same, whichever of
+    them encapsulated.
+    """
 
     __slots__ = ("_context", "_mac_key", "_secret")
 
@@ -220,18 +268,30 @@ class PairKey(Secret):
         self._context, self._secret, self._mac_key = context, secret, mac_key
 
     @classmethod
-    def agree(cls, context: PairContext, *, exchange_secret: bytes, kem_secret: bytes, ciphertext: bytes) -> Self:
-        """Derive the key from both secrets; a party that is wrong about anything here derives another one.
+    def agree(
+        cls, context: PairContext, *, exchange_secret: bytes, kem_secret: bytes, ciphertext: bytes
+    ) -> Self:
+        """Derive the key from both secrets; a party that is wrong about anything here derives
+        another one.
 
-        exchange_secret : of `RunKeys.exchange`. kem_secret, ciphertext : of `encapsulate`, or `RunKeys.decapsulate` and what
-        it was given.
+        exchange_secret : of `RunKeys.exchange`. kem_secret, ciphertext : of `encapsulate`, or
+        `RunKeys.decapsulate` and what it was given.
         """
         check_length("exchange_secret", exchange_secret, KEY_BYTES)
         check_length("kem_secret", kem_secret, KEY_BYTES)
         check_length("ciphertext", ciphertext, CIPHERTEXT_BYTES)
-        agreed = (context.plan_digest, context.run_id, *context.names, context.earlier_hello, context.later_hello, ciphertext)
+        agreed = (
+            context.plan_digest,
+            context.run_id,
+            *context.names,
+            context.earlier_hello,
+            context.later_hello,
+            ciphertext,
+        )
         info = length_prefixed(_PAIR_LABEL, *agreed)
-        keys = HKDF(hashes.SHA256(), 2 * KEY_BYTES, salt=_PAIR_LABEL, info=info).derive(kem_secret + exchange_secret)
+        keys = HKDF(hashes.SHA256(), 2 * KEY_BYTES, salt=_PAIR_LABEL, info=info).derive(
+            kem_secret + exchange_secret
+        )
         return cls(context, keys[:KEY_BYTES], keys[KEY_BYTES:])
 
     @property
@@ -240,42 +300,60 @@ class PairKey(Secret):
         return self._secret
 
     def message(self, ciphertext: bytes) -> bytes:
-        """What the earlier client sends the later one: the ciphertext, and an HMAC that shows it was not changed."""
+        """What the earlier client sends the later one: the ciphertext, and an HMAC that shows it
+        was not changed.
+        """
         return ciphertext + hmac.digest(self._mac_key, ciphertext, hashlib.sha256)
 
     def check(self, message: bytes) -> None:
-        """Raise RemoteProtocolError unless the other client made this message with this very key."""
+        """Raise RemoteProtocolError unless the other client made this message with this very
+        key.
+        """
         if not hmac.compare_digest(message, self.message(message[:CIPHERTEXT_BYTES])):
             raise RemoteProtocolError(
-                f"the key that client {self._context.earlier!r:.80} made for this client, as the server relayed it, does not "
-                "fit: one of the two changed it"
+                f"the key that client {self._context.earlier!r:.80} made for this client, as the"
+                " server relayed it, does not fit: one of the two changed it"
             )
 
     def seal(self, group_key: GroupKey, deal: bytes) -> bytes:
-        """Encrypt the group key for the later client; 60 bytes that nobody else can open, and it only for this Deal.
+        """Encrypt the group key for the later client; 60 bytes that nobody else can open, and it
+        only for this Deal.
 
-        The nonce is a keyed hash of the group key, so sealing the same key again gives the same bytes and another key another
-        nonce: no restart of the dealer can encrypt two keys under one nonce.
+        The nonce is a keyed hash of the group key, so sealing the same key again gives the same
+        bytes and another key another nonce: no restart of the dealer can encrypt two keys under one
+        nonce.
         """
         cipher, nonce_key, bound = self._box_keys(deal)
         nonce = hmac.digest(nonce_key, group_key.secret, hashlib.sha256)[:12]
         return nonce + cipher.encrypt(nonce, group_key.secret, bound)
 
     def open(self, box: bytes, deal: bytes) -> GroupKey:
-        """Decrypt what the earlier client sealed; RemoteProtocolError if the box is not one for this key and this Deal."""
+        """Decrypt what the earlier client sealed; RemoteProtocolError if the box is not one for
+        this key and this Deal.
+        """
         cipher, _, bound = self._box_keys(deal)
         if len(box) != SEALED_BYTES:
-            raise RemoteProtocolError(f"a sealed group key is {SEALED_BYTES} bytes long, not {len(box)}")
+            raise RemoteProtocolError(
+                f"a sealed group key is {SEALED_BYTES} bytes long, not {len(box)}"
+            )
         try:
             return GroupKey(cipher.decrypt(box[:12], box[12:], bound))
         except InvalidTag:
             raise RemoteProtocolError(
-                f"the group key that client {self._context.earlier!r:.80} sealed for this client, as the server relayed it, "
-                "does not open: one of the two changed it"
+                f"the group key that client {self._context.earlier!r:.80} sealed for this client,"
+                " as the server relayed it, does not open: one of the two changed it"
             ) from None
 
     def _box_keys(self, deal: bytes) -> tuple[ChaCha20Poly1305, bytes, bytes]:
-        """Cipher and nonce key of the box, and its associated data: which run, from whom, to whom, digest of which Deal."""
+        """Cipher and nonce key of the box, and its associated data: which run, from whom, to whom,
+        digest of which Deal.
+        """
         check_length("deal", deal, DIGEST_BYTES)
-        bound = length_prefixed(self._context.plan_digest, self._context.run_id, *self._context.names, deal)
-        return ChaCha20Poly1305(derive(self._secret, _BOX_LABEL + bound)), derive(self._secret, _BOX_NONCE_LABEL + bound), bound
+        bound = length_prefixed(
+            self._context.plan_digest, self._context.run_id, *self._context.names, deal
+        )
+        return (
+            ChaCha20Poly1305(derive(self._secret, _BOX_LABEL + bound)),
+            derive(self._secret, _BOX_NONCE_LABEL + bound),
+            bound,
+        )

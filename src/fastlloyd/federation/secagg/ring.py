@@ -1,10 +1,13 @@
-"""The rings Z_2^32 and Z_2^64 in which masked sums are added up, and the proof that no opened sum wraps.
+"""The rings Z_2^32 and Z_2^64 in which masked sums are added up, and the proof that no opened sum
+wraps.
 
-A mask is uniform on the whole ring, so a masked value is uniform whatever it hides; for that, all arithmetic is that of
-uint32 or uint64, which wraps by type. The opened sum is read as the representative nearest to zero, which is right as
-long as its magnitude stays below half the ring: `RingLoad` says how many bits that takes, from public numbers only.
+A mask is uniform on the whole ring, so a masked value is uniform whatever it hides; for that, all
+arithmetic is that of uint32 or uint64, which wraps by type. The opened sum is read as the
+representative nearest to zero, which is right as long as its magnitude stays below half the ring:
+`RingLoad` says how many bits that takes, from public numbers only.
 
-Departs from the paper, whose ring has 32 bits whatever the data: 64 is the default, and a width that could wrap is refused.
+Departs from the paper, whose ring has 32 bits whatever the data: 64 is the default, and a width
+that could wrap is refused.
 """
 
 import enum
@@ -24,13 +27,16 @@ from fastlloyd.errors import LocalProtocolError, OverflowRisk, PlanError, Remote
 RingVector = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 
 WRAP_PROBABILITY_BITS: Final = 40
-"""A plan is accepted when the probability that any opened value of the whole run wraps is below 2**-40."""
+"""A plan is accepted when the probability that any opened value of the whole run wraps is below
+2**-40.
+"""
 
 
 class Ring(enum.Enum):
     """Integers modulo 2**bits, held in little-endian unsigned arrays.
 
-    bits, itemsize : width of an element in bits, in bytes; dtype : little-endian unsigned integers of this width.
+    bits, itemsize : width of an element in bits, in bytes; dtype : little-endian unsigned integers
+    of this width.
     """
 
     Z32 = 32
@@ -54,11 +60,13 @@ class Ring(enum.Enum):
     def wrap(self, values: npt.NDArray[np.int64]) -> RingVector:
         """Reduce int64 `values` modulo 2**bits; the shape is kept.
 
-        Only int64 is taken: a float or narrower array here is a value that was rounded or cut on the way, which must
-        not pass silently.
+        Only int64 is taken: a float or narrower array here is a value that was rounded or cut on
+        the way, which must not pass silently.
         """
         if values.dtype != np.int64:
-            raise LocalProtocolError(f"values have dtype {values.dtype}; only int64 is wrapped into a ring")
+            raise LocalProtocolError(
+                f"values have dtype {values.dtype}; only int64 is wrapped into a ring"
+            )
         # Conversion between unsigned types is reduction modulo 2**bits.
         return values.view(np.uint64).astype(self.dtype)
 
@@ -92,7 +100,8 @@ class Ring(enum.Enum):
         """Exactly `length` elements, as a read-only vector over `data`."""
         if len(data) != length * self.itemsize:
             raise RemoteProtocolError(
-                f"a vector of {length} {self.bits}-bit elements is {length * self.itemsize} bytes long, not {len(data)}"
+                f"a vector of {length} {self.bits}-bit elements is {length * self.itemsize} bytes"
+                f" long, not {len(data)}"
             )
         return np.frombuffer(data, dtype=self.dtype)
 
@@ -101,23 +110,33 @@ class Ring(enum.Enum):
         return np.zeros(length, dtype=self.dtype)
 
     def sum_of_bytes(self, vectors: Sequence[bytes], length: int) -> RingVector:
-        """Sum modulo 2**bits of vectors that `from_bytes` reads, each of exactly `length` elements."""
-        rows = self.from_bytes(b"".join(vectors), len(vectors) * length).reshape(len(vectors), length)
+        """Sum modulo 2**bits of vectors that `from_bytes` reads, each of exactly `length`
+        elements.
+        """
+        rows = self.from_bytes(b"".join(vectors), len(vectors) * length).reshape(
+            len(vectors), length
+        )
         return np.asarray(np.add.reduce(rows, axis=0, dtype=self.dtype))
 
     def _check(self, *arrays: RingVector) -> None:
         for array in arrays:
             if array.dtype != self.dtype:
-                raise LocalProtocolError(f"an array of dtype {array.dtype} is not of the {self.bits}-bit ring")
+                raise LocalProtocolError(
+                    f"an array of dtype {array.dtype} is not of the {self.bits}-bit ring"
+                )
         # Broadcasting would use one word of a mask more than once.
         if arrays[0].shape != arrays[-1].shape:
-            raise LocalProtocolError(f"arrays of shapes {[array.shape for array in arrays]} do not match")
+            raise LocalProtocolError(
+                f"arrays of shapes {[array.shape for array in arrays]} do not match"
+            )
 
 
 class Load(NamedTuple):
-    """The largest magnitude that one record adds to an entry of an answer, and the scale of the entry's total noise.
+    """The largest magnitude that one record adds to an entry of an answer, and the scale of the
+    entry's total noise.
 
-    Both in the same units, the largest over all rounds; the scale is that of all clients' shares together.
+    Both in the same units, the largest over all rounds; the scale is that of all clients' shares
+    together.
     """
 
     bound: int
@@ -136,19 +155,21 @@ class RingLoad:
         n_records * bound + sqrt(2 L) * scale + M / 2        (Gaussian)
         n_records * bound + L * scale + M / 2                (geometric)
 
-    in magnitude with probability below 2**-40 / K: the data part is bounded outright; a Gaussian X of standard
-    deviation s has P(|X| > z s) < 2 exp(-z**2 / 2) and a two-sided geometric P(|X| > t) < 2 exp(-t / b), both equal to
-    2**-40 / K here; M roundings shift a sum by at most M / 2. So any of the K values of the run exceeds it with
-    probability below 2**-40 (union bound). Clients that drop out take data and noise away: the bound holds for every
-    included set.
+    in magnitude with probability below 2**-40 / K: the data part is bounded outright; a Gaussian X
+    of standard deviation s has P(|X| > z s) < 2 exp(-z**2 / 2) and a two-sided geometric P(|X| > t)
+    < 2 exp(-t / b), both equal to 2**-40 / K here; M roundings shift a sum by at most M / 2. So any
+    of the K values of the run exceeds it with probability below 2**-40 (union bound). Clients that
+    drop out take data and noise away: the bound holds for every included set.
 
-    n_records : public cap on the records of all clients together. sums, counts, loss : of one coordinate of a sum (grid units),
-    of a count (a record is 2**c on a grid of 2**-c), and of the loss (units of its own; 0 where none is estimated).
-    n_rounding_terms : how many separately rounded draws one value holds: the number of clients in `client-noise`, 1 in
-    `server-noise`. n_released : number of values opened in the whole run: rounds times clusters times (features + 1), and the
-    loss. noise : its law: a sum of Gaussians, each rounded to an integer, of which the scale is the standard deviation; or one
-    two-sided geometric draw (LAPLACE), P(x) proportional to exp(-abs(x) / b), of which the scale is b. others : of parts
-    of answers that are none of these, each in units of its own.
+    n_records : public cap on the records of all clients together. sums, counts, loss : of one
+    coordinate of a sum (grid units), of a count (a record is 2**c on a grid of 2**-c), and of the
+    loss (units of its own; 0 where none is estimated). n_rounding_terms : how many separately
+    rounded draws one value holds: the number of clients in `client-noise`, 1 in `server-noise`.
+    n_released : number of values opened in the whole run: rounds times clusters times (features +
+    1), and the loss. noise : its law: a sum of Gaussians, each rounded to an integer, of which the
+    scale is the standard deviation; or one two-sided geometric draw (LAPLACE), P(x) proportional to
+    exp(-abs(x) / b), of which the scale is b. others : of parts of answers that are none of these,
+    each in units of its own.
     """
 
     n_records: int
@@ -161,31 +182,45 @@ class RingLoad:
     others: tuple[Load, ...] = ()
 
     def __post_init__(self) -> None:
-        values: dict[str, int | Fraction] = {"n_records": self.n_records, "n_released": self.n_released}
+        values: dict[str, int | Fraction] = {
+            "n_records": self.n_records,
+            "n_released": self.n_released,
+        }
         values["n_rounding_terms"] = self.n_rounding_terms
         for name, load in (("sum", self.sums), ("count", self.counts), ("loss", self.loss)):
             values |= {f"{name}_bound": load.bound, f"{name}_scale": load.scale}
         for name, value in values.items():
             if value < (minimum := int(name in ("n_records", "n_released"))):
-                raise PlanError(f"{name} = {value} cannot be planned for; it must be at least {minimum}")
+                raise PlanError(
+                    f"{name} = {value} cannot be planned for; it must be at least {minimum}"
+                )
 
     @property
     def required_bits(self) -> int:
-        """Least width w such that every opened value stays below 2**(w - 1) in magnitude, but for 2**-40."""
-        largest = max(self.n_records * bound + self.noise_reach(scale) for bound, scale in self._coordinates())
+        """Least width w such that every opened value stays below 2**(w - 1) in magnitude, but for
+        2**-40.
+        """
+        largest = max(
+            self.n_records * bound + self.noise_reach(scale) for bound, scale in self._coordinates()
+        )
         return largest.bit_length() + 1
 
     def largest_n_records(self, ring: Ring) -> int:
         """Largest cap on records that `ring` holds with everything else as it is; 0 if none."""
         room = (1 << (ring.bits - 1)) - 1
-        caps = [(room - self.noise_reach(scale)) // bound for bound, scale in self._coordinates() if bound]
+        caps = [
+            (room - self.noise_reach(scale)) // bound
+            for bound, scale in self._coordinates()
+            if bound
+        ]
         return max(0, min(caps, default=0))
 
     def with_fewer_fractional_bits(self, fewer: int) -> "RingLoad":
         """Bound the load of the same run on a grid 2**fewer times coarser.
 
-        The caller computes the bound and scale of the coarser grid anew, each rounded up to a unit at most; counts have
-        a grid of their own and stay. In the loss a record counts for no more than in a sum, and the noise follows.
+        The caller computes the bound and scale of the coarser grid anew, each rounded up to a unit
+        at most; counts have a grid of their own and stay. In the loss a record counts for no more
+        than in a sum, and the noise follows.
         """
         sums = Load(-(-self.sums.bound >> fewer), Fraction(self.sums.scale) / 2**fewer + 1)
         bound, scale = min(self.loss.bound, sums.bound), self.loss.scale
@@ -193,7 +228,9 @@ class RingLoad:
         return replace(self, sums=sums, loss=loss)
 
     def noise_reach(self, scale: Fraction) -> int:
-        """Integer that one opened value's noise exceeds in magnitude with probability below 2**-40 / n_released."""
+        """Integer that one opened value's noise exceeds in magnitude with probability below 2**-40
+        / n_released.
+        """
         exponent = _tail_exponent(self.n_released)
         if self.noise is Noise.LAPLACE:
             return int(exponent * scale + Fraction(self.n_rounding_terms, 2))
@@ -208,7 +245,8 @@ class RingLoad:
 def choose_ring(load: RingLoad, bits: int, fractional_bits: int) -> Ring:
     """Return the ring of so many bits if it holds the load of a plan with so many fractional bits.
 
-    Raises `OverflowRisk` otherwise; the sentence names a cap on records and a number of fractional bits that work.
+    Raises `OverflowRisk` otherwise; the sentence names a cap on records and a number of fractional
+    bits that work.
     """
     ring, required_bits = Ring.of(bits), load.required_bits
     if required_bits <= ring.bits:
@@ -223,8 +261,14 @@ def choose_ring(load: RingLoad, bits: int, fractional_bits: int) -> Ring:
         remedies.append(f"use {q} fractional bits instead of {fractional_bits}")
     if cap := load.largest_n_records(ring):
         remedies.append(f"cap n_records at {cap} instead of {load.n_records}")
-    advice = ", or ".join(remedies) or "use fewer fractional bits, a smaller n_records or a larger epsilon"
-    raise OverflowRisk(f"the sums of this plan need a ring of {required_bits} bits and ring_bits = {ring.bits}; {advice}")
+    advice = (
+        ", or ".join(remedies)
+        or "use fewer fractional bits, a smaller n_records or a larger epsilon"
+    )
+    raise OverflowRisk(
+        f"the sums of this plan need a ring of {required_bits} bits and ring_bits = {ring.bits};"
+        f" {advice}"
+    )
 
 
 @lru_cache(maxsize=64)  # asked for once per round of a run
@@ -232,15 +276,21 @@ def _tail_exponent(n_released: int) -> Fraction:
     """40 ln 2 + ln 2K, rounded up to a multiple of 2**-64, and one unit more."""
     n = n_released << (WRAP_PROBABILITY_BITS + 1)
     octaves, power = n.bit_length() - 1, 1 << (n.bit_length() - 1)
-    logarithm = octaves * 2 * _artanh(1, 3) + 2 * _artanh(n - power, n + power)  # ln 2 is 2 artanh(1/3)
-    return Fraction(-(-logarithm >> (_LOG_BITS - 64)) + 1, 2**64)  # the unit is far more than what the sums leave out
+    logarithm = octaves * 2 * _artanh(1, 3) + 2 * _artanh(
+        n - power, n + power
+    )  # ln 2 is 2 artanh(1/3)
+    return Fraction(
+        -(-logarithm >> (_LOG_BITS - 64)) + 1, 2**64
+    )  # the unit is far more than what the sums leave out
 
 
 _LOG_BITS: Final = 192
 
 
 def _artanh(numerator: int, denominator: int) -> int:
-    """artanh(z) = z + z**3 / 3 + ... for 0 <= z <= 1/3, in units of 2**-192; less than 200 of them too small."""
+    """artanh(z) = z + z**3 / 3 + ... for 0 <= z <= 1/3, in units of 2**-192; less than 200 of them
+    too small.
+    """
     power, total, k = (numerator << _LOG_BITS) // denominator, 0, 1
     while power:
         total += power // k

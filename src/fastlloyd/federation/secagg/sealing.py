@@ -1,7 +1,9 @@
-"""The parameters of the next query, sealed from one client to all: the server relays them and cannot read them.
+"""The parameters of the next query, sealed from one client to all: the server relays them and
+cannot read them.
 
-Every sealing has a key of its own, derived from the group key, everything the parameters are for, and fresh random bytes. So
-one nonce for all is never used twice under one key, whatever is restarted or restored.
+Every sealing has a key of its own, derived from the group key, everything the parameters are for,
+and fresh random bytes. So one nonce for all is never used twice under one key, whatever is
+restarted or restored.
 """
 
 from typing import Final
@@ -19,29 +21,38 @@ _LABEL = b"fastlloyd/v1/parameters-key"
 _NONCE = bytes(12)  # the key is used once
 
 
-def seal_parameters(group_key: GroupKey, context: RoundContext, client: str, salt: bytes, plain: bytes) -> bytes:
-    """Encrypt for whoever holds the group key and has seen the same transcript; 16 bytes longer than `plain`.
+def seal_parameters(
+    group_key: GroupKey, context: RoundContext, client: str, salt: bytes, plain: bytes
+) -> bytes:
+    """Encrypt for whoever holds the group key and has seen the same transcript; 16 bytes longer
+    than `plain`.
 
-    context : of the round whose query the parameters are for; client : who worked them out; salt : 16 random bytes, drawn for
-    this sealing and sent with it.
+    context : of the round whose query the parameters are for; client : who worked them out; salt :
+    16 random bytes, drawn for this sealing and sent with it.
     """
     key, bound = _key(group_key, context, client, salt)
     return key.encrypt(_NONCE, plain, bound)
 
 
-def open_parameters(group_key: GroupKey, context: RoundContext, client: str, salt: bytes, box: bytes) -> bytes:
-    """Decrypt what `seal_parameters` made; RemoteProtocolError if anything differs from what was bound into it."""
+def open_parameters(
+    group_key: GroupKey, context: RoundContext, client: str, salt: bytes, box: bytes
+) -> bytes:
+    """Decrypt what `seal_parameters` made; RemoteProtocolError if anything differs from what was
+    bound into it.
+    """
     key, bound = _key(group_key, context, client, salt)
     try:
         return key.decrypt(_NONCE, box, bound)
     except InvalidTag:
         raise RemoteProtocolError(
-            f"the parameters that client {client!r:.80} sealed for round {context.round} do not open: they were "
-            "changed, or clients were shown different messages"
+            f"the parameters that client {client!r:.80} sealed for round {context.round} do not"
+            " open: they were changed, or clients were shown different messages"
         ) from None
 
 
-def _key(group_key: GroupKey, context: RoundContext, client: str, salt: bytes) -> tuple[ChaCha20Poly1305, bytes]:
+def _key(
+    group_key: GroupKey, context: RoundContext, client: str, salt: bytes
+) -> tuple[ChaCha20Poly1305, bytes]:
     """The key of one sealing, and all that it is bound to, encoded injectively."""
     check_length("salt", salt, SALT_BYTES)
     bound = length_prefixed(

@@ -1,4 +1,6 @@
-"""What one party keeps on disk: a hash-chained table of events, and messages and secrets that are wiped with their run."""
+"""What one party keeps on disk: a hash-chained table of events, and messages and secrets that are
+wiped with their run.
+"""
 
 from fastlloyd.federation.store.durable import Store, read
 from fastlloyd.federation.store.events import LogPosition, Role

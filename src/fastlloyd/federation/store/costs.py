@@ -1,7 +1,7 @@
 """What a run costs, exchange by exchange, and what of it counts for whom.
 
-With A what an exchange costs where a unit of the run is added or removed, and R where one is replaced (Gaussian: mu^2; Laplace:
-epsilon), the sums of a data set take
+With A what an exchange costs where a unit of the run is added or removed, and R where one is
+replaced (Gaussian: mu^2; Laplace: epsilon), the sums of a data set take
 
     what is asked                 a run for records    a run for persons
     record added or removed       A                    A
@@ -9,8 +9,9 @@ epsilon), the sums of a data set take
     person added or removed       no bound             A
     person replaced               no bound             R
 
-A row of somebody who stays moves no more shares than a person has (docs/proofs/persons.md); one that is replaced may move from
-one person to another. There is a bound on persons only if they are the same: "patient" says nothing of a "household".
+A row of somebody who stays moves no more shares than a person has (docs/proofs/persons.md); one
+that is replaced may move from one person to another. There is a bound on persons only if they are
+the same: "patient" says nothing of a "household".
 """
 
 import math
@@ -39,11 +40,17 @@ class Cost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
     def times(self, distance: Fraction) -> "Cost":
         """What it costs at most where neighbours are so many times as far apart."""
-        return self if distance == 1 else Cost(distance**2 * self.mu_squared, distance * self.pure_epsilon)
+        return (
+            self
+            if distance == 1
+            else Cost(distance**2 * self.mu_squared, distance * self.pure_epsilon)
+        )
 
 
 class ExchangeCost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What one exchange costs where a unit, a record or a person, is added or removed (A), and where one is replaced (R)."""
+    """What one exchange costs where a unit, a record or a person, is added or removed (A), and
+    where one is replaced (R).
+    """
 
     added: Cost
     replaced: Cost
@@ -53,11 +60,14 @@ class ExchangeCost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
         return self.added if asked.adds else self.replaced
 
 
-class RunCost(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
+class RunCost(
+    msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
+):
     """What a run may cost each record of a data set.
 
-    neighboring_relation : the plan's. epsilon, delta : what it states. distance : tau, the total variation distance between the
-    run and one whose noise is exactly that of its mechanism; 0 unless noise is added in shares.
+    neighboring_relation : the plan's. epsilon, delta : what it states. distance : tau, the total
+    variation distance between the run and one whose noise is exactly that of its mechanism; 0
+    unless noise is added in shares.
     """
 
     neighboring_relation: NeighboringRelation
@@ -74,8 +84,9 @@ class RunCost(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid
 class PersonRunCost(RunCost, frozen=True, kw_only=True):
     """What a run that protects persons may cost each of them.
 
-    unit : what a person is called. max_clients : the number of organisations at which a person may be (c) that the noise was
-    made for; 0 where all records are in one place. one_row_each : every record is one person, who has no other.
+    unit : what a person is called. max_clients : the number of organisations at which a person may
+    be (c) that the noise was made for; 0 where all records are in one place. one_row_each : every
+    record is one person, who has no other.
     """
 
     unit: Name
@@ -88,17 +99,24 @@ class PersonRunCost(RunCost, frozen=True, kw_only=True):
 
     def _of(self, cost: ExchangeCost, asked: Neighbours) -> Cost | None:
         if asked.unit is None:
-            return cost.where(asked) if asked.adds or self.one_row_each else cost.added.times(Fraction(2))
+            return (
+                cost.where(asked)
+                if asked.adds or self.one_row_each
+                else cost.added.times(Fraction(2))
+            )
         if asked.unit != self.unit:
             return None
         more = Fraction(asked.max_clients, self.max_clients or asked.max_clients)
         return cost.where(asked).times(max(Fraction(1), more))
 
 
-class EarlierRunCost(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
+class EarlierRunCost(
+    msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
+):
     """The `RunCost` that earlier versions kept: for neighbours by the plan's relation alone.
 
-    delta_slack : the part of delta that the plan sets aside for adding up rounded shares of noise, (1 + e^epsilon) tau.
+    delta_slack : the part of delta that the plan sets aside for adding up rounded shares of noise,
+    (1 + e^epsilon) tau.
     """
 
     neighboring_relation: NeighboringRelation
@@ -108,10 +126,12 @@ class EarlierRunCost(msgspec.Struct, frozen=True, kw_only=True, array_like=True,
     delta_slack: Share
 
     def under(self, asked: Neighbours) -> tuple[Cost | None, ...]:
-        """What each exchange costs these neighbours; None where there is no bound, or none is known.
+        """What each exchange costs these neighbours; None where there is no bound, or none is
+        known.
 
-        A replacement is a removal and an addition: twice the mu, twice the epsilon. The other way round a run of
-        MomentLloyd for replaced records may have had a count that cost nothing; a run with Laplace noise has none such.
+        A replacement is a removal and an addition: twice the mu, twice the epsilon. The other way
+        round a run of MomentLloyd for replaced records may have had a count that cost nothing; a
+        run with Laplace noise has none such.
         """
         if asked.unit:
             return tuple(None for _ in self.costs)

@@ -1,7 +1,8 @@
 """`Store`: where one party makes a step durable, in one transaction, before anything leaves.
 
-What is committed survives a power cut; what is not never happened. After a commit that failed nobody knows which of the two it
-was, so the object takes no further step: the next opening finds the state before or after, never between.
+What is committed survives a power cut; what is not never happened. After a commit that failed
+nobody knows which of the two it was, so the object takes no further step: the next opening finds
+the state before or after, never between.
 """
 
 import hashlib
@@ -15,7 +16,16 @@ from typing import Any, Self
 
 from fastlloyd.errors import StateError
 from fastlloyd.federation.store import files
-from fastlloyd.federation.store.events import Event, LogPosition, MessageRecorded, Role, RunEnded, checked, decode, next_head
+from fastlloyd.federation.store.events import (
+    Event,
+    LogPosition,
+    MessageRecorded,
+    Role,
+    RunEnded,
+    checked,
+    decode,
+    next_head,
+)
 from fastlloyd.federation.store.files import FINGERPRINT_KEY, FOR_EVER, Lock
 from fastlloyd.federation.store.head_file import HeadFile
 from fastlloyd.federation.store.history import History
@@ -27,15 +37,19 @@ Row = tuple[int, bytes, bytes]
 
 
 class Store:
-    """The store of one identity, open in one process; made by `create` or `open`, closed by `close` or as a context.
+    """The store of one identity, open in one process; made by `create` or `open`, closed by `close`
+    or as a context.
 
     Its methods may be called from any thread, one after another.
 
-    role, identity : of the owner; identity is its public signing key, 32 bytes. position : how many events there are, and the
-    head of the chain; head 0 of an empty store is its own, too. history : what the events add up to; not to be changed.
+    role, identity : of the owner; identity is its public signing key, 32 bytes. position : how many
+    events there are, and the head of the chain; head 0 of an empty store is its own, too. history :
+    what the events add up to; not to be changed.
     """
 
-    def __init__(self, path: Path, lock: Lock, role: Role | None = None, identity: bytes | None = None) -> None:
+    def __init__(
+        self, path: Path, lock: Lock, role: Role | None = None, identity: bytes | None = None
+    ) -> None:
         self._lock: Lock | None
         self.path, self._lock = path, lock
         self._failure, self._owes_wiping = "", False
@@ -58,7 +72,8 @@ class Store:
 
     @classmethod
     def create(cls, path: Path, *, role: Role, identity: bytes, patience: float = 0.0) -> Self:
-        """Make the store of the party with this public signing key (32 bytes) and open it; StateError if the file exists.
+        """Make the store of the party with this public signing key (32 bytes) and open it;
+        StateError if the file exists.
 
         patience : seconds to wait for another process that has it.
         """
@@ -71,23 +86,33 @@ class Store:
         return cls(path, lock)
 
     @classmethod
-    def open(cls, path: Path, *, role: Role | None = None, identity: bytes | None = None, patience: float = 0.0) -> Self:
-        """Open a store, verify all of it, and see whether it is that of `role` and `identity` (None: whosever it is).
+    def open(
+        cls,
+        path: Path,
+        *,
+        role: Role | None = None,
+        identity: bytes | None = None,
+        patience: float = 0.0,
+    ) -> Self:
+        """Open a store, verify all of it, and see whether it is that of `role` and `identity`
+        (None: whosever it is).
 
-        patience : seconds to wait for another process that has it. Raises StateError if one has it still, if the store is
-        damaged, another's, or open to others than its owner.
+        patience : seconds to wait for another process that has it. Raises StateError if one has it
+        still, if the store is damaged, another's, or open to others than its owner.
         """
         files.check_access(path)
         return cls(path, Lock(path, patience), role, identity)
 
     def check_owner(self, role: Role | None, identity: bytes | None) -> None:
-        """Raise StateError unless the store is that of `role` and `identity`, where they are given."""
+        """Raise StateError unless the store is that of `role` and `identity`, where they are
+        given.
+        """
         if role not in (None, self.role):
             raise StateError(f"{self.path} is {self.role.store}; expected {role.store}")
         if identity not in (None, self.identity):
             raise StateError(
-                f"{self.path} belongs to the signing key {self.identity.hex()[:16]}..., not to {identity.hex()[:16]}...; "
-                "use the identity it was made for"
+                f"{self.path} belongs to the signing key {self.identity.hex()[:16]}..., not to"
+                f" {identity.hex()[:16]}...; use the identity it was made for"
             )
 
     @property
@@ -101,7 +126,9 @@ class Store:
         return self._history
 
     def head_at(self, length: int) -> bytes:
-        """The head of the chain when it had `length` events, 32 bytes; StateError if it never had."""
+        """The head of the chain when it had `length` events, 32 bytes; StateError if it never
+        had.
+        """
         if length == 0:
             return self._contents.first_head
         for (head,) in self._rows("SELECT head FROM events WHERE number = ?", length):
@@ -109,16 +136,19 @@ class Store:
         raise StateError(f"{self.path} holds {self._position.length} events and not {length}")
 
     def check_remembered(self, remembered: LogPosition, by: str) -> None:
-        """Raise StateError if `by` remembers more of this store than it holds, or other events: it is an old copy then.
+        """Raise StateError if `by` remembers more of this store than it holds, or other events: it
+        is an old copy then.
 
         A length of 0 says that nothing is remembered.
         """
         holds = self._position.length
-        if remembered.length and (remembered.length > holds or self.head_at(remembered.length) != remembered.head):
+        if remembered.length and (
+            remembered.length > holds or self.head_at(remembered.length) != remembered.head
+        ):
             raise StateError(
-                f"{self.path} is an old copy: {by} remembers {remembered.length} events of it and it holds "
-                f"{'others' if remembered.length <= holds else holds}; "
-                "bring back the newest copy, or go on under a new identity"
+                f"{self.path} is an old copy: {by} remembers {remembered.length} events of it and"
+                f" it holds {'others' if remembered.length <= holds else holds}; bring back the"
+                " newest copy, or go on under a new identity"
             )
 
     def events(self) -> Iterator[Event]:
@@ -128,31 +158,56 @@ class Store:
 
     def messages(self, run_id: bytes) -> list[bytes]:
         """The messages recorded in a run, in order; none once it has ended."""
-        return [data for (data,) in self._rows("SELECT bytes FROM messages WHERE run_id = ? ORDER BY number", run_id)]
+        return [
+            data
+            for (data,) in self._rows(
+                "SELECT bytes FROM messages WHERE run_id = ? ORDER BY number", run_id
+            )
+        ]
 
     def secrets(self, run_id: bytes) -> dict[str, bytes]:
         """The secrets of a run by name; none once it has ended."""
-        return {name: bytes(secret) for name, secret in self._rows("SELECT name, bytes FROM secrets WHERE run_id = ?", run_id)}
+        return {
+            name: bytes(secret)
+            for name, secret in self._rows(
+                "SELECT name, bytes FROM secrets WHERE run_id = ?", run_id
+            )
+        }
 
     def fingerprint_key(self) -> bytes:
-        """The key of fingerprints, 32 bytes, drawn when a client's store was made; it never leaves the store."""
+        """The key of fingerprints, 32 bytes, drawn when a client's store was made; it never leaves
+        the store.
+        """
         key = self.secrets(FOR_EVER).get(FINGERPRINT_KEY)
         if key is None:
-            raise StateError(f"{self.path} is {self.role.store}, and only a client's knows records again")
+            raise StateError(
+                f"{self.path} is {self.role.store}, and only a client's knows records again"
+            )
         return key
 
-    def append(self, events: Sequence[Event], *, messages: Sequence[bytes] = (), secrets: Secrets | None = None) -> None:
+    def append(
+        self,
+        events: Sequence[Event],
+        *,
+        messages: Sequence[bytes] = (),
+        secrets: Secrets | None = None,
+    ) -> None:
         """Make one step durable: all of it is on disk when this returns.
 
-        messages : the encoded messages of the `MessageRecorded` events among `events`, in their order. secrets : to be kept
-        until their run ends. A `RunEnded` wipes all messages and secrets of its run.
+        messages : the encoded messages of the `MessageRecorded` events among `events`, in their
+        order. secrets : to be kept until their run ends. A `RunEnded` wipes all messages and
+        secrets of its run.
 
-        Raises StateError. If events may not follow those before them, or messages do not belong to them, nothing happens and
-        the store can be used on. If the disk fails, the step is not taken, and this object takes no further one.
+        Raises StateError. If events may not follow those before them, or messages do not belong to
+        them, nothing happens and the store can be used on. If the disk fails, the step is not
+        taken, and this object takes no further one.
         """
         with self._one_at_a_time:
             if self._failure:
-                raise StateError(f"{self.path} takes no further step after a failure ({self._failure}); start again")
+                raise StateError(
+                    f"{self.path} takes no further step after a failure ({self._failure}); start"
+                    " again"
+                )
             rows = self._chained(events)
             history = self._history.followed_by(events)
             texts = _matched(rows, events, messages)
@@ -161,12 +216,19 @@ class Store:
             position = LogPosition(rows[-1][0], rows[-1][2]) if rows else self._position
             try:
                 with files.sentences(self.path):
-                    self._commit(rows, texts, secrets or {}, [event.run_id for event in events if isinstance(event, RunEnded)])
+                    self._commit(
+                        rows,
+                        texts,
+                        secrets or {},
+                        [event.run_id for event in events if isinstance(event, RunEnded)],
+                    )
                     if rows:
                         self._head.note(position)
             except BaseException as error:
                 self._failure = str(error) or type(error).__name__
-                with suppress(sqlite3.Error):  # whatever was written without a COMMIT is no part of the file
+                with suppress(
+                    sqlite3.Error
+                ):  # whatever was written without a COMMIT is no part of the file
                     if self._connection.in_transaction:
                         self._connection.execute("ROLLBACK")
                 raise
@@ -178,13 +240,16 @@ class Store:
                     self._failure = str(error)
 
     def close(self) -> None:
-        """Let go of the store. StateError if what was wiped may still lie in the write-ahead log, and why."""
+        """Let go of the store. StateError if what was wiped may still lie in the write-ahead log,
+        and why.
+        """
         with self._one_at_a_time:
             if self._lock is None:
                 return
             try:
                 with files.sentences(self.path), closing(self._head):
-                    self._connection.close()  # brings the log into the file and removes it, unless somebody reads
+                    # brings the log into the file and removes it, unless somebody reads
+                    self._connection.close()
             finally:
                 self._lock.release()
                 self._lock = None
@@ -197,7 +262,12 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
@@ -212,7 +282,13 @@ class Store:
             rows.append((number, body, head))
         return rows
 
-    def _commit(self, rows: list[Row], texts: list[tuple[int, bytes, bytes]], secrets: Secrets, ended: list[bytes]) -> None:
+    def _commit(
+        self,
+        rows: list[Row],
+        texts: list[tuple[int, bytes, bytes]],
+        secrets: Secrets,
+        ended: list[bytes],
+    ) -> None:
         execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
         self._connection.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
@@ -232,21 +308,41 @@ class Store:
 
 
 def read(path: Path) -> tuple[files.Contents, list[Event]]:
-    """Verify a store and read its events, also while another process works with it; nothing is written."""
+    """Verify a store and read its events, also while another process works with it; nothing is
+    written.
+    """
     with (
         files.sentences(path),
         closing(files.connect_to_read(path)) as connection,
         files.verified(connection, path) as (contents, _),
     ):
-        return contents, [decode(body) for (body,) in connection.execute("SELECT body FROM events ORDER BY number")]
+        return contents, [
+            decode(body)
+            for (body,) in connection.execute("SELECT body FROM events ORDER BY number")
+        ]
 
 
-def _matched(rows: Sequence[Row], events: Sequence[Event], messages: Sequence[bytes]) -> list[tuple[int, bytes, bytes]]:
-    """Number, run id and bytes of each message; StateError unless each is the one its event names."""
-    recorded = [(row[0], event) for row, event in zip(rows, events, strict=True) if isinstance(event, MessageRecorded)]
+def _matched(
+    rows: Sequence[Row], events: Sequence[Event], messages: Sequence[bytes]
+) -> list[tuple[int, bytes, bytes]]:
+    """Number, run id and bytes of each message; StateError unless each is the one its event
+    names.
+    """
+    recorded = [
+        (row[0], event)
+        for row, event in zip(rows, events, strict=True)
+        if isinstance(event, MessageRecorded)
+    ]
     if len(recorded) != len(messages):
-        raise StateError(f"{len(recorded)} messages are to be recorded and {len(messages)} were given")
+        raise StateError(
+            f"{len(recorded)} messages are to be recorded and {len(messages)} were given"
+        )
     for (_, event), data in zip(recorded, messages, strict=True):
         if hashlib.sha256(data).digest() != event.digest:
-            raise StateError(f"a {event.kind} is to be recorded whose bytes are not those its event names")
-    return [(number, event.run_id, data) for (number, event), data in zip(recorded, messages, strict=True)]
+            raise StateError(
+                f"a {event.kind} is to be recorded whose bytes are not those its event names"
+            )
+    return [
+        (number, event.run_id, data)
+        for (number, event), data in zip(recorded, messages, strict=True)
+    ]

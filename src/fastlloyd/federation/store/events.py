@@ -1,10 +1,12 @@
-"""What a store remembers: the kinds of events, their one encoding, and the chain of hashes through them.
+"""What a store remembers: the kinds of events, their one encoding, and the chain of hashes through
+them.
 
-Head n = SHA-256(label, head n-1, bytes of event n). Head 0 names the store's owner, its role and a random salt, so no two
-stores have a head in common. Whoever knows a length and a head knows that everything before is what it was.
+Head n = SHA-256(label, head n-1, bytes of event n). Head 0 names the store's owner, its role and a
+random salt, so no two stores have a head in common. Whoever knows a length and a head knows that
+everything before is what it was.
 
-No event holds a value of a record, noise, a key, or a digest of one; the fingerprint of the records is an HMAC under a key of
-the store's own.
+No event holds a value of a record, noise, a key, or a digest of one; the fingerprint of the records
+is an HMAC under a key of the store's own.
 """
 
 import enum
@@ -21,18 +23,37 @@ from msgspec import Meta
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import StateError
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol.messages import Digest, Message, Name, Reason, RoundNumber, RunId, message_digest
-from fastlloyd.federation.store.costs import MAX_EXCHANGES, EarlierRunCost, PersonRunCost, Positive, RunCost, Share
+from fastlloyd.federation.protocol.messages import (
+    Digest,
+    Message,
+    Name,
+    Reason,
+    RoundNumber,
+    RunId,
+    message_digest,
+)
+from fastlloyd.federation.store.costs import (
+    MAX_EXCHANGES,
+    EarlierRunCost,
+    PersonRunCost,
+    Positive,
+    RunCost,
+    Share,
+)
 
 MAX_LENGTH: Final = 1 << 53
 SALT_BYTES: Final = 16
-FRACTION: Final = re.compile(r"[0-9]{1,400}(/[0-9]{1,400})?")  # not below 0; more digits than any exchange of any mechanism has
+FRACTION: Final = re.compile(
+    r"[0-9]{1,400}(/[0-9]{1,400})?"
+)  # not below 0; more digits than any exchange of any mechanism has
 _STORE_LABEL = b"fastlloyd/v1/store"
 _EVENT_LABEL = b"fastlloyd/v1/event"
 
 
 class Role(enum.Enum):
-    """Whose store it is: a client's holds its runs, a server's the positions of its clients, a holder's all runs on records."""
+    """Whose store it is: a client's holds its runs, a server's the positions of its clients, a
+    holder's all runs on records.
+    """
 
     CLIENT = "client"
     SERVER = "server"
@@ -58,12 +79,15 @@ class LogPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     head: Digest
 
 
-class _Event(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
+class _Event(
+    msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
+):
     """An array of a number, which says what it is, and the fields in order."""
 
 
 class _Reserved(_Event, frozen=True):
-    """Client: I join this run of this plan as `client`, with the data set of that name; all it may cost counts from now on.
+    """Client: I join this run of this plan as `client`, with the data set of that name; all it may
+    cost counts from now on.
 
     fingerprint : of the records, of a kind that the event's own kind says.
     """
@@ -75,7 +99,9 @@ class _Reserved(_Event, frozen=True):
     fingerprint: Digest
 
     def under(self, run_id: bytes) -> Self:
-        """The same under another number and without fingerprints: for a ledger, whose key they are not made with."""
+        """The same under another number and without fingerprints: for a ledger, whose key they are
+        not made with.
+        """
         return msgspec.structs.replace(self, run_id=run_id, fingerprint=bytes(32))
 
 
@@ -86,13 +112,17 @@ class RunReserved(_Reserved, frozen=True, tag=10):
 
 
 class SortedRunReserved(_Reserved, frozen=True, tag=7):
-    """A reservation of an earlier version; fingerprint : `fingerprint.sorted_fingerprint`. Not written any more."""
+    """A reservation of an earlier version; fingerprint : `fingerprint.sorted_fingerprint`. Not
+    written any more.
+    """
 
     cost: RunCost
 
 
 class EarlierRunReserved(_Reserved, frozen=True, tag=1):
-    """A `SortedRunReserved` of a still earlier version, which kept the cost for one neighbouring relation only."""
+    """A `SortedRunReserved` of a still earlier version, which kept the cost for one neighbouring
+    relation only.
+    """
 
     cost: EarlierRunCost
 
@@ -100,7 +130,8 @@ class EarlierRunReserved(_Reserved, frozen=True, tag=1):
 class PersonRunReserved(_Reserved, frozen=True, tag=11):
     """A reservation of a run that protects persons; fingerprint : `fingerprint.RecordsHash`.
 
-    persons : `fingerprint.PersonsHash`; None in a ledger, and where each row is all there is of a person.
+    persons : `fingerprint.PersonsHash`; None in a ledger, and where each row is all there is of a
+    person.
     """
 
     cost: PersonRunCost
@@ -112,13 +143,17 @@ class PersonRunReserved(_Reserved, frozen=True, tag=11):
 
 
 class RunCharged(_Event, frozen=True, tag=12):
-    """Holder: every exchange of the run may be answered from now on, by a process that does not come back before each."""
+    """Holder: every exchange of the run may be answered from now on, by a process that does not
+    come back before each.
+    """
 
     run_id: RunId
 
 
 class HandedBack(_Event, frozen=True, tag=13):
-    """Holder: no noise was drawn for these exchanges of a `RunCharged`, rising, and none will be; its own process says so."""
+    """Holder: no noise was drawn for these exchanges of a `RunCharged`, rising, and none will be;
+    its own process says so.
+    """
 
     run_id: RunId
     numbers: Annotated[tuple[RoundNumber, ...], Meta(min_length=1, max_length=MAX_EXCHANGES)]
@@ -127,7 +162,8 @@ class HandedBack(_Event, frozen=True, tag=13):
 class MessageRecorded(_Event, frozen=True, tag=2):
     """A message was decided on, or accepted; its bytes lie beside the chain until the run ends.
 
-    kind : its class in `protocol.messages`. All of them are meant for other eyes: public, masked, sealed or a MAC.
+    kind : its class in `protocol.messages`. All of them are meant for other eyes: public, masked,
+    sealed or a MAC.
     """
 
     run_id: RunId
@@ -136,14 +172,17 @@ class MessageRecorded(_Event, frozen=True, tag=2):
 
 
 class ExchangeCharged(_Event, frozen=True, tag=3):
-    """Client: the answer to this exchange, from 1, may leave; its cost is spent, whoever gets to see it."""
+    """Client: the answer to this exchange, from 1, may leave; its cost is spent, whoever gets to
+    see it.
+    """
 
     run_id: RunId
     number: RoundNumber
 
 
 class RunEnded(_Event, frozen=True, tag=4):
-    """The run is over for this store: its messages and secrets were wiped with this event, and none follows.
+    """The run is over for this store: its messages and secrets were wiped with this event, and none
+    follows.
 
     released : the exchanges that were reserved and never charged, rising; a server has none.
     """
@@ -155,9 +194,11 @@ class RunEnded(_Event, frozen=True, tag=4):
 
 
 class LimitSet(_Event, frozen=True, tag=5):
-    """Client: all runs on the data set together may be (epsilon, delta)-DP, not more; an infinite epsilon lifts the limit.
+    """Client: all runs on the data set together may be (epsilon, delta)-DP, not more; an infinite
+    epsilon lifts the limit.
 
-    Of one record: replaced as long as all runs of the data set are made for that, otherwise added or removed.
+    Of one record: replaced as long as all runs of the data set are made for that, otherwise added
+    or removed.
     """
 
     dataset: Name
@@ -171,7 +212,9 @@ class LimitSet(_Event, frozen=True, tag=5):
 
 
 class UnitLimitSet(_Event, frozen=True, tag=14):
-    """Client: a `LimitSet` that says of whom it speaks. Each `Neighbours` has a limit of its own, and all stand."""
+    """Client: a `LimitSet` that says of whom it speaks. Each `Neighbours` has a limit of its own,
+    and all stand.
+    """
 
     dataset: Name
     epsilon: Positive
@@ -186,28 +229,36 @@ class TakenOver(_Event, frozen=True, tag=18):
 
 
 class PeerSeen(_Event, frozen=True, tag=6):
-    """Holder: the store of the client of that signing key held this much. Servers of earlier versions wrote it, too."""
+    """Holder: the store of the client of that signing key held this much. Servers of earlier
+    versions wrote it, too.
+    """
 
     name: Name
     position: LogPosition
 
 
 class ClientJoined(_Event, frozen=True, tag=16):
-    """Server: this client of the plan said Hello in this run. Whether it is in the run, the group key says."""
+    """Server: this client of the plan said Hello in this run. Whether it is in the run, the group
+    key says.
+    """
 
     run_id: RunId
     client: Name
 
 
 class ClientLeft(_Event, frozen=True, tag=17):
-    """Server: the run is over for this client of the plan, which took its end or can have none: nobody waits for it."""
+    """Server: the run is over for this client of the plan, which took its end or can have none:
+    nobody waits for it.
+    """
 
     run_id: RunId
     client: Name
 
 
 class PeerSigned(_Event, frozen=True, tag=8):
-    """Server: the client of that signing key, called `client` in the plan, showed this position of its store, and signed it."""
+    """Server: the client of that signing key, called `client` in the plan, showed this position of
+    its store, and signed it.
+    """
 
     name: Name
     client: Name
@@ -215,7 +266,9 @@ class PeerSigned(_Event, frozen=True, tag=8):
 
 
 class PeerForgotten(_Event, frozen=True, tag=9):
-    """Server: what was seen of the client of that signing key counts no more; its operator said so."""
+    """Server: what was seen of the client of that signing key counts no more; its operator said
+    so.
+    """
 
     name: Name
 
@@ -269,7 +322,9 @@ def decode(data: bytes) -> Event:
 
 
 def checked(event: Event) -> bytes:
-    """The encoding of an event just made, whose fields nobody has checked yet; StateError names the field that is wrong."""
+    """The encoding of an event just made, whose fields nobody has checked yet; StateError names the
+    field that is wrong.
+    """
     try:
         data = encode(event)
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
@@ -281,11 +336,15 @@ def checked(event: Event) -> bytes:
 
 def recorded(run_id: bytes, message: Message) -> MessageRecorded:
     """The event of a message that is to be stored; its bytes, `messages.encode`, go beside it."""
-    return MessageRecorded(run_id=run_id, kind=type(message).__name__, digest=message_digest(message))
+    return MessageRecorded(
+        run_id=run_id, kind=type(message).__name__, digest=message_digest(message)
+    )
 
 
 def first_head(role: Role, identity: bytes, salt: bytes) -> bytes:
-    """Head 0 of the store of a party with this public signing key (32 bytes); salt : 16 random bytes."""
+    """Head 0 of the store of a party with this public signing key (32 bytes); salt : 16 random
+    bytes.
+    """
     return hashlib.sha256(_STORE_LABEL + role.value.encode() + b"\0" + identity + salt).digest()
 
 

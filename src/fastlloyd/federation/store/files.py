@@ -1,4 +1,6 @@
-"""The SQLite file of a store: how it is laid out, made, opened and verified, and what its failures are called."""
+"""The SQLite file of a store: how it is laid out, made, opened and verified, and what its failures
+are called.
+"""
 
 import hashlib
 import os
@@ -16,18 +18,29 @@ from fastlloyd.base.files import sync_folder
 from fastlloyd.errors import StateError
 from fastlloyd.federation.secagg.keys import PUBLIC_KEY_BYTES
 from fastlloyd.federation.store import head_file
-from fastlloyd.federation.store.events import SALT_BYTES, LogPosition, MessageRecorded, Role, decode, first_head, next_head
+from fastlloyd.federation.store.events import (
+    SALT_BYTES,
+    LogPosition,
+    MessageRecorded,
+    Role,
+    decode,
+    first_head,
+    next_head,
+)
 from fastlloyd.federation.store.history import History
 
 SUFFIX: Final = ".store"
 IDENTITY_SUFFIX: Final = ".identity.toml"
 NOT_A_STORE: Final = (
-    "is not a store, or its beginning is damaged; expected a file such as clinic-a.store, or clinic-a.identity.toml beside it"
+    "is not a store, or its beginning is damaged; expected a file such as clinic-a.store, or"
+    " clinic-a.identity.toml beside it"
 )
 _MAGIC: Final = b"SQLite format 3\0"
 APPLICATION_ID: Final = 0x464C4C31
 FORMAT_WITHOUT_HEAD, FORMAT = 1, 2
-"""The tables are the same. From 2 on a head file must be there; a store of 1 becomes one of 2 when it is next worked with."""
+"""The tables are the same. From 2 on a head file must be there; a store of 1 becomes one of 2 when
+it is next worked with.
+"""
 FOR_EVER: Final = b""
 """In place of a run id: secrets that no run's end wipes."""
 _PAUSE: Final = 0.02  # seconds between two looks at a lock
@@ -36,16 +49,24 @@ FINGERPRINT_KEY: Final = "fingerprint"
 SCHEMA: Final = (
     "CREATE TABLE store (role TEXT NOT NULL, identity BLOB NOT NULL, salt BLOB NOT NULL)",
     "CREATE TABLE events (number INTEGER PRIMARY KEY, body BLOB NOT NULL, head BLOB NOT NULL)",
-    "CREATE TABLE messages (number INTEGER PRIMARY KEY REFERENCES events (number), run_id BLOB NOT NULL, bytes BLOB NOT NULL)",
-    "CREATE TABLE secrets (run_id BLOB NOT NULL, name TEXT NOT NULL, bytes BLOB NOT NULL, digest BLOB NOT NULL)",
+    (
+        "CREATE TABLE messages (number INTEGER PRIMARY KEY REFERENCES events (number), run_id BLOB"
+        " NOT NULL, bytes BLOB NOT NULL)"
+    ),
+    (
+        "CREATE TABLE secrets (run_id BLOB NOT NULL, name TEXT NOT NULL, bytes BLOB NOT NULL,"
+        " digest BLOB NOT NULL)"
+    ),
     "CREATE UNIQUE INDEX secrets_of_runs ON secrets (run_id, name)",
     *(
-        f"CREATE TRIGGER {table}_{action} BEFORE {action} ON {table} BEGIN SELECT RAISE (ABORT, '{table} never change'); END"
+        f"CREATE TRIGGER {table}_{action} BEFORE {action} ON {table} BEGIN SELECT RAISE (ABORT,"
+        f" '{table} never change'); END"
         for table in ("store", "events")
         for action in ("UPDATE", "DELETE")
     ),
 )
-_TYPES: Final = (  # one bad byte can turn bytes into text, which SQLite's own check lets pass where it may only read
+# one bad byte can turn bytes into text, which SQLite's own check lets pass where it may only read
+_TYPES: Final = (
     ("store", {"role": "text", "identity": "blob", "salt": "blob"}),
     ("events", {"body": "blob", "head": "blob"}),
     ("messages", {"run_id": "blob", "bytes": "blob"}),
@@ -55,7 +76,9 @@ _TYPES: Final = (  # one bad byte can turn bytes into text, which SQLite's own c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a verified file holds: whose it is, the position of its chain, head 0, and what the events add up to."""
+    """What a verified file holds: whose it is, the position of its chain, head 0, and what the
+    events add up to.
+    """
 
     role: Role
     identity: bytes
@@ -71,21 +94,29 @@ def sentences(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise StateError(f"{path} {_reason(error)}") from None
-    except UnicodeDecodeError:  # from a table's own definition; SQLite has no rule for what is in a text
+    except (
+        UnicodeDecodeError
+    ):  # from a table's own definition; SQLite has no rule for what is in a text
         raise _damaged(path, "a text is none") from None
     except OSError as error:
-        raise StateError(f"{path} cannot be used ({error.strerror or type(error).__name__})") from None
+        raise StateError(
+            f"{path} cannot be used ({error.strerror or type(error).__name__})"
+        ) from None
 
 
 def store_path(named: Path) -> Path:
-    """The store meant by its own path, or by that of the identity it belongs to: NAME.store beside NAME.identity.toml."""
+    """The store meant by its own path, or by that of the identity it belongs to: NAME.store beside
+    NAME.identity.toml.
+    """
     if named.name.endswith(IDENTITY_SUFFIX):
         return named.with_name(named.name.removesuffix(IDENTITY_SUFFIX) + SUFFIX)
     return named
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it that are missing, for this user only; they are there after a power cut, too."""
+    """Make a folder and those above it that are missing, for this user only; they are there after a
+    power cut, too.
+    """
     if not folder.exists():
         make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -93,9 +124,14 @@ def make_folder(folder: Path) -> None:
 
 
 def create(path: Path, *, role: Role, identity: bytes) -> None:
-    """Make an empty store under another name, complete and durable, then give it its own; the caller holds the lock."""
+    """Make an empty store under another name, complete and durable, then give it its own; the
+    caller holds the lock.
+    """
     if len(identity) != PUBLIC_KEY_BYTES:
-        raise StateError(f"a store belongs to a public signing key of {PUBLIC_KEY_BYTES} bytes, got {len(identity)}")
+        raise StateError(
+            f"a store belongs to a public signing key of {PUBLIC_KEY_BYTES} bytes, got"
+            f" {len(identity)}"
+        )
     with sentences(path):
         if path.is_symlink() or path.exists():
             raise StateError(f"{path} exists already; a store is never made anew over an old one")
@@ -103,7 +139,9 @@ def create(path: Path, *, role: Role, identity: bytes) -> None:
         unfinished = path.with_name(path.name + "-new")
         for left in files(unfinished):
             left.unlink(missing_ok=True)
-        os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))  # -wal and -shm inherit this mode
+        os.close(
+            os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        )  # -wal and -shm inherit this mode
         with closing(_open(unfinished, "rw")) as connection:
             _settle(connection, unfinished)
             connection.execute("BEGIN IMMEDIATE")
@@ -126,9 +164,13 @@ def connect(path: Path) -> sqlite3.Connection:
     check_access(path)
     connection = _open(path, "rw")
     try:
-        _check_kind(connection, path)  # before anything is set: another program's file stays as it is
+        _check_kind(
+            connection, path
+        )  # before anything is set: another program's file stays as it is
         _settle(connection, path)
-        connection.execute("BEGIN IMMEDIATE")  # refused where nothing may be written, which is better known now than later
+        connection.execute(
+            "BEGIN IMMEDIATE"
+        )  # refused where nothing may be written, which is better known now than later
         connection.execute("ROLLBACK")
     except BaseException:
         connection.close()
@@ -142,12 +184,14 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     with suppress(sqlite3.Error), closing(_open(path, "ro")) as probe:
         probe.execute("PRAGMA schema_version").fetchone()
         return _open(path, "ro")
-    # in a folder that may not be written there is no index of the write-ahead log; without a log none is needed
+    # in a folder that may not be written there is no index of the write-ahead log; without a log
+    # none is needed
     return _open(path, "ro" if files(path)[1].exists() else "ro&immutable=1")
 
 
 def check_access(path: Path) -> None:
-    """Raise StateError unless `path` is a file that its owner alone may read and that has this one name.
+    """Raise StateError unless `path` is a file that its owner alone may read and that has this one
+    name.
 
     By another name it would have another lock and another log.
     """
@@ -156,13 +200,21 @@ def check_access(path: Path) -> None:
             check_never_was(path)
         raise StateError(f"there is no store {path}{_why_none(path)}")
     if path.is_symlink() or path.stat().st_nlink > 1:
-        raise StateError(f"{path} is a link, or has other names; a store has one name: use that, and no links")
+        raise StateError(
+            f"{path} is a link, or has other names; a store has one name: use that, and no links"
+        )
     mode = path.stat().st_mode & 0o777
     if os.name == "posix" and mode & 0o077:
-        with sentences(path), path.open("rb") as file:  # no store that this process has open, whose locks this would lift
+        with (
+            sentences(path),
+            path.open("rb") as file,
+        ):  # no store that this process has open, whose locks this would lift
             if file.read(len(_MAGIC)) != _MAGIC:
                 raise StateError(f"{path} {NOT_A_STORE}")
-        raise StateError(f"{path} is open to others (mode {mode:o}); a store holds secrets: chmod 600 it and ask who read it")
+        raise StateError(
+            f"{path} is open to others (mode {mode:o}); a store holds secrets: chmod 600 it and ask"
+            " who read it"
+        )
 
 
 def _why_none(path: Path) -> str:
@@ -173,21 +225,30 @@ def _why_none(path: Path) -> str:
         return ", which is a folder; name a file in it, such as clinic-a.store"
     if path.exists():
         return ", which is not a file; name a file such as clinic-a.store"
-    identity = path.with_name(path.name.removesuffix(SUFFIX) + IDENTITY_SUFFIX)  # a folder may have no name: . and /
+    identity = path.with_name(
+        path.name.removesuffix(SUFFIX) + IDENTITY_SUFFIX
+    )  # a folder may have no name: . and /
     if identity.exists():
-        return f" yet: it is made when {identity} is first used, as by `fastlloyd join` or `fastlloyd serve`"
+        return (
+            f" yet: it is made when {identity} is first used, as by `fastlloyd join` or `fastlloyd"
+            " serve`"
+        )
     return (
-        ": correct the path; a ledger is made by the first run that names a data set, or by `fastlloyd ledger limit`, and the "
-        "store of an identity when that is first used"
+        ": correct the path; a ledger is made by the first run that names a data set, or by"
+        " `fastlloyd ledger limit`, and the store of an identity when that is first used"
     )
 
 
 @contextmanager
-def verified(connection: sqlite3.Connection, path: Path) -> Iterator[tuple[Contents, LogPosition | None]]:
-    """What the file holds, and what its head file says; all that is read in here is of one state, whoever writes meanwhile.
+def verified(
+    connection: sqlite3.Connection, path: Path
+) -> Iterator[tuple[Contents, LogPosition | None]]:
+    """What the file holds, and what its head file says; all that is read in here is of one state,
+    whoever writes meanwhile.
 
-    Everything is checked against everything else and the head file, which only a store of an earlier version may have not.
-    StateError if either is damaged, or the store is older than its head file knows.
+    Everything is checked against everything else and the head file, which only a store of an
+    earlier version may have not. StateError if either is damaged, or the store is older than its
+    head file knows.
     """
     with sentences(path):
         _check_kind(connection, path)
@@ -195,8 +256,9 @@ def verified(connection: sqlite3.Connection, path: Path) -> Iterator[tuple[Conte
         known = head_file.remembered(path)  # before the store is read: see there
         if known is None and version == FORMAT:
             raise StateError(
-                f"{head_file.head_path(path)} is missing, so nobody can tell whether {path.name} is the newest state; bring it "
-                "back from where the store came from: the two belong together (docs/how-to/ledger.md)"
+                f"{head_file.head_path(path)} is missing, so nobody can tell whether {path.name} is"
+                " the newest state; bring it back from where the store came from: the two belong"
+                " together (docs/how-to/ledger.md)"
             )
         connection.execute("BEGIN")
         try:
@@ -218,8 +280,13 @@ def mark_head(connection: sqlite3.Connection) -> None:
 
 
 def insert_secret(connection: sqlite3.Connection, run_id: bytes, name: str, secret: bytes) -> None:
-    """Put a secret in, with a digest that goes when it goes: a damaged key is never taken for a key."""
-    connection.execute("INSERT INTO secrets VALUES (?, ?, ?, ?)", (run_id, name, secret, hashlib.sha256(secret).digest()))
+    """Put a secret in, with a digest that goes when it goes: a damaged key is never taken for a
+    key.
+    """
+    connection.execute(
+        "INSERT INTO secrets VALUES (?, ?, ?, ?)",
+        (run_id, name, secret, hashlib.sha256(secret).digest()),
+    )
 
 
 def truncate_log(connection: sqlite3.Connection) -> bool:
@@ -230,7 +297,12 @@ def truncate_log(connection: sqlite3.Connection) -> bool:
 
 def files(path: Path) -> tuple[Path, ...]:
     """The file, the two that SQLite keeps beside it, and the head file."""
-    return path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm"), head_file.head_path(path)
+    return (
+        path,
+        path.with_name(path.name + "-wal"),
+        path.with_name(path.name + "-shm"),
+        head_file.head_path(path),
+    )
 
 
 def _open(path: Path, mode: str) -> sqlite3.Connection:
@@ -246,14 +318,17 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
 def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
         raise StateError(
-            f"{path} is not a store of fastlloyd; expected a file such as clinic-a.store, or clinic-a.identity.toml beside it"
+            f"{path} is not a store of fastlloyd; expected a file such as clinic-a.store, or"
+            " clinic-a.identity.toml beside it"
         )
 
 
 def _settle(connection: sqlite3.Connection, path: Path) -> None:
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
-        raise StateError(f"{path} lies where SQLite cannot keep a write-ahead log; move it to a local disk")
+        raise StateError(
+            f"{path} lies where SQLite cannot keep a write-ahead log; move it to a local disk"
+        )
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA fullfsync = ON")  # macOS: through the drive's own cache
     connection.execute("PRAGMA checkpoint_fullfsync = ON")
@@ -261,7 +336,10 @@ def _settle(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA trusted_schema = OFF")
     if connection.execute("PRAGMA secure_delete = ON").fetchone() != (1,):
-        raise StateError("this build of SQLite cannot overwrite what is deleted; install Python with its own SQLite")
+        raise StateError(
+            "this build of SQLite cannot overwrite what is deleted; install Python with its own"
+            " SQLite"
+        )
 
 
 def _check_layout(connection: sqlite3.Connection, path: Path) -> None:
@@ -269,33 +347,47 @@ def _check_layout(connection: sqlite3.Connection, path: Path) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version not in (FORMAT_WITHOUT_HEAD, FORMAT):
         raise StateError(
-            f"{path} has format {version}; this version of fastlloyd reads formats {FORMAT_WITHOUT_HEAD} and {FORMAT}"
+            f"{path} has format {version}; this version of fastlloyd reads formats"
+            f" {FORMAT_WITHOUT_HEAD} and {FORMAT}"
         )
-    layout = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid").fetchall()
+    layout = connection.execute(
+        "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
+    ).fetchall()
     if tuple(sql for (sql,) in layout) != SCHEMA:
-        raise StateError(f"{path} was changed by another program: its tables are not those of a store")
+        raise StateError(
+            f"{path} was changed by another program: its tables are not those of a store"
+        )
     if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
         raise _damaged(path, "SQLite's own check fails")
     for table, types in _TYPES:
         mistyped = " OR ".join(f"typeof ({column}) <> '{kind}'" for column, kind in types.items())
-        if connection.execute(f"SELECT 1 FROM {table} WHERE {mistyped}").fetchone():  # noqa: S608  # nosec B608 - names of our own
+        # names of our own
+        if connection.execute(f"SELECT 1 FROM {table} WHERE {mistyped}").fetchone():  # noqa: S608  # nosec B608
             raise _damaged(path, "a table holds what it cannot")
     if connection.execute("PRAGMA foreign_key_check").fetchall():
         raise _damaged(path, "a message belongs to no event")
 
 
-def _follow_chain(connection: sqlite3.Connection, path: Path) -> tuple[Contents, dict[int, MessageRecorded]]:
+def _follow_chain(
+    connection: sqlite3.Connection, path: Path
+) -> tuple[Contents, dict[int, MessageRecorded]]:
     """Read the events; return also those of messages, by number."""
     owners = connection.execute("SELECT role, identity, salt FROM store").fetchall()
     if len(owners) != 1:
         raise _damaged(path, "it does not name one owner")
     ((role_name, identity, salt),) = owners
-    if role_name not in {role.value for role in Role} or len(identity) != PUBLIC_KEY_BYTES or len(salt) != SALT_BYTES:
+    if (
+        role_name not in {role.value for role in Role}
+        or len(identity) != PUBLIC_KEY_BYTES
+        or len(salt) != SALT_BYTES
+    ):
         raise _damaged(path, "its owner cannot be read")
     role = Role(role_name)
     first = head = first_head(role, identity, salt)
     history, length, recorded = History(role), 0, {}
-    for number, body, stored in connection.execute("SELECT number, body, head FROM events ORDER BY number"):
+    for number, body, stored in connection.execute(
+        "SELECT number, body, head FROM events ORDER BY number"
+    ):
         length += 1
         head = next_head(head, body)
         if (number, stored) != (length, head):
@@ -308,40 +400,66 @@ def _follow_chain(connection: sqlite3.Connection, path: Path) -> tuple[Contents,
         if isinstance(event, MessageRecorded):
             recorded[length] = event
     position = LogPosition(length, head)
-    return Contents(role=role, identity=identity, first_head=first, position=position, history=history), recorded
+    return (
+        Contents(
+            role=role, identity=identity, first_head=first, position=position, history=history
+        ),
+        recorded,
+    )
 
 
-def _check_newest(connection: sqlite3.Connection, path: Path, contents: Contents, known: LogPosition | None) -> None:
-    """Raise StateError if the head file knows more events, or others. A step more is one that a crash kept from being noted."""
+def _check_newest(
+    connection: sqlite3.Connection, path: Path, contents: Contents, known: LogPosition | None
+) -> None:
+    """Raise StateError if the head file knows more events, or others. A step more is one that a
+    crash kept from being noted.
+    """
     if known is None:
         return
     holds, found = contents.position.length, [(contents.first_head,)]
     if known.length:
-        found = connection.execute("SELECT head FROM events WHERE number = ?", (known.length,)).fetchall()
+        found = connection.execute(
+            "SELECT head FROM events WHERE number = ?", (known.length,)
+        ).fetchall()
     if found != [(known.head,)]:
         raise StateError(
-            f"{path} is damaged, or an old copy: it holds {holds} events, and {head_file.head_path(path).name} knows of "
-            f"{known.length if known.length > holds else 'others'}; nothing is done with it: keep both files, and see "
-            "docs/how-to/ledger.md"
+            f"{path} is damaged, or an old copy: it holds {holds} events, and"
+            f" {head_file.head_path(path).name} knows of"
+            f" {known.length if known.length > holds else 'others'}; nothing is done with it: keep"
+            " both files, and see docs/how-to/ledger.md"
         )
 
 
 def check_never_was(path: Path) -> None:
-    """Raise StateError if a head file tells of a store that is gone: what it knew was spent is not to be forgotten."""
+    """Raise StateError if a head file tells of a store that is gone: what it knew was spent is not
+    to be forgotten.
+    """
     known = head_file.remembered(path)
     if known is not None and known.length:
         raise StateError(
-            f"there is no store {path}, and {head_file.head_path(path).name} says that it held {known.length} events; bring "
-            "the newest copy of both files back, or go on under a new identity"
+            f"there is no store {path}, and {head_file.head_path(path).name} says that it held"
+            f" {known.length} events; bring the newest copy of both files back, or go on under a"
+            " new identity"
         )
 
 
-def _check_messages(connection: sqlite3.Connection, path: Path, history: History, recorded: dict[int, MessageRecorded]) -> None:
-    kept = {number: event for number, event in recorded.items() if history.runs[event.run_id].ended is None}
+def _check_messages(
+    connection: sqlite3.Connection,
+    path: Path,
+    history: History,
+    recorded: dict[int, MessageRecorded],
+) -> None:
+    kept = {
+        number: event
+        for number, event in recorded.items()
+        if history.runs[event.run_id].ended is None
+    }
     for number, run_id, data in connection.execute("SELECT number, run_id, bytes FROM messages"):
         event = kept.pop(number, None)
         if event is None:
-            raise _damaged(path, f"it holds a message of event {number}, which has none or whose run has ended")
+            raise _damaged(
+                path, f"it holds a message of event {number}, which has none or whose run has ended"
+            )
         if run_id != event.run_id or hashlib.sha256(data).digest() != event.digest:
             raise _damaged(path, f"the message of event {number} is not the one that was recorded")
     if kept:
@@ -350,7 +468,9 @@ def _check_messages(connection: sqlite3.Connection, path: Path, history: History
 
 def _check_secrets(connection: sqlite3.Connection, path: Path, history: History) -> None:
     is_complete = history.role is not Role.CLIENT
-    for run_id, name, secret, digest in connection.execute("SELECT run_id, name, bytes, digest FROM secrets"):
+    for run_id, name, secret, digest in connection.execute(
+        "SELECT run_id, name, bytes, digest FROM secrets"
+    ):
         if hashlib.sha256(secret).digest() != digest:
             raise _damaged(path, "a secret is not the one that was kept")
         if run_id == FOR_EVER:
@@ -362,7 +482,10 @@ def _check_secrets(connection: sqlite3.Connection, path: Path, history: History)
 
 
 def _damaged(path: Path, how: str) -> StateError:
-    return StateError(f"{path} is damaged ({how}); nothing is done with it: keep it, and see docs/how-to/ledger.md")
+    return StateError(
+        f"{path} is damaged ({how}); nothing is done with it: keep it, and see"
+        " docs/how-to/ledger.md"
+    )
 
 
 def _reason(error: sqlite3.Error) -> str:
@@ -371,7 +494,10 @@ def _reason(error: sqlite3.Error) -> str:
         case "FULL":
             return "cannot grow: the disk is full; free some space and start again"
         case "READONLY" | "CANTOPEN" | "PERM" | "AUTH":
-            return f"cannot be written ({name}): the disk is read-only, or the permissions of the file or its folder forbid it"
+            return (
+                f"cannot be written ({name}): the disk is read-only, or the permissions of the file"
+                " or its folder forbid it"
+            )
         case "NOTADB":
             return NOT_A_STORE
         case "CORRUPT":
@@ -379,30 +505,40 @@ def _reason(error: sqlite3.Error) -> str:
         case "BUSY" | "LOCKED":
             return "is held by another program; close whatever else has opened it"
         case _:
-            return f"cannot be used: the disk failed, or is full or read-only ({name}); put that right and start again"
+            return (
+                f"cannot be used: the disk failed, or is full or read-only ({name}); put that right"
+                " and start again"
+            )
 
 
 class Lock:
-    """An exclusive lock on `PATH-lock`, held from here to `release`. StateError if another holder has it.
+    """An exclusive lock on `PATH-lock`, held from here to `release`. StateError if another holder
+    has it.
 
-    The file beside the store is empty and stays: removing it would let two processes lock two files of one name. It is not the
-    store itself because the locks of SQLite and those of `flock` meet on some systems, macOS among them. Nothing but `flock`
-    there, and `msvcrt.locking` on Windows, decides: a file left behind by a process that was killed locks nobody out.
+    The file beside the store is empty and stays: removing it would let two processes lock two files
+    of one name. It is not the store itself because the locks of SQLite and those of `flock` meet on
+    some systems, macOS among them. Nothing but `flock` there, and `msvcrt.locking` on Windows,
+    decides: a file left behind by a process that was killed locks nobody out.
     """
 
     def __init__(self, path: Path, patience: float = 0.0) -> None:
         """patience : seconds to wait for another holder."""
         file = path.with_name(path.name + "-lock")
         try:
-            self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+            self._descriptor = os.open(
+                file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600
+            )
         except OSError as error:
-            raise StateError(f"{file} cannot be made ({error.strerror}); the folder of a store must be writable") from None
+            raise StateError(
+                f"{file} cannot be made ({error.strerror}); the folder of a store must be writable"
+            ) from None
         end = time.monotonic() + patience
         while not self._is_taken():
             if time.monotonic() >= end:
                 os.close(self._descriptor)
                 raise StateError(
-                    f"{path} is in use by another process; one at a time may work with a store: wait until it ends"
+                    f"{path} is in use by another process; one at a time may work with a store:"
+                    " wait until it ends"
                 )
             time.sleep(_PAUSE)
 

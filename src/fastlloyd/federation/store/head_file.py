@@ -1,8 +1,10 @@
-"""`NAME.store-head`: the newest position of a store once more, beside it, so that a store that lost steps is found out.
+"""`NAME.store-head`: the newest position of a store once more, beside it, so that a store that lost
+steps is found out.
 
-SQLite takes what a damaged write-ahead log holds before the damage for all of it, and shows an older store, sound in itself.
-The head file says how long the chain was after the last step, and its head. It has two slots, written in turn, each on disk
-before its step counts as taken; so a power cut spoils at most the one that is being written. It holds no secret.
+SQLite takes what a damaged write-ahead log holds before the damage for all of it, and shows an
+older store, sound in itself. The head file says how long the chain was after the last step, and its
+head. It has two slots, written in turn, each on disk before its step counts as taken; so a power
+cut spoils at most the one that is being written. It holds no secret.
 """
 
 import errno
@@ -31,21 +33,26 @@ def head_path(path: Path) -> Path:
 
 
 def remembered(path: Path) -> LogPosition | None:
-    """The newest position of the store at `path` that its head file knows; None if there is no such file.
+    """The newest position of the store at `path` that its head file knows; None if there is no such
+    file.
 
-    StateError if neither slot can be read. To be asked before the store is: a process that works with the store writes the
-    store first.
+    StateError if neither slot can be read. To be asked before the store is: a process that works
+    with the store writes the store first.
     """
     for _ in range(_READINGS):
         try:
-            known = [position for position in _slots(head_path(path).read_bytes()) if position is not None]
+            known = [
+                position
+                for position in _slots(head_path(path).read_bytes())
+                if position is not None
+            ]
         except FileNotFoundError:
             return None
         if known:
             return max(known, key=lambda position: position.length)
     raise StateError(
-        f"{head_path(path)} is damaged, so nobody can tell whether {path.name} is the newest state; nothing is done with it: "
-        "keep both, and see docs/how-to/ledger.md"
+        f"{head_path(path)} is damaged, so nobody can tell whether {path.name} is the newest state;"
+        " nothing is done with it: keep both, and see docs/how-to/ledger.md"
     )
 
 
@@ -53,7 +60,9 @@ def create(path: Path, position: LogPosition) -> None:
     """Make the head file of the store at `path`, whole and durable, over what may be there."""
     beside = path.with_name(path.name + SUFFIX + "-new")
     beside.unlink(missing_ok=True)
-    descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+    descriptor = os.open(
+        beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600
+    )
     try:
         _write(descriptor, _slot(position).ljust(SPACING, b"\0") * 2)
         os.fsync(descriptor)
@@ -70,12 +79,17 @@ class HeadFile:
         """Open it; OSError if it cannot be written."""
         flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         self._descriptor = os.open(head_path(path), flags)
-        first, second = (-1 if known is None else known.length for known in _slots(os.read(self._descriptor, 2 * SPACING)))
+        first, second = (
+            -1 if known is None else known.length
+            for known in _slots(os.read(self._descriptor, 2 * SPACING))
+        )
         self._next = int(second <= first)
 
     @classmethod
     def of(cls, path: Path, known: LogPosition | None, now: LogPosition) -> Self:
-        """Open the head file of a store that is at `now`, made if there is none, brought up to date if it is behind."""
+        """Open the head file of a store that is at `now`, made if there is none, brought up to date
+        if it is behind.
+        """
         if known is None:
             create(path, now)
         file = cls(path)

@@ -1,4 +1,6 @@
-"""What the events of a store add up to, and which event may follow which: runs, limits, and what was seen of peers."""
+"""What the events of a store add up to, and which event may follow which: runs, limits, and what
+was seen of peers.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -16,11 +18,13 @@ Limited = tuple[str, Neighbours | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run: what was reserved for it (None at a server), which exchanges were charged, in order, and how it ended.
+    """One run: what was reserved for it (None at a server), which exchanges were charged, in order,
+    and how it ended.
 
-    joined, left : at a server, whose Hello was taken, and for whom the run is over, in order. is_charged_whole : in a ledger,
-    every exchange was charged beforehand, but for those handed back; nothing more is heard of such a run. is_taken_over : in a
-    ledger, the run began before the ledger knew of it.
+    joined, left : at a server, whose Hello was taken, and for whom the run is over, in order.
+    is_charged_whole : in a ledger, every exchange was charged beforehand, but for those handed
+    back; nothing more is heard of such a run. is_taken_over : in a ledger, the run began before the
+    ledger knew of it.
     """
 
     run_id: bytes
@@ -44,13 +48,17 @@ class Run:
 
     @property
     def uncharged(self) -> tuple[int, ...]:
-        """The exchanges that are reserved and were not charged, rising: what is released when the run ends."""
+        """The exchanges that are reserved and were not charged, rising: what is released when the
+        run ends.
+        """
         charged = set(self.charged)
         return tuple(number for number in range(1, self.n_exchanges + 1) if number not in charged)
 
     @property
     def counted(self) -> tuple[int, ...]:
-        """The exchanges that count as spent: all while the run may go on, those that were charged once it has ended."""
+        """The exchanges that count as spent: all while the run may go on, those that were charged
+        once it has ended.
+        """
         return tuple(sorted((*self.charged, *(self.uncharged if self.is_open else ()))))
 
     def end(self, outcome: Outcome, reason: str = "") -> RunEnded:
@@ -60,11 +68,13 @@ class Run:
 
 
 class History:
-    """A fold of events in their order; `add` raises StateError at one that cannot follow those before it.
+    """A fold of events in their order; `add` raises StateError at one that cannot follow those
+    before it.
 
-    runs : by run id, in the order in which they began. limits : the last one of each kind. limits_since_first_run : of each
-    kind, those in force since the first run on the data set was reserved, in order; None where there was none. used : the data
-    sets with a run. peers : the position that each client reported last, by signing key. signed : the event in which it signed
+    runs : by run id, in the order in which they began. limits : the last one of each kind.
+    limits_since_first_run : of each kind, those in force since the first run on the data set was
+    reserved, in order; None where there was none. used : the data sets with a run. peers : the
+    position that each client reported last, by signing key. signed : the event in which it signed
     it, if it did.
     """
 
@@ -82,7 +92,10 @@ class History:
         after = type(self)(self.role)
         after.runs, after.limits, after.peers = dict(self.runs), dict(self.limits), dict(self.peers)
         after.used = self.used
-        after.signed, after.limits_since_first_run = dict(self.signed), dict(self.limits_since_first_run)
+        after.signed, after.limits_since_first_run = (
+            dict(self.signed),
+            dict(self.limits_since_first_run),
+        )
         for event in following:
             after.add(event)
         return after
@@ -92,7 +105,9 @@ class History:
         return {asked: limit for (name, asked), limit in self.limits.items() if name == dataset}
 
     def open_run(self, run_id: bytes) -> Run:
-        """The run of that id, which has begun and not ended; at a server a run begins with its first event."""
+        """The run of that id, which has begun and not ended; at a server a run begins with its
+        first event.
+        """
         run = self.runs.get(run_id)
         if run is None:
             if self.role is not Role.SERVER:
@@ -100,18 +115,31 @@ class History:
                 raise StateError(f"{what}; a client reserves a run before all else")
             return Run(run_id=run_id)
         if run.ended is not None:
-            raise StateError(f"run {run_id.hex()} has ended for this store; make the next plan for another run")
+            raise StateError(
+                f"run {run_id.hex()} has ended for this store; make the next plan for another run"
+            )
         return run
 
     def add(self, event: Event) -> None:
         """Take one more event."""
         self._check_role(event)
         match event:
-            case events.RunReserved() | events.PersonRunReserved() | events.SortedRunReserved() | events.EarlierRunReserved():
+            case (
+                events.RunReserved()
+                | events.PersonRunReserved()
+                | events.SortedRunReserved()
+                | events.EarlierRunReserved()
+            ):
                 if event.run_id in self.runs:
-                    raise StateError(f"run {event.run_id.hex()} was joined before; a plan is good for one run, renew it")
+                    raise StateError(
+                        f"run {event.run_id.hex()} was joined before; a plan is good for one run,"
+                        " renew it"
+                    )
                 if event.dataset not in self.used:
-                    first = {(event.dataset, asked): (limit,) for asked, limit in self.limits_on(event.dataset).items()}
+                    first = {
+                        (event.dataset, asked): (limit,)
+                        for asked, limit in self.limits_on(event.dataset).items()
+                    }
                     self.limits_since_first_run |= first
                     self.used = self.used | {event.dataset}
                 self.runs[event.run_id] = Run(run_id=event.run_id, reserved=event)
@@ -125,10 +153,14 @@ class History:
                 self._see(event)
             case events.PeerForgotten():
                 if self.peers.pop(event.name, None) is None:
-                    raise StateError(f"no position of the client {event.name!r} is remembered, so there is nothing to forget")
+                    raise StateError(
+                        f"no position of the client {event.name!r} is remembered, so there is"
+                        " nothing to forget"
+                    )
                 self.signed.pop(event.name, None)
             case events.ExchangeCharged() if self.role is Role.HOLDER and event.run_id in self.runs:
-                # also after the end: a client that was given up in an old copy of its store had answered more
+                # also after the end: a client that was given up in an old copy of its store had
+                # answered more
                 self.runs[event.run_id] = _after(self.runs[event.run_id], event)
             case _:
                 self.runs[event.run_id] = _after(self.open_run(event.run_id), event)
@@ -136,16 +168,21 @@ class History:
     def _check_role(self, event: Event) -> None:
         for kind, *roles in _PLACES:
             if isinstance(event, kind) and self.role not in roles:
-                raise StateError(f"a {type(event).__name__} belongs into {roles[0].store}; this is {self.role.store}")
+                raise StateError(
+                    f"a {type(event).__name__} belongs into {roles[0].store}; this is"
+                    f" {self.role.store}"
+                )
 
     def _see(self, event: events.PeerSeen | events.PeerSigned) -> None:
         name, now = event.name, LogPosition(event.position.length, event.position.head)
         known = self.peers.get(name)
-        if known is not None and (now.length < known.length or (now.length == known.length and now.head != known.head)):
+        if known is not None and (
+            now.length < known.length or (now.length == known.length and now.head != known.head)
+        ):
             raise StateError(
-                f"the store of client {name!r} is an old copy: it holds {now.length} events and was seen with "
-                f"{known.length}{', others' if now.length == known.length else ''}; the client must bring back the newest "
-                "copy, or go on under a new identity"
+                f"the store of client {name!r} is an old copy: it holds {now.length} events and was"
+                f" seen with {known.length}{', others' if now.length == known.length else ''}; the"
+                " client must bring back the newest copy, or go on under a new identity"
             )
         self.peers[name] = now
         if isinstance(event, events.PeerSigned):
@@ -164,12 +201,14 @@ _PLACES: Final = (
 
 def _after(
     run: Run,
-    event: events.MessageRecorded
-    | events.ClientJoined
-    | events.ClientLeft
-    | events.ExchangeCharged
-    | events.HolderEvent
-    | RunEnded,
+    event: (
+        events.MessageRecorded
+        | events.ClientJoined
+        | events.ClientLeft
+        | events.ExchangeCharged
+        | events.HolderEvent
+        | RunEnded
+    ),
 ) -> Run:
     match event:
         case events.ClientJoined(client=client):
@@ -182,13 +221,19 @@ def _after(
             return replace(run, left=(*run.left, client))
         case events.ExchangeCharged(number=number):
             if number > run.n_exchanges or number in run.charged:
-                raise StateError(f"exchange {number} of run {run.run_id.hex()} was charged before, or never reserved")
+                raise StateError(
+                    f"exchange {number} of run {run.run_id.hex()} was charged before, or never"
+                    " reserved"
+                )
             return replace(run, charged=(*run.charged, number))
         case events.RunCharged() | events.HandedBack() | events.TakenOver():
             return _in_ledger(run, event)
         case RunEnded(released=released):
             if released != run.uncharged:
-                raise StateError(f"the end of run {run.run_id.hex()} must release exactly the exchanges never charged")
+                raise StateError(
+                    f"the end of run {run.run_id.hex()} must release exactly the exchanges never"
+                    " charged"
+                )
             return replace(run, ended=event)
     return run
 
@@ -201,6 +246,12 @@ def _in_ledger(run: Run, event: events.HolderEvent) -> Run:
         if charged or run.is_charged_whole:
             raise StateError(f"run {run.run_id.hex()} was charged before")
         return replace(run, charged=run.uncharged, is_charged_whole=True)
-    if not run.is_charged_whole or run.uncharged or event.numbers != tuple(sorted(charged.intersection(event.numbers))):
-        raise StateError(f"run {run.run_id.hex()} has no such exchanges to hand back, or handed some back before")
+    if (
+        not run.is_charged_whole
+        or run.uncharged
+        or event.numbers != tuple(sorted(charged.intersection(event.numbers)))
+    ):
+        raise StateError(
+            f"run {run.run_id.hex()} has no such exchanges to hand back, or handed some back before"
+        )
     return replace(run, charged=tuple(sorted(charged.difference(event.numbers))))

@@ -1,6 +1,7 @@
 """A whole run in this process: a loop over what is pending, in the order in which it was asked for.
 
-Every message travels as bytes, as between machines, through a link that may lose, repeat or change it.
+Every message travels as bytes, as between machines, through a link that may lose, repeat or change
+it.
 """
 
 import math
@@ -16,7 +17,9 @@ from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.transport.party import ClientDriver, answer, perform
 
 Link = Callable[[str, str, Message, bytes], Iterable[bytes]]
-"""(sender, recipient, message, its bytes) -> what arrives: nothing, the bytes, the bytes twice, other bytes."""
+"""(sender, recipient, message, its bytes) -> what arrives: nothing, the bytes, the bytes twice,
+other bytes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +33,18 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class InProcessOutcome:
-    """How the run ended for each client, and for the server; refused : everything that broke the protocol."""
+    """How the run ended for each client, and for the server; refused : everything that broke the
+    protocol.
+    """
 
     clients: dict[str, ClientResult | Ended]
     server: ServerResult
     refused: tuple[Refusal, ...]
 
 
-def everything_arrives(_sender: str, _recipient: str, _message: Message, data: bytes) -> Iterable[bytes]:
+def everything_arrives(
+    _sender: str, _recipient: str, _message: Message, data: bytes
+) -> Iterable[bytes]:
     """The link that loses nothing."""
     return (data,)
 
@@ -46,14 +53,17 @@ def everything_arrives(_sender: str, _recipient: str, _message: Message, data: b
 class Drops:
     """A link that loses things.
 
-    uploads : (client, round) of uploads that are lost: that client is left out of the round and goes on. gone : the round from
-    which on a client is gone for good; 0 means that it never says Hello.
+    uploads : (client, round) of uploads that are lost: that client is left out of the round and
+    goes on. gone : the round from which on a client is gone for good; 0 means that it never says
+    Hello.
     """
 
     uploads: Container[tuple[str, int]] = ()
     gone: Mapping[str, int] = field(default_factory=dict)
 
-    def __call__(self, sender: str, recipient: str, message: Message, data: bytes) -> Iterable[bytes]:
+    def __call__(
+        self, sender: str, recipient: str, message: Message, data: bytes
+    ) -> Iterable[bytes]:
         """See `Link`."""
         client = recipient if sender == SERVER else sender
         since = self.gone.get(client, math.inf)
@@ -72,8 +82,9 @@ def run_in_process(
 ) -> InProcessOutcome:
     """Drive a whole run.
 
-    When nothing is on its way and the server is not done, its deadline passes; clients that are left waiting when it is done
-    give up. Who broke the protocol is not told so: the link may have changed what it said.
+    When nothing is on its way and the server is not done, its deadline passes; clients that are
+    left waiting when it is done give up. Who broke the protocol is not told so: the link may have
+    changed what it said.
     """
     pending: deque[tuple[str, str, Message]] = deque()
     refused: list[Refusal] = []
@@ -90,7 +101,11 @@ def run_in_process(
             if to != SERVER and to not in drivers:
                 continue
             for data in link(who, to, message, encode(message)):
-                reason = answer(server, who, data, limits, sender(SERVER)) if to == SERVER else drivers[to].hear(data)
+                reason = (
+                    answer(server, who, data, limits, sender(SERVER))
+                    if to == SERVER
+                    else drivers[to].hear(data)
+                )
                 if reason:
                     refused.append(Refusal(to, who, reason))
 
@@ -103,5 +118,7 @@ def run_in_process(
     for driver in drivers.values():
         driver.end()
     drain()
-    outcomes = {name: driver.outcome for name, driver in drivers.items() if driver.outcome is not None}
+    outcomes = {
+        name: driver.outcome for name, driver in drivers.items() if driver.outcome is not None
+    }
     return InProcessOutcome(outcomes, server.outcome, tuple(refused))

@@ -1,8 +1,9 @@
 """The contract of transports.
 
-`serve` and `take_part` drive the two kinds of session over a `Wire`: a transport on which a run goes to its end without a
-restart is a class with the three methods of one. A transport to which parties come back, after a break or a restart, drives
-parties that keep their steps in stores: a `ServerParty`, a `ClientParty`.
+`serve` and `take_part` drive the two kinds of session over a `Wire`: a transport on which a run
+goes to its end without a restart is a class with the three methods of one. A transport to which
+parties come back, after a break or a restart, drives parties that keep their steps in stores: a
+`ServerParty`, a `ClientParty`.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,13 +13,23 @@ from typing import Final, Protocol
 
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.positions import SignedPosition
-from fastlloyd.federation.protocol.actions import SERVER, Action, ClientResult, Ended, Finish, Send, ServerResult
+from fastlloyd.federation.protocol.actions import (
+    SERVER,
+    Action,
+    ClientResult,
+    Ended,
+    Finish,
+    Send,
+    ServerResult,
+)
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Limits, Message, decode, printable
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.store.events import LogPosition
 
-_A_MOMENT: Final = 2e-4  # seconds after which the server draws noise ahead: clients that share its core go first
+_A_MOMENT: Final = (
+    2e-4  # seconds after which the server draws noise ahead: clients that share its core go first
+)
 _SHOWN: Final = 300  # characters of the reason for which a server refuses a client
 
 
@@ -26,7 +37,9 @@ class Kind(IntEnum):
     """What comes over a wire: a message of the protocol, or one of three that end things."""
 
     MESSAGE = 1
-    LEAVE = 2  # from a client, whose run is over; or a transport has found out that the client is gone
+    LEAVE = (
+        2  # from a client, whose run is over; or a transport has found out that the client is gone
+    )
     REFUSED = 3  # to a client that broke the protocol: the run goes on without it, and why
     END = 4  # from the server: no more will come
 
@@ -41,27 +54,35 @@ class Heard:
 
 
 class Wire(Protocol):
-    """One party's end of a transport. The server's name is `SERVER`; clients have their names in the plan.
+    """One party's end of a transport. The server's name is `SERVER`; clients have their names in
+    the plan.
 
-    What a party says to another arrives once, whole, in order, and under the name of that party. An error that a method
-    raises ends the whole run: `serve` and `take_part` let it pass. A client that is gone is no error: `receive` returns LEAVE.
+    What a party says to another arrives once, whole, in order, and under the name of that party. An
+    error that a method raises ends the whole run: `serve` and `take_part` let it pass. A client
+    that is gone is no error: `receive` returns LEAVE.
     """
 
     def send(self, to: str, message: Message) -> None:
-        """Put a message, as `encode` writes it, on its way. Neither waits until it is read, nor raises if `to` is gone."""
+        """Put a message, as `encode` writes it, on its way. Neither waits until it is read, nor
+        raises if `to` is gone.
+        """
 
     def tell(self, to: str, kind: Kind, reason: str = "") -> None:
         """Put one of the other kinds on its way; the reason is ASCII."""
 
     def receive(self, seconds: float | None = None) -> Heard | None:
-        """What comes next, waited for so long; None if nothing did. Without a limit, as long as anybody can be waited for."""
+        """What comes next, waited for so long; None if nothing did. Without a limit, as long as
+        anybody can be waited for.
+        """
 
 
 Outcome = ClientResult | ServerResult | Ended
 
 
 def perform(actions: Iterable[Action], send: Callable[[str, Message], None]) -> Outcome | None:
-    """Send what a party wants sent; return how the run ended for it, if it did. What it wants recorded is left out."""
+    """Send what a party wants sent; return how the run ended for it, if it did. What it wants
+    recorded is left out.
+    """
     outcome = None
     for action in actions:
         if isinstance(action, Send):
@@ -71,8 +92,15 @@ def perform(actions: Iterable[Action], send: Callable[[str, Message], None]) -> 
     return outcome
 
 
-def answer(session: ServerSession, sender: str, data: bytes, limits: Limits, send: Callable[[str, Message], None]) -> str:
-    """Have the server answer the bytes of a client's message; why they are refused, nothing if they are not.
+def answer(
+    session: ServerSession,
+    sender: str,
+    data: bytes,
+    limits: Limits,
+    send: Callable[[str, Message], None],
+) -> str:
+    """Have the server answer the bytes of a client's message; why they are refused, nothing if they
+    are not.
 
     A client that breaks the protocol changes nothing for the others.
     """
@@ -85,7 +113,8 @@ def answer(session: ServerSession, sender: str, data: bytes, limits: Limits, sen
 
 
 class ClientDriver:
-    """Has a client's session answer what comes. outcome : how the run ended for it; None while it goes on.
+    """Has a client's session answer what comes. outcome : how the run ended for it; None while it
+    goes on.
 
     A server that breaks the protocol ends the run for this client, and so does one that refuses it.
     """
@@ -124,7 +153,8 @@ class ClientDriver:
 def serve(session: ServerSession, wire: Wire) -> ServerResult:
     """Drive the server of a run to its end.
 
-    A client that breaks the protocol is told so and is out; the others go on. A deadline passes when the wire waits no longer.
+    A client that breaks the protocol is told so and is out; the others go on. A deadline passes
+    when the wire waits no longer.
     """
     limits, clients, gone = Limits.of(session.plan), session.plan.names, set[str]()
     while session.outcome is None:
@@ -149,7 +179,9 @@ def serve(session: ServerSession, wire: Wire) -> ServerResult:
 
 
 def take_part(session: ClientSession, wire: Wire) -> ClientResult | Ended:
-    """Drive one client of a run to its end. It listens until the server has said its last: nothing is on its way then."""
+    """Drive one client of a run to its end. It listens until the server has said its last: nothing
+    is on its way then.
+    """
     driver, last = ClientDriver(session, wire.send), Heard(SERVER, Kind.END)
     driver.begin()
     heard = None
@@ -173,20 +205,26 @@ Request = Send | Finish
 
 
 class Party(Protocol):
-    """A session and the store that makes it durable. It returns what to send only after everything that must be durable is.
+    """A session and the store that makes it durable. It returns what to send only after everything
+    that must be durable is.
 
-    One transport calls it, one call after another, always from the same thread. It keeps its own clock.
+    One transport calls it, one call after another, always from the same thread. It keeps its own
+    clock.
     """
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that the present step may still take, 0 or less once they are over; None without a limit."""
+        """Seconds that the present step may still take, 0 or less once they are over; None without
+        a limit.
+        """
 
     def deadline(self) -> list[Request]:
         """Go on, or end, because the present step has taken too long."""
 
     def slept(self) -> None:
-        """Wake from a stop of this process, or a sleep of its machine: nobody was heard, so the step's time begins again."""
+        """Wake from a stop of this process, or a sleep of its machine: nobody was heard, so the
+        step's time begins again.
+        """
 
 
 class ServerParty(Party, Protocol):
@@ -197,22 +235,29 @@ class ServerParty(Party, Protocol):
         """The clients that left before this process, and are not waited for at the end."""
 
     def left(self, name: str) -> list[Request]:
-        """The run is over for client `name`, with a result or for good without one: nobody need wait for it."""
+        """The run is over for client `name`, with a result or for good without one: nobody need
+        wait for it.
+        """
 
     def attach(self, name: str, log: SignedPosition) -> LogPosition:
-        """Client `name`, whose log stands at `log`, is there (again): the position last remembered of it.
+        """Client `name`, whose log stands at `log`, is there (again): the position last remembered
+        of it.
 
         Raises RemoteProtocolError to refuse the client.
         """
 
     def away(self, name: str) -> list[Request]:
-        """Client `name` has not been there for a while; until it is, it may not be worth waiting for."""
+        """Client `name` has not been there for a while; until it is, it may not be worth waiting
+        for.
+        """
 
     def receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
         """Answer a client. Raises RemoteProtocolError to refuse it; the others go on."""
 
     def announce(self, name: str, log: SignedPosition) -> None:
-        """A message of client `name`, whose log stands at `log`, has come and waits for its turn."""
+        """A message of client `name`, whose log stands at `log`, has come and waits for its
+        turn.
+        """
 
     def draw_ahead(self) -> None:
         """Draw the noise that the next answer needs; called when there is nothing to answer."""

@@ -1,4 +1,5 @@
-"""From settings to the rounds that find bounds, and how a budget is divided between finding bounds and using them.
+"""From settings to the rounds that find bounds, and how a budget is divided between finding bounds
+and using them.
 
 All from public numbers, before anything is spent.
 """
@@ -41,7 +42,9 @@ class BoundsSettings(RunSettings, frozen=True, kw_only=True):
 
 
 class Stages(NamedTuple):
-    """A budget divided in two. first : finds bounds with `share` of mu^2; epsilon : of what uses them, at the same delta."""
+    """A budget divided in two. first : finds bounds with `share` of mu^2; epsilon : of what uses
+    them, at the same delta.
+    """
 
     first: BoundsMechanism
     share: Fraction
@@ -49,15 +52,23 @@ class Stages(NamedTuple):
 
 
 def outer_range(features: Sequence[str], lower: Sequence[float], upper: Sequence[float]) -> Domain:
-    """The domain in which bounds are looked for: a fine grid, every feature by itself. Raises PlanError as `Domain` does."""
+    """The domain in which bounds are looked for: a fine grid, every feature by itself. Raises
+    PlanError as `Domain` does.
+    """
     bits = FINE if len(features) <= FEW_FEATURES else COARSE
     return Domain(
-        features=tuple(features), lower=tuple(lower), upper=tuple(upper), scaling=Scaling.PER_FEATURE, fraction_bits=bits
+        features=tuple(features),
+        lower=tuple(lower),
+        upper=tuple(upper),
+        scaling=Scaling.PER_FEATURE,
+        fraction_bits=bits,
     )
 
 
 def design(settings: BoundsSettings) -> BoundsMechanism:
-    """The mechanism that spends the whole budget on bounds. Raises BudgetError, or PlanError if noise would hide them."""
+    """The mechanism that spends the whole budget on bounds. Raises BudgetError, or PlanError if
+    noise would hide them.
+    """
     mechanism = _mechanism(settings)
     mechanism.check_noise([round.scales for round in mechanism.rounds])
     return mechanism
@@ -77,14 +88,20 @@ def divide(settings: BoundsSettings) -> Stages:
     share = max(LEAST_SHARE, Fraction(math.ceil(1000 * needed), 1000))
     delta = settings.whole_delta
     own, rest = (_epsilon(part * settings.budget, delta) for part in (share, 1 - share))
-    return Stages(_mechanism(msgspec.structs.replace(settings, epsilon=own, delta=delta)), share, rest)
+    return Stages(
+        _mechanism(msgspec.structs.replace(settings, epsilon=own, delta=delta)), share, rest
+    )
 
 
 def _mechanism(settings: BoundsSettings) -> BoundsMechanism:
     rounds = []
     for question in _questions(settings):
         budget = settings.budget / N_ROUNDS
-        rounds.append(HistogramRound(n_levels=question.n_levels, scale=sqrt_up(_dearest(settings, question) / budget)))
+        rounds.append(
+            HistogramRound(
+                n_levels=question.n_levels, scale=sqrt_up(_dearest(settings, question) / budget)
+            )
+        )
     return BoundsMechanism(**settings.fields, rounds=tuple(rounds))
 
 
@@ -101,7 +118,9 @@ def _dearest(settings: BoundsSettings, question: Histograms) -> int:
 
 
 def _needed(settings: BoundsSettings) -> Fraction:
-    """The share of mu^2 with which 3.5 deviations of the noise are a tenth of the expected records."""
+    """The share of mu^2 with which 3.5 deviations of the noise are a tenth of the expected
+    records.
+    """
     dearest = max(_dearest(settings, question) for question in _questions(settings))
     tolerated = SEEN_SHARE * settings.expected * 2**settings.number_bits / SEEN_DEVIATIONS
     needed: Fraction = N_ROUNDS * dearest / (tolerated**2 * settings.budget)
@@ -109,9 +128,14 @@ def _needed(settings: BoundsSettings) -> Fraction:
 
 
 def _epsilon(budget: Fraction, delta: float) -> float:
-    """A float just below the epsilon at which mu^2 is this budget: whoever spends what it allows spends no more."""
+    """A float just below the epsilon at which mu^2 is this budget: whoever spends what it allows
+    spends no more.
+    """
     mu = math.nextafter(mu_from_squared(budget), 0)
     epsilon = math.nextafter(gdp_epsilon(mu, delta), 0)
     if epsilon <= 0:
-        raise BudgetError(f"epsilon is too small to be divided at delta {delta:.3g}; use a larger epsilon, or state bounds")
+        raise BudgetError(
+            f"epsilon is too small to be divided at delta {delta:.3g}; use a larger epsilon, or"
+            " state bounds"
+        )
     return epsilon

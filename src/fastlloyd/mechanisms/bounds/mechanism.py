@@ -1,4 +1,6 @@
-"""Bounds of the features from two rounds of noisy histograms: over a wide public range, and over what the first finds in it."""
+"""Bounds of the features from two rounds of noisy histograms: over a wide public range, and over
+what the first finds in it.
+"""
 
 import hashlib
 import math
@@ -18,7 +20,15 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.bounds.reading import OUTSIDE, Thresholds, interval
 from fastlloyd.mechanisms.persons import Persons, Unit
-from fastlloyd.mechanisms.private_run import AnyRun, Choices, PrivateRun, check_grid, check_guarantee, check_ints, check_numbers
+from fastlloyd.mechanisms.private_run import (
+    AnyRun,
+    Choices,
+    PrivateRun,
+    check_grid,
+    check_guarantee,
+    check_ints,
+    check_numbers,
+)
 from fastlloyd.mechanisms.queries.histograms import Histograms
 from fastlloyd.mechanisms.queries.query import Query, ask
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
@@ -27,14 +37,16 @@ MAX_FEATURES = 1024  # as momentlloyd has: an answer then has about half a milli
 N_ROUNDS = 2
 SEEN_DEVIATIONS = Fraction(35, 10)  # of the noise in a count, which
 SEEN_SHARE = Fraction(1, 10)  # of the expected records must be worth
-NARROWEST = 2.0**-11  # of the larger end: the width that bounds have at least, to be told apart by a fine grid
+NARROWEST = (
+    2.0**-11
+)  # of the larger end: the width that bounds have at least, to be told apart by a fine grid
 
 
 class FoundBounds(msgspec.Struct, frozen=True):
     """Bounds of the features, during a run or at its end.
 
-    lower, upper : int64 (d,), grid units of the outer range. found : bool (d,), False where noise hides where the records are:
-    there they are still those of the outer range.
+    lower, upper : int64 (d,), grid units of the outer range. found : bool (d,), False where noise
+    hides where the records are: there they are still those of the outer range.
     """
 
     lower: IntArray
@@ -48,24 +60,37 @@ class FoundBounds(msgspec.Struct, frozen=True):
         return hashlib.sha256(b"fastlloyd/v1/bounds" + ends).digest()
 
     def ends(self, outer: Domain) -> tuple[FloatArray, FloatArray]:
-        """Both ends in original units, float64 (d,), within the outer range; at least so wide that they can be bounds."""
+        """Both ends in original units, float64 (d,), within the outer range; at least so wide that
+        they can be bounds.
+        """
         B, (least, most) = outer.half_widths, np.array([outer.lower, outer.upper])
         low, high = outer.from_grid(np.stack([self.lower, self.upper]))
         room = np.maximum(NARROWEST * np.maximum(np.abs(low), np.abs(high)) - (high - low), 0.0) / 2
-        low, high = np.where(self.lower == -B, least, low - room), np.where(self.upper == B, most, high + room)
+        low, high = (
+            np.where(self.lower == -B, least, low - room),
+            np.where(self.upper == B, most, high + room),
+        )
         return np.maximum(low, least), np.minimum(high, most)
 
     def domain(self, outer: Domain, *, scaling: Scaling, fraction_bits: int = 16) -> Domain:
         """The domain of these bounds. Raises PlanError as `Domain` does."""
-        return Domain.of_bounds(outer.features, *self.ends(outer), scaling=scaling, fraction_bits=fraction_bits)
+        return Domain.of_bounds(
+            outer.features, *self.ends(outer), scaling=scaling, fraction_bits=fraction_bits
+        )
 
     def missing(self, outer: Domain) -> list[str]:
         """The features that keep the outer range."""
-        return [name for name, found in zip(outer.features, self.found.tolist(), strict=True) if not found]
+        return [
+            name
+            for name, found in zip(outer.features, self.found.tolist(), strict=True)
+            if not found
+        ]
 
 
 class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
-    """Histograms over what is found so far, of `n_levels` levels; scale : of the noise in every count."""
+    """Histograms over what is found so far, of `n_levels` levels; scale : of the noise in every
+    count.
+    """
 
     counts_records: ClassVar[bool] = True
     n_levels: int
@@ -84,8 +109,12 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Divide what is found into equal leaves."""
         return ask(m.question(self), start=state.lower, step=self._step(m, state))
 
-    def advance(self, m: "BoundsMechanism", state: FoundBounds, answer: Answer, noise: AnswerNoise) -> FoundBounds:
-        """Read the histograms, feature by feature; bounds stay as they are where noise hides the records."""
+    def advance(
+        self, m: "BoundsMechanism", state: FoundBounds, answer: Answer, noise: AnswerNoise
+    ) -> FoundBounds:
+        """Read the histograms, feature by feature; bounds stay as they are where noise hides the
+        records.
+        """
         question, B = self.question(m), m.domain.half_widths
         thresholds = Thresholds.of(max(noise.deviations), m.n_features, question.n_leaves)
         lower, upper, found = state.lower.copy(), state.upper.copy(), state.found.copy()
@@ -95,7 +124,10 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             is_open = {"open_below": bool(lower[j] == -B[j]), "open_above": bool(upper[j] == B[j])}
             if (leaves := interval(levels, thresholds, **is_open)) is not None:
                 first, last = leaves
-                lower[j], upper[j] = lower[j] + first * step[j], min(lower[j] + last * step[j], upper[j])
+                lower[j], upper[j] = (
+                    lower[j] + first * step[j],
+                    min(lower[j] + last * step[j], upper[j]),
+                )
                 found[j] = True
         return FoundBounds(lower, upper, found)
 
@@ -112,7 +144,9 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             "asks": "histograms",
             "numbers": [*question.shape],
             "intervals_per_feature": [*question.parts],
-            "squared_sensitivities": [list(corner) for corner in question.sensitivity.corners(m.neighboring_relation)],
+            "squared_sensitivities": [
+                list(corner) for corner in question.sensitivity.corners(m.neighboring_relation)
+            ],
             "noise_scale": float(self.scale),
             "noise_scale_exact": str(self.scale),
             "share_of_budget": float(m.share_of_budget(self)),
@@ -123,9 +157,16 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class BoundsMechanism(
-    PrivateRun[FoundBounds], frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="bounds"
+    PrivateRun[FoundBounds],
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="bounds",
 ):
-    """The `PrivateRun` that finds bounds, made by `bounds/design.py`. domain : the outer range; see `PrivateRun`."""
+    """The `PrivateRun` that finds bounds, made by `bounds/design.py`. domain : the outer range; see
+    `PrivateRun`.
+    """
 
     domain: Domain
     n_records: int
@@ -157,19 +198,28 @@ class BoundsMechanism(
         if self.domain.scaling is not Scaling.PER_FEATURE:
             raise PlanError(f"scaling is {self.domain.scaling.value}; bounds are found per-feature")
         if self.n_features > MAX_FEATURES:
-            raise PlanError(f"there are {self.n_features} features; expected at most {MAX_FEATURES}, to find bounds of")
+            raise PlanError(
+                f"there are {self.n_features} features; expected at most {MAX_FEATURES}, to find"
+                " bounds of"
+            )
         if len(self.rounds) != N_ROUNDS:
             raise PlanError(f"there are {len(self.rounds)} rounds; bounds are found in {N_ROUNDS}")
-        leaves, bits = math.prod(round.question(self).n_leaves for round in self.rounds), self.domain.fraction_bits
+        leaves, bits = (
+            math.prod(round.question(self).n_leaves for round in self.rounds),
+            self.domain.fraction_bits,
+        )
         if (2 << bits) % leaves:
             raise PlanError(
-                f"fraction_bits is {bits}; expected at least {leaves.bit_length() - 2}, to find bounds in two rounds"
+                f"fraction_bits is {bits}; expected at least {leaves.bit_length() - 2}, to find"
+                " bounds in two rounds"
             )
         check_guarantee(self)
 
     @property
     def seed(self) -> PublicSeed:
-        """From all that is planned: bounds need no other randomness than the order in which shares are left over."""
+        """From all that is planned: bounds need no other randomness than the order in which shares
+        are left over.
+        """
         return PublicSeed(self.digest)
 
     def start(self) -> FoundBounds:
@@ -186,24 +236,36 @@ class BoundsMechanism(
         deviation = max(map(max, totals)) / 2**self.number_bits
         needed = math.ceil(SEEN_DEVIATIONS * deviation / SEEN_SHARE)
         if needed > self.n_expected:
-            raise too_few(self.n_expected, self.n_records, self.unit, self.n_features, f"epsilon {self.epsilon:.4g}", needed)
+            raise too_few(
+                self.n_expected,
+                self.n_records,
+                self.unit,
+                self.n_features,
+                f"epsilon {self.epsilon:.4g}",
+                needed,
+            )
 
     def choices(self, noise_factor: float) -> Choices:
         """What each round counts, and from how many records on noise does not hide an interval."""
         of_rounds = []
-        for number, (round, where) in enumerate(zip(self.rounds, ("the outer range", "what was found"), strict=True), 1):
+        for number, (round, where) in enumerate(
+            zip(self.rounds, ("the outer range", "what was found"), strict=True), 1
+        ):
             question = self.question(round)
             *most, last = (f"{n:,}" for n in question.parts)
             of_rounds.append(
-                f"Round {number} counts {self.unit.many} in {', '.join(most)} and {last} equal intervals of {where}, for each "
-                f"feature: {math.prod(question.shape):,} noisy numbers, {float(self.share_of_budget(round)):.3g} of the budget."
+                f"Round {number} counts {self.unit.many} in {', '.join(most)} and {last} equal"
+                f" intervals of {where}, for each feature: {math.prod(question.shape):,} noisy"
+                f" numbers, {float(self.share_of_budget(round)):.3g} of the budget."
             )
         first = self.rounds[0]
-        threshold = Thresholds.of(noise_factor * float(first.scale), self.n_features, first.question(self).n_leaves).node
+        threshold = Thresholds.of(
+            noise_factor * float(first.scale), self.n_features, first.question(self).n_leaves
+        ).node
         seen = (
-            f"An interval counts as one with records from about {about(math.ceil(threshold / 2**self.number_bits))} "
-            f"{self.unit.many} on; the bounds leave out at most {100 // OUTSIDE} % of the {self.unit.many}, and what noise "
-            "hides."
+            "An interval counts as one with records from about"
+            f" {about(math.ceil(threshold / 2**self.number_bits))} {self.unit.many} on; the bounds"
+            f" leave out at most {100 // OUTSIDE} % of the {self.unit.many}, and what noise hides."
         )
         return Choices("public numbers only", of_rounds, [seen])
 
@@ -214,11 +276,14 @@ class BoundsMechanism(
 
 
 def too_few(n: int, cap: int, unit: Unit, n_features: int, budget: str, needed: int) -> PlanError:
-    """The refusal to look for bounds among the n records that are expected; needed : how many it takes with that budget."""
+    """The refusal to look for bounds among the n records that are expected; needed : how many it
+    takes with that budget.
+    """
     features = "1 feature" if n_features == 1 else f"{n_features} features"
     return PlanError(
-        f"{'n_expected' if n < cap else 'n_records, the cap,'} is {n:,} {unit.many}: too few to find bounds of {features} with "
-        f"{budget}, which takes about {about(needed)}; use a larger epsilon or fewer features, or state bounds"
+        f"{'n_expected' if n < cap else 'n_records, the cap,'} is {n:,} {unit.many}: too few to"
+        f" find bounds of {features} with {budget}, which takes about {about(needed)}; use a larger"
+        " epsilon or fewer features, or state bounds"
     )
 
 

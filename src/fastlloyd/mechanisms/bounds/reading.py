@@ -1,9 +1,11 @@
-"""What noisy histograms say of where the records of a feature lie: comparisons of integers, the same on every machine.
+"""What noisy histograms say of where the records of a feature lie: comparisons of integers, the
+same on every machine.
 
-A node whose count is above what noise reaches holds records. Those of them without such children span an interval, with one
-more node of their size on either side. It is accepted if hardly more records lie outside than noise could pretend; otherwise
-the same is tried with one level less, down to the eight nodes of the first. It is tried, too, for the sake of the last few
-records, but a few records far away are not worth a much wider interval.
+A node whose count is above what noise reaches holds records. Those of them without such children
+span an interval, with one more node of their size on either side. It is accepted if hardly more
+records lie outside than noise could pretend; otherwise the same is tried with one level less, down
+to the eight nodes of the first. It is tried, too, for the sake of the last few records, but a few
+records far away are not worth a much wider interval.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,10 +16,13 @@ from typing import Any, Self
 from fastlloyd.base.precision import exact, fifty_digits
 from fastlloyd.mechanisms.queries.histograms import BRANCHES
 
-BY_CHANCE = 100  # in one of so many cases noise alone makes any node of an exchange look like one with records
+# in one of so many cases noise alone makes any node of an exchange look like one with records
+BY_CHANCE = 100
 OUTSIDE = 50  # one of so many records may lie outside
 FEWER = 4  # times as few: then nothing wider is tried
-MARGIN = 256  # of an interval one of so many parts is added on either side: two leaves of those it is divided into next
+# of an interval one of so many parts is added on either side: two leaves of those it is divided
+# into next
+MARGIN = 256
 WIDER = 4  # times as wide may be what leaves out so few
 
 Levels = Sequence[Sequence[int]]
@@ -26,7 +31,9 @@ Interval = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Integers in units of the answer. A node counts if it is above `node`; `outside[n]` times `OUTSIDE` allows for n nodes."""
+    """Integers in units of the answer. A node counts if it is above `node`; `outside[n]` times
+    `OUTSIDE` allows for n nodes.
+    """
 
     node: int
     outside: tuple[int, ...]
@@ -34,14 +41,22 @@ class Thresholds:
     @classmethod
     @cache
     def of(cls, deviation: float, n_features: int, n_leaves: int) -> Self:
-        """For noise of that total deviation in every node: sigma sqrt(2 ln(2 d leaves / .01)), and sigma sqrt(n + 8).
+        """For noise of that total deviation in every node: sigma sqrt(2 ln(2 d leaves / .01)), and
+        sigma sqrt(n + 8).
 
-        Both rounded up, from 50 digits. Of a prefix of the leaves and a suffix, at most 7 nodes of each level are added up.
+        Both rounded up, from 50 digits. Of a prefix of the leaves and a suffix, at most 7 nodes of
+        each level are added up.
         """
         with fifty_digits() as mp:
-            sigma, n_levels = exact(mp, deviation), n_leaves.bit_length() // (BRANCHES.bit_length() - 1)
+            sigma, n_levels = (
+                exact(mp, deviation),
+                n_leaves.bit_length() // (BRANCHES.bit_length() - 1),
+            )
             node = sigma * mp.sqrt(2 * mp.log(2 * BY_CHANCE * n_features * n_leaves))
-            outside = (OUTSIDE * sigma * mp.sqrt(n + BRANCHES) for n in range(2 * (BRANCHES - 1) * n_levels + 1))
+            outside = (
+                OUTSIDE * sigma * mp.sqrt(n + BRANCHES)
+                for n in range(2 * (BRANCHES - 1) * n_levels + 1)
+            )
             return cls(_up(mp, node), tuple(_up(mp, each) for each in outside))
 
 
@@ -50,11 +65,15 @@ def _up(mp: Any, value: Any) -> int:
     return int(mp.ceil(value))
 
 
-def interval(levels: Levels, thresholds: Thresholds, *, open_below: bool, open_above: bool) -> Interval | None:
-    """The leaves [first, last) that hold nearly all records of a feature; None where noise hides them.
+def interval(
+    levels: Levels, thresholds: Thresholds, *, open_below: bool, open_above: bool
+) -> Interval | None:
+    """The leaves [first, last) that hold nearly all records of a feature; None where noise hides
+    them.
 
-    levels : noisy counts of 8, 64, 512, ... nodes. open_below, open_above : whether the first and the last leaf are leaves like
-    any other. Otherwise they hold what was cut there, belong to no interval, and count as outside.
+    levels : noisy counts of 8, 64, 512, ... nodes. open_below, open_above : whether the first and
+    the last leaf are leaves like any other. Otherwise they hold what was cut there, belong to no
+    interval, and count as outside.
     """
     n_leaves, n_records = len(levels[-1]), sum(levels[0])
     least, most = int(not open_below), n_leaves - int(not open_above)
@@ -63,7 +82,10 @@ def interval(levels: Levels, thresholds: Thresholds, *, open_below: bool, open_a
         ends = [*_spanning(levels[:depth], thresholds.node, n_leaves, least, most)]
         if not ends:
             continue
-        first, last = max(min(low for low, _ in ends), least), min(max(high for _, high in ends), most)
+        first, last = (
+            max(min(low for low, _ in ends), least),
+            min(max(high for _, high in ends), most),
+        )
         if found and last - first > WIDER * (found[1] - found[0]):
             break
         outside = _outside(levels, first, last, thresholds)
@@ -78,14 +100,22 @@ def interval(levels: Levels, thresholds: Thresholds, *, open_below: bool, open_a
     return max(first - margin, least), min(last + margin, most)
 
 
-def _spanning(levels: Levels, node: int, n_leaves: int, least: int, most: int) -> Iterator[Interval]:
-    """Leaves of the nodes that hold records and have no such children, each with its neighbours on either side."""
+def _spanning(
+    levels: Levels, node: int, n_leaves: int, least: int, most: int
+) -> Iterator[Interval]:
+    """Leaves of the nodes that hold records and have no such children, each with its neighbours on
+    either side.
+    """
     children: Sequence[int] = ()
     for counts in reversed(levels):
         size = n_leaves // len(counts)
         for i, count in enumerate(counts):
             is_cut = size == 1 and not least <= i < most
-            if count > node and not is_cut and not any(child > node for child in children[BRANCHES * i : BRANCHES * (i + 1)]):
+            if (
+                count > node
+                and not is_cut
+                and not any(child > node for child in children[BRANCHES * i : BRANCHES * (i + 1)])
+            ):
                 yield size * (i - 1), size * (i + 2)
         children = counts
 
@@ -93,9 +123,13 @@ def _spanning(levels: Levels, node: int, n_leaves: int, least: int, most: int) -
 def _outside(levels: Levels, first: int, last: int, thresholds: Thresholds) -> int:
     """`OUTSIDE` times the noisy number of records outside, less what noise could pretend.
 
-    It is added up there, or is what all have more than the inside: whichever takes fewer noisy counts.
+    It is added up there, or is what all have more than the inside: whichever takes fewer noisy
+    counts.
     """
-    (below, n_below), (above, n_above) = _total(levels, 0, first), _total(levels, last, len(levels[-1]))
+    (below, n_below), (above, n_above) = (
+        _total(levels, 0, first),
+        _total(levels, last, len(levels[-1])),
+    )
     outside, n = below + above, n_below + n_above
     inside, n_inside = _total(levels, first, last)
     if n_inside + BRANCHES < n:
@@ -104,12 +138,20 @@ def _outside(levels: Levels, first: int, last: int, thresholds: Thresholds) -> i
 
 
 def _total(levels: Levels, first: int, last: int) -> tuple[int, int]:
-    """The noisy count of the leaves [first, last), by the fewest nodes that add up to them, and how many these are."""
+    """The noisy count of the leaves [first, last), by the fewest nodes that add up to them, and how
+    many these are.
+    """
     total = n = 0
     for counts in reversed(levels):
-        low, high = -(-first // BRANCHES) * BRANCHES, last // BRANCHES * BRANCHES  # children of whole nodes
+        low, high = (
+            -(-first // BRANCHES) * BRANCHES,
+            last // BRANCHES * BRANCHES,
+        )  # children of whole nodes
         if counts is levels[0] or low > high:
             low = high = last
-        total, n = total + sum(counts[first:low]) + sum(counts[high:last]), n + low - first + last - high
+        total, n = (
+            total + sum(counts[first:low]) + sum(counts[high:last]),
+            n + low - first + last - high,
+        )
         first, last = low // BRANCHES, high // BRANCHES
     return total, n

@@ -1,4 +1,6 @@
-"""Data frames and arrays of Dask, whose partitions stay where they are: recognised without importing Dask."""
+"""Data frames and arrays of Dask, whose partitions stay where they are: recognised without
+importing Dask.
+"""
 
 import importlib
 import math
@@ -22,7 +24,9 @@ _SOURCE = "X"
 def is_collection(X: Any) -> bool:
     """Whether X is one of Dask's collections, or made of some."""
     kind = type(X)
-    return hasattr(kind, "__dask_graph__") and (hasattr(kind, "to_delayed") or X.__dask_graph__() is not None)
+    return hasattr(kind, "__dask_graph__") and (
+        hasattr(kind, "to_delayed") or X.__dask_graph__() is not None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +42,21 @@ class FramePart:
         where = f"partition {self.number + 1} of {_SOURCE}"
         names = [name for name in getattr(self.records, "columns", ()) if isinstance(name, str)]
         if names and names != list(self.features):  # which only some of Dask's functions compare
-            raise DataError(f"{where} has other columns than {_SOURCE}, or in another order; make all partitions alike")
+            raise DataError(
+                f"{where} has other columns than {_SOURCE}, or in another order; make all"
+                " partitions alike"
+            )
         values = _numbers(self.records)
         if values is None or values.ndim != 2 or values.shape[1] != len(self.features):
-            raise DataError(f"{where} is no table of {len(self.features)} columns of numbers; make all partitions alike")
+            raise DataError(
+                f"{where} is no table of {len(self.features)} columns of numbers; make all"
+                " partitions alike"
+            )
         if not (finite := np.isfinite(values).all(axis=0)).all():
             raise DataError(
-                f"{where}, column {self.features[int(finite.argmin())]!r}: a value is missing or infinite; leave such records "
-                "out, or fill in a constant chosen without looking at the data"
+                f"{where}, column {self.features[int(finite.argmin())]!r}: a value is missing or"
+                " infinite; leave such records out, or fill in a constant chosen without looking"
+                " at the data"
             )
         return RecordFile.of_array(values, self.features, where)
 
@@ -66,26 +77,37 @@ def _numbers(records: Any) -> RealArray | None:
 
 
 def sample(X: Any) -> Any:
-    """No records of the collection, with its columns and types: a data frame, or an array. Raises DataError."""
+    """No records of the collection, with its columns and types: a data frame, or an array. Raises
+    DataError.
+    """
     if hasattr(type(X), "to_delayed") and getattr(X, "ndim", 0) == 2:
         if math.isnan(X.shape[1]):
-            raise DataError("X is an array of Dask, and the number of its columns is not known; call its compute_chunk_sizes")
-        return X._meta if hasattr(X, "columns") else np.empty((0, X.shape[1]), dtype=X.dtype)  # noqa: SLF001 - its only name
-    raise DataError(f"X is a {type(X).__name__} of Dask; expected a data frame of Dask, or an array of two dimensions")
+            raise DataError(
+                "X is an array of Dask, and the number of its columns is not known; call its"
+                " compute_chunk_sizes"
+            )
+        # its only name
+        return X._meta if hasattr(X, "columns") else np.empty((0, X.shape[1]), dtype=X.dtype)  # noqa: SLF001
+    raise DataError(
+        f"X is a {type(X).__name__} of Dask; expected a data frame of Dask, or an array of two"
+        " dimensions"
+    )
 
 
 def collection_records(X: Any, domain: Domain) -> EngineRecords:
-    """The records of a data frame or an array of Dask, passed over by the cluster that this process is connected to.
+    """The records of a data frame or an array of Dask, passed over by the cluster that this process
+    is connected to.
 
-    As many as fit stay with the workers as grid points; persist X to spare it being made in each pass. Raises EngineError where
-    there is no cluster.
+    As many as fit stay with the workers as grid points; persist X to spare it being made in each
+    pass. Raises EngineError where there is no cluster.
     """
     dask, distributed = map(importlib.import_module, ("dask", "distributed"))
     try:
         client = distributed.default_client()
     except ValueError:
         raise EngineError(
-            "X is a collection of Dask, and this process is connected to no cluster; make a distributed.Client first"
+            "X is a collection of Dask, and this process is connected to no cluster; make a"
+            " distributed.Client first"
         ) from None
     if hasattr(X, "columns"):
         partitions, sizes = X.to_delayed(), [math.nan] * X.npartitions
@@ -93,6 +115,10 @@ def collection_records(X: Any, domain: Domain) -> EngineRecords:
         X = X.rechunk({1: -1})  # all features of a record in one place
         partitions, sizes = X.to_delayed()[:, 0], X.chunks[0]
     part = dask.delayed(FramePart, pure=False)
-    parts = [part(number, partition, domain.features) for number, partition in enumerate(partitions)]
+    parts = [
+        part(number, partition, domain.features) for number, partition in enumerate(partitions)
+    ]
     cells = [None if math.isnan(n) else int(n) * domain.n_features for n in sizes]
-    return EngineRecords(_SOURCE, parts, cells, domain, Outside.CLIP, DaskEngine(client, "the Dask cluster"))
+    return EngineRecords(
+        _SOURCE, parts, cells, domain, Outside.CLIP, DaskEngine(client, "the Dask cluster")
+    )

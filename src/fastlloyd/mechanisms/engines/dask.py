@@ -1,4 +1,6 @@
-"""A Dask cluster of the party's own. TLS is as Dask's configuration says; workers that die are replaced by it."""
+"""A Dask cluster of the party's own. TLS is as Dask's configuration says; workers that die are
+replaced by it.
+"""
 
 import asyncio
 import importlib
@@ -23,7 +25,8 @@ _ALONE = 120  # seconds for which a scheduler may have no workers in the middle 
 
 
 class DaskEngine:
-    """The workers of a cluster, so many in the beginning; see `Engine`. client : a `distributed.Client`, which `close` closes.
+    """The workers of a cluster, so many in the beginning; see `Engine`. client : a
+    `distributed.Client`, which `close` closes.
 
     What it is handed may also be Dask's own: a future, or something delayed.
     """
@@ -34,14 +37,20 @@ class DaskEngine:
         self._alone_since: float | None = None
         workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         self.n_workers = len(workers)
-        self.kept_bytes = sum(int(KEPT_SHARE * worker["memory_limit"]) or KEPT_BYTES for worker in workers)
+        self.kept_bytes = sum(
+            int(KEPT_SHARE * worker["memory_limit"]) or KEPT_BYTES for worker in workers
+        )
 
     @classmethod
-    def connected(cls, address: str, *, tls: bool = False, holds_keys: bool = False) -> "DaskEngine":
-        """The cluster of the scheduler at HOST:PORT, by TLS where Dask is configured so; tls : refuse anything else.
+    def connected(
+        cls, address: str, *, tls: bool = False, holds_keys: bool = False
+    ) -> "DaskEngine":
+        """The cluster of the scheduler at HOST:PORT, by TLS where Dask is configured so; tls :
+        refuse anything else.
 
-        holds_keys : this process has keys of a client. What Dask sends can run code in it, so without TLS the scheduler must be
-        on this machine. Raises EngineError where it is not, where none answers, or none that has workers.
+        holds_keys : this process has keys of a client. What Dask sends can run code in it, so
+        without TLS the scheduler must be on this machine. Raises EngineError where it is not, where
+        none answers, or none that has workers.
         """
         if not extras.is_installed("dask"):
             raise EngineError(f"Dask is not installed: {extras.command('dask')}")
@@ -51,32 +60,39 @@ class DaskEngine:
         has_tls = dask.config.get("distributed.comm.tls.ca-file", None)
         if tls and not has_tls:
             raise EngineError(
-                "Dask's configuration names no certificates: set distributed.comm.tls (ca-file, client.cert, client.key) in "
-                "~/.config/dask"
+                "Dask's configuration names no certificates: set distributed.comm.tls (ca-file,"
+                " client.cert, client.key) in ~/.config/dask"
             )
         if holds_keys and not has_tls and not _is_here(address):
             raise EngineError(
-                f"the Dask cluster at {address} is on another machine: without TLS, whoever reaches its ports can run code in "
-                f"this command, which holds your keys; name it as tls://{address}, or use a cluster on this machine"
+                f"the Dask cluster at {address} is on another machine: without TLS, whoever reaches"
+                " its ports can run code in this command, which holds your keys; name it as"
+                f" tls://{address}, or use a cluster on this machine"
             )
         distributed = importlib.import_module("distributed")
         protocol = "tls" if has_tls else "tcp"
         try:
             asyncio.run(_greet(distributed, f"{protocol}://{address}"))
-            client = distributed.Client(f"{protocol}://{address}", timeout=_PATIENCE, set_as_default=False)
+            client = distributed.Client(
+                f"{protocol}://{address}", timeout=_PATIENCE, set_as_default=False
+            )
         except Exception as error:  # noqa: BLE001 - whatever answers there may say anything
             raise EngineError(
-                f"no Dask scheduler answers at {address} ({type(error).__name__}); start one with `dask scheduler`, or correct "
-                "--engine"
+                f"no Dask scheduler answers at {address} ({type(error).__name__}); start one with"
+                " `dask scheduler`, or correct --engine"
             ) from None
         try:
             client.wait_for_workers(1, timeout=_PATIENCE)
         except TimeoutError:
             client.close()
-            raise EngineError(f"the Dask cluster at {address} has no workers; start some with `dask worker`") from None
+            raise EngineError(
+                f"the Dask cluster at {address} has no workers; start some with `dask worker`"
+            ) from None
         return cls(client, f"{'tls' if tls else 'dask'}://{address}")
 
-    def map(self, function: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[tuple[int, Result] | None]:
+    def map(
+        self, function: Callable[[Any], Result], pieces: Sequence[Any]
+    ) -> Iterator[tuple[int, Result] | None]:
         """See `Engine`."""
         futures = self._submitted(function, pieces)
         numbers = {future.key: number for number, future in enumerate(futures)}
@@ -87,7 +103,9 @@ class DaskEngine:
             for _ in futures:
                 while (future := self._next(done)) is None:
                     yield None
-                while (found := self._result(future)) is None:  # a worker died with it, and another works it out again
+                while (
+                    found := self._result(future)
+                ) is None:  # a worker died with it, and another works it out again
                     yield None
                 yield numbers[future.key], found
         finally:
@@ -105,14 +123,18 @@ class DaskEngine:
     def _submitted(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
         name = f"{_KEY}-{uuid.uuid4().hex}"
         task = self._delayed(function, name=f"{name}-function", pure=False, traverse=False)
-        tasks = [task(piece, dask_key_name=f"{name}-{number}") for number, piece in enumerate(pieces)]
+        tasks = [
+            task(piece, dask_key_name=f"{name}-{number}") for number, piece in enumerate(pieces)
+        ]
         try:
             return list(self._client.compute(tasks)) if tasks else []
         except Exception as error:  # noqa: BLE001 - a client whose scheduler is gone
             raise self._failed(error) from None
 
     def _next(self, done: "SimpleQueue[Any]") -> Any:
-        """The next future that is done; None where none is after a while. Raises EngineError where none can be."""
+        """The next future that is done; None where none is after a while. Raises EngineError where
+        none can be.
+        """
         try:
             future = done.get(timeout=PULSE)
         except Empty:
@@ -132,8 +154,8 @@ class DaskEngine:
 
     def _failed(self, error: Exception) -> EngineError:
         return EngineError(
-            f"{self.name} could not do a piece of the work ({type(error).__name__}): its scheduler or workers ended, have "
-            "too little memory, or lack fastlloyd"
+            f"{self.name} could not do a piece of the work ({type(error).__name__}): its scheduler"
+            " or workers ended, have too little memory, or lack fastlloyd"
         )
 
     def _check_workers(self) -> None:
@@ -141,13 +163,16 @@ class DaskEngine:
         now = time.monotonic()
         if self._client.status in ("closing", "closed"):  # it has given up to connect again
             raise self._failed(ConnectionError())
-        if self._client.scheduler_info(n_workers=1).get("workers"):  # none where the scheduler is gone
+        if self._client.scheduler_info(n_workers=1).get(
+            "workers"
+        ):  # none where the scheduler is gone
             self._alone_since = None
         elif self._alone_since is None:
             self._alone_since = now
         elif now - self._alone_since > _ALONE:
             raise EngineError(
-                f"{self.name} has had no workers for {_ALONE} seconds; start some with `dask worker`, and the command again"
+                f"{self.name} has had no workers for {_ALONE} seconds; start some with `dask"
+                " worker`, and the command again"
             )
 
 
@@ -160,7 +185,9 @@ def _is_here(address: str) -> bool:
 
 
 async def _greet(distributed: Any, url: str) -> None:
-    """Raise whatever shows that no scheduler answers in time; a client alone would wait for ever for one that says nothing."""
+    """Raise whatever shows that no scheduler answers in time; a client alone would wait for ever
+    for one that says nothing.
+    """
     arguments = distributed.Security().get_connection_args("client")
     async with asyncio.timeout(_PATIENCE):
         comm = await distributed.comm.connect(url, timeout=_PATIENCE, **arguments)

@@ -1,4 +1,6 @@
-"""What an engine has to offer: it hands pieces of records to workers, which may die and be replaced."""
+"""What an engine has to offer: it hands pieces of records to workers, which may die and be
+replaced.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
@@ -8,7 +10,8 @@ PULSE = 0.5  # seconds in which something comes, or None
 
 
 class Engine(Protocol):
-    """Workers that reach the pieces by themselves. Who derives from this class writes `name` and `map`, and keeps nothing.
+    """Workers that reach the pieces by themselves. Who derives from this class writes `name` and
+    `map`, and keeps nothing.
 
     name : for messages. kept_bytes : what the workers may hold between passes, all together.
     """
@@ -19,17 +22,23 @@ class Engine(Protocol):
     def kept_bytes(self) -> int:  # noqa: D102
         return 0
 
-    def map(self, function: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[tuple[int, Result] | None]:
-        """What the function returns for each piece, with the number of the piece, from 0; in any order.
+    def map(
+        self, function: Callable[[Any], Result], pieces: Sequence[Any]
+    ) -> Iterator[tuple[int, Result] | None]:
+        """What the function returns for each piece, with the number of the piece, from 0; in any
+        order.
 
-        None stands for a while in which nothing came, so that whoever waits may give up.
-        The function is plain data that can be called, and raises nothing. It may be called again for a piece whose worker died;
-        only what is returned counts. Raises EngineError.
+        None stands for a while in which nothing came, so that whoever waits may give up. The
+        function is plain data that can be called, and raises nothing. It may be called again for a
+        piece whose worker died; only what is returned counts. Raises EngineError.
         """
         ...
 
-    def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:  # noqa: ARG002 - nothing is kept
-        """For each piece what stands in `map` for the function's result, which stays where it was made until `close`."""
+    # nothing is kept
+    def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:  # noqa: ARG002
+        """For each piece what stands in `map` for the function's result, which stays where it was
+        made until `close`.
+        """
         return list(pieces)
 
     def close(self) -> None:

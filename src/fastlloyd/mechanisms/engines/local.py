@@ -22,19 +22,31 @@ _PATIENCE = 10.0  # seconds that a process has to end by itself
 
 
 class LocalEngine:
-    """So many processes; see `Engine`. They share the cores, and end with the process that started them."""
+    """So many processes; see `Engine`. They share the cores, and end with the process that started
+    them.
+    """
 
     def __init__(self, n_workers: int) -> None:
-        self.name, self.n_workers, self.kept_bytes = f"local:{n_workers}", n_workers, n_workers * KEPT_BYTES
+        self.name, self.n_workers, self.kept_bytes = (
+            f"local:{n_workers}",
+            n_workers,
+            n_workers * KEPT_BYTES,
+        )
         threads = max(1, n_threads() // n_workers)
         self._workers = [_Worker.started(threads) for _ in range(n_workers)]
         self._n_kept = 0
         self._busy: dict[Connection, tuple[int, int]] = {}  # which process is at which piece
 
-    def map(self, function: Callable[[Any], Result], pieces: Sequence[Any]) -> Iterator[tuple[int, Result] | None]:
-        """See `Engine`. A process that dies ends the pass: what it died of, such as too little memory, would end the next."""
+    def map(
+        self, function: Callable[[Any], Result], pieces: Sequence[Any]
+    ) -> Iterator[tuple[int, Result] | None]:
+        """See `Engine`. A process that dies ends the pass: what it died of, such as too little
+        memory, would end the next.
+        """
         busy = self._busy
-        while busy:  # with a pass that was given up: who is asked and still answers would wait for us, and we for them
+        # with a pass that was given up: who is asked and still answers would wait for us, and we
+        # for them
+        while busy:
             for ready in wait(list(busy), timeout=PULSE):
                 self._workers[busy.pop(ready)[0]].received(self.name)  # type: ignore[call-overload]
             yield None
@@ -57,7 +69,8 @@ class LocalEngine:
             if not arrived:
                 yield None
             for ready in arrived:
-                worker, number = busy.pop(ready)  # type: ignore[call-overload]  # what was waited for
+                # what was waited for
+                worker, number = busy.pop(ready)  # type: ignore[call-overload]
                 found = self._workers[worker].received(self.name)
                 feed(worker)
                 yield number, found
@@ -65,7 +78,9 @@ class LocalEngine:
     def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
         """See `Engine`: a process makes what it keeps when it is asked for it first."""
         first, self._n_kept = self._n_kept, self._n_kept + len(pieces)
-        return [_Kept(i, i % self.n_workers, function, piece) for i, piece in enumerate(pieces, first)]
+        return [
+            _Kept(i, i % self.n_workers, function, piece) for i, piece in enumerate(pieces, first)
+        ]
 
     def close(self) -> None:
         """See `Engine`."""
@@ -107,15 +122,18 @@ class _Worker:
         except (EOFError, OSError):
             self.process.join(_PATIENCE)
             raise EngineError(
-                f"a process of {name} ended in the middle of its work (exit code {self.process.exitcode}; -9 is often too "
-                "little memory): take fewer processes, or leave --engine out"
+                f"a process of {name} ended in the middle of its work (exit code"
+                f" {self.process.exitcode}; -9 is often too little memory): take fewer processes,"
+                " or leave --engine out"
             ) from None
 
 
 def _work(connection: Connection, threads: int) -> None:
     """Do what comes, until nobody sends any more."""
     forbid_core_dumps()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends us
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the whole group; the parent ends us
     os.environ["OMP_NUM_THREADS"] = str(threads)
     sys.stdout = sys.stderr
     kept: dict[int, Any] = {}

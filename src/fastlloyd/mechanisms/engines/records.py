@@ -14,7 +14,16 @@ from fastlloyd.clustering.grid_records import Outside
 from fastlloyd.errors import DataError, EngineError
 from fastlloyd.mechanisms.answering import NOTHING, Asked
 from fastlloyd.mechanisms.engines.engine import Engine
-from fastlloyd.mechanisms.engines.tasks import Ask, Fault, FilePart, Found, MakeGrid, Summary, Tally, Words
+from fastlloyd.mechanisms.engines.tasks import (
+    Ask,
+    Fault,
+    FilePart,
+    Found,
+    MakeGrid,
+    Summary,
+    Tally,
+    Words,
+)
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.records.pieces import Piece
 from fastlloyd.records.record_file import RecordFile
@@ -32,17 +41,16 @@ def silent(_done: int, _of: int) -> None:
 class EngineRecords:
     """`AllRecords` in parts that an engine's workers pass over.
 
-    As many parts as fit are kept by the workers as grid points; the others are read anew in each pass. n_outside, dropped : as
-    of `GridRecords` and `RecordFile`, after a complete pass. A pass raises what these raise, EngineError, and whatever `report`
-    raises, which gives it up.
+    As many parts as fit are kept by the workers as grid points; the others are read anew in each
+    pass. n_outside, dropped : as of `GridRecords` and `RecordFile`, after a complete pass. A pass
+    raises what these raise, EngineError, and whatever `report` raises, which gives it up.
 
     Parameters
     ----------
-    source : of the records, for messages.
-    parts : what stands on the engine for each `Part`, in the order of their numbers.
-    cells : the most that each part can have, None where only reading tells.
-    report : is told now and then, and after each part, how many parts of the pass are done, and of how many.
-    check_unchanged : raises DataError where the records are others than at the beginning.
+    source : of the records, for messages. parts : what stands on the engine for each `Part`, in the
+    order of their numbers. cells : the most that each part can have, None where only reading tells.
+    report : is told now and then, and after each part, how many parts of the pass are done, and of
+    how many. check_unchanged : raises DataError where the records are others than at the beginning.
     """
 
     share_bits: ClassVar[int] = 0
@@ -69,16 +77,34 @@ class EngineRecords:
 
     @classmethod
     def of_files(
-        cls, records: RecordFile, domain: Domain, outside: Outside, engine: Engine, report: Report = silent
+        cls,
+        records: RecordFile,
+        domain: Domain,
+        outside: Outside,
+        engine: Engine,
+        report: Report = silent,
     ) -> "EngineRecords":
-        """The records of a file, folder or pattern, which workers reach by the same path. Raises DataError for a pipe."""
+        """The records of a file, folder or pattern, which workers reach by the same path. Raises
+        DataError for a pipe.
+        """
         if not records.pieces:
-            raise DataError(f"{records.source}: workers read files by their paths; write the records to one")
+            raise DataError(
+                f"{records.source}: workers read files by their paths; write the records to one"
+            )
         pieces = [part for piece in records.pieces for part in _anywhere(piece).split()]
         parts = [FilePart(number, piece) for number, piece in enumerate(pieces)]
         cells = [_most_cells(piece, domain.n_features) for piece in pieces]
         check = records.check_unchanged
-        return cls(records.source, parts, cells, domain, outside, engine, report=report, check_unchanged=check)
+        return cls(
+            records.source,
+            parts,
+            cells,
+            domain,
+            outside,
+            engine,
+            report=report,
+            check_unchanged=check,
+        )
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
         """See `Records`: one pass."""
@@ -93,19 +119,32 @@ class EngineRecords:
         return self.look(asked)[:2]
 
     def look(self, asked: Asked, summarize: Summary | None = None) -> tuple[IntArray, int, Words]:
-        """As `total`, and what `summarize` adds up to over the records, which are all read where it is given."""
+        """As `total`, and what `summarize` adds up to over the records, which are all read where it
+        is given.
+        """
         self._check_unchanged()
         is_read = self.n is None or summarize is not None
         make = MakeGrid(domain=self.domain, outside=self._outside, summarize=summarize)
         if is_read:
             self._places, self._room = list(self._parts), self._engine.kept_bytes // _POINT_BYTES
-            self._keep(make, ((i, cells) for i, cells in enumerate(self._cells) if cells is not None))
+            self._keep(
+                make, ((i, cells) for i, cells in enumerate(self._cells) if cells is not None)
+            )
         total, n, found = np.zeros(asked.shape, dtype=np.int64), 0, Found()
         firsts = () if self.n is None else tuple(np.cumsum([0, *self._sizes])[:-1].tolist())
-        ask = Ask(domain=self.domain, outside=self._outside, summarize=summarize, asked=asked, firsts=firsts)
+        ask = Ask(
+            domain=self.domain,
+            outside=self._outside,
+            summarize=summarize,
+            asked=asked,
+            firsts=firsts,
+        )
         for number, tally in self._tallies(ask):
             if self._sizes[number] not in (None, tally.n):
-                raise DataError("the number of records changed between two passes; leave them alone while they are read")
+                raise DataError(
+                    "the number of records changed between two passes; leave them alone while they"
+                    " are read"
+                )
             self._sizes[number] = tally.n
             total += tally.answer
             n, found = n + tally.n, found + tally.found
@@ -115,7 +154,9 @@ class EngineRecords:
             raise DataError(f"{self._source}: {what}")
         self.n, self.n_outside, self.dropped = n, found.n_outside, found.dropped
         if is_read:
-            sizes = ((i, (size or 0) * self.domain.n_features) for i, size in enumerate(self._sizes))
+            sizes = (
+                (i, (size or 0) * self.domain.n_features) for i, size in enumerate(self._sizes)
+            )
             self._keep(make, ((i, cells) for i, cells in sizes if self._cells[i] is None))
         return total, n, found.summary
 
@@ -141,23 +182,30 @@ class EngineRecords:
             number, found = came
             if isinstance(found, Fault):
                 raise DataError(
-                    found.sentence if found.host == platform.node() else f"on worker {found.host}: {found.sentence}"
+                    found.sentence
+                    if found.host == platform.node()
+                    else f"on worker {found.host}: {found.sentence}"
                 )
             if number in left:
                 left.remove(number)
                 yield number, found
                 self._report(of - len(left), of)
         if left:
-            raise EngineError(f"{self._engine.name} left out pieces of the records; start the command again")
+            raise EngineError(
+                f"{self._engine.name} left out pieces of the records; start the command again"
+            )
 
 
 def _anywhere(piece: Piece) -> Piece:
     """The piece by a path that does not depend on the working directory."""
-    return piece if is_address(piece.path) else replace(piece, path=os.path.abspath(piece.path))  # noqa: PTH100 - keeps links
+    # keeps links
+    return piece if is_address(piece.path) else replace(piece, path=os.path.abspath(piece.path))  # noqa: PTH100
 
 
 def _most_cells(piece: Piece, n_features: int) -> int | None:
-    """The most that a piece can have, however few characters a cell of text has; None where only reading tells."""
+    """The most that a piece can have, however few characters a cell of text has; None where only
+    reading tells.
+    """
     if piece.n_rows is not None:
         return piece.n_rows * n_features
     if piece.state is not None and not piece.path.lower().endswith(".gz"):

@@ -1,6 +1,8 @@
-"""What workers do with a part of the records: plain data that can be called. It holds no noise and nothing of a store.
+"""What workers do with a part of the records: plain data that can be called. It holds no noise and
+nothing of a store.
 
-Nothing is raised on a worker, whose logs would quote what was at hand: what is wrong is returned, in one sentence.
+Nothing is raised on a worker, whose logs would quote what was at hand: what is wrong is returned,
+in one sentence.
 """
 
 import platform
@@ -25,15 +27,23 @@ from fastlloyd.records.record_file import Block, RecordFile, SeenRecords
 
 Words = NDArray[np.uint64]
 Summary = Callable[[Block], Words]
-"""What is added up modulo 2**64 over records in original units, while they are read: plain data, one shape for all blocks."""
+"""What is added up modulo 2**64 over records in original units, while they are read: plain data,
+one shape for all blocks.
+"""
 
 
 @cache
 def code_digest() -> str:
-    """SHA-256 of the package's source files and their names, hex: two machines with the same compute the same integers."""
+    """SHA-256 of the package's source files and their names, hex: two machines with the same
+    compute the same integers.
+    """
     package = Path(__file__).parents[2]
     sources = {path.relative_to(package).as_posix(): path for path in package.rglob("*.py")}
-    parts = (part for name, path in sorted(sources.items()) for part in (name.encode(), path.read_bytes()))
+    parts = (
+        part
+        for name, path in sorted(sources.items())
+        for part in (name.encode(), path.read_bytes())
+    )
     return sha256(length_prefixed(*parts)).hexdigest()
 
 
@@ -59,7 +69,9 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What the records of a part are found to be, and what they are summed up to (see `Summary`)."""
+    """What the records of a part are found to be, and what they are summed up to (see
+    `Summary`).
+    """
 
     n_outside: int = field(default=0, repr=False)  # clipped
     dropped: int = field(default=0, repr=False)  # before
@@ -94,20 +106,26 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a part, or with the worker it fell to: a sentence without a value of a record; host : where."""
+    """What is wrong with a part, or with the worker it fell to: a sentence without a value of a
+    record; host : where.
+    """
 
     sentence: str
     host: str = field(default_factory=platform.node)
 
 
 class _Reading:
-    """The grid points of a part, which is read when they are asked for; what it is found to be then."""
+    """The grid points of a part, which is read when they are asked for; what it is found to be
+    then.
+    """
 
     def __init__(self, task: "_OfPart", part: Part) -> None:
         self._records, self._summarize = part.open(), task.summarize
         self._summary: Words = np.zeros((), dtype=np.uint64)
         seen = SeenRecords(self._records, None if task.summarize is None else self._add)
-        self.points = GridRecords(seen, task.domain, task.outside, source=self._records.source, kept_cells=0)
+        self.points = GridRecords(
+            seen, task.domain, task.outside, source=self._records.source, kept_cells=0
+        )
 
     def _add(self, block: Block) -> None:
         if self._summarize is not None:
@@ -115,12 +133,18 @@ class _Reading:
 
     @property
     def found(self) -> Found:
-        return Found(n_outside=self.points.n_outside, dropped=self._records.dropped or 0, summary=self._summary)
+        return Found(
+            n_outside=self.points.n_outside,
+            dropped=self._records.dropped or 0,
+            summary=self._summary,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfPart:
-    """What is done with a part under a domain, by workers that run the very code of whoever asks (`code`)."""
+    """What is done with a part under a domain, by workers that run the very code of whoever asks
+    (`code`).
+    """
 
     domain: Domain
     outside: Outside
@@ -129,7 +153,10 @@ class _OfPart:
 
     def _fault(self) -> Fault | None:
         if self.code != code_digest():
-            return Fault("the worker runs another version of fastlloyd than this command; install the same one on both")
+            return Fault(
+                "the worker runs another version of fastlloyd than this command; install the same"
+                " one on both"
+            )
         return None
 
 
@@ -181,4 +208,7 @@ def _said(error: Exception) -> Fault:
         return Fault(str(error))
     if isinstance(error, MemoryError):
         return Fault("there is not enough memory on a worker")
-    return Fault(f"fastlloyd failed on a worker with an unexpected {type(error).__name__}; please report what you ran")
+    return Fault(
+        f"fastlloyd failed on a worker with an unexpected {type(error).__name__}; please report"
+        " what you ran"
+    )

@@ -25,10 +25,14 @@ class RadiusSchedule(enum.Enum):
 
 
 class Algorithm(AnyAlgorithm, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What distinguishes one variant of Lloyd's algorithm from another; every field is an axis of the paper's ablation."""
+    """What distinguishes one variant of Lloyd's algorithm from another; every field is an axis of
+    the paper's ablation.
+    """
 
     radius: RadiusSchedule
-    alpha: Fraction = Fraction(4, 5)  # the planned radius, as a share of that of k equal cubes filling the domain
+    alpha: Fraction = Fraction(
+        4, 5
+    )  # the planned radius, as a share of that of k equal cubes filling the domain
     clipping: bool = False  # no centroid moves by more than the radius in one iteration
     postprocessing: Postprocessing = Postprocessing.NONE
 
@@ -37,18 +41,26 @@ class Algorithm(AnyAlgorithm, frozen=True, kw_only=True, forbid_unknown_fields=T
     def check(self) -> None:
         """Refuse an alpha out of range."""
         if not 0 < self.alpha <= 4:
-            raise PlanError(f"alpha is {self.alpha}; expected a number above 0 and at most 4 (the paper uses 0.8)")
+            raise PlanError(
+                f"alpha is {self.alpha}; expected a number above 0 and at most 4 (the paper uses"
+                " 0.8)"
+            )
 
     def varied(self, **fields: Any) -> "Algorithm":
-        """The algorithm with some fields replaced, given in words and numbers; None keeps its own. Raises PlanError."""
+        """The algorithm with some fields replaced, given in words and numbers; None keeps its own.
+        Raises PlanError.
+        """
         kinds = {"noise": Noise, "radius": RadiusSchedule, "postprocessing": Postprocessing}
         changed = {name: value for name, value in fields.items() if value is not None}
-        changed |= {name: choose(kinds[name], changed[name], name) for name in kinds.keys() & changed}
+        changed |= {
+            name: choose(kinds[name], changed[name], name) for name in kinds.keys() & changed
+        }
         if "alpha" in changed:
             changed["alpha"] = fraction(changed["alpha"], "alpha")
         if self.noise is not Noise.NONE and changed.get("noise") is Noise.NONE:
             raise PlanError(
-                "noise is 'none'; expected gaussian or laplace: use the algorithm lloyd for a run that protects nobody"
+                "noise is 'none'; expected gaussian or laplace: use the algorithm lloyd for a run"
+                " that protects nobody"
             )
         return msgspec.structs.replace(self, **changed)
 
@@ -57,5 +69,9 @@ LLOYD = Algorithm(name="lloyd", noise=Noise.NONE, radius=RadiusSchedule.NONE)
 SULLOYD = Algorithm(name="sulloyd", noise=Noise.LAPLACE, radius=RadiusSchedule.NONE)
 GLLOYD = Algorithm(name="glloyd", noise=Noise.GAUSSIAN, radius=RadiusSchedule.NONE)
 FASTLLOYD = Algorithm(
-    name="fastlloyd", noise=Noise.GAUSSIAN, radius=RadiusSchedule.STEP, clipping=True, postprocessing=Postprocessing.FOLD
+    name="fastlloyd",
+    noise=Noise.GAUSSIAN,
+    radius=RadiusSchedule.STEP,
+    clipping=True,
+    postprocessing=Postprocessing.FOLD,
 )

@@ -1,11 +1,14 @@
-"""The paper's error analysis: from settings to radii, iterations, the split of the budget between sums and counts, and noise.
+"""The paper's error analysis: from settings to radii, iterations, the split of the budget between
+sums and counts, and noise.
 
-Departs from the paper: T is a whole number, planned from a public number of records and not from theirs (T would tell it), and
-Lloyd without noise runs 7 iterations like the others instead of until nothing moves.
+Departs from the paper: T is a whole number, planned from a public number of records and not from
+theirs (T would tell it), and Lloyd without noise runs 7 iterations like the others instead of until
+nothing moves.
 
-Inputs are public and outputs stand in the mechanism as integers or exact rationals, so that nobody recomputes them from
-floating point. The mechanism checks them again when it is made: a mistake here costs utility, or is refused. Numbers in between
-have 50 decimal digits, within `fifty_decimals` only, and the same ones on every machine.
+Inputs are public and outputs stand in the mechanism as integers or exact rationals, so that nobody
+recomputes them from floating point. The mechanism checks them again when it is made: a mistake here
+costs utility, or is refused. Numbers in between have 50 decimal digits, within `fifty_decimals`
+only, and the same ones on every machine.
 """
 
 import math
@@ -18,7 +21,12 @@ from fastlloyd.clustering.domain import Domain, usable_radius
 from fastlloyd.clustering.packing import initial_centroids
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
-from fastlloyd.mechanisms.lloyd.algorithm import MAX_ITERATIONS, MIN_ITERATIONS, Algorithm, RadiusSchedule
+from fastlloyd.mechanisms.lloyd.algorithm import (
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    Algorithm,
+    RadiusSchedule,
+)
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.loss import loss_round, loss_share, scale_up
 from fastlloyd.mechanisms.queries.relative import Moments, centroids_digest
@@ -27,18 +35,35 @@ from fastlloyd.mechanisms.queries.shares import in_shares
 from fastlloyd.mechanisms.settings import Settings
 
 LLOYD_ITERATIONS = 7
-TOLERATED_ERROR = Fraction(4, 1000)  # squared error of a centroid per iteration, in units of B (Su et al. 2016)
-RHO = Fraction(225, 1000)  # Su et al.: mean |centroid coordinate| in units of B, as used in their and GLloyd's analysis
+TOLERATED_ERROR = Fraction(
+    4, 1000
+)  # squared error of a centroid per iteration, in units of B (Su et al. 2016)
+RHO = Fraction(
+    225, 1000
+)  # Su et al.: mean |centroid coordinate| in units of B, as used in their and GLloyd's analysis
 SU_CONSTANT = 500
 
 Real = Any  # a number of 50 digits
 
 
 def design(settings: Settings[Algorithm]) -> LloydMechanism:
-    """The mechanism with the planner's choices for all that the settings leave open. Raises BudgetError or PlanError."""
-    s, algorithm, domain, for_loss = settings, settings.algorithm, settings.domain, loss_share(settings)
+    """The mechanism with the planner's choices for all that the settings leave open. Raises
+    BudgetError or PlanError.
+    """
+    s, algorithm, domain, for_loss = (
+        settings,
+        settings.algorithm,
+        settings.domain,
+        loss_share(settings),
+    )
     T = s.n_iterations or n_iterations(
-        algorithm, domain, s.n_clusters, s.expected, epsilon=s.planned_epsilon, mu=s.planned_mu, share=1 - for_loss
+        algorithm,
+        domain,
+        s.n_clusters,
+        s.expected,
+        epsilon=s.planned_epsilon,
+        mu=s.planned_mu,
+        share=1 - for_loss,
     )
     questions = [
         Moments(domain=domain, n_clusters=s.n_clusters, squared_radius=H2, count_bits=s.count_bits)
@@ -46,12 +71,25 @@ def design(settings: Settings[Algorithm]) -> LloydMechanism:
     ]
     sensitivities = [in_shares(question, s.persons).sensitivity for question in questions]
     budget = (1 - for_loss) * s.budget
-    scales = _scales(algorithm, domain.n_features, tuple(dict.fromkeys(sensitivities)), T, budget, s.neighboring_relation)
+    scales = _scales(
+        algorithm,
+        domain.n_features,
+        tuple(dict.fromkeys(sensitivities)),
+        T,
+        budget,
+        s.neighboring_relation,
+    )
     rounds = tuple(
-        LloydRound(sum_scale=scales[sensitivity][0], count_scale=scales[sensitivity][1], squared_radius=question.squared_radius)
+        LloydRound(
+            sum_scale=scales[sensitivity][0],
+            count_scale=scales[sensitivity][1],
+            squared_radius=question.squared_radius,
+        )
         for question, sensitivity in zip(questions, sensitivities, strict=True)
     )
-    loss = loss_round(s, for_loss, largest=max(question.sensitivity.entries[0] for question in questions))
+    loss = loss_round(
+        s, for_loss, largest=max(question.sensitivity.entries[0] for question in questions)
+    )
     min_count = s.preset.min_count if s.min_count is None else s.min_count
     search = s.initialization or s.preset.initialization
     start = initial_centroids(domain, s.n_clusters, s.public_seed, search)
@@ -59,14 +97,20 @@ def design(settings: Settings[Algorithm]) -> LloydMechanism:
         **s.fields,
         algorithm=algorithm,
         initialization=search,
-        min_count=default_min_count(algorithm.noise, rounds[-1], s.number_bits) if min_count is None else Fraction(min_count),
+        min_count=(
+            default_min_count(algorithm.noise, rounds[-1], s.number_bits)
+            if min_count is None
+            else Fraction(min_count)
+        ),
         initial_centroids_digest=centroids_digest(start).hex(),
         rounds=rounds,
         loss=loss,
     )
 
 
-def squared_radii(algorithm: Algorithm, domain: Domain, n_clusters: int, n_iterations: int) -> list[int | None]:
+def squared_radii(
+    algorithm: Algorithm, domain: Domain, n_clusters: int, n_iterations: int
+) -> list[int | None]:
     """The schedule: the squared radius of every iteration, None where there is no radius."""
     match algorithm.radius:
         case RadiusSchedule.NONE:
@@ -74,15 +118,18 @@ def squared_radii(algorithm: Algorithm, domain: Domain, n_clusters: int, n_itera
         case RadiusSchedule.CONSTANT:
             return [usable_radius(domain, n_clusters, algorithm.alpha)] * n_iterations
         case RadiusSchedule.STEP:
-            final: list[int | None] = [usable_radius(domain, n_clusters, algorithm.alpha)] * (n_iterations - 1)
+            final: list[int | None] = [usable_radius(domain, n_clusters, algorithm.alpha)] * (
+                n_iterations - 1
+            )
             return [domain.squared_half_diagonal, *final]
 
 
 def count_share(digits: Any, algorithm: Algorithm, n_features: int) -> Real:
-    """The share of the budget that goes to the counts: of mu^2 with Gaussian noise, of epsilon with Laplace noise.
+    """The share of the budget that goes to the counts: of mu^2 with Gaussian noise, of epsilon with
+    Laplace noise.
 
-    FastLloyd (Eqn 7): 1 / sigma_C^2 = 1 / (sigma^2 (1 + sqrt(4d))). GLloyd (Appendix B.1): 2 rho / (2 rho + sqrt d).
-    SuLloyd: sums to counts as d to (4 d rho^2)^(1/3).
+    FastLloyd (Eqn 7): 1 / sigma_C^2 = 1 / (sigma^2 (1 + sqrt(4d))). GLloyd (Appendix B.1): 2 rho /
+    (2 rho + sqrt d). SuLloyd: sums to counts as d to (4 d rho^2)^(1/3).
     """
     d = n_features
     if algorithm.noise is Noise.LAPLACE:
@@ -104,53 +151,76 @@ def n_iterations(
     mu: float | None,
     share: Fraction = Fraction(1),
 ) -> int:
-    """T by the rule of the algorithm, in [2, 7]: how often the tolerated error per iteration fits the budget.
+    """T by the rule of the algorithm, in [2, 7]: how often the tolerated error per iteration fits
+    the budget.
 
-    mu : the Gaussian budget (sigma = 1 / mu), None with Laplace noise, where epsilon is the budget. share : what the iterations
-    have of it, of mu^2 or of epsilon.
+    mu : the Gaussian budget (sigma = 1 / mu), None with Laplace noise, where epsilon is the budget.
+    share : what the iterations have of it, of mu^2 or of epsilon.
     """
     if algorithm.noise is Noise.NONE:
         return LLOYD_ITERATIONS
     with fifty_decimals() as digits:
         if algorithm.noise is Noise.LAPLACE:
-            affordable = _affordable_by_epsilon(digits, domain.n_features, n_clusters, n_expected, epsilon)
+            affordable = _affordable_by_epsilon(
+                digits, domain.n_features, n_clusters, n_expected, epsilon
+            )
         else:
             if mu is None:
                 raise AssertionError("Gaussian noise is planned from mu")
             affordable = _affordable_by_mu(digits, algorithm, domain, n_clusters, n_expected, mu)
-        return max(MIN_ITERATIONS, int(digits.floor(min(affordable * exact(digits, share), MAX_ITERATIONS))))
+        return max(
+            MIN_ITERATIONS,
+            int(digits.floor(min(affordable * exact(digits, share), MAX_ITERATIONS))),
+        )
 
 
 def _affordable_by_epsilon(digits: Any, d: int, k: int, N: int, epsilon: float) -> Real:
     """How many iterations' tolerated error epsilon pays for."""
     rho = exact(digits, RHO)
-    smallest = digits.sqrt(digits.mpf(SU_CONSTANT) * k**3 / N**2 * (d + digits.cbrt(4 * d * rho**2)) ** 3)
+    smallest = digits.sqrt(
+        digits.mpf(SU_CONSTANT) * k**3 / N**2 * (d + digits.cbrt(4 * d * rho**2)) ** 3
+    )
     return digits.mpf(epsilon) / smallest
 
 
-def _affordable_by_mu(digits: Any, algorithm: Algorithm, domain: Domain, k: int, N: int, mu: float) -> Real:
+def _affordable_by_mu(
+    digits: Any, algorithm: Algorithm, domain: Domain, k: int, N: int, mu: float
+) -> Real:
     """How many iterations' tolerated error mu pays for."""
     d, sigma = domain.n_features, 1 / digits.mpf(mu)
     if algorithm.radius is RadiusSchedule.NONE:
         # Departs from the paper: Appendix B.1 prints T on both sides of this inequality.
         rho = exact(digits, RHO)
-        return exact(digits, TOLERATED_ERROR) * N**2 / (k**3 * d * (2 * rho + digits.sqrt(d)) ** 2 * sigma**2)
+        return (
+            exact(digits, TOLERATED_ERROR)
+            * N**2
+            / (k**3 * d * (2 * rho + digits.sqrt(d)) ** 2 * sigma**2)
+        )
     eta2 = digits.mpf(usable_radius(domain, k, algorithm.alpha)) / 4**domain.fraction_bits
-    return exact(digits, TOLERATED_ERROR) * 4 * N**2 / (k**3 * eta2 * sigma**2 * (1 + digits.sqrt(4 * d)) ** 2)
+    return (
+        exact(digits, TOLERATED_ERROR)
+        * 4
+        * N**2
+        / (k**3 * eta2 * sigma**2 * (1 + digits.sqrt(4 * d)) ** 2)
+    )
 
 
 def default_min_count(noise: Noise, round: LloydRound, number_bits: int) -> Fraction:
-    """The floor under noisy counts: the standard deviation of the last round's count noise, at least 1 record or person.
+    """The floor under noisy counts: the standard deviation of the last round's count noise, at
+    least 1 record or person.
 
-    Below it not even the sign of a count is reliable, and a division moves the centroid anywhere within the radius. One
-    deviation was picked among 0, 1/2, 1 and 2 by looking at the loss on iris, s1 and wine: results on these sets with this
-    default are not those of an untuned setting (the preset `paper` has no floor).
+    Below it not even the sign of a count is reliable, and a division moves the centroid anywhere
+    within the radius. One deviation was picked among 0, 1/2, 1 and 2 by looking at the loss on
+    iris, s1 and wine: results on these sets with this default are not those of an untuned setting
+    (the preset `paper` has no floor).
     """
     if noise is Noise.NONE:
         return Fraction(1)
     deviation = round.count_scale / 2**number_bits
     if noise is Noise.LAPLACE:
-        deviation *= Fraction(3, 2)  # the standard deviation of Laplace noise is sqrt 2 times its scale
+        deviation *= Fraction(
+            3, 2
+        )  # the standard deviation of Laplace noise is sqrt 2 times its scale
     return max(Fraction(1), Fraction(math.ceil(deviation)))
 
 
@@ -163,7 +233,8 @@ def _scales(
     budget: Fraction,
     relation: NeighboringRelation,
 ) -> dict[Sensitivity, tuple[Fraction, Fraction]]:
-    """Noise scales of sums and counts, each rounded up, for rounds of these sensitivities, T in all.
+    """Noise scales of sums and counts, each rounded up, for rounds of these sensitivities, T in
+    all.
 
     budget : of all rounds, epsilon or squared mu.
     """
@@ -187,4 +258,7 @@ def _scales(
             return digits.sqrt(squared_l2 / for_sums), digits.sqrt(squared_count / for_counts)
 
         scales = {sensitivity: of(sensitivity) for sensitivity in sensitivities}
-        return {each: (scale_up(digits, sums), scale_up(digits, counts)) for each, (sums, counts) in scales.items()}
+        return {
+            each: (scale_up(digits, sums), scale_up(digits, counts))
+            for each, (sums, counts) in scales.items()
+        }

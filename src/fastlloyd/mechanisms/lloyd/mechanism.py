@@ -1,4 +1,6 @@
-"""The mechanism of Lloyd, SuLloyd, GLloyd and FastLloyd: radii, noise of sums and counts, where centroids start."""
+"""The mechanism of Lloyd, SuLloyd, GLloyd and FastLloyd: radii, noise of sums and counts, where
+centroids start.
+"""
 
 import math
 from fractions import Fraction
@@ -23,9 +25,11 @@ from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
 
 
 class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One iteration: its squared radius H2 (None: no radius) and the total noise its answer must carry.
+    """One iteration: its squared radius H2 (None: no radius) and the total noise its answer must
+    carry.
 
-    sum_scale in grid units, count_scale in units of 2**-count_bits records (or both in shares of a person); see `Round.scales`.
+    sum_scale in grid units, count_scale in units of 2**-count_bits records (or both in shares of a
+    person); see `Round.scales`.
     """
 
     moves_centroids: ClassVar[bool] = True
@@ -41,14 +45,26 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
     def question(self, m: "LloydMechanism") -> Moments:
         """Sums and counts per cluster: of offsets within the radius, if there is one."""
-        return Moments(domain=m.domain, n_clusters=m.n_clusters, squared_radius=self.squared_radius, count_bits=m.count_bits)
+        return Moments(
+            domain=m.domain,
+            n_clusters=m.n_clusters,
+            squared_radius=self.squared_radius,
+            count_bits=m.count_bits,
+        )
 
     def query(self, m: "LloydMechanism", state: Clustering) -> Query:
         """Ask for sums and counts around the centroids of the state."""
         return ask(m.question(self), centroids=state.centroids)
 
-    def advance(self, m: "LloydMechanism", state: Clustering, answer: Answer, noise: AnswerNoise) -> Clustering:  # noqa: ARG002
-        """Divide, clip to the radius, shift, bring back into the domain: integers throughout (Eqn 10 and Section 5.3.5).
+    def advance(
+        self,
+        m: "LloydMechanism",
+        state: Clustering,
+        answer: Answer,
+        noise: AnswerNoise,  # noqa: ARG002
+    ) -> Clustering:
+        """Divide, clip to the radius, shift, bring back into the domain: integers throughout (Eqn
+        10 and Section 5.3.5).
 
         A centroid whose noisy count is too small stays. What is known of the noise is not used.
         """
@@ -58,8 +74,12 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         moves = update.divide(np.where(stays, 0, sums), np.where(updated, counts, 1), m.count_bits)
         if m.algorithm.clipping and self.squared_radius is not None:
             moves = update.clip_to_radius(moves, self.squared_radius)
-        moved = update.saturate(moves if self.squared_radius is None else centroids + moves, m.domain.saturation)
-        moved = update.postprocess(np.where(stays, centroids, moved), m.domain.half_widths, m.algorithm.postprocessing)
+        moved = update.saturate(
+            moves if self.squared_radius is None else centroids + moves, m.domain.saturation
+        )
+        moved = update.postprocess(
+            np.where(stays, centroids, moved), m.domain.half_widths, m.algorithm.postprocessing
+        )
         return Clustering(moved, centroids, answer, updated, unit=2.0**-m.share_bits)
 
     def statement(self, m: "LloydMechanism") -> dict[str, Any]:
@@ -72,8 +92,10 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
             "sum_sensitivity_l2": math.sqrt(squared_l2),
             "sum_sensitivity_l1": s.l1_added[0],
             "count_sensitivity": s.l1_added[1],
-            "sensitivities_are_for": f"one {m.unit.one} added or removed"
-            + (" (the cost counts a replacement)" if replace else ""),
+            "sensitivities_are_for": (
+                f"one {m.unit.one} added or removed"
+                + (" (the cost counts a replacement)" if replace else "")
+            ),
             "sum_noise_scale": float(self.sum_scale),
             "count_noise_scale": float(self.count_scale),
             "sum_noise_scale_exact": str(self.sum_scale),
@@ -81,10 +103,13 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         }
 
 
-class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="lloyd"):
+class LloydMechanism(
+    Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="lloyd"
+):
     """The `Mechanism` of an `Algorithm`, made by `lloyd/design.py`.
 
-    min_count : centroids whose noisy count is below it stay where they are; 0 is the paper's rule (divide by anything but 0).
+    min_count : centroids whose noisy count is below it stay where they are; 0 is the paper's rule
+    (divide by anything but 0).
     """
 
     algorithm: Algorithm
@@ -99,16 +124,22 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         check_sizes(self)
         self.algorithm.check()
         if not NAME.fullmatch(self.name):
-            raise PlanError(f"the algorithm's name {self.name!r:.80} is not usable; expected letters, digits, dash or dot")
+            raise PlanError(
+                f"the algorithm's name {self.name!r:.80} is not usable; expected letters, digits,"
+                " dash or dot"
+            )
         if self.min_count < 0:
             raise PlanError(f"min_count is {self.min_count}; expected 0 (the paper's rule) or more")
         for number, round in enumerate(self.rounds, 1):
             if round.squared_radius is not None and not 0 <= round.squared_radius < 1 << 53:
-                raise PlanError(f"squared_radius of round {number} is {round.squared_radius}; expected 0 to 2**53")
+                raise PlanError(
+                    f"squared_radius of round {number} is {round.squared_radius}; expected 0 to"
+                    " 2**53"
+                )
         if self.initial_centroids_digest != centroids_digest(self.initial_centroids()).hex():
             raise PlanError(
-                "initial_centroids_digest does not match the centroids this version derives from public_seed; "
-                "everyone must run the same version of fastlloyd"
+                "initial_centroids_digest does not match the centroids this version derives from"
+                " public_seed; everyone must run the same version of fastlloyd"
             )
         check_guarantee(self)
 
@@ -147,59 +178,89 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         """The initial centroids. A state is the clustering that the iterations so far led to."""
         centroids = self.initial_centroids()
         answer = np.zeros((self.n_clusters, self.n_features + 1), dtype=np.int64)
-        return Clustering(centroids, centroids, answer, np.zeros(self.n_clusters, dtype=np.bool_), unit=2.0**-self.share_bits)
+        return Clustering(
+            centroids,
+            centroids,
+            answer,
+            np.zeros(self.n_clusters, dtype=np.bool_),
+            unit=2.0**-self.share_bits,
+        )
 
     def result(self, state: Clustering) -> Clustering:
         """The last state, which is a clustering."""
         return state
 
     def expected_standard_errors(self, noise_factor: float = 1.0) -> FloatArray:
-        """Expected standard error of one centroid per feature, original units, float64 (n_features,).
+        """Expected standard error of one centroid per feature, original units, float64
+        (n_features,).
 
-        For a cluster of n_expected / n_clusters records whose centroid moves by half the radius in the last round (the paper's
-        Section 5.5 assumption): math.sqrt(var(sum noise) + var(count noise) (offset)^2) / size.
+        For a cluster of n_expected / n_clusters records whose centroid moves by half the radius in
+        the last round (the paper's Section 5.5 assumption): math.sqrt(var(sum noise) + var(count
+        noise) (offset)^2) / size.
         """
         last = self.rounds[-1]
         size = self.n_expected / self.n_clusters
         if last.squared_radius is None:
-            offset = 0.225 * self.domain.half_widths.astype(np.float64)  # rho: see `RHO` in design.py
+            offset = 0.225 * self.domain.half_widths.astype(
+                np.float64
+            )  # rho: see `RHO` in design.py
         else:
-            offset = np.full(self.n_features, math.sqrt(last.squared_radius) / 2 / math.sqrt(self.n_features))
-        sums, counts = float(last.sum_scale / 2**self.share_bits), float(last.count_scale / 2**self.number_bits)
+            offset = np.full(
+                self.n_features, math.sqrt(last.squared_radius) / 2 / math.sqrt(self.n_features)
+            )
+        sums, counts = (
+            float(last.sum_scale / 2**self.share_bits),
+            float(last.count_scale / 2**self.number_bits),
+        )
         deviations = self.noise.spread * noise_factor * np.sqrt(sums**2 + (counts * offset) ** 2)
         return np.asarray(deviations / size * self.domain.units)
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
         """The length of the expected standard errors, a closed form."""
-        length = float(np.linalg.norm(self.expected_standard_errors(noise_factor) / self.domain.units))
+        length = float(
+            np.linalg.norm(self.expected_standard_errors(noise_factor) / self.domain.units)
+        )
         error = length / max(self.planned_radius, 1.0)
         return ExpectedError(typical=error, low=error, high=error)
 
     def choices(self, noise_factor: float) -> Choices:
         """Rounds, radius and noise; then the floor under counts and the expected error."""
-        last, half_width, errors = self.rounds[-1], 2**self.domain.fraction_bits, self.expected_standard_errors(noise_factor)
+        last, half_width, errors = (
+            self.rounds[-1],
+            2**self.domain.fraction_bits,
+            self.expected_standard_errors(noise_factor),
+        )
         if self.algorithm.radius is RadiusSchedule.NONE or last.squared_radius is None:
             radius = "none; every record counts, and the noise covers the whole domain."
         else:
             radius = (
-                f"records farther than {math.sqrt(last.squared_radius) / half_width:.4g} (half widths of the domain) from the "
-                f"nearest centroid are left out of the last round; alpha = {self.algorithm.alpha}, schedule "
-                f"{self.algorithm.radius.value}."
+                f"records farther than {math.sqrt(last.squared_radius) / half_width:.4g} (half"
+                " widths of the domain) from the nearest centroid are left out of the last round;"
+                f" alpha = {self.algorithm.alpha}, schedule {self.algorithm.radius.value}."
             )
         of_rounds = [
             (
-                f"Rounds: {len(self.rounds)}, for {self.n_expected} expected {self.unit.many} (by the error analysis 2 to 7, "
-                "where nobody chose otherwise; more rounds mean more noise in each)."
+                f"Rounds: {len(self.rounds)}, for {self.n_expected} expected {self.unit.many} (by"
+                " the error analysis 2 to 7, where nobody chose otherwise; more rounds mean more"
+                " noise in each)."
             ),
             f"Radius: {radius}",
             (
-                f"Noise of the last round: {float(last.sum_scale) / 2**self.share_bits / half_width:.4g} half widths on each "
-                f"sum, {float(last.count_scale) / 2**self.number_bits:.4g} {self.unit.many} on each count."
+                "Noise of the last round:"
+                f" {float(last.sum_scale) / 2**self.share_bits / half_width:.4g} half widths on"
+                f" each sum, {float(last.count_scale) / 2**self.number_bits:.4g} {self.unit.many}"
+                " on each count."
             ),
         ]
-        each = [f"{name!r}: {error:.4g}" for name, error in zip(self.domain.features[:20], errors, strict=False)]
+        each = [
+            f"{name!r}: {error:.4g}"
+            for name, error in zip(self.domain.features[:20], errors, strict=False)
+        ]
         more = [f"... and {self.n_features - 20} more features"] if self.n_features > 20 else []
-        size = f"for clusters of {self.n_expected / self.n_clusters:.0f} {self.unit.many}, in original units:"
+        size = (
+            f"for clusters of {self.n_expected / self.n_clusters:.0f} {self.unit.many}, in original"
+            " units:"
+        )
         of_result = [
             f"Centroids whose noisy count is below {self.min_count} stay where they are.",
             "\n    ".join([f"Expected standard error of a centroid, {size}", *each, *more]),
@@ -207,7 +268,9 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields
         return Choices("public numbers only", of_rounds, of_result)
 
     def initial_centroids(self) -> IntArray:
-        """Where every run of this mechanism starts, int64 (n_clusters, n_features), grid units; no data involved."""
+        """Where every run of this mechanism starts, int64 (n_clusters, n_features), grid units; no
+        data involved.
+        """
         return initial_centroids(self.domain, self.n_clusters, self.seed, self.initialization)
 
     @property

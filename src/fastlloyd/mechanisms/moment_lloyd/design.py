@@ -1,11 +1,12 @@
-"""From settings to a mechanism of MomentLloyd: its rounds by a table of the number of features and the signal of a cluster.
+"""From settings to a mechanism of MomentLloyd: its rounds by a table of the number of features and
+the signal of a cluster.
 
-    signal = n_expected mu / (k b), b the half diagonal of the box in half widths (sqrt d): the expected records of a cluster
-    times mu, over the largest length of a record.
+    signal = n_expected mu / (k b), b the half diagonal of the box in half widths (sqrt d): the
+    expected records of a cluster times mu, over the largest length of a record.
 
-Shares are relative: each is divided by the sum of its row. They were found by trying them on data sets, some of which are
-those of the paper's evaluation; every optimum is flat: doubling or halving one share alone moved a group's result by about one
-percent. So nothing is left for users to tune.
+Shares are relative: each is divided by the sum of its row. They were found by trying them on data
+sets, some of which are those of the paper's evaluation; every optimum is flat: doubling or halving
+one share alone moved a group's result by about one percent. So nothing is left for users to tune.
 """
 
 import math
@@ -45,7 +46,8 @@ UNITS = 1 << 16  # of sums, lengths and offsets
 SQUARE_UNITS = 1 << 13  # of squares and second moments, whose noise is drawn faster at this size
 LEAST_SQUARE_UNITS = 1 << 4  # of persons: below it rounding would cost more than larger noise
 LARGEST_SQUARE_SCALE = 1 << 38  # of their noise: still larger noise takes long to draw
-SQUARED_SUM_BITS = 58  # of the sum of squares over all records: it must leave room for the noise in a ring of 64 bits
+# of the sum of squares over all records: it must leave room for the noise in a ring of 64 bits
+SQUARED_SUM_BITS = 58
 COUNT = Fraction(2, 100)  # the weight of the number of records
 COUNT_SHARE = Fraction(5, 100)  # of a step, for its counts
 F = Fraction
@@ -53,7 +55,9 @@ F = Fraction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row of `TABLE`: for which features and signals it is, the shares of the rounds, their radii, and the directions."""
+    """One row of `TABLE`: for which features and signals it is, the shares of the rounds, their
+    radii, and the directions.
+    """
 
     max_features: int
     below_signal: float
@@ -79,20 +83,26 @@ def _percent(*weights: int) -> tuple[Fraction, ...]:
     return tuple(F(weight, 100) for weight in weights)
 
 
-def _few_features(below_signal: float, steps: tuple[Fraction, ...], first_radius: Fraction, last_radius: Fraction) -> Row:
+def _few_features(
+    below_signal: float, steps: tuple[Fraction, ...], first_radius: Fraction, last_radius: Fraction
+) -> Row:
     return Row(
-        max_features=3, below_signal=below_signal, mean=F(3, 100), lengths=F(0), second=F(5, 100), votes=F(50, 100),
-        steps=steps, first_radius=first_radius, last_radius=last_radius, mean_radius=F(1), second_radius=F(85, 100),
+        max_features=3, below_signal=below_signal, mean=F(3, 100), lengths=F(0), second=F(5, 100),
+        votes=F(50, 100),
+        steps=steps, first_radius=first_radius, last_radius=last_radius, mean_radius=F(1),
+        second_radius=F(85, 100),
         edge=F(1), n_directions=0, n_inner=0,
     )  # fmt: skip
 
 
 def _some_features(
-    below_signal: float, mean: Fraction, votes: Fraction, steps: tuple[Fraction, ...], first_radius: Fraction,
+    below_signal: float, mean: Fraction, votes: Fraction, steps: tuple[Fraction, ...],
+    first_radius: Fraction,
     last_radius: Fraction, mean_radius: Fraction, second_radius: Fraction,
 ) -> Row:  # fmt: skip
     return Row(
-        max_features=32, below_signal=below_signal, mean=mean, lengths=F(3, 100), second=F(15, 100), votes=votes,
+        max_features=32, below_signal=below_signal, mean=mean, lengths=F(3, 100), second=F(15, 100),
+        votes=votes,
         steps=steps, first_radius=first_radius, last_radius=last_radius, mean_radius=mean_radius,
         second_radius=second_radius, edge=F(9, 10), n_directions=8, n_inner=0,
     )  # fmt: skip
@@ -100,8 +110,10 @@ def _some_features(
 
 def _many_features(below_signal: float, votes: Fraction) -> Row:
     return Row(
-        max_features=MAX_FEATURES, below_signal=below_signal, mean=None, lengths=F(2, 100), second=F(40, 100), votes=votes,
-        steps=_percent(6, 6, 6, 20), first_radius=F(9, 10), last_radius=F(9, 10), mean_radius=F(8, 10),
+        max_features=MAX_FEATURES, below_signal=below_signal, mean=None, lengths=F(2, 100),
+        second=F(40, 100), votes=votes,
+        steps=_percent(6, 6, 6, 20), first_radius=F(9, 10), last_radius=F(9, 10),
+        mean_radius=F(8, 10),
         second_radius=F(8, 10), edge=F(7, 10), n_directions=12, n_inner=3,
     )  # fmt: skip
 
@@ -112,13 +124,20 @@ TABLE = (
     _few_features(8,        _percent(15, 20, 25),     F(9, 10),  F(9, 10)),
     _few_features(128,      _percent(12, 13, 15, 20), F(11, 10), F(11, 10)),
     _few_features(math.inf, _percent(12, 13, 15, 20), F(11, 10), F(22, 10)),
-    # below signal, mean, votes, steps, radii of the first and the last step, of the mean and of the second moment
-    _some_features(2,        F(10, 100), F(0),       _percent(20, 30),             F(6, 10), F(6, 10),  F(5, 10), F(8, 10)),
-    _some_features(4,        F(10, 100), F(0),       _percent(20, 30),             F(8, 10), F(8, 10),  F(5, 10), F(8, 10)),
-    _some_features(8,        F(10, 100), F(0),       _percent(17, 20, 25),         F(8, 10), F(8, 10),  F(5, 10), F(8, 10)),
-    _some_features(20,       F(10, 100), F(20, 100), _percent(12, 14, 18, 20),     F(8, 10), F(8, 10),  F(5, 10), F(8, 10)),
-    _some_features(64,       F(8, 100),  F(30, 100), _percent(10, 10, 12, 15, 20), F(8, 10), F(12, 10), F(5, 10), F(8, 10)),
-    _some_features(math.inf, F(8, 100),  F(30, 100), _percent(10, 10, 12, 15, 20), F(8, 10), F(22, 10), F(8, 10), F(20, 10)),
+    # below signal, mean, votes, steps, radii of the first and the last step, of the mean and of the
+    # second moment
+    _some_features(2,        F(10, 100), F(0),       _percent(20, 30),             F(6, 10),
+      F(6, 10),  F(5, 10), F(8, 10)),
+    _some_features(4,        F(10, 100), F(0),       _percent(20, 30),             F(8, 10),
+      F(8, 10),  F(5, 10), F(8, 10)),
+    _some_features(8,        F(10, 100), F(0),       _percent(17, 20, 25),         F(8, 10),
+      F(8, 10),  F(5, 10), F(8, 10)),
+    _some_features(20,       F(10, 100), F(20, 100), _percent(12, 14, 18, 20),     F(8, 10),
+      F(8, 10),  F(5, 10), F(8, 10)),
+    _some_features(64,       F(8, 100),  F(30, 100), _percent(10, 10, 12, 15, 20), F(8, 10),
+      F(12, 10), F(5, 10), F(8, 10)),
+    _some_features(math.inf, F(8, 100),  F(30, 100), _percent(10, 10, 12, 15, 20), F(8, 10),
+      F(22, 10), F(8, 10), F(20, 10)),
     # below signal, votes
     _many_features(8,        F(0)),
     _many_features(math.inf, F(10, 100)),
@@ -148,14 +167,21 @@ class Budget:
     persons: Persons | None
 
     def scales(self, question: Question, shares: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
-        """Deviations of the noise of a question's parts; shares : of mu^2, one per part, or one for the whole answer."""
+        """Deviations of the noise of a question's parts; shares : of mu^2, one per part, or one for
+        the whole answer.
+        """
         added = question.sensitivity.added
         if len(shares) == len(question.parts):
             (corner,) = added
-            variances = [F(a) / (share * self.mu_squared) for a, share in zip(corner, shares, strict=True)]
+            variances = [
+                F(a) / (share * self.mu_squared) for a, share in zip(corner, shares, strict=True)
+            ]
         else:  # parts that one record cannot both move to the full
             (share,) = shares
-            variances = [F(max(corner[p] for corner in added)) / (share * self.mu_squared) for p in range(len(question.parts))]
+            variances = [
+                F(max(corner[p] for corner in added)) / (share * self.mu_squared)
+                for p in range(len(question.parts))
+            ]
         spent = sum(shares) * self.mu_squared
         costs = [
             sum(F(a) / v for a, v in zip(corner, variances, strict=True))
@@ -166,7 +192,9 @@ class Budget:
 
 
 def design(settings: Settings[MomentAlgorithm]) -> MomentMechanism:
-    """The mechanism, which checks rounds and noise again when it is made. Raises BudgetError or PlanError."""
+    """The mechanism, which checks rounds and noise again when it is made. Raises BudgetError or
+    PlanError.
+    """
     for_loss = loss_share(settings)
     planned = plan_rounds(settings, (1 - for_loss) * settings.budget)
     return MomentMechanism(
@@ -179,7 +207,8 @@ def design(settings: Settings[MomentAlgorithm]) -> MomentMechanism:
 
 
 def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Planned:
-    """Rounds with their noise, from public numbers alone; together they cost mu_squared, but for rounding up.
+    """Rounds with their noise, from public numbers alone; together they cost mu_squared, but for
+    rounding up.
 
     Raises PlanError for more than 1024 features.
     """
@@ -188,8 +217,8 @@ def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Pl
     b = (domain.squared_half_diagonal / 4**domain.fraction_bits) ** 0.5
     if d > MAX_FEATURES:
         raise PlanError(
-            f"there are {d} features, and momentlloyd takes at most {MAX_FEATURES}; use the algorithm fastlloyd, or "
-            "fewer features"
+            f"there are {d} features, and momentlloyd takes at most {MAX_FEATURES}; use the"
+            " algorithm fastlloyd, or fewer features"
         )
     row = _row(d, n_expected * mu / (n_clusters * b))
     r = _n_directions(row, domain)
@@ -206,14 +235,20 @@ def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Pl
     )
 
     def priced(round: Rounds, *shares: Fraction) -> Rounds:
-        return msgspec.structs.replace(round, scales=budget.scales(in_shares(round.question(budget), budget.persons), shares))
+        return msgspec.structs.replace(
+            round, scales=budget.scales(in_shares(round.question(budget), budget.persons), shares)
+        )
 
     def in_units(units: int) -> Rounds:
         kind = SecondMomentRound if r else SquaresRound
         return priced(kind(scales=(), radius=row.second_radius, units=units), share["second"])
 
     rounds: list[Rounds] = [
-        priced(MeanRound(scales=(), radius=row.mean_radius, units=UNITS), row.share(mean, mean), row.share(COUNT, mean))
+        priced(
+            MeanRound(scales=(), radius=row.mean_radius, units=UNITS),
+            row.share(mean, mean),
+            row.share(COUNT, mean),
+        )
     ]
     if r:
         rounds.append(priced(LengthsRound(scales=(), units=UNITS), share["lengths"]))
@@ -230,16 +265,24 @@ def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Pl
     return Planned(n_directions=r, edge=row.edge, rounds=tuple(rounds))
 
 
-def _in_square_units(settings: Settings[MomentAlgorithm], in_units: Callable[[int], Rounds]) -> Rounds:
-    """The round of squares in the finest units, up to `SQUARE_UNITS`, in which its sum is small enough, and its noise.
+def _in_square_units(
+    settings: Settings[MomentAlgorithm], in_units: Callable[[int], Rounds]
+) -> Rounds:
+    """The round of squares in the finest units, up to `SQUARE_UNITS`, in which its sum is small
+    enough, and its noise.
 
-    Persons have larger sums and noise, so their units are often half as fine. Lengths z, in units, are rounded towards zero:
-    the trace is smaller by at most 2 sqrt(d) / |z| of itself, with 4096 units in the radius by 1 % at 100 features.
+    Persons have larger sums and noise, so their units are often half as fine. Lengths z, in units,
+    are rounded towards zero: the trace is smaller by at most 2 sqrt(d) / |z| of itself, with 4096
+    units in the radius by 1 % at 100 features.
     """
     bits = SQUARED_SUM_BITS - share_bits(settings.persons) - settings.n_records.bit_length()
     units = min(SQUARE_UNITS, 1 << bits // 2)
     round = in_units(units)
-    while settings.persons is not None and units > LEAST_SQUARE_UNITS and max(round.scales) > LARGEST_SQUARE_SCALE:
+    while (
+        settings.persons is not None
+        and units > LEAST_SQUARE_UNITS
+        and max(round.scales) > LARGEST_SQUARE_SCALE
+    ):
         units //= 2
         round = in_units(units)
     return round
@@ -250,19 +293,27 @@ def _row(d: int, signal: float) -> Row:
 
 
 def _n_directions(row: Row, domain: Domain) -> int:
-    """The row's number of directions, or fewer if squared distances along so many would not be exact."""
+    """The row's number of directions, or fewer if squared distances along so many would not be
+    exact.
+    """
     limit = squared_diameter(domain.half_widths)
     return min(row.n_directions, domain.n_features, ((1 << EXACT_BITS) - 1) // (4 * limit))
 
 
 def _mean_weight(row: Row, d: int, signal: float) -> Fraction:
-    """With many features the mean takes part of the whole that grows with d / (N mu)^2: 6 to 45 percent."""
-    W = F(round(1000 * float(np.clip(60 * d * float(row.mean_radius) ** 2 / signal**2, 0.06, 0.45))), 1000)
+    """With many features the mean takes part of the whole that grows with d / (N mu)^2: 6 to 45
+    percent.
+    """
+    W = F(
+        round(1000 * float(np.clip(60 * d * float(row.mean_radius) ** 2 / signal**2, 0.06, 0.45))),
+        1000,
+    )
     return W / (1 - W) * (row.lengths + row.second + row.votes + sum(row.steps))
 
 
 def _n_candidates(wanted: float, n_clusters: int, d: int) -> int:
-    """How many candidates: as many as votes stand out of the noise, on a regular grid of a few features a power.
+    """How many candidates: as many as votes stand out of the noise, on a regular grid of a few
+    features a power.
 
     Of more features some are far away, and added to those.
     """

@@ -1,4 +1,6 @@
-"""In which directions the records spread, and how far: from their noisy second moment (step 2 of docs/momentlloyd.md)."""
+"""In which directions the records spread, and how far: from their noisy second moment (step 2 of
+docs/momentlloyd.md).
+"""
 
 from fractions import Fraction
 
@@ -9,12 +11,17 @@ from fastlloyd.mechanisms.moment_lloyd.location import divisor, squared_length
 from fastlloyd.mechanisms.moment_lloyd.state import MomentFields, Noisy, State, known, rounded
 from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS, squared_diameter
 
-MANY_FEATURES = 32  # above, variances along directions that noise has found are reckoned differently
+MANY_FEATURES = (
+    32  # above, variances along directions that noise has found are reckoned differently
+)
 SURE = 0.05  # of the squared typical length: below such noise in the trace it is believed
 
 
-def directions(m: MomentFields, state: State, radius: Fraction, diagonal: Noisy, above: Noisy) -> State:
-    """The leading eigenvectors of the noisy second moment whose eigenvalues stand out of the noise, at least one.
+def directions(
+    m: MomentFields, state: State, radius: Fraction, diagonal: Noisy, above: Noisy
+) -> State:
+    """The leading eigenvectors of the noisy second moment whose eigenvalues stand out of the noise,
+    at least one.
 
     radius : of the round, typical lengths.
     """
@@ -31,17 +38,25 @@ def directions(m: MomentFields, state: State, radius: Fraction, diagonal: Noisy,
     values, vectors = values[::-1][:found], vectors[:, ::-1][:, :found]
     believed = d**0.5 * deviation < SURE * float(state.length) ** 2
     trace = float(np.trace(M)) if believed else R2 * min(1.0, 0.55 + 0.5 * (float(radius) - 0.7))
-    variances = _variances(values, d, R2, full, cut) * max(1.0, R2 / max(trace, 1.0))  # undoes the clipping
+    variances = _variances(values, d, R2, full, cut) * max(
+        1.0, R2 / max(trace, 1.0)
+    )  # undoes the clipping
     one = float(m.domain.squared_half_diagonal) / d  # a squared half width
     V = np.zeros((d, m.n_directions), dtype=np.int64)
-    V[:, :found] = np.trunc(vectors * 2**DIRECTION_BITS)  # towards zero: no column becomes longer than 1
+    V[:, :found] = np.trunc(
+        vectors * 2**DIRECTION_BITS
+    )  # towards zero: no column becomes longer than 1
     ll = np.zeros(m.n_directions)
     ll[:found] = np.clip(variances, 1e-4 * d * one, max(R2, 1e-4 * d * one))
-    return known(m, state, directions=V, variances=rounded(ll, squared_diameter(m.domain.half_widths)))
+    return known(
+        m, state, directions=V, variances=rounded(ll, squared_diameter(m.domain.half_widths))
+    )
 
 
 def _variances(values: FloatArray, d: int, R2: float, full: float, cut: float) -> FloatArray:
-    """Variances along eigenvectors whose noisy eigenvalues these are: noise makes large eigenvalues larger."""
+    """Variances along eigenvectors whose noisy eigenvalues these are: noise makes large eigenvalues
+    larger.
+    """
     if d <= MANY_FEATURES:
         return np.where(values > cut, _without_noise(values, cut), R2 / d)
     clean = _without_noise(values, full)
@@ -50,7 +65,9 @@ def _variances(values: FloatArray, d: int, R2: float, full: float, cut: float) -
 
 
 def _without_noise(values: FloatArray, edge: float) -> FloatArray:
-    """t with t + edge^2 / (4 t) = value: what an eigenvalue was before noise whose own reach up to `edge`."""
+    """t with t + edge^2 / (4 t) = value: what an eigenvalue was before noise whose own reach up to
+    `edge`.
+    """
     inner: FloatArray = np.sqrt(np.maximum(values**2 - edge**2, 0.0))
     return (values + inner) / 2
 

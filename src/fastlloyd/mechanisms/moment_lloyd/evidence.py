@@ -1,11 +1,14 @@
-"""What all rounds together say of where the records of each cluster are, and of records beyond the radius of the last one.
+"""What all rounds together say of where the records of each cluster are, and of records beyond the
+radius of the last one.
 
-Every step says, with noise, where the mean of the records nearest to its centroids is. As long as the steps agree their mean
-has less noise than the last one alone; where they do not, the earlier ones were asked too far away.
+Every step says, with noise, where the mean of the records nearest to its centroids is. As long as
+the steps agree their mean has less noise than the last one alone; where they do not, the earlier
+ones were asked too far away.
 
-Offsets are clipped to a radius that follows from what is typical of all clusters. Where a cluster is wide, skewed, or made of
-several groups, its mean is then somewhere else than the mean of the clipped offsets. No step asks for that, but the votes
-(step 3 of docs/momentlloyd.md) are a noisy picture of where records are. All of this is for what is told of the centroids only.
+Offsets are clipped to a radius that follows from what is typical of all clusters. Where a cluster
+is wide, skewed, or made of several groups, its mean is then somewhere else than the mean of the
+clipped offsets. No step asks for that, but the votes (step 3 of docs/momentlloyd.md) are a noisy
+picture of where records are. All of this is for what is told of the centroids only.
 """
 
 import numpy as np
@@ -16,21 +19,33 @@ from fastlloyd.clustering.public_kmeans import nearest_points
 from fastlloyd.mechanisms.mechanism import Evidence, cautious
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor
-from fastlloyd.mechanisms.moment_lloyd.state import Histogram, MomentFields, Noisy, Seen, State, Step
+from fastlloyd.mechanisms.moment_lloyd.state import (
+    Histogram,
+    MomentFields,
+    Noisy,
+    Seen,
+    State,
+    Step,
+)
 from fastlloyd.mechanisms.moment_lloyd.steps import sizes
 from fastlloyd.mechanisms.suggestion import NoisyVotes
 from fastlloyd.mechanisms.uncertainty import chi_squared_quantile
 
 DISAGREE = 0.1  # probability of steps that differ as much by noise alone
-SHAPE = 0.015  # squared typical offsets over the radius: so far clipping moves the mean of skewed groups that no vote shows
-CROWDED = 0.1  # radii: mean excess of lengths over the radius, above which a cluster may be several groups
+# squared typical offsets over the radius: so far clipping moves the mean of skewed groups that no
+# vote shows
+SHAPE = 0.015
+# radii: mean excess of lengths over the radius, above which a cluster may be several groups
+CROWDED = 0.1
 SURE = 2.0  # deviations of its noise
 
 
 def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence:
     """What all rounds show; state and radius : those with which the last round was asked."""
     counts = seen.steps[-1].counts
-    shrunk = sizes(counts, divisor(m, state))  # what the move was divided by: less where all counts may be alike
+    shrunk = sizes(
+        counts, divisor(m, state)
+    )  # what the move was divided by: less where all counts may be alike
     least = cautious(counts.values.ravel(), counts.deviation, m.n_expected)
     means, deviations = _together(seen.steps, np.minimum(least, shrunk))
     hidden, crowded = np.zeros((m.n_clusters, m.n_features)), np.zeros(m.n_clusters, dtype=np.bool_)
@@ -51,7 +66,9 @@ def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence
 def noisy_votes(m: MomentFields, state: State, histogram: Histogram) -> NoisyVotes:
     """The votes and their places, among the features or along the directions of the state."""
     votes = histogram.votes
-    return NoisyVotes(places=_places(m, state, histogram), votes=votes.values.ravel(), deviation=votes.deviation)
+    return NoisyVotes(
+        places=_places(m, state, histogram), votes=votes.values.ravel(), deviation=votes.deviation
+    )
 
 
 def _places(m: MomentFields, state: State, histogram: Histogram) -> FloatArray:
@@ -61,13 +78,16 @@ def _places(m: MomentFields, state: State, histogram: Histogram) -> FloatArray:
 
 
 def _together(steps: tuple[Step, ...], n: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Means (k, d) that the steps show, weighted by their precision, and deviations of their noise (k, d).
+    """Means (k, d) that the steps show, weighted by their precision, and deviations of their noise
+    (k, d).
 
-    If the steps of a cluster differ by more than their noise, only the last one counts. n : (k,), how many records each cluster
-    is taken to have.
+    If the steps of a cluster differ by more than their noise, only the last one counts. n : (k,),
+    how many records each cluster is taken to have.
     """
     each = np.stack([step.centroids + step.sums.values / n[:, None] for step in steps])
-    precisions = np.array([step.sums.deviation for step in steps])[:, None, None] ** -2.0 * n[:, None] ** 2
+    precisions = (
+        np.array([step.sums.deviation for step in steps])[:, None, None] ** -2.0 * n[:, None] ** 2
+    )
     whole = precisions.sum(axis=0)
     means = (precisions * each).sum(axis=0) / whole
     differences = (precisions * (each - means) ** 2).sum(axis=(0, 2))
@@ -80,7 +100,9 @@ def _together(steps: tuple[Step, ...], n: FloatArray) -> tuple[FloatArray, Float
 def _beyond(
     m: MomentFields, state: State, radius: float, counts: Noisy, histogram: Histogram
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """What the votes show beyond the radius, as far as it is more than their noise; see the fields of `Evidence`."""
+    """What the votes show beyond the radius, as far as it is more than their noise; see the fields
+    of `Evidence`.
+    """
     candidates, places = _places(m, state, histogram), state.centroids.astype(np.float64)
     if m.n_directions:
         places = (places - state.centre) @ basis(state)
@@ -91,13 +113,19 @@ def _beyond(
     n = np.maximum(counts.values.ravel(), counts.deviation)
     far, noise = _of_clusters(histogram.votes, excess[:, None], owners, n)
     crowded = (far - SURE * noise > CROWDED).ravel()
-    moved, noise = _of_clusters(histogram.votes, offsets * (excess / (1 + excess))[:, None], owners, n)
+    moved, noise = _of_clusters(
+        histogram.votes, offsets * (excess / (1 + excess))[:, None], owners, n
+    )
     hidden = np.sign(moved) * np.maximum(np.abs(moved) - noise, 0.0)
     return (hidden @ basis(state).T if m.n_directions else hidden), crowded
 
 
-def _of_clusters(votes: Noisy, values: FloatArray, owners: IntArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Means per cluster of values (m, .) of the candidates, which count by their votes, and the deviations of their noise."""
+def _of_clusters(
+    votes: Noisy, values: FloatArray, owners: IntArray, n: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Means per cluster of values (m, .) of the candidates, which count by their votes, and the
+    deviations of their noise.
+    """
     k, h = len(n), votes.values.ravel()
     sums = np.stack([np.bincount(owners, h * column, minlength=k) for column in values.T], axis=1)
     squares = np.stack([np.bincount(owners, column**2, minlength=k) for column in values.T], axis=1)

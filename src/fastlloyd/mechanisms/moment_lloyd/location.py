@@ -1,4 +1,6 @@
-"""Where the records are: how many, their mean, how far they reach (steps 1 and 2 of docs/momentlloyd.md)."""
+"""Where the records are: how many, their mean, how far they reach (steps 1 and 2 of
+docs/momentlloyd.md).
+"""
 
 import math
 from fractions import Fraction
@@ -6,10 +8,22 @@ from fractions import Fraction
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, MomentFields, Noisy, State, known, rounded
+from fastlloyd.mechanisms.moment_lloyd.state import (
+    NUMBER_BITS,
+    MomentFields,
+    Noisy,
+    State,
+    known,
+    rounded,
+)
 
-LEAST_DEVIATIONS = 6.0  # of a number by which sums are divided: see docs/results/momentlloyd-evidence.md
-PRIOR_LENGTH, PRIOR_VARIANCE = 0.6, 0.04  # of a record's distance from the mean, in half diagonals and their squares
+LEAST_DEVIATIONS = (
+    6.0  # of a number by which sums are divided: see docs/results/momentlloyd-evidence.md
+)
+PRIOR_LENGTH, PRIOR_VARIANCE = (
+    0.6,
+    0.04,
+)  # of a record's distance from the mean, in half diagonals and their squares
 LEAST_LENGTH, MOST_LENGTH = 0.05, 0.9  # half diagonals
 SLACK = 1.05  # of the squared typical length
 ZOOM = 2.7  # deviations to either side, at least
@@ -18,7 +32,9 @@ LEAST_VARIANCE = 1e-6  # squared half widths
 
 
 def mean(m: MomentFields, state: State, sums: Noisy, count: Noisy) -> State:
-    """Number and mean. With many features the mean is shrunk towards the middle of the box (James and Stein)."""
+    """Number and mean. With many features the mean is shrunk towards the middle of the box (James
+    and Stein).
+    """
     state = known(m, state, number=round(number(m, count) * 2**NUMBER_BITS))
     n = divisor(m, state)
     g, deviation = sums.values[0] / n, sums.deviation / n
@@ -39,14 +55,22 @@ def number(m: MomentFields, count: Noisy) -> float:
 
 def scaled(m: MomentFields, state: State, share: float) -> State:
     """The state with that share of its number of records: 1 to the cap."""
-    return known(m, state, number=min(max(round(state.number * Fraction(share)), 1 << NUMBER_BITS), m.n_records << NUMBER_BITS))
+    return known(
+        m,
+        state,
+        number=min(
+            max(round(state.number * Fraction(share)), 1 << NUMBER_BITS), m.n_records << NUMBER_BITS
+        ),
+    )
 
 
 def divisor(m: MomentFields, state: State) -> float:
-    """What sums over all records are divided by: the number of records, but at least some of its own deviations.
+    """What sums over all records are divided by: the number of records, but at least some of its
+    own deviations.
 
-    A sum divided by a number that is mostly noise would be mostly noise too. Never raised above a quarter of the expected
-    number, nor above the cap. The deviation is the plan's, for all clients: if some are missing, moves are more cautious.
+    A sum divided by a number that is mostly noise would be mostly noise too. Never raised above a
+    quarter of the expected number, nor above the cap. The deviation is the plan's, for all clients:
+    if some are missing, moves are more cautious.
     """
     deviation = float(m.count_scales[0]) / 2**m.number_bits
     least = LEAST_DEVIATIONS / math.sqrt(sum(_precisions(m, deviation)))
@@ -59,23 +83,36 @@ def _precisions(m: MomentFields, deviation: float) -> tuple[float, float]:
 
 
 def length(m: MomentFields, state: State, lengths: Noisy) -> State:
-    """The typical distance from the mean: the noisy mean distance and a guess, each weighted by its precision."""
-    n, B = divisor(m, state), math.sqrt(m.domain.squared_half_diagonal)  # half the diagonal of the box
+    """The typical distance from the mean: the noisy mean distance and a guess, each weighted by its
+    precision.
+    """
+    n, B = (
+        divisor(m, state),
+        math.sqrt(m.domain.squared_half_diagonal),
+    )  # half the diagonal of the box
     noisy, guessed = (n / lengths.deviation) ** 2, 1 / (PRIOR_VARIANCE * B**2)
     a = (float(lengths.values[0, 0]) / n * noisy + PRIOR_LENGTH * B * guessed) / (noisy + guessed)
     return known(m, state, length=round(float(np.clip(a, LEAST_LENGTH * B, MOST_LENGTH * B))))
 
 
-def box(m: MomentFields, state: State, squares: Noisy, mean_deviation: float) -> tuple[FloatArray, FloatArray]:
-    """A box around most records: the mean and so many deviations to either side, within the bounds; float64 (d,) each.
+def box(
+    m: MomentFields, state: State, squares: Noisy, mean_deviation: float
+) -> tuple[FloatArray, FloatArray]:
+    """A box around most records: the mean and so many deviations to either side, within the bounds;
+    float64 (d,) each.
 
-    The more candidates there are for each cluster, the wider it is: small clusters far away are looked for where that costs
-    little. mean_deviation : of the noise in a coordinate of the mean. Variances get one deviation of their noise as slack.
+    The more candidates there are for each cluster, the wider it is: small clusters far away are
+    looked for where that costs little. mean_deviation : of the noise in a coordinate of the mean.
+    Variances get one deviation of their noise as slack.
     """
     n, B = divisor(m, state), m.domain.half_widths
     v = (squares.values[0] + squares.deviation) / n
     zoom = max(ZOOM, (m.n_candidates / m.n_clusters) ** (1 / m.n_features) / FINE)
-    half = zoom * np.sqrt(np.clip(v, LEAST_VARIANCE * B.astype(np.float64) ** 2, B.astype(np.float64) ** 2)) + mean_deviation
+    half = (
+        zoom
+        * np.sqrt(np.clip(v, LEAST_VARIANCE * B.astype(np.float64) ** 2, B.astype(np.float64) ** 2))
+        + mean_deviation
+    )
     return np.maximum(state.centre - half, -B), np.minimum(state.centre + half, B)
 
 

@@ -1,4 +1,6 @@
-"""The mechanism of MomentLloyd: its rounds with their noise, and what the accountant is told of them."""
+"""The mechanism of MomentLloyd: its rounds with their noise, and what the accountant is told of
+them.
+"""
 
 import math
 from fractions import Fraction
@@ -32,10 +34,13 @@ from fastlloyd.mechanisms.queries.spaces import Subspace
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
 NAME = MOMENTLLOYD.name
-MAX_DIRECTIONS = 64  # five times what is planned: a stranger's plan cannot ask for candidates that fill the memory
+# five times what is planned: a stranger's plan cannot ask for candidates that fill the memory
+MAX_DIRECTIONS = 64
 
 
-class MomentMechanism(MomentFields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=NAME):
+class MomentMechanism(
+    MomentFields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=NAME
+):
     """The `Mechanism` of MomentLloyd; its fields are those of `MomentFields`, and its rounds."""
 
     name: ClassVar[str] = NAME
@@ -49,7 +54,9 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, forbid_unknown_fi
         check_sizes(self)
         PublicSeed.from_hex(self.public_seed)
         if self.n_features > MAX_FEATURES:
-            raise PlanError(f"there are {self.n_features} features; momentlloyd takes at most {MAX_FEATURES}")
+            raise PlanError(
+                f"there are {self.n_features} features; momentlloyd takes at most {MAX_FEATURES}"
+            )
         if not 0 <= self.n_directions <= MAX_DIRECTIONS:
             raise PlanError(f"n_directions is {self.n_directions}; expected 0 to {MAX_DIRECTIONS}")
         if self.n_directions:
@@ -81,7 +88,9 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, forbid_unknown_fi
         return State.start(self)
 
     def result(self, state: State) -> Clustering:
-        """The centroids after the last step, and what all answers show of how far they may be off."""
+        """The centroids after the last step, and what all answers show of how far they may be
+        off.
+        """
         last, before, answer = self.rounds[-1], state.seen.asked_in, state.seen.answer
         if before is None or answer is None:
             raise AssertionError("a clustering ends after its last round")
@@ -94,11 +103,17 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, forbid_unknown_fi
             loss=state.loss,
             unit=unit,
             evidence=evidence(self, before, last.clips_at(self, before), state.seen),
-            votes=None if state.seen.histogram is None else noisy_votes(self, before, state.seen.histogram),
+            votes=(
+                None
+                if state.seen.histogram is None
+                else noisy_votes(self, before, state.seen.histogram)
+            ),
         )
 
     def centroids(self, number: int, state: State) -> IntArray | None:
-        """The centroids after so many rounds; None before the first step among all features has somewhere to look."""
+        """The centroids after so many rounds; None before the first step among all features has
+        somewhere to look.
+        """
         return state.centroids if number and "centroids" in self._travelling(number - 1) else None
 
     def travelling_bytes(self, number: int) -> int:
@@ -113,14 +128,22 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, forbid_unknown_fi
         """The fields that a later round needs, as bytes."""
         return encode(self, self._travelling(number), state)
 
-    def read_state(self, number: int, state: State, answer: Answer, noise: AnswerNoise, data: bytes) -> State:
+    def read_state(
+        self, number: int, state: State, answer: Answer, noise: AnswerNoise, data: bytes
+    ) -> State:
         """The state made of the fields in `data`, and of what every client has seen."""
         seen = self.rounds[number].seen(self, state, answer, noise)
         return msgspec.structs.replace(decode(self, self._travelling(number), data), seen=seen)
 
     def _travelling(self, number: int) -> set[str]:
-        """Names of the fields of the state after that round that the others need, for later rounds or for the result."""
-        return self.rounds[number + 1].needs(self) if number + 1 < len(self.rounds) else {"centroids", "sizes"}
+        """Names of the fields of the state after that round that the others need, for later rounds
+        or for the result.
+        """
+        return (
+            self.rounds[number + 1].needs(self)
+            if number + 1 < len(self.rounds)
+            else {"centroids", "sizes"}
+        )
 
     def choices(self, noise_factor: float) -> Choices:  # noqa: ARG002 - errors are simulated
         """What each round asks, and who works out where the next one looks."""
@@ -130,11 +153,13 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, forbid_unknown_fi
             size = f"{n} noisy numbers" if n > 1 else "one noisy number"
             share = float(self.share_of_budget(round))
             asks_for = round.in_words.format(many=self.unit.many)
-            of_rounds.append(f"Round {number} asks for {asks_for}: {size}, {share:.3g} of the budget.")
+            of_rounds.append(
+                f"Round {number} asks for {asks_for}: {size}, {share:.3g} of the budget."
+            )
         where = (
-            "Where each round looks follows from the noisy answers before it: one client works that out and sends it, sealed, "
-            "to all others. The plan fixes lengths and noise, so a client that works out nonsense spoils the result, and "
-            "reveals nothing."
+            "Where each round looks follows from the noisy answers before it: one client works that"
+            " out and sends it, sealed, to all others. The plan fixes lengths and noise, so a"
+            " client that works out nonsense spoils the result, and reveals nothing."
         )
         return Choices(f"public numbers only, by the table of {NAME}'s planner", of_rounds, [where])
 
@@ -142,21 +167,32 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, forbid_unknown_fi
     def sum_unit(self) -> str:
         """The unit in words; it is not that of the grid, because every query is normalised."""
         return (
-            "the radius of the round, which follows from earlier noisy answers, over the round's units (squares and second "
-            "moments: the square of that); sensitivities and noise scales are in the same unit, so their ratio is free of it"
+            "the radius of the round, which follows from earlier noisy answers, over the round's"
+            " units (squares and second moments: the square of that); sensitivities and noise"
+            " scales are in the same unit, so their ratio is free of it"
         )
 
 
 def _check_order(m: MomentMechanism) -> None:
-    """Refuse rounds in another order than that of MomentLloyd, where each goes on from those before it."""
+    """Refuse rounds in another order than that of MomentLloyd, where each goes on from those before
+    it.
+    """
     kinds = [type(round) for round in m.rounds]
     steps = [round for round in m.rounds if isinstance(round, StepRound)]
     first = kinds[: len(kinds) - len(steps)]
     allowed: list[list[type]] = [[MeanRound, SquaresRound, VotesRound]]
     if m.n_directions:
-        allowed = [[MeanRound, LengthsRound, SecondMomentRound], [MeanRound, LengthsRound, SecondMomentRound, VotesRound]]
+        allowed = [
+            [MeanRound, LengthsRound, SecondMomentRound],
+            [MeanRound, LengthsRound, SecondMomentRound, VotesRound],
+        ]
     inside = [step.in_directions for step in steps]
     if first not in allowed or kinds[len(first) :] != [StepRound] * len(steps) or not steps:
-        raise PlanError("the rounds are not those of MomentLloyd, in their order; design the mechanism anew")
+        raise PlanError(
+            "the rounds are not those of MomentLloyd, in their order; design the mechanism anew"
+        )
     if inside != sorted(inside, reverse=True) or inside[-1] or (any(inside) and not m.n_directions):
-        raise PlanError("steps along directions come before those among all features, of which there is one at least")
+        raise PlanError(
+            "steps along directions come before those among all features, of which there is one at"
+            " least"
+        )

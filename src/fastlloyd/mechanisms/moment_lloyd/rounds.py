@@ -1,9 +1,12 @@
-"""The rounds of MomentLloyd: what each asks, in which units, with which noise, and what follows from its answer.
+"""The rounds of MomentLloyd: what each asks, in which units, with which noise, and what follows
+from its answer.
 
-What a plan holds of them is public and known before the first record is read: shapes, sensitivities and scales of the noise,
-standard deviations in units of the answer, multiples of 1/65536. Where a round looks (centres, radii, candidates, centroids)
-follows from earlier noisy answers, in the state. A query follows from the state by arithmetic on integers alone: whoever has
-the state asks the same. The next state may take floating point; it is worked out once and then handed on as integers.
+What a plan holds of them is public and known before the first record is read: shapes, sensitivities
+and scales of the noise, standard deviations in units of the answer, multiples of 1/65536. Where a
+round looks (centres, radii, candidates, centroids) follows from earlier noisy answers, in the
+state. A query follows from the state by arithmetic on integers alone: whoever has the state asks
+the same. The next state may take floating point; it is worked out once and then handed on as
+integers.
 """
 
 import math
@@ -33,7 +36,9 @@ MAX_FEATURES = 1024  # above, a second moment would be too large
 
 
 class MomentAlgorithm(AnyAlgorithm, frozen=True, kw_only=True):
-    """MomentLloyd, of which nothing can be varied: its planner chooses (`mechanisms/moment_lloyd/design.py`)."""
+    """MomentLloyd, of which nothing can be varied: its planner chooses
+    (`mechanisms/moment_lloyd/design.py`).
+    """
 
     name: str = "momentlloyd"
     noise: Noise = Noise.GAUSSIAN
@@ -52,8 +57,8 @@ class MomentAlgorithm(AnyAlgorithm, frozen=True, kw_only=True):
         for name, value in settings.items():
             if value is not None:
                 raise PlanError(
-                    f"{name} has no effect: {self.name} plans by itself; leave it out, or name an algorithm of the paper, such "
-                    "as fastlloyd"
+                    f"{name} has no effect: {self.name} plans by itself; leave it out, or name an"
+                    " algorithm of the paper, such as fastlloyd"
                 )
 
     def varied(self, **fields: object) -> Self:
@@ -78,7 +83,9 @@ class Shape(Protocol):
 
     @property
     def n_directions(self) -> int:
-        """r: how many directions a subspace has; 0 where MomentLloyd works among the features alone."""
+        """r: how many directions a subspace has; 0 where MomentLloyd works among the features
+        alone.
+        """
 
     @property
     def count_bits(self) -> int:
@@ -86,12 +93,15 @@ class Shape(Protocol):
 
 
 class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks"):
-    """scales : deviations of the noise, one per part of the answer. Subclasses say what they ask, and what follows from it.
+    """scales : deviations of the noise, one per part of the answer. Subclasses say what they ask,
+    and what follows from it.
 
     powers : of lengths that its parts are in, 0 for records.
     """
 
-    in_words: ClassVar[str]  # what it asks for; {many} stands for records, or for what persons are called
+    in_words: ClassVar[
+        str
+    ]  # what it asks for; {many} stands for records, or for what persons are called
     n_candidates: ClassVar[int] = 0
     finds_number: ClassVar[bool] = False  # of records, which otherwise stays as it was found
     powers: ClassVar[tuple[int, ...]]
@@ -102,24 +112,35 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         raise NotImplementedError
 
     def check(self, m: MomentFields, number: int) -> None:
-        """Raise PlanError if the round of that number, from 1, is none that this mechanism may have."""
-        n_parts = len(self.question(m).parts)  # refuses units, candidates and directions out of range
+        """Raise PlanError if the round of that number, from 1, is none that this mechanism may
+        have.
+        """
+        n_parts = len(
+            self.question(m).parts
+        )  # refuses units, candidates and directions out of range
         if len(self.scales) != n_parts:
-            raise PlanError(f"round {number} has {len(self.scales)} scales; expected {n_parts}, one per part")
+            raise PlanError(
+                f"round {number} has {len(self.scales)} scales; expected {n_parts}, one per part"
+            )
 
     def query(self, m: MomentFields, state: State) -> Query:
         """Ask around the mean; kinds that ask elsewhere override this."""
         return ask(m.question(self), centre=state.centre, radius=self.clips_at(m, state))
 
-    def needs(self, m: MomentFields) -> set[str]:  # noqa: ARG002 - some kinds need more where there are directions
+    # some kinds need more where there are directions
+    def needs(self, m: MomentFields) -> set[str]:  # noqa: ARG002
         """The fields of a state that this round or a later one uses."""
         return {"number", "centre"}
 
     def clips_at(self, m: MomentFields, state: State) -> int:
-        """The length at which it clips, grid units, exact: at least 1 and at most the diameter, whatever plan and state say."""
+        """The length at which it clips, grid units, exact: at least 1 and at most the diameter,
+        whatever plan and state say.
+        """
         return min(max(1, self._length(m, state)), 2 * math.isqrt(m.domain.squared_half_diagonal))
 
-    def noisy_parts(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> list[Noisy]:
+    def noisy_parts(
+        self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise
+    ) -> list[Noisy]:
         """The parts of an answer in grid units, squared grid units, or records."""
         ends = np.cumsum(m.question(self).parts)[:-1]
         columns = np.split(answer.astype(np.float64), ends, axis=1)
@@ -140,21 +161,29 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     def advance(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> State:
         """The state after its noisy answer.
 
-        Where clients are missing, so are their records: the number of records is scaled by the caps of those that are there.
+        Where clients are missing, so are their records: the number of records is scaled by the caps
+        of those that are there.
         """
         there = location.scaled(m, state, noise.share)
         after = self.follow(m, there, *self.noisy_parts(m, there, answer, noise))
         number = after.number if self.finds_number else state.number
-        return msgspec.structs.replace(after, number=number, seen=self.seen(m, state, answer, noise))
+        return msgspec.structs.replace(
+            after, number=number, seen=self.seen(m, state, answer, noise)
+        )
 
     @property
     def follow(self) -> Callable[..., State]:
-        """The state that follows from another one, with the number of records that the answer is of, and the noisy parts."""
+        """The state that follows from another one, with the number of records that the answer is
+        of, and the noisy parts.
+        """
         raise NotImplementedError
 
-    def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:  # noqa: ARG002 - some need more
+    # some need more
+    def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:  # noqa: ARG002
         """What all answers up to this one have shown; arguments as of `advance`."""
-        return replace(state.seen, asked_in=msgspec.structs.replace(state, seen=Seen()), answer=answer)
+        return replace(
+            state.seen, asked_in=msgspec.structs.replace(state, seen=Seen()), answer=answer
+        )
 
     def statement(self, m: MomentFields) -> dict[str, Any]:
         """What it asks, its sensitivity, its noise and its cost."""
@@ -162,19 +191,29 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         return {
             "asks": type(self).__struct_config__.tag,
             "numbers": [*question.shape],
-            "squared_sensitivities": [list(corner) for corner in question.sensitivity.corners(m.neighboring_relation)],
-            "sensitivities_are_for": f"one {m.unit.one}, {m.neighboring_relation.value}: of these corners the dearest counts",
+            "squared_sensitivities": [
+                list(corner) for corner in question.sensitivity.corners(m.neighboring_relation)
+            ],
+            "sensitivities_are_for": (
+                f"one {m.unit.one}, {m.neighboring_relation.value}: of these corners the dearest"
+                " counts"
+            ),
             "noise_scales": [float(scale) for scale in self.scales],
             "noise_scales_exact": [str(scale) for scale in self.scales],
             "share_of_budget": float(m.share_of_budget(self)),
         }
 
-    def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002 - nothing is clipped where a kind does not say so
+    # nothing is clipped where a kind does not say so
+    def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002
         return 1
 
 
-class ClippingRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks"):
-    """radius : where it clips, in lengths that each kind says. units : integers that stand for this radius in the answer."""
+class ClippingRound(
+    MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks"
+):
+    """radius : where it clips, in lengths that each kind says. units : integers that stand for this
+    radius in the answer.
+    """
 
     radius: Fraction
     units: int
@@ -183,19 +222,32 @@ class ClippingRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_field
         """See `MomentRound`; the radius is bounded too."""
         super().check(m, number)
         if not 0 < self.radius <= 16:
-            raise PlanError(f"radius of round {number} is {self.radius}; expected a number above 0 and at most 16")
+            raise PlanError(
+                f"radius of round {number} is {self.radius}; expected a number above 0 and at"
+                " most 16"
+            )
 
     @property
     def norm(self) -> int:
         """See `MomentRound`."""
         return self.units
 
-    def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002 - of the plan alone, where a kind does not say otherwise
+    # of the plan alone, where a kind does not say otherwise
+    def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002
         return _times(self.radius, m.domain.squared_half_diagonal)
 
 
-class MeanRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="mean"):
-    """The sum of the records, clipped to `radius` half diagonals of the box around its middle, and how many they are."""
+class MeanRound(
+    ClippingRound,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="asks",
+    tag="mean",
+):
+    """The sum of the records, clipped to `radius` half diagonals of the box around its middle, and
+    how many they are.
+    """
 
     in_words: ClassVar[str] = "the number of {many} and their mean"
     powers: ClassVar[tuple[int, ...]] = (1, 0)
@@ -204,7 +256,9 @@ class MeanRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def question(self, m: Shape) -> ClippedOffsets:
         """Offsets and number of records of a single cluster."""
-        return ClippedOffsets(space=Features(domain=m.domain), n_clusters=1, units=self.units, count_bits=m.count_bits)
+        return ClippedOffsets(
+            space=Features(domain=m.domain), n_clusters=1, units=self.units, count_bits=m.count_bits
+        )
 
     def query(self, m: MomentFields, state: State) -> Query:
         """Ask around the middle of the box."""
@@ -216,7 +270,14 @@ class MeanRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=
         return location.mean(m, state, sums, count)
 
 
-class SquaresRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="squares"):
+class SquaresRound(
+    ClippingRound,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="asks",
+    tag="squares",
+):
     """Squares of x - centre per feature, clipped to `radius` half diagonals of the box."""
 
     in_words: ClassVar[str] = "how far they spread in each feature"
@@ -232,7 +293,14 @@ class SquaresRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fiel
         return start.box_candidates(m, state, low, high)
 
 
-class LengthsRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="lengths"):
+class LengthsRound(
+    MomentRound,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="asks",
+    tag="lengths",
+):
     """|x - centre|, clipped to half the diagonal of the box."""
 
     in_words: ClassVar[str] = "how far they are from the mean"
@@ -257,7 +325,12 @@ class LengthsRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class SecondMomentRound(
-    ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="second-moment"
+    ClippingRound,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="asks",
+    tag="second-moment",
 ):
     """(x - centre)(x - centre)', clipped to `radius` typical lengths."""
 
@@ -275,13 +348,22 @@ class SecondMomentRound(
     def follow(self, m: MomentFields, state: State, diagonal: Noisy, above: Noisy) -> State:
         """The state with directions, and candidates along them or, without a vote, centroids."""
         state = directions(m, state, self.radius, diagonal, above)
-        return start.gaussian_candidates(m, state) if m.n_candidates else start.from_gaussian(m, state)
+        return (
+            start.gaussian_candidates(m, state) if m.n_candidates else start.from_gaussian(m, state)
+        )
 
     def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002 - of the state alone
         return math.floor(self.radius * state.length)
 
 
-class VotesRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="votes"):
+class VotesRound(
+    MomentRound,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="asks",
+    tag="votes",
+):
     """How many records each candidate is the nearest of."""
 
     in_words: ClassVar[str] = "which of some public candidates they are nearest to"
@@ -291,17 +373,24 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def question(self, m: Shape) -> Votes:
         """A histogram over the candidates."""
-        return Votes(space=space(m, in_directions=m.n_directions > 0), n_candidates=self.n_candidates, count_bits=m.count_bits)
+        return Votes(
+            space=space(m, in_directions=m.n_directions > 0),
+            n_candidates=self.n_candidates,
+            count_bits=m.count_bits,
+        )
 
     def check(self, m: MomentFields, number: int) -> None:
-        """See `MomentRound`; also refuses more candidates than are ever planned, or a number that makes no grid."""
+        """See `MomentRound`; also refuses more candidates than are ever planned, or a number that
+        makes no grid.
+        """
         super().check(m, number)
         n, most, d = self.n_candidates, max(MAX_CANDIDATES, 4 * m.n_clusters), m.n_features
         if n > most:
             raise PlanError(f"n_candidates is {n}; expected at most {most}")
         if not m.n_directions and n > start.FEW_CANDIDATES and round(n ** (1 / d)) ** d != n:
             raise PlanError(
-                f"n_candidates is {n}; expected a power of {d}, the number of features, or at most {start.FEW_CANDIDATES}"
+                f"n_candidates is {n}; expected a power of {d}, the number of features, or at most"
+                f" {start.FEW_CANDIDATES}"
             )
 
     def query(self, m: MomentFields, state: State) -> Query:
@@ -311,7 +400,9 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def needs(self, m: MomentFields) -> set[str]:
         """The candidates and, with directions, the fitted Gaussian."""
-        return {"number", "candidates"} | ({"centre", "directions", "variances", "length"} if m.n_directions else set())
+        return {"number", "candidates"} | (
+            {"centre", "directions", "variances", "length"} if m.n_directions else set()
+        )
 
     def follow(self, m: MomentFields, state: State, votes: Noisy) -> State:
         """The state with the centroids that the votes lead to."""
@@ -323,10 +414,21 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=T
         return super().seen(m, state, answer, noise).with_votes(state.candidates, votes)
 
 
-class StepRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks", tag="step"):
-    """Offsets from the nearest centroid, clipped to `radius` typical offsets, and counts: one step of the clustering."""
+class StepRound(
+    ClippingRound,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="asks",
+    tag="step",
+):
+    """Offsets from the nearest centroid, clipped to `radius` typical offsets, and counts: one step
+    of the clustering.
+    """
 
-    in_words: ClassVar[str] = "offsets from the nearest centroids, clipped, and how many {many} each has"
+    in_words: ClassVar[str] = (
+        "offsets from the nearest centroids, clipped, and how many {many} each has"
+    )
     powers: ClassVar[tuple[int, ...]] = (1, 0)
     moves_centroids: ClassVar[bool] = True
     counts_records: ClassVar[bool] = True
@@ -335,19 +437,31 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=
     def question(self, m: Shape) -> ClippedOffsets:
         """Sums of offsets, and counts."""
         where = space(m, in_directions=self.in_directions)
-        return ClippedOffsets(space=where, n_clusters=m.n_clusters, units=self.units, count_bits=m.count_bits)
+        return ClippedOffsets(
+            space=where, n_clusters=m.n_clusters, units=self.units, count_bits=m.count_bits
+        )
 
     def query(self, m: MomentFields, state: State) -> Query:
         """Ask around the centroids, seen in the directions or among all features."""
         question, R = m.question(self), self.clips_at(m, state)
         if self.in_directions:
-            return ask(question, centroids=state.points, radius=R, origin=state.centre, directions=state.directions)
+            return ask(
+                question,
+                centroids=state.points,
+                radius=R,
+                origin=state.centre,
+                directions=state.directions,
+            )
         return ask(question, centroids=state.centroids, radius=R)
 
     def needs(self, m: MomentFields) -> set[str]:
         """The centroids, how far records are from them, and the directions."""
         frame = {"centre", "directions"} if m.n_directions else set()
-        return {"number", "spread"} | frame | ({"inner_spread", "points"} if self.in_directions else {"centroids"})
+        return (
+            {"number", "spread"}
+            | frame
+            | ({"inner_spread", "points"} if self.in_directions else {"centroids"})
+        )
 
     def follow(self, m: MomentFields, state: State, sums: Noisy, counts: Noisy) -> State:
         """The state with moved centroids, and how many records each has."""
@@ -356,7 +470,11 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, forbid_unknown_fields=
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
         """What all answers have shown; a step is kept only if it is among all features."""
         shown = super().seen(m, state, answer, noise)
-        return shown if self.in_directions else shown.with_step(state.centroids, *self.noisy_parts(m, state, answer, noise))
+        return (
+            shown
+            if self.in_directions
+            else shown.with_step(state.centroids, *self.noisy_parts(m, state, answer, noise))
+        )
 
     def _length(self, m: MomentFields, state: State) -> int:
         R = _times(self.radius, state.inner_spread if self.in_directions else state.spread)
@@ -369,7 +487,11 @@ Rounds = MeanRound | SquaresRound | LengthsRound | SecondMomentRound | VotesRoun
 
 def space(m: Shape, *, in_directions: bool) -> Space:
     """The space that a query is about: the directions found, or the features."""
-    return Subspace(domain=m.domain, n_directions=m.n_directions) if in_directions else Features(domain=m.domain)
+    return (
+        Subspace(domain=m.domain, n_directions=m.n_directions)
+        if in_directions
+        else Features(domain=m.domain)
+    )
 
 
 def _times(factor: Fraction, square: int) -> int:

@@ -1,4 +1,6 @@
-"""Where the clustering starts: k means of the fitted Gaussian, or of a noisy histogram (step 3 of docs/momentlloyd.md)."""
+"""Where the clustering starts: k means of the fitted Gaussian, or of a noisy histogram (step 3 of
+docs/momentlloyd.md).
+"""
 
 import numpy as np
 
@@ -7,7 +9,15 @@ from fastlloyd.base.randomness import Draws
 from fastlloyd.clustering.public_kmeans import k_means, nearest_points
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, deviations, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, squared_length
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, MomentFields, Noisy, State, known, limit, rounded
+from fastlloyd.mechanisms.moment_lloyd.state import (
+    NUMBER_BITS,
+    MomentFields,
+    Noisy,
+    State,
+    known,
+    limit,
+    rounded,
+)
 from fastlloyd.mechanisms.queries.spaces import squared_diameter
 
 DRAWS = 4000  # of the fitted Gaussian
@@ -18,10 +28,12 @@ OUTER_PART, FARTHER = 5, 2.3  # one of so many is so much farther out, where the
 LEAST_SPREAD = 0.15  # of the squared length
 GAUSSIAN_STEPS, HISTOGRAM_STEPS = 20, 40
 FEW_FEATURES_RESTARTS, RESTARTS = 20, 5
-# Candidates far away from all others: small clusters are looked for there, and believed where votes stand out of the noise. The
-# fitted Gaussian says nothing of them: it follows the bulk of the records. They are asked for in the same histogram, whose
-# sensitivity does not depend on the number of candidates, so they cost numbers in the answer and none of the budget. Were their
-# votes shrunk as the others are, noise far away would pull centroids; so each counts alone, in full or not at all.
+# Candidates far away from all others: small clusters are looked for there, and believed where votes
+# stand out of the noise. The fitted Gaussian says nothing of them: it follows the bulk of the
+# records. They are asked for in the same histogram, whose sensitivity does not depend on the number
+# of candidates, so they cost numbers in the answer and none of the budget. Were their votes shrunk
+# as the others are, noise far away would pull centroids; so each counts alone, in full or not at
+# all.
 FAR_PART = 4  # one candidate of so many is far away
 FAR_LENGTHS = (3.0, 5.0)  # typical lengths: their distances from the mean
 SURE = 4.0  # deviations of the noise: one candidate in 30,000 has as much of noise alone
@@ -33,7 +45,9 @@ def box_candidates(m: MomentFields, state: State, low: FloatArray, high: FloatAr
         draws = _draws(m, b"candidates")
         n = max(DRAWS, DRAWS_PER_CANDIDATE * m.n_candidates)
         points = draws.uniform(low, high, (n, m.n_features))
-        points = k_means(points, np.ones(n), m.n_candidates, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS).centroids
+        points = k_means(
+            points, np.ones(n), m.n_candidates, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS
+        ).centroids
     else:
         per_axis = round(m.n_candidates ** (1 / m.n_features))
         cells = (np.arange(per_axis) + 0.5) / per_axis
@@ -43,7 +57,9 @@ def box_candidates(m: MomentFields, state: State, low: FloatArray, high: FloatAr
 
 
 def gaussian_candidates(m: MomentFields, state: State) -> State:
-    """Candidates from the fitted Gaussian, a little wider, in the directions found, and some far away from all of these."""
+    """Candidates from the fitted Gaussian, a little wider, in the directions found, and some far
+    away from all of these.
+    """
     draws, n_far = _draws(m, b"candidates"), number_far(m)
     near = m.n_candidates - n_far
     few = near <= FEW_CANDIDATES
@@ -52,22 +68,39 @@ def gaussian_candidates(m: MomentFields, state: State) -> State:
     if not few:
         points[: n // OUTER_PART] *= FARTHER
     if few:
-        points = k_means(points, np.ones(n), near, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS).centroids
+        points = k_means(
+            points, np.ones(n), near, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS
+        ).centroids
     points = np.concatenate([points, far_candidates(state, _draws(m, b"far-candidates"), n_far)])
-    return known(m, state, candidates=rounded(_padded(points, m.n_directions), limit(m, "candidates")))
+    return known(
+        m, state, candidates=rounded(_padded(points, m.n_directions), limit(m, "candidates"))
+    )
 
 
 def from_gaussian(m: MomentFields, state: State) -> State:
     """k means of the fitted Gaussian: nothing more is asked of the records."""
     draws = _draws(m, b"start")
     points = draws.normal((DRAWS, used(state))) * deviations(state)
-    found = k_means(points, np.ones(DRAWS), m.n_clusters, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS)
-    return _in_directions(m, state, found.centroids, np.full(m.n_clusters, divisor(m, state) / m.n_clusters), found.loss)
+    found = k_means(
+        points, np.ones(DRAWS), m.n_clusters, draws, n_restarts=1, n_steps=GAUSSIAN_STEPS
+    )
+    return _in_directions(
+        m,
+        state,
+        found.centroids,
+        np.full(m.n_clusters, divisor(m, state) / m.n_clusters),
+        found.loss,
+    )
 
 
 def from_votes(m: MomentFields, state: State, votes: Noisy) -> State:
     """k means of the density that denoised votes give."""
-    n, n_far, points, sample = divisor(m, state), number_far(m), _candidates(m, state), _sample(m, state)
+    n, n_far, points, sample = (
+        divisor(m, state),
+        number_far(m),
+        _candidates(m, state),
+        _sample(m, state),
+    )
     owners = nearest_points(sample, points)
     drawn = np.bincount(owners, minlength=len(points)).astype(np.float64)
     expected = drawn if m.n_directions else np.ones(len(points))
@@ -80,12 +113,16 @@ def from_votes(m: MomentFields, state: State, votes: Noisy) -> State:
     else:  # cells are fine enough for points, but not nothing
         inside = float(((sample - points[owners]) ** 2).sum(axis=1).mean())
     restarts = RESTARTS if m.n_directions else FEW_FEATURES_RESTARTS
-    found = k_means(points, w, m.n_clusters, _draws(m, b"start"), n_restarts=restarts, n_steps=HISTOGRAM_STEPS)
+    found = k_means(
+        points, w, m.n_clusters, _draws(m, b"start"), n_restarts=restarts, n_steps=HISTOGRAM_STEPS
+    )
     loss = found.loss + inside
     if m.n_directions:
         sizes = np.bincount(found.labels, weights=w, minlength=m.n_clusters).astype(np.float64)
         return _in_directions(m, state, found.centroids, sizes, loss)
-    return known(m, state, centroids=rounded(found.centroids, m.domain.half_widths), spread=_squared(m, loss))
+    return known(
+        m, state, centroids=rounded(found.centroids, m.domain.half_widths), spread=_squared(m, loss)
+    )
 
 
 def with_far(near: int) -> int:
@@ -94,19 +131,25 @@ def with_far(near: int) -> int:
 
 
 def number_far(m: MomentFields) -> int:
-    """How many of the candidates, the last ones, are far away; with few features their box is widened instead."""
+    """How many of the candidates, the last ones, are far away; with few features their box is
+    widened instead.
+    """
     return m.n_candidates // FAR_PART if m.n_directions else 0
 
 
 def far_candidates(state: State, draws: Draws, n: int) -> FloatArray:
-    """n points (n, found) at these distances in turn, in directions from the mean that the fitted Gaussian has."""
+    """n points (n, found) at these distances in turn, in directions from the mean that the fitted
+    Gaussian has.
+    """
     y = draws.normal((n, used(state))) * deviations(state)
     radii = state.length * np.resize(FAR_LENGTHS, n)
     return np.asarray(y * (radii / np.maximum(np.linalg.norm(y, axis=1), 1e-300))[:, None])
 
 
 def weighed(votes: Noisy, expected: FloatArray, n: float, n_far: int) -> FloatArray:
-    """Weights of candidates, float64 (m,), which sum up to n, the last n_far of them far away; expected : for all m."""
+    """Weights of candidates, float64 (m,), which sum up to n, the last n_far of them far away;
+    expected : for all m.
+    """
     near = len(expected) - n_far
     far = outstanding(Noisy(votes.values[near:], votes.deviation), n)
     left, total = n - float(far.sum()), float(expected[:near].sum())
@@ -117,15 +160,17 @@ def weighed(votes: Noisy, expected: FloatArray, n: float, n_far: int) -> FloatAr
 def weights(votes: Noisy, expected: FloatArray, n: float) -> FloatArray:
     """Weights of candidates, float64 (m,), which sum up to n.
 
-    Where most of the histogram is signal, the largest entries up to n records are kept as they are; elsewhere the histogram is
-    brought to the nearest one that is possible.
+    Where most of the histogram is signal, the largest entries up to n records are kept as they are;
+    elsewhere the histogram is brought to the nearest one that is possible.
     """
     h, factor = shrunk(votes, expected)
     return largest(h, n) if factor > 0.5 else projection(h, n)
 
 
 def shrunk(votes: Noisy, expected: FloatArray) -> tuple[FloatArray, float]:
-    """Votes shrunk towards the expected ones by James and Stein's factor, and that factor, 0 to 1."""
+    """Votes shrunk towards the expected ones by James and Stein's factor, and that factor, 0 to
+    1.
+    """
     h = votes.values.ravel()
     excess = h - expected
     factor = max(0.0, 1 - len(h) * votes.deviation**2 / max(float(excess @ excess), 1e-300))
@@ -150,7 +195,9 @@ def projection(h: FloatArray, n: float) -> FloatArray:
 
 
 def outstanding(votes: Noisy, n: float) -> FloatArray:
-    """Votes of more than four deviations of their noise, the others 0; together at most half of n."""
+    """Votes of more than four deviations of their noise, the others 0; together at most half of
+    n.
+    """
     h = votes.values.ravel()
     w = np.where(h > SURE * votes.deviation, h, 0.0)
     return np.asarray(w * min(1.0, 0.5 * n / max(float(w.sum()), 1e-300)))
@@ -162,29 +209,43 @@ def _candidates(m: MomentFields, state: State) -> FloatArray:
     return points.astype(np.float64)
 
 
-def _spread(points: FloatArray, w: FloatArray, sample: FloatArray, owners: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Each candidate's weight shared out over those of the sample that it is the nearest of; kept where there are none.
+def _spread(
+    points: FloatArray, w: FloatArray, sample: FloatArray, owners: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Each candidate's weight shared out over those of the sample that it is the nearest of; kept
+    where there are none.
 
-    What is in one cell then has an extent: without, a histogram of few cells would pretend to be of few points.
+    What is in one cell then has an extent: without, a histogram of few cells would pretend to be of
+    few points.
     """
     drawn = np.bincount(owners, minlength=len(points))
     shares = w / np.maximum(drawn, 1)
-    return np.concatenate([points, sample]), np.concatenate([np.where(drawn > 0, 0.0, w), shares[owners]])
+    return np.concatenate([points, sample]), np.concatenate(
+        [np.where(drawn > 0, 0.0, w), shares[owners]]
+    )
 
 
 def _sample(m: MomentFields, state: State) -> FloatArray:
-    """What votes would be of if nothing more were known: the fitted Gaussian, or all of the box that has candidates."""
+    """What votes would be of if nothing more were known: the fitted Gaussian, or all of the box
+    that has candidates.
+    """
     draws = _draws(m, b"expected")
     if m.n_directions:
         return draws.normal((DRAWS, used(state))) * deviations(state)
     low, high = state.candidates.min(axis=0), state.candidates.max(axis=0)
     gap = (high - low) / max(m.n_candidates ** (1 / m.n_features) - 1, 1.0) / 2
     B = m.domain.half_widths
-    return draws.uniform(np.maximum(low - gap, -B), np.minimum(high + gap, B), (DRAWS, m.n_features))
+    return draws.uniform(
+        np.maximum(low - gap, -B), np.minimum(high + gap, B), (DRAWS, m.n_features)
+    )
 
 
-def _in_directions(m: MomentFields, state: State, points: FloatArray, sizes: FloatArray, loss: float) -> State:
-    """Centroids in the directions found, and what is left of the squared length once they are taken away."""
+def _in_directions(
+    m: MomentFields, state: State, points: FloatArray, sizes: FloatArray, loss: float
+) -> State:
+    """Centroids in the directions found, and what is left of the squared length once they are taken
+    away.
+    """
     between = float(sizes @ (points**2).sum(axis=1) / sizes.sum())
     whole, inner = squared_length(state), float(state.variances.sum())
     return known(
@@ -192,7 +253,9 @@ def _in_directions(m: MomentFields, state: State, points: FloatArray, sizes: Flo
         state,
         points=rounded(_padded(points, m.n_directions), limit(m, "points")),
         centroids=rounded(state.centre + points @ basis(state).T, m.domain.half_widths),
-        sizes=np.clip(np.rint(sizes * 2**NUMBER_BITS), 0, m.n_records << NUMBER_BITS).astype(np.int64),
+        sizes=np.clip(np.rint(sizes * 2**NUMBER_BITS), 0, m.n_records << NUMBER_BITS).astype(
+            np.int64
+        ),
         spread=_squared(m, max(whole - between, LEAST_SPREAD * whole, loss)),
         inner_spread=_squared(m, max(inner - between, LEAST_SPREAD * inner, loss)),
     )

@@ -1,8 +1,9 @@
 """What MomentLloyd knows between two rounds: functions of noisy answers and of the plan.
 
-Later rounds go on from integers alone. The client that works the next ones out uses floating point, whose last digits are not
-the same on every machine; it rounds them to integers, and in a federated run these travel to the others, as bytes. Beside them
-everyone keeps what the answers have shown: the result tells with it how far centroids may be off.
+Later rounds go on from integers alone. The client that works the next ones out uses floating point,
+whose last digits are not the same on every machine; it rounds them to integers, and in a federated
+run these travel to the others, as bytes. Beside them everyone keeps what the answers have shown:
+the result tells with it how far centroids may be off.
 """
 
 import math
@@ -27,8 +28,9 @@ NUMBER_BITS = 16  # numbers of records are in units of 2**-16
 class MomentFields(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The fields of `MomentMechanism`, for the modules that it calls.
 
-    n_directions : r, how many directions are kept for records of many features; 0 for few features. edge : an eigenvalue of the
-    noisy second moment counts as a direction from so many times the largest one of noise alone.
+    n_directions : r, how many directions are kept for records of many features; 0 for few features.
+    edge : an eigenvalue of the noisy second moment counts as a direction from so many times the
+    largest one of noise alone.
     """
 
     n_directions: int
@@ -52,7 +54,9 @@ class MomentFields(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 @dataclass(frozen=True, slots=True)
 class Noisy:
-    """One part of a noisy answer, float64; deviation : of the noise of each entry, in the units of the values."""
+    """One part of a noisy answer, float64; deviation : of the noise of each entry, in the units of
+    the values.
+    """
 
     values: FloatArray
     deviation: float
@@ -77,7 +81,9 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step among all features: centroids, int64 (k, d), as it was asked; noisy sums of offsets (k, d) and counts (k, 1)."""
+    """One step among all features: centroids, int64 (k, d), as it was asked; noisy sums of offsets
+    (k, d) and counts (k, 1).
+    """
 
     centroids: IntArray
     sums: Noisy
@@ -88,8 +94,9 @@ class Step:
 class Seen:
     """What the answers so far have shown.
 
-    histogram : None where there were no votes. steps : those among all features, in order. asked_in : the state in which the
-    last round was asked, answer : its noisy answer; None before there is one.
+    histogram : None where there were no votes. steps : those among all features, in order. asked_in
+    : the state in which the last round was asked, answer : its noisy answer; None before there is
+    one.
     """
 
     histogram: Histogram | None = None
@@ -107,15 +114,18 @@ class Seen:
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """Zeros stand for what is not known yet. Lengths in grid units, squared lengths in squared grid units.
+    """Zeros stand for what is not known yet. Lengths in grid units, squared lengths in squared grid
+    units.
 
-    number : how many records there are, in units of 2**-16. centre : int64 (d,), their mean. length : their typical distance
-    from it. directions : int64 (d, r) in units of 2**-20, those in which they spread, zeros where fewer were found; variances :
-    int64 (r,), along these. candidates : int64 (m, r or d). points : int64 (k, r), centroids seen in the directions.
-    centroids : int64 (k, d). sizes : int64 (k,), records per cluster, in units of 2**-16. spread : mean squared distance to be
-    expected from the nearest centroid; inner_spread : the same along the directions.
+    number : how many records there are, in units of 2**-16. centre : int64 (d,), their mean. length
+    : their typical distance from it. directions : int64 (d, r) in units of 2**-20, those in which
+    they spread, zeros where fewer were found; variances : int64 (r,), along these. candidates :
+    int64 (m, r or d). points : int64 (k, r), centroids seen in the directions. centroids : int64
+    (k, d). sizes : int64 (k,), records per cluster, in units of 2**-16. spread : mean squared
+    distance to be expected from the nearest centroid; inner_spread : the same along the directions.
 
-    seen and loss do not travel: every party has them from the answers. loss : noisy, in the units of `LossRound`.
+    seen and loss do not travel: every party has them from the answers. loss : noisy, in the units
+    of `LossRound`.
     """
 
     number: int
@@ -135,12 +145,17 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def start(cls, m: MomentFields) -> Self:
         """The state before the first round: all zeros."""
-        zeros: dict[str, Any] = {field.name: np.zeros(field.shape, dtype=np.int64) if field.shape else 0 for field in fields(m)}
+        zeros: dict[str, Any] = {
+            field.name: np.zeros(field.shape, dtype=np.int64) if field.shape else 0
+            for field in fields(m)
+        }
         return cls(**zeros)
 
 
 def fields(m: MomentFields) -> tuple[Parameter, ...]:
-    """The fields of a state of this mechanism in order, each with its shape and the range of its entries."""
+    """The fields of a state of this mechanism in order, each with its shape and the range of its
+    entries.
+    """
     return tuple(m.fields_of_state.values())
 
 
@@ -170,7 +185,9 @@ def _fields(m: MomentFields) -> tuple[Parameter, ...]:
 def known(m: MomentFields, state: State, **changes: Value) -> State:
     """The state with some fields replaced, each checked against its range."""
     ranges = m.fields_of_state
-    return msgspec.structs.replace(state, **{name: ranges[name].check(value) for name, value in changes.items()})
+    return msgspec.structs.replace(
+        state, **{name: ranges[name].check(value) for name, value in changes.items()}
+    )
 
 
 def limit(m: MomentFields, name: str) -> Any:
@@ -181,15 +198,20 @@ def limit(m: MomentFields, name: str) -> Any:
 def encode(m: MomentFields, names: Container[str], state: State) -> bytes:
     """The fields of these names as bytes, in the order of `fields`.
 
-    Every number takes 4 bytes, or 8 where its range is wider, little-endian; so the length is known beforehand.
+    Every number takes 4 bytes, or 8 where its range is wider, little-endian; so the length is known
+    beforehand.
     """
-    return b"".join(np.asarray(getattr(state, field.name)).astype(field.dtype).tobytes() for field in _named(m, names))
+    return b"".join(
+        np.asarray(getattr(state, field.name)).astype(field.dtype).tobytes()
+        for field in _named(m, names)
+    )
 
 
 def decode(m: MomentFields, names: Container[str], data: bytes) -> State:
     """Read what `encode` wrote; all other fields are zeros.
 
-    Raises OverflowRisk where the length is another or a number is out of its range; no value is shown.
+    Raises OverflowRisk where the length is another or a number is out of its range; no value is
+    shown.
     """
     if len(data) != n_bytes(m, names):
         raise OverflowRisk(f"the parameters have {len(data)} bytes; expected {n_bytes(m, names)}")

@@ -1,4 +1,6 @@
-"""One step of the clustering: centroids follow the clipped offsets of their records (step 4 of docs/momentlloyd.md)."""
+"""One step of the clustering: centroids follow the clipped offsets of their records (step 4 of
+docs/momentlloyd.md).
+"""
 
 import math
 from fractions import Fraction
@@ -8,49 +10,76 @@ import numpy as np
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor, records
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, MomentFields, Noisy, State, known, limit, rounded
+from fastlloyd.mechanisms.moment_lloyd.state import (
+    NUMBER_BITS,
+    MomentFields,
+    Noisy,
+    State,
+    known,
+    limit,
+    rounded,
+)
 
 LEAST_RADIUS = Fraction(1, 1000)  # half widths
-# Few moves tell little of how much moves vary, and to move too little costs more than to move too far: what is found is raised
-# towards what is likely, never lowered (docs/results/momentlloyd-evidence.md, Constants)
+# Few moves tell little of how much moves vary, and to move too little costs more than to move too
+# far: what is found is raised towards what is likely, never lowered. See Constants in
+# docs/results/momentlloyd-evidence.md.
 LIKELY = 1.5  # variances of their noise
 LIKELY_WEIGHT = 8.0  # as if seen in so many coordinates
 
 
-def step(m: MomentFields, state: State, sums: Noisy, counts: Noisy, *, in_directions: bool) -> State:
+def step(
+    m: MomentFields, state: State, sums: Noisy, counts: Noisy, *, in_directions: bool
+) -> State:
     """Divide sums of offsets by sizes, shrink the moves, move.
 
-    The sizes that are told add up to the number of records as it was found, not to what sums are divided by.
-    Among the features a move is split into its part along the directions and the rest, which are shrunk each on its own.
+    The sizes that are told add up to the number of records as it was found, not to what sums are
+    divided by. Among the features a move is split into its part along the directions and the rest,
+    which are shrunk each on its own.
     """
     n, told = sizes(counts, divisor(m, state)), sizes(counts, records(state))
     told *= records(state) / told.sum()
     moves, variances = sums.values / n[:, None], (sums.deviation / n) ** 2
     V, found, B = basis(state), used(state), m.domain.half_widths
-    state = known(m, state, sizes=np.clip(np.rint(told * 2**NUMBER_BITS), 0, m.n_records << NUMBER_BITS).astype(np.int64))
+    state = known(
+        m,
+        state,
+        sizes=np.clip(np.rint(told * 2**NUMBER_BITS), 0, m.n_records << NUMBER_BITS).astype(
+            np.int64
+        ),
+    )
     if in_directions:
         points = state.points.astype(np.float64)
-        points[:, :found] += shrunk(moves[:, :found], variances, n, found, _most(m, state.inner_spread, found))
+        points[:, :found] += shrunk(
+            moves[:, :found], variances, n, found, _most(m, state.inner_spread, found)
+        )
         centroids = state.centre + points[:, :found] @ V.T
-        return known(m, state, points=rounded(points, limit(m, "points")), centroids=rounded(centroids, B))
+        return known(
+            m, state, points=rounded(points, limit(m, "points")), centroids=rounded(centroids, B)
+        )
     along = moves @ V
     rest = moves - along @ V.T
     most = _most(m, state.spread, m.n_features)
-    moves = shrunk(along, variances, n, found, most) @ V.T + shrunk(rest, variances, n, m.n_features - found, most)
+    moves = shrunk(along, variances, n, found, most) @ V.T + shrunk(
+        rest, variances, n, m.n_features - found, most
+    )
     return known(m, state, centroids=rounded(state.centroids + moves, B))
 
 
 def _most(m: MomentFields, spread: int, dimensions: int) -> float:
     """A coordinate's part of the squared offset to be expected, over so many dimensions.
 
-    Among the features the same along the directions and across: offsets reach farther along them, and noise is believed less.
+    Among the features the same along the directions and across: offsets reach farther along them,
+    and noise is believed less.
     """
     least = math.ldexp(float(LEAST_RADIUS), m.domain.fraction_bits)
     return max(float(spread), least**2) / max(dimensions, 1)
 
 
 def sizes(counts: Noisy, n: float) -> FloatArray:
-    """Records per cluster: noisy counts moved to sum up to n, shrunk towards n / k (James and Stein), with a floor."""
+    """Records per cluster: noisy counts moved to sum up to n, shrunk towards n / k (James and
+    Stein), with a floor.
+    """
     noisy, sigma = counts.values.ravel(), counts.deviation
     k = len(noisy)
     excess = noisy - noisy.mean()
@@ -59,11 +88,15 @@ def sizes(counts: Noisy, n: float) -> FloatArray:
     return np.asarray(np.maximum(n / k + factor * excess, max(1.0, 0.5 * min(sigma, n / k))))
 
 
-def shrunk(moves: FloatArray, variances: FloatArray, sizes: FloatArray, dimensions: int, most: float) -> FloatArray:
-    """Moves (k, .) that lie in so many dimensions, each times tau / (tau + variance): empirical Bayes, tau pooled.
+def shrunk(
+    moves: FloatArray, variances: FloatArray, sizes: FloatArray, dimensions: int, most: float
+) -> FloatArray:
+    """Moves (k, .) that lie in so many dimensions, each times tau / (tau + variance): empirical
+    Bayes, tau pooled.
 
-    variances : (k,), of the noise in each coordinate of a move. sizes : (k,), the weights of clusters in tau. most : tau is no
-    larger; the mean offset of records is no longer than offsets are.
+    variances : (k,), of the noise in each coordinate of a move. sizes : (k,), the weights of
+    clusters in tau. most : tau is no larger; the mean offset of records is no longer than offsets
+    are.
     """
     if dimensions == 0:
         return np.zeros_like(moves)

@@ -1,1 +1,3 @@
-"""Persons whose rows are read in passes: shares wait on disk, and every pass must see the same rows."""
+"""Persons whose rows are read in passes: shares wait on disk, and every pass must see the same
+rows.
+"""

@@ -1,4 +1,6 @@
-"""Persons whose rows are read anew in every pass: of one holder, or dealt out to the clients of a simulation."""
+"""Persons whose rows are read anew in every pass: of one holder, or dealt out to the clients of a
+simulation.
+"""
 
 from collections.abc import Iterator
 from functools import partial
@@ -12,17 +14,26 @@ from fastlloyd.clustering.grouping import grouped
 from fastlloyd.mechanisms.answering import Asked
 from fastlloyd.mechanisms.passes.rows import SealedRows
 from fastlloyd.mechanisms.passes.scratch import Collected, NumbersOnDisk, Scratch, Words
-from fastlloyd.mechanisms.passes.spread import PERSON, ROW, Part, Spreading, spread_in_passes, waiting
+from fastlloyd.mechanisms.passes.spread import (
+    PERSON,
+    ROW,
+    Part,
+    Spreading,
+    spread_in_passes,
+    waiting,
+)
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
 from fastlloyd.mechanisms.spread import Deal, Shares, spread_key
 
 
 class PersonsInPasses:
-    """`AllRecords` of persons whose rows are read in blocks with ids, in memory that does not grow with their number.
+    """`AllRecords` of persons whose rows are read in blocks with ids, in memory that does not grow
+    with their number.
 
-    The first pass finds the shares of each row, which wait on disk. Every pass after it answers, unless its rows are not those
-    of the first. A pass raises what reading the rows raises, and DataError. source : of the rows, for messages.
+    The first pass finds the shares of each row, which wait on disk. Every pass after it answers,
+    unless its rows are not those of the first. A pass raises what reading the rows raises, and
+    DataError. source : of the rows, for messages.
     """
 
     def __init__(self, rows: Rows, run: AnyRun, *, source: str) -> None:
@@ -57,15 +68,18 @@ class PersonsInPasses:
 
     def _first(self) -> tuple[NumbersOnDisk, int]:
         """The shares of all rows, and the number of persons: one pass, the first time."""
-        self._spread = self._spread or spread_in_passes(self._rows.first(), self._key, self.share_bits)
+        self._spread = self._spread or spread_in_passes(
+            self._rows.first(), self._key, self.share_bits
+        )
         return self._spread
 
 
 class DealtPersons:
-    """Persons in passes, each at one or more clients, who spread shares of their own over the rows that they have.
+    """Persons in passes, each at one or more clients, who spread shares of their own over the rows
+    that they have.
 
-    sizes : how many persons each client has, after the first pass, which is made at once; domain, share_bits : as of
-    `answering.Records`. Raises what reading the rows raises, and DataError.
+    sizes : how many persons each client has, after the first pass, which is made at once; domain,
+    share_bits : as of `answering.Records`. Raises what reading the rows raises, and DataError.
     """
 
     def __init__(self, rows: Rows, run: AnyRun, deal: Deal, *, source: str) -> None:
@@ -87,7 +101,9 @@ class DealtPersons:
         """The exact answer of each client, int64 of the shape of its question: one pass."""
         found, n_shares = [np.zeros(query.shape, dtype=np.int64) for _ in self.sizes], 0
         for first, X in self._rows.again():
-            shares, clients = (numbers.of(first, len(X)) for numbers in (self._shares, self._clients))
+            shares, clients = (
+                numbers.of(first, len(X)) for numbers in (self._shares, self._clients)
+            )
             of_clients = grouped(shares.astype(np.int32)[:, np.newaxis], clients)
             for (client, rows), (_, of_rows) in zip(grouped(X, clients), of_clients, strict=True):
                 found[client] += in_shares(query, rows, of_rows[:, 0].astype(np.uint16))
@@ -100,7 +116,8 @@ class DealtPersons:
 class _Dealing(Spreading):
     """Spreads the shares that each client gives the persons it has.
 
-    clients : where the client of each row is collected. sizes : int64 (n_clients,), how many persons each has so far.
+    clients : where the client of each row is collected. sizes : int64 (n_clients,), how many
+    persons each has so far.
     """
 
     def __init__(self, scratch: Scratch, n_rows: int, weight_bits: int, deal: Deal) -> None:
@@ -119,7 +136,11 @@ class _Dealing(Spreading):
 
     def one_person(self, part: Part) -> int:
         """See `Spreading`."""
-        for client in np.unique(self._deal.following(self.n_persons, np.arange(min(part.n_rows, self._deal.max_clients)))):
+        for client in np.unique(
+            self._deal.following(
+                self.n_persons, np.arange(min(part.n_rows, self._deal.max_clients))
+            )
+        ):
             pieces = partial(self._of_client, part, client)
             self.sizes[client] += super().one_person(Part(sum(map(len, pieces())), pieces))
             for mine in pieces():
@@ -130,7 +151,9 @@ class _Dealing(Spreading):
         """The rows that a client has of the one person of a part."""
         n = 0
         for words in part.pieces():
-            mine = words[self._deal.following(self.n_persons, np.arange(n, n + len(words))) == client]
+            mine = words[
+                self._deal.following(self.n_persons, np.arange(n, n + len(words))) == client
+            ]
             n += len(words)
             if len(mine):
                 yield mine

@@ -1,6 +1,8 @@
-"""Rows of persons, pass after pass, which must be the same in each: the same points of the same persons, in the same order.
+"""Rows of persons, pass after pass, which must be the same in each: the same points of the same
+persons, in the same order.
 
-Shares belong to rows by their place. If rows moved between two passes, a person could have more shares than the noise is for.
+Shares belong to rows by their place. If rows moved between two passes, a person could have more
+shares than the noise is for.
 """
 
 import os
@@ -24,10 +26,11 @@ Tag = tuple[bytes, ...]
 
 
 class Seal:
-    """The tags of all spans of rows of the first pass, under a key that nothing but this object holds.
+    """The tags of all spans of rows of the first pass, under a key that nothing but this object
+    holds.
 
-    A tag is that of Poly1305 (RFC 8439), under keys for this span alone, and is shown to nobody: other rows have the same one
-    with a probability below 2**-70.
+    A tag is that of Poly1305 (RFC 8439), under keys for this span alone, and is shown to nobody:
+    other rows have the same one with a probability below 2**-70.
     """
 
     def __init__(self) -> None:
@@ -55,7 +58,10 @@ class SealedPass:
         while start < len(X):
             n = min(SPAN - self.n_rows % SPAN, len(X) - start)
             points = X[start : start + n]
-            numbers = [*(points.T if is_by_feature(X) else [points]), *ids.cut(start, start + n).cells()]
+            numbers = [
+                *(points.T if is_by_feature(X) else [points]),
+                *ids.cut(start, start + n).cells(),
+            ]
             self._open = self._open or self._seal.sealing(len(self._tags), len(numbers))
             for sealing, cells in zip(self._open, numbers, strict=True):
                 sealing.update(np.ascontiguousarray(cells).reshape(-1).view(np.uint8).data)
@@ -80,7 +86,9 @@ class SealedPass:
 
 
 class SealedRows:
-    """Rows on the grid with ids; source : of them, for messages. A pass raises what reading them raises, and DataError."""
+    """Rows on the grid with ids; source : of them, for messages. A pass raises what reading them
+    raises, and DataError.
+    """
 
     def __init__(self, rows: Rows, source: str) -> None:
         self.domain = rows.domain
@@ -91,14 +99,19 @@ class SealedRows:
         sealing = SealedPass(self._seal)
         for X, ids in self._rows.with_ids():
             if ids is None:
-                raise DataError(f"{self._source}: the mechanism protects persons, and the records were read without ids")
+                raise DataError(
+                    f"{self._source}: the mechanism protects persons, and the records were read"
+                    " without ids"
+                )
             sealing.add(X, ids)
             yield X, ids
         sealing.close()
         self._n_rows = sealing.n_rows
 
     def again(self) -> Iterator[tuple[int, GridArray]]:
-        """All rows, each block with the number of the first one. Raises DataError in the end if they are not the same."""
+        """All rows, each block with the number of the first one. Raises DataError in the end if
+        they are not the same.
+        """
         sealing, n_rows = SealedPass(self._seal), 0
         for X, ids in self._rows.with_ids():
             if n_rows + len(X) > self._n_rows:
@@ -113,6 +126,6 @@ class SealedRows:
     def changed(self) -> DataError:
         """Say that a pass saw other rows than the first."""
         return DataError(
-            f"{self._source}: the records, or their order, are not those of the first pass, and every pass must see the same; "
-            "copy the file to where nobody writes, and start again"
+            f"{self._source}: the records, or their order, are not those of the first pass, and"
+            " every pass must see the same; copy the file to where nobody writes, and start again"
         )

@@ -1,7 +1,9 @@
-"""Numbers that wait on disk, encrypted, in a file without a name, which the system removes with the process.
+"""Numbers that wait on disk, encrypted, in a file without a name, which the system removes with the
+process.
 
-A `Spill` sorts rows of them into parts, of which one after the other is read again. `Collected` takes a number for each row of
-records, of shares for example, which is found in any order and read in that of the rows.
+A `Spill` sorts rows of them into parts, of which one after the other is read again. `Collected`
+takes a number for each row of records, of shares for example, which is found in any order and read
+in that of the rows.
 """
 
 import errno
@@ -22,7 +24,9 @@ Words = NDArray[np.uint64]
 Numbers = NDArray[np.uint16]
 
 N_PARTS = 256
-SPAN = 1 << 20  # rows whose numbers are collected at once, where there are at most N_PARTS times as many
+SPAN = (
+    1 << 20
+)  # rows whose numbers are collected at once, where there are at most N_PARTS times as many
 HELD_ROWS = 1 << 19  # before they are written: a part then has some kilobytes of each sheet
 _BITS = np.uint64(16)  # of a number, beside the row that it belongs to
 _NUMBER = np.uint64((1 << 16) - 1)
@@ -38,23 +42,27 @@ class Sheet(NamedTuple):
 
 
 class Scratch:
-    """A file without a name in the folder for temporary files (TMPDIR), which only this process can read, and by its key.
+    """A file without a name in the folder for temporary files (TMPDIR), which only this process can
+    read, and by its key.
 
-    Each sheet is encrypted by ChaCha20 (RFC 8439) under a key that nothing but this object holds, with its number as the nonce.
-    `close` gives the room on the disk back, as the end of the object does. Raises DataError where the disk is full or not to be
-    used.
+    Each sheet is encrypted by ChaCha20 (RFC 8439) under a key that nothing but this object holds,
+    with its number as the nonce. `close` gives the room on the disk back, as the end of the object
+    does. Raises DataError where the disk is full or not to be used.
     """
 
     def __init__(self) -> None:
         self._key, self._end, self._sheets = os.urandom(_KEY_BYTES), 0, 0
         with _on_disk():
-            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - open as long as this object is there
+            # open as long as this object is there
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         self.close = weakref.finalize(self, self._file.close)
 
     def write(self, numbers: NDArray[np.unsignedinteger]) -> Sheet:
         """Write numbers behind all others."""
         sheet = Sheet(self._end, self._sheets)
-        hidden = memoryview(self._encrypted(sheet, 0, np.ascontiguousarray(numbers).reshape(-1).view(np.uint8)))
+        hidden = memoryview(
+            self._encrypted(sheet, 0, np.ascontiguousarray(numbers).reshape(-1).view(np.uint8))
+        )
         with _on_disk():
             self._file.seek(self._end)
             while hidden:
@@ -85,13 +93,17 @@ class Scratch:
 
 
 class Spill:
-    """Rows of `width` words, uint64 (n, width), in N_PARTS parts, each in the order in which they were added."""
+    """Rows of `width` words, uint64 (n, width), in N_PARTS parts, each in the order in which they
+    were added.
+    """
 
     def __init__(self, scratch: Scratch, width: int) -> None:
         self._scratch, self._width = scratch, width
         self._held: list[tuple[NDArray[np.uint8], Words]] = []
         self._n_held = 0
-        self._sheets: list[tuple[Sheet, NDArray[np.intp]]] = []  # where each part of it begins and the last one ends
+        self._sheets: list[
+            tuple[Sheet, NDArray[np.intp]]
+        ] = []  # where each part of it begins and the last one ends
         self._sizes = np.zeros(N_PARTS, dtype=np.int64)
 
     def add(self, parts: NDArray[np.uint8], rows: Words) -> None:
@@ -107,7 +119,9 @@ class Spill:
         return int(self._sizes[part])
 
     def rows(self, part: int) -> Iterator[Words]:
-        """The rows of a part in pieces of at most HELD_ROWS, as often as asked; nothing is added afterwards."""
+        """The rows of a part in pieces of at most HELD_ROWS, as often as asked; nothing is added
+        afterwards.
+        """
         self._write()
         row_bytes = self._width * np.dtype(np.uint64).itemsize
         for sheet, bounds in self._sheets:
@@ -176,8 +190,12 @@ def _on_disk() -> Iterator[None]:
         yield
     except OSError as error:
         folder = tempfile.gettempdir() if tempfile.tempdir else "the folder for temporary files"
-        reason = "is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else f"cannot be used ({error.strerror})"
+        reason = (
+            "is full"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT)
+            else f"cannot be used ({error.strerror})"
+        )
         raise DataError(
-            f"{folder} {reason}, where the shares of persons wait, about 45 bytes for each record; make room, or name another "
-            "folder in TMPDIR, and start again"
+            f"{folder} {reason}, where the shares of persons wait, about 45 bytes for each record;"
+            " make room, or name another folder in TMPDIR, and start again"
         ) from None

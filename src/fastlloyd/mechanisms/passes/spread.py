@@ -1,9 +1,11 @@
-"""Shares of rows that are read in passes: those of `mechanisms.spread`, bit for bit, in memory that does not grow with them.
+"""Shares of rows that are read in passes: those of `mechanisms.spread`, bit for bit, in memory that
+does not grow with them.
 
-A row waits on disk as four words: the 128 bits of its person, its 64-bit hash, its number. Rows are sorted into parts by the
-first byte of the person, and a part that is still too large by the next byte, until the rows of whole persons fit into memory.
-No byte of the person divides the rows of one person: they are sorted into parts by their hash, and of each part no more rows
-are kept than could have a share more than the others.
+A row waits on disk as four words: the 128 bits of its person, its 64-bit hash, its number. Rows are
+sorted into parts by the first byte of the person, and a part that is still too large by the next
+byte, until the rows of whole persons fit into memory. No byte of the person divides the rows of one
+person: they are sorted into parts by their hash, and of each part no more rows are kept than could
+have a share more than the others.
 """
 
 import os
@@ -16,7 +18,14 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import GridArray
-from fastlloyd.mechanisms.passes.scratch import N_PARTS, Collected, NumbersOnDisk, Scratch, Spill, Words
+from fastlloyd.mechanisms.passes.scratch import (
+    N_PARTS,
+    Collected,
+    NumbersOnDisk,
+    Scratch,
+    Spill,
+    Words,
+)
 from fastlloyd.mechanisms.spread import numbered_hashes, person_hashes, ranks, row_hashes, spread
 from fastlloyd.records.ids import Ids
 
@@ -27,14 +36,19 @@ _FIRST_OF_HASH = 16  # of the bytes of a row, after those of the person
 
 
 class Part(NamedTuple):
-    """Rows that wait on disk: how many, and their words in pieces, in the order of their numbers, as often as asked."""
+    """Rows that wait on disk: how many, and their words in pieces, in the order of their numbers,
+    as often as asked.
+    """
 
     n_rows: int
     pieces: Callable[[], Iterable[Words]]
 
 
-def spread_in_passes(rows: Iterable[tuple[GridArray, Ids]], key: bytes, weight_bits: int) -> tuple[NumbersOnDisk, int]:
-    """The shares of each row, in one pass, and how many persons there are: as `mechanisms.spread.shares_of`.
+def spread_in_passes(
+    rows: Iterable[tuple[GridArray, Ids]], key: bytes, weight_bits: int
+) -> tuple[NumbersOnDisk, int]:
+    """The shares of each row, in one pass, and how many persons there are: as
+    `mechanisms.spread.shares_of`.
 
     Raises what reading the rows raises, and DataError where the disk is full.
     """
@@ -50,12 +64,20 @@ def spread_in_passes(rows: Iterable[tuple[GridArray, Ids]], key: bytes, weight_b
 
 
 def count_persons(ids: Iterable[Ids]) -> int:
-    """How many persons there are, by one pass over the ids of all rows. Raises as `spread_in_passes`."""
-    return spread_in_passes(((np.empty((len(each), 0), dtype=np.int64), each) for each in ids), os.urandom(32), 1)[1]
+    """How many persons there are, by one pass over the ids of all rows. Raises as
+    `spread_in_passes`.
+    """
+    return spread_in_passes(
+        ((np.empty((len(each), 0), dtype=np.int64), each) for each in ids), os.urandom(32), 1
+    )[1]
 
 
-def waiting(scratch: Scratch, rows: Iterable[tuple[GridArray, Ids]], key: bytes) -> tuple[int, Iterator[Part]]:
-    """How many rows there are, and themselves, who wait in parts by the first byte of their person."""
+def waiting(
+    scratch: Scratch, rows: Iterable[tuple[GridArray, Ids]], key: bytes
+) -> tuple[int, Iterator[Part]]:
+    """How many rows there are, and themselves, who wait in parts by the first byte of their
+    person.
+    """
     found, n_rows = Spill(scratch, _WIDTH), 0
     for X, ids in rows:
         words = np.empty((len(X), _WIDTH), dtype=np.uint64)
@@ -77,7 +99,8 @@ def _persons(ids: Ids, key: bytes) -> Words:
 class Spreading:
     """Spreads the shares of persons whose rows wait on disk.
 
-    shares : where they are collected. n_persons : how many persons had theirs so far, in the order of their hashes.
+    shares : where they are collected. n_persons : how many persons had theirs so far, in the order
+    of their hashes.
     """
 
     def __init__(self, scratch: Scratch, shares: Collected, weight_bits: int) -> None:
@@ -95,13 +118,17 @@ class Spreading:
                 self.settle(smaller, byte + 1)
 
     def whole_persons(self, words: Words) -> int:
-        """Find the shares of all rows of some persons, uint64 (n, 4), and how many persons these are."""
+        """Find the shares of all rows of some persons, uint64 (n, 4), and how many persons these
+        are.
+        """
         shares, n_persons = spread(words[:, PERSON], words[:, HASH], self._bits)
         self.shares.add(words[:, ROW], shares)
         return n_persons
 
     def one_person(self, part: Part) -> int:
-        """Find the shares of a person with many rows: all have as many, but for one more of those that come first."""
+        """Find the shares of a person with many rows: all have as many, but for one more of those
+        that come first.
+        """
         least, left = divmod(1 << self._bits, part.n_rows)
         for words in part.pieces():
             self.shares.add(words[:, ROW], np.full(len(words), least, dtype=np.uint16))
@@ -113,7 +140,9 @@ class Spreading:
         return 1
 
     def _ordered(self, part: Part, byte: int) -> Iterator[Words]:
-        """What the rows of one person are ordered by, uint64 (3, n): numbered hashes, hashes and numbers of rows."""
+        """What the rows of one person are ordered by, uint64 (3, n): numbered hashes, hashes and
+        numbers of rows.
+        """
         if part.n_rows <= MOST_ROWS:
             words = np.concatenate(list(part.pieces()))
             words = words[np.argsort(words[:, HASH], kind="stable")]
@@ -136,7 +165,9 @@ class Spreading:
 
 
 def _parts(spill: Spill) -> Iterator[Part]:
-    return (Part(n, partial(spill.rows, part)) for part in range(N_PARTS) if (n := spill.size(part)))
+    return (
+        Part(n, partial(spill.rows, part)) for part in range(N_PARTS) if (n := spill.size(part))
+    )
 
 
 def _byte(words: Words, byte: int) -> NDArray[np.uint8]:

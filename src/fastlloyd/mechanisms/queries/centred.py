@@ -62,7 +62,8 @@ class _Centred(Question):
 class ClippedLengths(_Centred):
     """Sum over the records of min(|x - centre|, radius): (1, 1), radius / units grid units.
 
-    A record adds a number from 0 to `units`: added, removed or replaced, it moves the sum by at most that.
+    A record adds a number from 0 to `units`: added, removed or replaced, it moves the sum by at
+    most that.
     """
 
     parts: ClassVar[tuple[int, ...]] = (1,)
@@ -83,10 +84,11 @@ class ClippedLengths(_Centred):
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedSquares(_Centred):
-    """Sum over the records of z * z, coordinate by coordinate, z = clip(x - centre): (1, d), (radius / units)**2 each.
+    """Sum over the records of z * z, coordinate by coordinate, z = clip(x - centre): (1, d),
+    (radius / units)**2 each.
 
-    |z * z|_2 <= |z * z|_1 = |z|_2**2 <= units**2. No entry is negative, so two records differ by at most sqrt(2) times that,
-    and in one dimension by no more than that.
+    |z * z|_2 <= |z * z|_1 = |z|_2**2 <= units**2. No entry is negative, so two records differ by
+    at most sqrt(2) times that, and in one dimension by no more than that.
     """
 
     @property
@@ -112,11 +114,13 @@ class ClippedSquares(_Centred):
 
 @dataclass(frozen=True, kw_only=True)
 class SecondMoment(_Centred):
-    """Sum over the records of z_i z_j, i <= j, z = clip(x - centre): (1, d (d + 1) / 2), (radius / units)**2 each.
+    """Sum over the records of z_i z_j, i <= j, z = clip(x - centre): (1, d (d + 1) / 2), (radius /
+    units)**2 each.
 
-    Two parts: the diagonal in order, then the entries above it row by row (`numpy.triu_indices(d, 1)`). With a and b the
-    squared norms of their changes, a + 2 b is that of the whole symmetric matrix, |z|**4 <= units**4. So noise of deviation s
-    on the diagonal and s / sqrt(2) above it costs units**4 / s**2. Replacing a record costs at most twice that.
+    Two parts: the diagonal in order, then the entries above it row by row (`numpy.triu_indices(d,
+    1)`). With a and b the squared norms of their changes, a + 2 b is that of the whole symmetric
+    matrix, |z|**4 <= units**4. So noise of deviation s on the diagonal and s / sqrt(2) above it
+    costs units**4 / s**2. Replacing a record costs at most twice that.
     """
 
     @property
@@ -129,7 +133,11 @@ class SecondMoment(_Centred):
     def sensitivity(self) -> Sensitivity:
         """See the class; |z_i z_j| <= (z_i**2 + z_j**2) / 2 bounds an entry above the diagonal."""
         U = self.units
-        return Sensitivity(entries=(U**2, U**2 // 2), added=((U**4, 0), (0, U**4 // 2)), replaced=((2 * U**4, 0), (0, U**4)))
+        return Sensitivity(
+            entries=(U**2, U**2 // 2),
+            added=((U**4, 0), (0, U**4 // 2)),
+            replaced=((2 * U**4, 0), (0, U**4)),
+        )
 
     @property
     def _room(self) -> tuple[int, int]:
@@ -144,9 +152,17 @@ class SecondMoment(_Centred):
         return np.concatenate([total.diagonal(), total[np.triu_indices(len(total), 1)]])[np.newaxis]
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """On the diagonal those of squares; above it |z_i z_j| <= (z_i**2 + z_j**2) / 2, hence the same of their sums."""
+        """On the diagonal those of squares; above it |z_i z_j| <= (z_i**2 + z_j**2) / 2, hence the
+        same of their sums.
+        """
         d = self.domain.n_features
-        diagonal, above, (i, j) = answer[0, :d], answer[0, d:].astype(np.float64), np.triu_indices(d, 1)
+        diagonal, above, (i, j) = (
+            answer[0, :d],
+            answer[0, d:].astype(np.float64),
+            np.triu_indices(d, 1),
+        )
         halves = diagonal / 2
-        products = Inequality(np.abs(above), halves[i] + halves[j], (Term(1), Term(0, 0.5, times=2)))
+        products = Inequality(
+            np.abs(above), halves[i] + halves[j], (Term(1), Term(0, 0.5, times=2))
+        )
         return products, *parts_of_records(diagonal, 0, self.units**2, n_records)

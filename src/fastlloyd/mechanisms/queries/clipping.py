@@ -2,14 +2,16 @@
 
 The same integers come out of compiled code, `clustering/compiled/clipping.py`, and nowhere else.
 
-    clip(z) = z units / max(radius, |z|), rounded towards zero coordinate by coordinate, with |z| rounded up to an integer.
+    clip(z) = z units / max(radius, |z|), rounded towards zero coordinate by coordinate, with |z|
+    rounded up to an integer.
 
-Each coordinate is at most units |z_i| / |z| in magnitude, so the integer vector is never longer than `units`: nothing is left
-to rounding. Float64 holds integers only, but for the quotient and the root, of which this needs no more than IEEE 754's correct
-rounding:
+Each coordinate is at most units |z_i| / |z| in magnitude, so the integer vector is never longer
+than `units`: nothing is left to rounding. Float64 holds integers only, but for the quotient and the
+root, of which this needs no more than IEEE 754's correct rounding:
 
 - For integers 0 <= a, 0 < b, a + b < 2**53, floor(fl(a / b)) = floor(a / b).
-- For integers 0 <= n < 2**53, floor(fl(sqrt(n))) is the integer root of n or one more, and comparing its square decides.
+- For integers 0 <= n < 2**53, floor(fl(sqrt(n))) is the integer root of n or one more, and
+  comparing its square decides.
 
 Proofs: docs/momentlloyd.md.
 """
@@ -25,13 +27,17 @@ from fastlloyd.clustering.kernels import blocks
 from fastlloyd.clustering.layout import feature_major
 from fastlloyd.errors import PlanError
 
-MAX_UNITS = 1 << 16  # its square times 2**18 records of a block is exact in float64, times 2**30 records in int64
+MAX_UNITS = (
+    1 << 16
+)  # its square times 2**18 records of a block is exact in float64, times 2**30 records in int64
 CLIPPED_CELLS = 1 << 16  # of vectors that compiled code clips at once: 256 KB
 LEAST_ROWS = 256  # of them
 
 
 def centred(X: GridArray, centre: IntArray) -> Iterator[FloatArray]:
-    """x - centre of all records of X (n, d), block by block, float64 (n_i, d) in the memory order of X."""
+    """x - centre of all records of X (n, d), block by block, float64 (n_i, d) in the memory order
+    of X.
+    """
     g = centre.astype(np.float64)
     for start, stop in blocks(len(X), X.shape[1], None):
         Z = X[start:stop].astype(np.float64)
@@ -40,12 +46,19 @@ def centred(X: GridArray, centre: IntArray) -> Iterator[FloatArray]:
 
 
 def clipped_offsets(
-    X: GridArray, start: int, stop: int, owners: NDArray[np.int32], C: IntArray, radius: int, units: int
+    X: GridArray,
+    start: int,
+    stop: int,
+    owners: NDArray[np.int32],
+    C: IntArray,
+    radius: int,
+    units: int,
 ) -> Iterator[tuple[int, NDArray[np.int32]]]:
-    """clip(x - c) of the records X[start:stop] and of the points C (k, d) that own them, by compiled code.
+    """clip(x - c) of the records X[start:stop] and of the points C (k, d) that own them, by
+    compiled code.
 
-    owners : (n,) of all records. Block by block: the place of the first record, and int32 (d, n_i), which the next block
-    overwrites.
+    owners : (n,) of all records. Block by block: the place of the first record, and int32 (d, n_i),
+    which the next block overwrites.
     """
     from fastlloyd.clustering.compiled.clipping import clip_offsets
 
@@ -56,14 +69,19 @@ def clipped_offsets(
         for a in range(first, last, rows):
             m, here = min(rows, last - a), place + a - first
             some = Z[: m * len(CT)].reshape(len(CT), m)
-            check_largest(clip_offsets(XT, a, owners[here : here + m], CT, float(radius), float(units), some), units)
+            check_largest(
+                clip_offsets(XT, a, owners[here : here + m], CT, float(radius), float(units), some),
+                units,
+            )
             yield here, some
 
 
 def clip(Z: FloatArray, radius: int, units: int) -> FloatArray:
-    """Clipped and normalised rows of Z, which is overwritten: integers whose squared norms are at most units**2.
+    """Clipped and normalised rows of Z, which is overwritten: integers whose squared norms are at
+    most units**2.
 
-    Z : float64 (n, r), integers with squared norms below 2**53; radius : 1 to 2**27, in the units of Z.
+    Z : float64 (n, r), integers with squared norms below 2**53; radius : 1 to 2**27, in the units
+    of Z.
     """
     lengths = np.maximum(ceil_norms(Z), radius)
     Z *= units
@@ -74,14 +92,18 @@ def clip(Z: FloatArray, radius: int, units: int) -> FloatArray:
 
 
 def clipped_lengths(Z: FloatArray, radius: int, units: int) -> FloatArray:
-    """min(|z|, radius) units / radius of each row, |z| and then the result rounded down: integers from 0 to `units`."""
+    """min(|z|, radius) units / radius of each row, |z| and then the result rounded down: integers
+    from 0 to `units`.
+    """
     lengths = np.minimum(floor_norms(Z), radius)
     scaled: FloatArray = np.floor(lengths * units / radius)
     return scaled
 
 
 def squared_norms(Z: FloatArray) -> FloatArray:
-    """Squared norms of the rows; exact for integers as long as they stay below 2**53, in whatever order they are added up."""
+    """Squared norms of the rows; exact for integers as long as they stay below 2**53, in whatever
+    order they are added up.
+    """
     squares: FloatArray = np.einsum("ij,ij->i", Z, Z)
     return squares
 
@@ -107,7 +129,9 @@ def integer_roots(squares: FloatArray) -> FloatArray:
 
 
 def check_units(units: int) -> None:
-    """Refuse an integer radius for which a product would not be exact. Even, so that half its square is an integer."""
+    """Refuse an integer radius for which a product would not be exact. Even, so that half its
+    square is an integer.
+    """
     if type(units) is not int or not 2 <= units <= MAX_UNITS or units % 2:
         raise PlanError(f"units is {units!r:.40}; expected an even number from 2 to {MAX_UNITS}")
 
@@ -117,11 +141,15 @@ def _round_towards_zero(values: FloatArray) -> None:
 
 
 def _check_lengths(Z: FloatArray, units: int) -> None:
-    """A theorem, looked at all the same: privacy rests on it, and it rests on how a machine divides."""
+    """A theorem, looked at all the same: privacy rests on it, and it rests on how a machine
+    divides.
+    """
     check_largest(squared_norms(Z).max(initial=0.0), units)
 
 
 def check_largest(square: float, units: int) -> None:
     """Check the largest squared norm of some clipped vectors."""
     if square > units**2:
-        raise AssertionError("the division of this machine is not that of IEEE 754: a clipped vector is too long")
+        raise AssertionError(
+            "the division of this machine is not that of IEEE 754: a clipped vector is too long"
+        )

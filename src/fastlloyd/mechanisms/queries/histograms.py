@@ -1,4 +1,6 @@
-"""How the records spread over each feature: counts in the nodes of a tree of equal intervals, level by level."""
+"""How the records spread over each feature: counts in the nodes of a tree of equal intervals, level
+by level.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,13 +26,16 @@ MAX_LEVELS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Histograms(Question):
-    """Per feature, how many records lie in each node of `n_levels` levels of 8, 64, 512, ... nodes: (d, 8 + 64 + ...).
+    """Per feature, how many records lie in each node of `n_levels` levels of 8, 64, 512, ... nodes:
+    (d, 8 + 64 + ...).
 
-    Parameters: `start` and `step`, int64 (d,), grid units. The nodes of the last level, the leaves, are intervals of `step`
-    from `start` on; leaf 0 also takes what lies below, and the last leaf what lies above. A node of another level is eight of
-    the next one. Counts are on a grid of 2**-count_bits records, a part per level.
+    Parameters: `start` and `step`, int64 (d,), grid units. The nodes of the last level, the leaves,
+    are intervals of `step` from `start` on; leaf 0 also takes what lies below, and the last leaf
+    what lies above. A node of another level is eight of the next one. Counts are on a grid of
+    2**-count_bits records, a part per level.
 
-    One record added or removed moves one node per feature and level by 2**count_bits; one replaced moves two.
+    One record added or removed moves one node per feature and level by 2**count_bits; one replaced
+    moves two.
     """
 
     domain: Domain
@@ -41,7 +46,9 @@ class Histograms(Question):
         if type(self.n_levels) is not int or not 1 <= self.n_levels <= MAX_LEVELS:
             raise PlanError(f"n_levels is {self.n_levels!r:.40}; expected 1 to {MAX_LEVELS}")
         if type(self.count_bits) is not int or not 0 <= self.count_bits <= MAX_COUNT_BITS:
-            raise PlanError(f"count_bits is {self.count_bits!r:.40}; expected 0 to {MAX_COUNT_BITS}")
+            raise PlanError(
+                f"count_bits is {self.count_bits!r:.40}; expected 0 to {MAX_COUNT_BITS}"
+            )
 
     @cached_property
     def n_leaves(self) -> int:
@@ -50,10 +57,14 @@ class Histograms(Question):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """`start` within the box, and `step`, of which the leaves need not reach farther than the box."""
+        """`start` within the box, and `step`, of which the leaves need not reach farther than the
+        box.
+        """
         B, shape = self.domain.half_widths, (self.domain.n_features,)
         start = Parameter(name="start", shape=shape, least=-B, most=B.copy())
-        return start, Parameter(name="step", shape=shape, least=np.ones_like(B), most=-(-2 * B // self.n_leaves))
+        return start, Parameter(
+            name="step", shape=shape, least=np.ones_like(B), most=-(-2 * B // self.n_leaves)
+        )
 
     @property
     def n_rows(self) -> int:
@@ -67,7 +78,9 @@ class Histograms(Question):
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """See the class: d nodes of every level at once, of which none is bounded by less where others move."""
+        """See the class: d nodes of every level at once, of which none is bounded by less where
+        others move.
+        """
         one, d = 1 << self.count_bits, self.domain.n_features
         return Sensitivity(
             entries=(one,) * self.n_levels,
@@ -97,7 +110,9 @@ class Histograms(Question):
         return np.clip((x.astype(np.int64) - start) // step, 0, self.n_leaves - 1)
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """No count is below 0, a level of a feature counts every record once, and a node is the sum of its children."""
+        """No count is below 0, a level of a feature counts every record once, and a node is the sum
+        of its children.
+        """
         levels = np.split(answer.astype(np.float64), np.cumsum(self.parts)[:-1], axis=1)
         most = np.array([float(n_records << self.count_bits)])
         said = []
@@ -106,5 +121,7 @@ class Histograms(Question):
             said.append(Inequality(counts.sum(axis=1), most, (Term(part, times=counts.shape[1]),)))
         for part, (nodes, children) in enumerate(pairwise(levels)):
             apart = np.abs(nodes - children.reshape(*nodes.shape, BRANCHES).sum(axis=2))
-            said.append(Inequality(apart, np.zeros(1), (Term(part), Term(part + 1, times=BRANCHES))))
+            said.append(
+                Inequality(apart, np.zeros(1), (Term(part), Term(part + 1, times=BRANCHES)))
+            )
         return tuple(said)

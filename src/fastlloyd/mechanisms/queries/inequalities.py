@@ -1,7 +1,9 @@
-"""What exact answers have in common, whatever the records and the parameters: linear inequalities between their entries.
+"""What exact answers have in common, whatever the records and the parameters: linear inequalities
+between their entries.
 
-A noisy answer breaks them by no more than noise can, unless it is not the answer of records. Each kind of question says which
-hold (`Question.inequalities`), at most twice as many as its answer has entries.
+A noisy answer breaks them by no more than noise can, unless it is not the answer of records. Each
+kind of question says which hold (`Question.inequalities`), at most twice as many as its answer has
+entries.
 """
 
 from dataclasses import dataclass
@@ -24,7 +26,8 @@ class Term(NamedTuple):
 class Inequality:
     """left <= right, entry by entry; left may be an absolute value, and is then two inequalities.
 
-    left, right : float64, linear in the answer but for this. terms : what left - right is made of; weights broadcast to it.
+    left, right : float64, linear in the answer but for this. terms : what left - right is made of;
+    weights broadcast to it.
     """
 
     left: FloatArray
@@ -32,21 +35,36 @@ class Inequality:
     terms: tuple[Term, ...]
 
 
-def parts_of_records(entries: IntArray, part: int, most: int, n_records: int) -> tuple[Inequality, ...]:
-    """A record adds nothing below 0 to any of these entries of a part, and at most `most` to all of them together."""
+def parts_of_records(
+    entries: IntArray, part: int, most: int, n_records: int
+) -> tuple[Inequality, ...]:
+    """A record adds nothing below 0 to any of these entries of a part, and at most `most` to all of
+    them together.
+    """
     total = float(sum(entries.ravel().tolist()))  # Python's integers: they do not wrap around
     return (
         Inequality(-entries.astype(np.float64), np.zeros(1), (Term(part),)),
-        Inequality(np.array([total]), np.array([float(most * n_records)]), (Term(part, times=entries.size),)),
+        Inequality(
+            np.array([total]),
+            np.array([float(most * n_records)]),
+            (Term(part, times=entries.size),),
+        ),
     )
 
 
-def sums_and_counts(answer: IntArray, bounds: IntArray, one: int, n_records: int) -> tuple[Inequality, ...]:
-    """Rows of sums and, last, a count in units of 1 / one: a record adds to one row or none, up to +-bounds and one.
+def sums_and_counts(
+    answer: IntArray, bounds: IntArray, one: int, n_records: int
+) -> tuple[Inequality, ...]:
+    """Rows of sums and, last, a count in units of 1 / one: a record adds to one row or none, up to
+    +-bounds and one.
 
     So sums are never larger than bounds times records: |sum| <= bounds (count / one).
     """
     sums, counts = answer[:, :-1].astype(np.float64), answer[:, -1]
     weights = bounds / one
-    within = Inequality(np.abs(sums), counts.astype(np.float64)[:, np.newaxis] * weights, (Term(0), Term(1, weights)))
+    within = Inequality(
+        np.abs(sums),
+        counts.astype(np.float64)[:, np.newaxis] * weights,
+        (Term(0), Term(1, weights)),
+    )
     return within, *parts_of_records(counts, 1, one, n_records)

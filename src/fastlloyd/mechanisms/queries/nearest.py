@@ -1,4 +1,6 @@
-"""What is asked of the records nearest to each of some points: how many they are, and offsets, clipped and not dropped."""
+"""What is asked of the records nearest to each of some points: how many they are, and offsets,
+clipped and not dropped.
+"""
 
 import math
 from dataclasses import dataclass
@@ -29,7 +31,8 @@ RECORDS_PER_SUM = 64  # with fewer, adding up what threads found takes longer th
 
 @dataclass(frozen=True, kw_only=True)
 class Votes(Question):
-    """How many records each candidate is the nearest of, ties to the lowest index: (m, 1), on a grid of 2**-count_bits records.
+    """How many records each candidate is the nearest of, ties to the lowest index: (m, 1), on a
+    grid of 2**-count_bits records.
 
     One record added or removed moves one entry by 2**count_bits; one replaced moves two.
     """
@@ -44,9 +47,14 @@ class Votes(Question):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """`candidates` among the points of the space, int64 (n_candidates, n_coordinates), and what places the records."""
+        """`candidates` among the points of the space, int64 (n_candidates, n_coordinates), and what
+        places the records.
+        """
         limits = self.space.limits
-        return symmetric("candidates", (self.n_candidates, len(limits)), limits), *self.space.parameters
+        return (
+            symmetric("candidates", (self.n_candidates, len(limits)), limits),
+            *self.space.parameters,
+        )
 
     @property
     def n_rows(self) -> int:
@@ -62,7 +70,10 @@ class Votes(Question):
     def answer(self, X: GridArray, *, candidates: IntArray, **frame: IntArray) -> IntArray:
         """See `Question.answer`."""
         labels = kernels.assign(self.space.place(X, **frame), candidates, limits=self.space.limits)
-        return np.bincount(labels, minlength=self.n_candidates)[:, np.newaxis].astype(np.int64) << self.count_bits
+        return (
+            np.bincount(labels, minlength=self.n_candidates)[:, np.newaxis].astype(np.int64)
+            << self.count_bits
+        )
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
         """A record votes once."""
@@ -71,11 +82,13 @@ class Votes(Question):
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedOffsets(Question):
-    """Per centroid, the sum of z = clip(x - centroid) over the records nearest to it (ties: lowest index), and their number.
+    """Per centroid, the sum of z = clip(x - centroid) over the records nearest to it (ties: lowest
+    index), and their number.
 
-    (k, r + 1): sums in radius / units grid units, counts on a grid of 2**-count_bits records. One record added or removed moves
-    one row, its sums by |z|_2 <= units and its count by 2**count_bits. One replaced moves one row's sums by twice that and no
-    count, or two rows once. With one centroid it is the clipped sum and the number of records.
+    (k, r + 1): sums in radius / units grid units, counts on a grid of 2**-count_bits records. One
+    record added or removed moves one row, its sums by |z|_2 <= units and its count by
+    2**count_bits. One replaced moves one row's sums by twice that and no count, or two rows once.
+    With one centroid it is the clipped sum and the number of records.
     """
 
     space: Space
@@ -89,7 +102,9 @@ class ClippedOffsets(Question):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """`centroids` among the space's points, int64 (n_clusters, n_coordinates), `radius`, and what places the records."""
+        """`centroids` among the space's points, int64 (n_clusters, n_coordinates), `radius`, and
+        what places the records.
+        """
         limits = self.space.limits
         centroids = symmetric("centroids", (self.n_clusters, len(limits)), limits)
         return centroids, radius(limits), *self.space.parameters
@@ -108,14 +123,20 @@ class ClippedOffsets(Question):
     def sensitivity(self) -> Sensitivity:
         """See the class."""
         U, l1 = self.units, math.isqrt(len(self.space.limits) * self.units**2)
-        return Sensitivity.of_rows(self.n_clusters, entry=U, squared=U**2, l1=l1, count=1 << self.count_bits)
+        return Sensitivity.of_rows(
+            self.n_clusters, entry=U, squared=U**2, l1=l1, count=1 << self.count_bits
+        )
 
-    def answer(self, X: GridArray, *, centroids: IntArray, radius: int, **frame: IntArray) -> IntArray:
+    def answer(
+        self, X: GridArray, *, centroids: IntArray, radius: int, **frame: IntArray
+    ) -> IntArray:
         """See `Question.answer`."""
         points = self.space.place(X, **frame)
         labels = kernels.assign(points, centroids, limits=self.space.limits)
         compiled = points.dtype.kind == "i" and is_compiled(points.size)
-        totals = (_compiled_sums if compiled else _plain_sums)(points, labels, centroids, radius, self.units)
+        totals = (_compiled_sums if compiled else _plain_sums)(
+            points, labels, centroids, radius, self.units
+        )
         totals[:, -1] <<= self.count_bits
         return totals
 
@@ -125,7 +146,9 @@ class ClippedOffsets(Question):
         return sums_and_counts(answer, bounds, 1 << self.count_bits, n_records)
 
 
-def _plain_sums(points: GridArray, labels: Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
+def _plain_sums(
+    points: GridArray, labels: Labels, centroids: IntArray, radius: int, units: int
+) -> IntArray:
     """Sums of clipped offsets and, in the last column, counts (k, r + 1)."""
     C = centroids.astype(np.float64)
     sums = np.zeros(centroids.shape, dtype=np.int64)
@@ -137,7 +160,9 @@ def _plain_sums(points: GridArray, labels: Labels, centroids: IntArray, radius: 
     return np.column_stack([sums, np.bincount(labels, minlength=len(C)).astype(np.int64)])
 
 
-def _compiled_sums(points: GridArray, labels: Labels, centroids: IntArray, radius: int, units: int) -> IntArray:
+def _compiled_sums(
+    points: GridArray, labels: Labels, centroids: IntArray, radius: int, units: int
+) -> IntArray:
     """The integers of `_plain_sums` on all cores, where there are many records per sum."""
 
     def of_span(start: int, stop: int) -> IntArray:
@@ -160,7 +185,9 @@ def check_count(name: str, value: int, count_bits: int) -> None:
 def _sums_by_owner(Z: FloatArray, owners: NDArray[np.int32], k: int) -> IntArray:
     """Rows of Z added up by owner, int64 (k, r): integers below 2**53, exact in any order."""
     r = Z.shape[1]
-    places = np.empty_like(Z, dtype=np.int64)  # in the memory order of Z, so that neither is copied below
+    places = np.empty_like(
+        Z, dtype=np.int64
+    )  # in the memory order of Z, so that neither is copied below
     np.add((owners.astype(np.int64) * r)[:, np.newaxis], np.arange(r), out=places)
     sums = np.bincount(places.ravel(order="K"), weights=Z.ravel(order="K"), minlength=k * r)
     return sums.reshape(k, r).astype(np.int64)

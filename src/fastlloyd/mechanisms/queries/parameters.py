@@ -1,8 +1,9 @@
-"""What a query takes from earlier answers: integers of a known number, each in a known range, checked before any is used.
+"""What a query takes from earlier answers: integers of a known number, each in a known range,
+checked before any is used.
 
-Whoever works the parameters out may err or cheat. A record's share of an answer stays within the sensitivity for *every* value
-in range, and no product of integers in range wraps; what is out of range is refused. So a wrong parameter costs
-utility, never privacy.
+Whoever works the parameters out may err or cheat. A record's share of an answer stays within the
+sensitivity for *every* value in range, and no product of integers in range wraps; what is out of
+range is refused. So a wrong parameter costs utility, never privacy.
 """
 
 import math
@@ -21,9 +22,9 @@ Value = int | IntArray
 class Parameter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One parameter: its name, its shape, and what its entries may be.
 
-    shape : () for a Python int, otherwise that of an int64 array.
-    least, most : the range of every entry, both ends included; integers that broadcast to the shape.
-    column_square : the largest squared norm of a column of a matrix, None for any.
+    shape : () for a Python int, otherwise that of an int64 array. least, most : the range of every
+    entry, both ends included; integers that broadcast to the shape. column_square : the largest
+    squared norm of a column of a matrix, None for any.
     """
 
     name: str
@@ -49,18 +50,31 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return np.dtype("<i4") if reach < 1 << 31 else np.dtype("<i8")
 
     def check(self, value: Value) -> Value:
-        """The value, arrays as a copy that nobody else can change; raises OverflowRisk, which shows no value."""
+        """The value, arrays as a copy that nobody else can change; raises OverflowRisk, which shows
+        no value.
+        """
         if self.shape == ():
             if type(value) is not int or not self.least <= value <= self.most:
-                raise OverflowRisk(f"the parameter {self.name} is not a Python int from {self.least} to {self.most}")
+                raise OverflowRisk(
+                    f"the parameter {self.name} is not a Python int from {self.least} to"
+                    f" {self.most}"
+                )
             return value
         if type(value) is not np.ndarray or value.dtype != np.int64 or value.shape != self.shape:
-            raise OverflowRisk(f"the parameter {self.name} is not an int64 array of shape {self.shape}")
+            raise OverflowRisk(
+                f"the parameter {self.name} is not an int64 array of shape {self.shape}"
+            )
         own = np.array(value, dtype=np.int64, order="C")
         if not ((own >= self.least) & (own <= self.most)).all():
-            raise OverflowRisk(f"an entry of the parameter {self.name} is out of its range; whoever sent it is at fault")
+            raise OverflowRisk(
+                f"an entry of the parameter {self.name} is out of its range; whoever sent it is at"
+                " fault"
+            )
         if self.column_square is not None and _longest_column(own) > self.column_square:
-            raise OverflowRisk(f"a column of the parameter {self.name} is longer than 1; whoever sent it is at fault")
+            raise OverflowRisk(
+                f"a column of the parameter {self.name} is longer than 1; whoever sent it is at"
+                " fault"
+            )
         return own
 
 

@@ -1,7 +1,8 @@
-"""What a round asks: the plan fixes a question; with parameters in range it becomes a query, which records answer.
+"""What a round asks: the plan fixes a question; with parameters in range it becomes a query, which
+records answer.
 
-The server knows the question of every round, with shape, parts and sensitivity, and never the parameters.
-Answers of disjoint sets of records add up to the answer of their union.
+The server knows the question of every round, with shape, parts and sensitivity, and never the
+parameters. Answers of disjoint sets of records add up to the answer of their union.
 """
 
 import hashlib
@@ -18,7 +19,9 @@ from fastlloyd.mechanisms.queries.inequalities import Inequality
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 
-MAX_BLOCK_RECORDS = 1 << 30  # one record moves an entry by at most 2**32, so the answer for a block stays below 2**62
+MAX_BLOCK_RECORDS = (
+    1 << 30
+)  # one record moves an entry by at most 2**32, so the answer for a block stays below 2**62
 
 
 class Question:
@@ -36,7 +39,9 @@ class Question:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """How many columns each part of the answer has: the entries of a part carry noise of one scale."""
+        """How many columns each part of the answer has: the entries of a part carry noise of one
+        scale.
+        """
         raise NotImplementedError
 
     @cached_property
@@ -46,16 +51,23 @@ class Question:
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """How far one record moves the answer at most, whatever parameters in range it is asked with."""
+        """How far one record moves the answer at most, whatever parameters in range it is asked
+        with.
+        """
         raise NotImplementedError
 
     @property
     def answer(self) -> Callable[..., IntArray]:
-        """The exact answer for grid points X, int32 or int64 (n, n_features), and checked parameters by name: int64."""
+        """The exact answer for grid points X, int32 or int64 (n, n_features), and checked
+        parameters by name: int64.
+        """
         raise NotImplementedError
 
-    def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:  # noqa: ARG002 - where none are known
-        """What would hold for `answer` without noise, over at most `n_records` records, for all parameters in range."""
+    # where none are known
+    def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:  # noqa: ARG002
+        """What would hold for `answer` without noise, over at most `n_records` records, for all
+        parameters in range.
+        """
         return ()
 
     @property
@@ -79,12 +91,17 @@ class Query:
         if set(self.values) != set(expected):
             given = ", ".join(sorted(self.values)) or "none"
             raise OverflowRisk(f"the parameters {given} were given; expected {', '.join(expected)}")
-        checked = {parameter.name: parameter.check(self.values[parameter.name]) for parameter in self.question.parameters}
+        checked = {
+            parameter.name: parameter.check(self.values[parameter.name])
+            for parameter in self.question.parameters
+        }
         object.__setattr__(self, "values", checked)
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the parameters in their order as little-endian int64, 32 bytes: bound into the masks of the answer."""
+        """SHA-256 of the parameters in their order as little-endian int64, 32 bytes: bound into the
+        masks of the answer.
+        """
         values = (np.asarray(value, dtype="<i8").tobytes() for value in self.values.values())
         return hashlib.sha256(self.question.digest_prefix + b"".join(values)).digest()
 
@@ -93,10 +110,15 @@ class Query:
         """Rows and columns of the answer."""
         return self.question.shape
 
-    def evaluate(self, X: GridArray, first: int = 0) -> IntArray:  # noqa: ARG002 - see `answering.Asked`
-        """The exact answer for grid points X of the question's domain (`Domain.check_grid`), int64 of the question's shape."""
+    # see `answering.Asked`
+    def evaluate(self, X: GridArray, first: int = 0) -> IntArray:  # noqa: ARG002
+        """The exact answer for grid points X of the question's domain (`Domain.check_grid`), int64
+        of the question's shape.
+        """
         if len(X) > MAX_BLOCK_RECORDS:
-            raise DataError(f"there are more than {MAX_BLOCK_RECORDS} records in one block; pass smaller blocks")
+            raise DataError(
+                f"there are more than {MAX_BLOCK_RECORDS} records in one block; pass smaller blocks"
+            )
         return self.question.answer(X, **self.values)
 
 

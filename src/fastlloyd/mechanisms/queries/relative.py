@@ -1,4 +1,5 @@
-"""What Lloyd's iterations ask, around centroids: sums and counts per cluster, and in the end the loss.
+"""What Lloyd's iterations ask, around centroids: sums and counts per cluster, and in the end the
+loss.
 
 Departs from the paper, which scales counts by 2**16 like sums.
 """
@@ -29,7 +30,9 @@ class _AroundCentroids(Question):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """`centroids`, int64 (n_clusters, n_features), grid units, as far out as `Domain.saturation` lets them be."""
+        """`centroids`, int64 (n_clusters, n_features), grid units, as far out as
+        `Domain.saturation` lets them be.
+        """
         shape = self.n_clusters, self.domain.n_features
         return (symmetric("centroids", shape, np.full(shape[1], self.domain.saturation)),)
 
@@ -41,13 +44,16 @@ class _AroundCentroids(Question):
 
 @dataclass(frozen=True, kw_only=True)
 class Moments(_AroundCentroids):
-    """For each centroid a sum over the records nearest to it (ties: lowest index), and their number: (k, d + 1).
+    """For each centroid a sum over the records nearest to it (ties: lowest index), and their
+    number: (k, d + 1).
 
-    With squared_radius H2, only records within the radius of their centroid count, and the sum is that of their offsets from
-    the centroid (Section 5.1). With None all count, and the sum is that of the records themselves, the query of Su et al. and
-    of GLloyd. Sums are in grid units, counts on a grid of 2**-count_bits records.
+    With squared_radius H2, only records within the radius of their centroid count, and the sum is
+    that of their offsets from the centroid (Section 5.1). With None all count, and the sum is that
+    of the records themselves, the query of Su et al. and of GLloyd. Sums are in grid units, counts
+    on a grid of 2**-count_bits records.
 
-    One record added or removed moves one row: with a radius by an offset v of |v|_2^2 <= H2, so |v|_1 <= isqrt(d H2) because
+    One record added or removed moves one row: with a radius by an offset v of |v|_2^2 <= H2, so
+    |v|_1 <= isqrt(d H2) because
     |v|_1 is an integer; without, by a grid point x of |x_i| <= B_i. See docs/proofs/sensitivity.md.
     """
 
@@ -71,20 +77,30 @@ class Moments(_AroundCentroids):
         if H2 is None:
             B: list[int] = domain.half_widths.tolist()
             return Sensitivity.of_rows(
-                self.n_clusters, entry=max(B), squared=domain.squared_half_diagonal, l1=sum(B), count=one
+                self.n_clusters,
+                entry=max(B),
+                squared=domain.squared_half_diagonal,
+                l1=sum(B),
+                count=one,
             )
         l1 = math.isqrt(domain.n_features * H2)
-        return Sensitivity.of_rows(self.n_clusters, entry=math.isqrt(H2), squared=H2, l1=l1, count=one)
+        return Sensitivity.of_rows(
+            self.n_clusters, entry=math.isqrt(H2), squared=H2, l1=l1, count=one
+        )
 
     def answer(self, X: GridArray, *, centroids: IntArray) -> IntArray:
         """See `Question.answer`."""
-        sums, counts = kernels.cluster_statistics(X, centroids, self.squared_radius, limits=self.domain.half_widths)
+        sums, counts = kernels.cluster_statistics(
+            X, centroids, self.squared_radius, limits=self.domain.half_widths
+        )
         if self.squared_radius is None:
             sums += counts[:, None] * centroids  # the kernel sums offsets from the centroids
         return np.column_stack([sums, counts << self.count_bits])
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """Those of sums and counts; totals differ between rounds, as records beyond the radius count nowhere."""
+        """Those of sums and counts; totals differ between rounds, as records beyond the radius
+        count nowhere.
+        """
         H2, B = self.squared_radius, self.domain.half_widths
         bounds = B if H2 is None else np.full(len(B), math.isqrt(H2))
         return sums_and_counts(answer, bounds, 1 << self.count_bits, n_records)
@@ -92,9 +108,11 @@ class Moments(_AroundCentroids):
 
 @dataclass(frozen=True, kw_only=True)
 class ClippedLoss(_AroundCentroids):
-    """The sum of squared distances to the nearest centroid, each at most cap << shift, in units of 2**shift: (1, 1).
+    """The sum of squared distances to the nearest centroid, each at most cap << shift, in units of
+    2**shift: (1, 1).
 
-    Every record adds an integer from 0 to cap, so one record added, removed or replaced moves the sum by at most cap.
+    Every record adds an integer from 0 to cap, so one record added, removed or replaced moves the
+    sum by at most cap.
     """
 
     parts: ClassVar[tuple[int, ...]] = (1,)
@@ -105,11 +123,16 @@ class ClippedLoss(_AroundCentroids):
     def sensitivity(self) -> Sensitivity:
         """As derived in the docstring of the class."""
         cap, squared = (self.cap,), ((self.cap**2,),)
-        return Sensitivity(entries=cap, added=squared, replaced=squared, l1_added=cap, l1_replaced=cap)
+        return Sensitivity(
+            entries=cap, added=squared, replaced=squared, l1_added=cap, l1_replaced=cap
+        )
 
     def answer(self, X: GridArray, *, centroids: IntArray) -> IntArray:
         """See `Question.answer`."""
-        return np.array([[kernels.clipped_loss(X, centroids, self.cap << self.shift, self.shift)]], dtype=np.int64)
+        return np.array(
+            [[kernels.clipped_loss(X, centroids, self.cap << self.shift, self.shift)]],
+            dtype=np.int64,
+        )
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
         """A record adds 0 to cap."""
@@ -122,4 +145,8 @@ def centroids_digest(centroids: IntArray) -> bytes:
 
 
 def _prefix(n_clusters: int, n_features: int) -> bytes:
-    return b"fastlloyd/v1/centroids" + n_clusters.to_bytes(8, "little") + n_features.to_bytes(8, "little")
+    return (
+        b"fastlloyd/v1/centroids"
+        + n_clusters.to_bytes(8, "little")
+        + n_features.to_bytes(8, "little")
+    )

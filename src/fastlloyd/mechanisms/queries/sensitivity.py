@@ -1,13 +1,13 @@
 """How far one record moves an answer whose columns come in parts, as exact integers.
 
-The squared changes of the parts, (|D_1|^2, ..., |D_P|^2), never lie beyond the convex hull of a few *corners*, vectors of
-integers. With Gaussian noise of variance v_p in part p a release costs
+The squared changes of the parts, (|D_1|^2, ..., |D_P|^2), never lie beyond the convex hull of a few
+*corners*, vectors of integers. With Gaussian noise of variance v_p in part p a release costs
 
     mu^2 = max over neighbours of sum_p |D_p|^2 / v_p  <=  max over corners a of sum_p a_p / v_p,
 
-because a linear function is largest in a corner. One record may, for instance, move either the diagonal of a matrix or what is
-above it to the full, but not both: two corners say so, two separate sensitivities could not. Laplace noise is drawn for parts
-that are bounded one by one.
+because a linear function is largest in a corner. One record may, for instance, move either the
+diagonal of a matrix or what is above it to the full, but not both: two corners say so, two separate
+sensitivities could not. Laplace noise is drawn for parts that are bounded one by one.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,10 @@ Release = GaussianRelease | GeometricRelease
 class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     """How far one record moves an answer at most, part by part.
 
-    entries : by how much one record added or removed moves one entry of the part at most (the bound of the ring).
-    added : corners for one record added or removed. replaced : corners for one record replaced by another, both of them used.
-    l1_added, l1_replaced : the sum of absolute changes of each part at most; empty for questions that take no Laplace noise.
+    entries : by how much one record added or removed moves one entry of the part at most (the bound
+    of the ring). added : corners for one record added or removed. replaced : corners for one record
+    replaced by another, both of them used. l1_added, l1_replaced : the sum of absolute changes of
+    each part at most; empty for questions that take no Laplace noise.
     """
 
     entries: tuple[int, ...]
@@ -39,12 +40,15 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     l1_replaced: tuple[int, ...] = ()
 
     @classmethod
-    def of_rows(cls, n_rows: int, *, entry: int, squared: int, l1: int, count: int) -> "Sensitivity":
-        """The sensitivity of sums and a count in each row, where a record belongs to one row or to none.
+    def of_rows(
+        cls, n_rows: int, *, entry: int, squared: int, l1: int, count: int
+    ) -> "Sensitivity":
+        """The sensitivity of sums and a count in each row, where a record belongs to one row or to
+        none.
 
-        One record added or removed moves an entry of the sums by at most `entry`, the sums of its row by `l1` in all and by
-        `squared` in squares, and the count by `count`. One replaced moves the sums of one row twice as far and no count, or the
-        sums and counts of two rows once.
+        One record added or removed moves an entry of the sums by at most `entry`, the sums of its
+        row by `l1` in all and by `squared` in squares, and the count by `count`. One replaced moves
+        the sums of one row twice as far and no count, or the sums and counts of two rows once.
         """
         within, across = (4 * squared, 0), (2 * squared, 2 * count**2)
         return cls(
@@ -56,11 +60,13 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def of_persons(self, persons: Persons) -> "Sensitivity":
-        """How far one person moves the answer in shares, if this is how far one record moves that for records.
+        """How far one person moves the answer in shares, if this is how far one record moves that
+        for records.
 
-        A person with W shares at each of c clients moves it by a weighted mean of what single records do, c W times; squares
-        are convex, so every corner grows by (c W)**2. Somebody replaced may have more or fewer usable rows than before: that is
-        why `corners` has those of `added` too. At one client an entry moves by W times what a record moves it by.
+        A person with W shares at each of c clients moves it by a weighted mean of what single
+        records do, c W times; squares are convex, so every corner grows by (c W)**2. Somebody
+        replaced may have more or fewer usable rows than before: that is why `corners` has those of
+        `added` too. At one client an entry moves by W times what a record moves it by.
         """
         W, most = persons.shares, persons.reach
         return Sensitivity(
@@ -74,27 +80,52 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
     def corners(self, relation: NeighboringRelation) -> tuple[Corner, ...]:
         """The corners of one neighbouring relation.
 
-        Replacing a record may take one away, or bring one in, and no more: a row with a missing cell is dropped before anything
-        is asked. So the corners of a replacement include those of one record added or removed.
+        Replacing a record may take one away, or bring one in, and no more: a row with a missing
+        cell is dropped before anything is asked. So the corners of a replacement include those of
+        one record added or removed.
         """
-        return self.added if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else (*self.replaced, *self.added)
+        return (
+            self.added
+            if relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+            else (*self.replaced, *self.added)
+        )
 
-    def releases(self, noise: Noise, scales: Sequence[Fraction], relation: NeighboringRelation) -> list[Release]:
-        """The releases that the accountant counts for one answer; scales : of the noise, one per part."""
+    def releases(
+        self, noise: Noise, scales: Sequence[Fraction], relation: NeighboringRelation
+    ) -> list[Release]:
+        """The releases that the accountant counts for one answer; scales : of the noise, one per
+        part.
+        """
         match noise:
             case Noise.NONE:
                 return []
             case Noise.GAUSSIAN:
                 return [*self.gaussian_releases(scales, relation)]
             case Noise.LAPLACE:
-                l1 = self.l1_added if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else self.l1_replaced
-                return [GeometricRelease(Fraction(change), scale) for change, scale in zip(l1, scales, strict=True)]
+                l1 = (
+                    self.l1_added
+                    if relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+                    else self.l1_replaced
+                )
+                return [
+                    GeometricRelease(Fraction(change), scale)
+                    for change, scale in zip(l1, scales, strict=True)
+                ]
 
-    def gaussian_releases(self, scales: Sequence[Fraction], relation: NeighboringRelation) -> list[GaussianRelease]:
+    def gaussian_releases(
+        self, scales: Sequence[Fraction], relation: NeighboringRelation
+    ) -> list[GaussianRelease]:
         """The releases of the corner that costs most, with Gaussian noise of these deviations."""
 
         def at(corner: Corner) -> list[GaussianRelease]:
-            return [GaussianRelease(Fraction(a), scale**2) for a, scale in zip(corner, scales, strict=True)]
+            return [
+                GaussianRelease(Fraction(a), scale**2)
+                for a, scale in zip(corner, scales, strict=True)
+            ]
 
         each = [at(corner) for corner in self.corners(relation)]
-        return max(each, key=lambda parts: sum((r.mu_squared for r in parts), Fraction(0))) if len(each) > 1 else each[0]
+        return (
+            max(each, key=lambda parts: sum((r.mu_squared for r in parts), Fraction(0)))
+            if len(each) > 1
+            else each[0]
+        )

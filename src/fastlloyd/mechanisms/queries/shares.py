@@ -1,8 +1,9 @@
 """A question asked of persons: every row answers it for each of its shares.
 
-A person has W shares. The answer is a sum over rows of w a(x), where a(x) is the integer vector that the row x adds to the
-answer for records, and the w of a person's rows add up to at most W. So it is the answer for records of which there are w of
-each row: whoever holds the rows multiplies, and nothing else of a question changes but its sensitivity.
+A person has W shares. The answer is a sum over rows of w a(x), where a(x) is the integer vector
+that the row x adds to the answer for records, and the w of a person's rows add up to at most W. So
+it is the answer for records of which there are w of each row: whoever holds the rows multiplies,
+and nothing else of a question changes but its sensitivity.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,8 @@
 """Where a query works: among the features themselves, or in a few directions from an origin.
 
-In a subspace a record x becomes y = V'(x - g), rounded towards zero to the grid of the features. V is a matrix of integers in
-units of 2**-20. The products of integers are exact in float64, so every machine gets the same y.
+In a subspace a record x becomes y = V'(x - g), rounded towards zero to the grid of the features. V
+is a matrix of integers in units of 2**-20. The products of integers are exact in float64, so every
+machine gets the same y.
 """
 
 import math
@@ -25,12 +26,16 @@ DIRECTION_BITS = 20
 class Features:
     """All features: a record is its own point."""
 
-    parameters: ClassVar[tuple[Parameter, ...]] = ()  # nothing must be known to find a record's point
+    parameters: ClassVar[
+        tuple[Parameter, ...]
+    ] = ()  # nothing must be known to find a record's point
     domain: Domain
 
     @property
     def limits(self) -> IntArray:
-        """B of each feature: what coordinates of points, and of centroids among them, are at most."""
+        """B of each feature: what coordinates of points, and of centroids among them, are at
+        most.
+        """
         return self.domain.half_widths
 
     def place(self, X: GridArray) -> GridArray:
@@ -40,21 +45,29 @@ class Features:
 
 @dataclass(frozen=True, kw_only=True)
 class Subspace:
-    """So many directions; unused ones are columns of zeros. Raises PlanError where distances would not be exact.
+    """So many directions; unused ones are columns of zeros. Raises PlanError where distances would
+    not be exact.
 
-    Parameters: `origin` g within the box, and `directions` V, int64 (n_features, n_directions) in units of 2**-20, each
-    column of norm at most 1. They need not be orthogonal: no bound relies on it.
+    Parameters: `origin` g within the box, and `directions` V, int64 (n_features, n_directions) in
+    units of 2**-20, each column of norm at most 1. They need not be orthogonal: no bound relies on
+    it.
     """
 
     domain: Domain
     n_directions: int
 
     def __post_init__(self) -> None:
-        if type(self.n_directions) is not int or not 1 <= self.n_directions <= self.domain.n_features:
-            raise PlanError(f"n_directions is {self.n_directions!r:.40}; expected 1 to {self.domain.n_features}")
+        if (
+            type(self.n_directions) is not int
+            or not 1 <= self.n_directions <= self.domain.n_features
+        ):
+            raise PlanError(
+                f"n_directions is {self.n_directions!r:.40}; expected 1 to {self.domain.n_features}"
+            )
         if squared_diameter(self.limits) >= 1 << EXACT_BITS:
             raise PlanError(
-                f"fraction_bits {self.domain.fraction_bits} is too fine for {self.n_directions} directions; use fewer"
+                f"fraction_bits {self.domain.fraction_bits} is too fine for {self.n_directions}"
+                " directions; use fewer"
             )
 
     @cached_property
@@ -67,13 +80,23 @@ class Subspace:
     def parameters(self) -> tuple[Parameter, ...]:
         """g and V."""
         d, B, one = self.domain.n_features, self.domain.half_widths, 1 << DIRECTION_BITS
-        directions = Parameter(name="directions", shape=(d, self.n_directions), least=-one, most=one, column_square=one * one)
+        directions = Parameter(
+            name="directions",
+            shape=(d, self.n_directions),
+            least=-one,
+            most=one,
+            column_square=one * one,
+        )
         return symmetric("origin", (d,), B), directions
 
     def place(self, X: GridArray, *, origin: IntArray, directions: IntArray) -> GridArray:
         """V'(x - g), rounded towards zero to grid units: int32."""
         V, g = directions.astype(np.float64), origin.astype(np.float64)
-        points = np.empty((len(X), self.n_directions), dtype=np.int32, order="F" if self.n_directions <= FEW_FEATURES else "C")
+        points = np.empty(
+            (len(X), self.n_directions),
+            dtype=np.int32,
+            order="F" if self.n_directions <= FEW_FEATURES else "C",
+        )
 
         def place_span(first: int, last: int) -> None:
             for start, stop in blocks(last - first, max(V.shape), None):
@@ -98,4 +121,6 @@ def squared_diameter(limits: IntArray) -> int:
 
 def radius(limits: IntArray) -> Parameter:
     """A radius among such points: 1 to the least integer that no distance exceeds."""
-    return Parameter(name="radius", shape=(), least=1, most=math.isqrt(squared_diameter(limits) - 1) + 1)
+    return Parameter(
+        name="radius", shape=(), least=1, most=math.isqrt(squared_diameter(limits) - 1) + 1
+    )

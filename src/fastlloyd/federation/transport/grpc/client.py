@@ -1,4 +1,6 @@
-"""A client's end of the network: it dials out, stays connected until its run is over, and knows no rounds."""
+"""A client's end of the network: it dials out, stays connected until its run is over, and knows no
+rounds.
+"""
 
 import asyncio
 import contextlib
@@ -27,12 +29,18 @@ if TYPE_CHECKING:
     Call = grpc.aio.StreamStreamCall[bytes, bytes]
 
 _LOG = logging.getLogger(__name__)
-_SHORTEST_PAUSE: Final = 0.25  # seconds before the second attempt to connect; doubled with every further one
+_SHORTEST_PAUSE: Final = (
+    0.25  # seconds before the second attempt to connect; doubled with every further one
+)
 _LONGEST_PAUSE: Final = 15.0
 _LAST_FRAME_SECONDS: Final = 2.0  # for saying goodbye
 _CHECK_SECONDS: Final = 15.0
-_FINAL: Final = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"})
-"""Status codes that another attempt would meet again. gRPC gives all others, INTERNAL included, for broken connections too."""
+_FINAL: Final = frozenset(
+    {"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"}
+)
+"""Status codes that another attempt would meet again. gRPC gives all others, INTERNAL included, for
+broken connections too.
+"""
 
 
 class GrpcClient:
@@ -47,7 +55,8 @@ class GrpcClient:
     server_certificate : the certificate (DER) that the server must prove to own.
     is_here : the server is on this machine, so no proxy is in between.
 
-    `trouble` says, in a sentence, what keeps this client from the server now; empty while nothing does.
+    `trouble` says, in a sentence, what keeps this client from the server now; empty while nothing
+    does.
     """
 
     def __init__(
@@ -63,7 +72,9 @@ class GrpcClient:
     ) -> None:
         self._party, self._plan, self._address, self._limits = party, plan, address, Limits.of(plan)
         self._identity, self._server_certificate = identity, server_certificate
-        self._options = tls.channel_options(self._limits, server_certificate, keepalive or tls.Keepalive(), is_here=is_here)
+        self._options = tls.channel_options(
+            self._limits, server_certificate, keepalive or tls.Keepalive(), is_here=is_here
+        )
         self._outbox, self._is_attached, self._was_attached = Outbox(), False, False
         self.trouble = ""
         self._n_failures = 0
@@ -71,19 +82,25 @@ class GrpcClient:
         self.meter = Meter()
 
     async def run(self) -> ClientResult | Ended | None:
-        """Take part until the run is over for this client; None after `stop`, when it can be taken up again.
+        """Take part until the run is over for this client; None after `stop`, when it can be taken
+        up again.
 
-        Raises what the party raises, but for RemoteProtocolError; the server is not told that this client has left.
+        Raises what the party raises, but for RemoteProtocolError; the server is not told that this
+        client has left.
 
-        Whatever breaks the connection is mended until the party's deadline, and what went wrong last is said in `Ended`. If
-        the server refuses this client, or breaks the protocol, that ends this call with `Ended`; the run itself is over only
-        if the party has said so.
+        Whatever breaks the connection is mended until the party's deadline, and what went wrong
+        last is said in `Ended`. If the server refuses this client, or breaks the protocol, that
+        ends this call with `Ended`; the run itself is over only if the party has said so.
         """
         self._over = asyncio.Event()
-        self._outcome: asyncio.Future[ClientResult | Ended] = asyncio.get_running_loop().create_future()
+        self._outcome: asyncio.Future[ClientResult | Ended] = (
+            asyncio.get_running_loop().create_future()
+        )
         self._turns = Turns(
             self._party,
-            frame=lambda message: frames.encode_frame(frames.Post(self._party.position, encode(message))),
+            frame=lambda message: frames.encode_frame(
+                frames.Post(self._party.position, encode(message))
+            ),
             # without a connection a frame is let go: the party sends it again when it begins anew
             post=lambda _, frame: self._outbox.put(frame),
             finish=self._end,
@@ -95,7 +112,9 @@ class GrpcClient:
             await self._turns.watch()
             await self._over.wait()
             await self._turns.close()
-            is_over = self._outcome.done() and self._outcome.exception() is None  # after an error the run can be taken up again
+            is_over = (
+                self._outcome.done() and self._outcome.exception() is None
+            )  # after an error the run can be taken up again
             self._outbox.close(*([frames.encode_frame(frames.Leave())] if is_over else []))
             await asyncio.wait({connection}, timeout=_LAST_FRAME_SECONDS)
         finally:
@@ -105,13 +124,17 @@ class GrpcClient:
             self._log.close()
         failure = None if connection.cancelled() else connection.exception()
         if self._outcome.done():
-            return self._outcome.result()  # or what the party failed with: the connection has then ended with it too
+            return (
+                self._outcome.result()
+            )  # or what the party failed with: the connection has then ended with it too
         if failure is not None:
             raise failure
         return None
 
     def stop(self) -> None:
-        """Finish the step in progress, send what follows from it, and end; for a signal handler of the loop."""
+        """Finish the step in progress, send what follows from it, and end; for a signal handler of
+        the loop.
+        """
         self._over.set()
 
     async def _stay_connected(self) -> None:
@@ -140,7 +163,9 @@ class GrpcClient:
         grpc = tls.load_grpc()
         credentials = tls.channel_credentials(self._identity, self._server_certificate)
         # "dns:" also where the address is a number: no other kind of name means anything here
-        async with grpc.aio.secure_channel(f"dns:///{self._address}", credentials, options=self._options) as channel:
+        async with grpc.aio.secure_channel(
+            f"dns:///{self._address}", credentials, options=self._options
+        ) as channel:
             call = channel.stream_stream("/" + "/".join(tls.STREAM))()
             try:
                 await self._converse(call)
@@ -151,7 +176,10 @@ class GrpcClient:
     def _explain(self, code: str, details: str) -> str:
         """Why a connection broke, for one more attempt; RemoteProtocolError if none will help."""
         if code in _FINAL:
-            raise RemoteProtocolError(f"the server at {self._address} refuses this client: {code}, {printable(details, SHOWN)}")
+            raise RemoteProtocolError(
+                f"the server at {self._address} refuses this client: {code},"
+                f" {printable(details, SHOWN)}"
+            )
         if self._is_attached:
             return f"the connection to {self._address} broke"
         return explain(
@@ -166,14 +194,18 @@ class GrpcClient:
         positions: list[SignedPosition] = []
         await self._turns.take(lambda: self._party.position, positions.append)
         for position in positions:
-            attach = frames.encode_frame(frames.Attach(self._plan.digest, bytes.fromhex(self._plan.run_id), position))
+            attach = frames.encode_frame(
+                frames.Attach(self._plan.digest, bytes.fromhex(self._plan.run_id), position)
+            )
             self.meter.sent += len(attach)
             await call.write(attach)
         frame = await self._read(call)
         if frame is None:
             return
         if not isinstance(frame, frames.Attached):
-            raise RemoteProtocolError(f"the server began with {type(frame).__name__}; expected Attached")
+            raise RemoteProtocolError(
+                f"the server began with {type(frame).__name__}; expected Attached"
+            )
         self._log.info(self._address, "connected to %s", self._address)
         self._is_attached, self._was_attached, self.trouble, self._n_failures = True, True, "", 0
         reader = asyncio.create_task(self._read_all(call, frame.log))
@@ -199,11 +231,15 @@ class GrpcClient:
         await self._turns.ask(begin)
         while (frame := await self._read(call)) is not None:
             if not isinstance(frame, frames.Answer):
-                raise RemoteProtocolError(f"the server sent {type(frame).__name__} on a stream that is attached")
+                raise RemoteProtocolError(
+                    f"the server sent {type(frame).__name__} on a stream that is attached"
+                )
             message = decode(frame.message, self._limits)
             try:
                 await self._turns.ask(partial(self._party.receive, message))
-            except RemoteProtocolError as error:  # which ended the run durably: the others are told by Leave
+            except (
+                RemoteProtocolError
+            ) as error:  # which ended the run durably: the others are told by Leave
                 self._end(Ended(str(error)))
 
     async def _read(self, call: "Call") -> frames.Attached | frames.Answer | None:
@@ -231,25 +267,41 @@ class GrpcClient:
 
 
 async def check_connection(
-    plan: Plan, *, address: str, identity: tls.TlsIdentity, server_certificate: bytes, is_here: bool = False
+    plan: Plan,
+    *,
+    address: str,
+    identity: tls.TlsIdentity,
+    server_certificate: bytes,
+    is_here: bool = False,
 ) -> None:
-    """Ask the server, which may be on this machine, whether it serves this plan, over the connection that a run would use.
+    """Ask the server, which may be on this machine, whether it serves this plan, over the
+    connection that a run would use.
 
     Raises NetworkError, in one sentence.
     """
     grpc = tls.load_grpc()
-    options = tls.channel_options(Limits.of(plan), server_certificate, tls.Keepalive(), is_here=is_here)
+    options = tls.channel_options(
+        Limits.of(plan), server_certificate, tls.Keepalive(), is_here=is_here
+    )
     credentials = tls.channel_credentials(identity, server_certificate)
-    async with grpc.aio.secure_channel(f"dns:///{address}", credentials, options=options) as channel:
+    async with grpc.aio.secure_channel(
+        f"dns:///{address}", credentials, options=options
+    ) as channel:
         try:
-            await channel.unary_unary("/" + "/".join(tls.HEALTH))(tls.health_request(plan.digest), timeout=_CHECK_SECONDS)
+            await channel.unary_unary("/" + "/".join(tls.HEALTH))(
+                tls.health_request(plan.digest), timeout=_CHECK_SECONDS
+            )
         except grpc.aio.AioRpcError as error:
             why = explain(
-                error.details() or "", address=address, planned=plan.server.address, own_certificate=identity.certificate
+                error.details() or "",
+                address=address,
+                planned=plan.server.address,
+                own_certificate=identity.certificate,
             )
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 why = (
-                    f"the server at {address} serves another plan than that of digest {plan.digest.hex()}; ask which plan is "
-                    "meant, and have the server started with it"
+                    f"the server at {address} serves another plan than that of digest"
+                    f" {plan.digest.hex()}; ask which plan is meant, and have the server started"
+                    " with it"
                 )
             raise NetworkError(why) from None

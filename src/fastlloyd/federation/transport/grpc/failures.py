@@ -1,4 +1,6 @@
-"""What gRPC says when no connection comes about, as sentences for the person who must do something about it."""
+"""What gRPC says when no connection comes about, as sentences for the person who must do something
+about it.
+"""
 
 import datetime as dt
 import os
@@ -8,55 +10,85 @@ from fastlloyd.federation.protocol.messages import printable
 
 SHOWN: Final = 300  # characters of what gRPC says that has no sentence
 _PROXY_SAID: Final = "HTTP proxy returned "
-_REFUSED_MARKS: Final = ("Socket closed", "Connection reset", "Broken pipe", "SSLV3_ALERT", "TLSV1_ALERT", "GOAWAY")
-_HUNG_UP_MARKS: Final = ("Handshake read failed", "remote host: getsockopt(SO_ERROR): Connection reset")
+_REFUSED_MARKS: Final = (
+    "Socket closed",
+    "Connection reset",
+    "Broken pipe",
+    "SSLV3_ALERT",
+    "TLSV1_ALERT",
+    "GOAWAY",
+)
+_HUNG_UP_MARKS: Final = (
+    "Handshake read failed",
+    "remote host: getsockopt(SO_ERROR): Connection reset",
+)
 
 _REFUSED: Final = (
-    "the server at {address} refused this certificate: it is not in the roster of the server's plan "
-    "(or has expired, or the server's clock is wrong)"
+    "the server at {address} refused this certificate: it is not in the roster of the server's plan"
+    " (or has expired, or the server's clock is wrong)"
 )
 _LOST: Final = (
-    "the connection to {address} was lost, and what answers there hung up before another one stood: the server is busy, "
-    "or being started again, or the network is bad"
+    "the connection to {address} was lost, and what answers there hung up before another one stood:"
+    " the server is busy, or being started again, or the network is bad"
 )
-_CERTIFICATE_OF_SERVER: Final = (  # what gRPC says: what is wrong with the certificate that a server showed
+# what gRPC says: what is wrong with the certificate that a server showed
+_CERTIFICATE_OF_SERVER: Final = (
     (
         ("certificate has expired",),
-        "the certificate of the server at {address} has expired by this machine's clock; ask for a new plan",
+        (
+            "the certificate of the server at {address} has expired by this machine's clock; ask"
+            " for a new plan"
+        ),
     ),
     (
         ("certificate is not yet valid",),
-        "the certificate of the server at {address} is not yet valid by this machine's clock; check the clock",
+        (
+            "the certificate of the server at {address} is not yet valid by this machine's clock;"
+            " check the clock"
+        ),
     ),
     (
         ("CERTIFICATE_VERIFY_FAILED", "Hostname Verification"),
         (
-            "what answers at {address} does not have the plan's certificate: it is another server, or one of an older plan, "
-            "or something in between opens TLS"
+            "what answers at {address} does not have the plan's certificate: it is another server,"
+            " or one of an older plan, or something in between opens TLS"
         ),
     ),
 )
 _AFTER_A_CONNECTION: Final = (
-    (("Connection refused",), "nobody listens at {address} any more: the server was stopped, or the run is over there"),
+    (
+        ("Connection refused",),
+        "nobody listens at {address} any more: the server was stopped, or the run is over there",
+    ),
     ((*_REFUSED_MARKS, *_HUNG_UP_MARKS, "andshake failed"), _LOST),
 )
 _NO_CONNECTION: Final = (
     (
         _HUNG_UP_MARKS,
         (
-            "what answers at {address} hung up before a TLS connection stood: the server has as many connections as it takes, "
-            "or is too busy, or it is no fastlloyd server; is the port right?{proxy}"
+            "what answers at {address} hung up before a TLS connection stood: the server has as"
+            " many connections as it takes, or is too busy, or it is no fastlloyd server; is the"
+            " port right?{proxy}"
         ),
     ),
     (
         ("andshake failed",),
-        "what answers at {address} does not speak TLS 1.3 as a fastlloyd server does; is the port right?{proxy}",
+        (
+            "what answers at {address} does not speak TLS 1.3 as a fastlloyd server does; is the"
+            " port right?{proxy}"
+        ),
     ),
     (
         ("Connection refused",),
-        "nobody listens at {address}; the server is not started, or the run is over there, or {source} is wrong{proxy}",
+        (
+            "nobody listens at {address}; the server is not started, or the run is over there, or"
+            " {source} is wrong{proxy}"
+        ),
     ),
-    (("resolv", "lookup"), "there is no host of the name in {address}, or no DNS to ask; look at {source}{proxy}"),
+    (
+        ("resolv", "lookup"),
+        "there is no host of the name in {address}, or no DNS to ask; look at {source}{proxy}",
+    ),
     (_REFUSED_MARKS, _REFUSED),
     (
         ("imed out", "imeout", "No route to host", "unreachable", "DEADLINE_EXCEEDED"),
@@ -66,19 +98,29 @@ _NO_CONNECTION: Final = (
 )
 
 
-def explain(details: str, *, address: str, planned: str, own_certificate: bytes, was_connected: bool = False) -> str:
-    """One sentence for what gRPC gave as the reason that there is no connection to the server at `address`.
+def explain(
+    details: str, *, address: str, planned: str, own_certificate: bytes, was_connected: bool = False
+) -> str:
+    """One sentence for what gRPC gave as the reason that there is no connection to the server at
+    `address`.
 
-    planned : the address in the plan, which may be another. was_connected : this process has talked to the server there before,
-    so neither port nor certificate need be doubted.
+    planned : the address in the plan, which may be another. was_connected : this process has talked
+    to the server there before, so neither port nor certificate need be doubted.
     """
     if _PROXY_SAID in details:
         said = printable(details.split(_PROXY_SAID, 1)[1], 80)
         return f"the HTTP proxy in between does not connect to {address} ({said}){_proxy()}"
-    rows = (*_CERTIFICATE_OF_SERVER, *(_AFTER_A_CONNECTION if was_connected else ()), *_NO_CONNECTION)
-    sentence: str = next(sentence for marks, sentence in rows if any(mark in details for mark in marks))
+    rows = (
+        *_CERTIFICATE_OF_SERVER,
+        *(_AFTER_A_CONNECTION if was_connected else ()),
+        *_NO_CONNECTION,
+    )
+    sentence: str = next(
+        sentence for marks, sentence in rows if any(mark in details for mark in marks)
+    )
     if sentence in (_REFUSED, _LOST):
-        # TLS 1.3: a client learns that its certificate is refused only by the end of the connection, without a reason
+        # TLS 1.3: a client learns that its certificate is refused only by the end of the
+        # connection, without a reason
         from fastlloyd.federation.identity import x509
 
         end = x509.load(own_certificate).not_valid_after_utc
@@ -87,12 +129,18 @@ def explain(details: str, *, address: str, planned: str, own_certificate: bytes,
             return f"the server at {address} refused this certificate: {what}"
     given = f"the address given as --server (the plan has {planned or 'none'})"
     source = "the address in the plan" if address == planned else given
-    return sentence.format(address=address, source=source, proxy=_proxy(), details=printable(details, SHOWN))
+    return sentence.format(
+        address=address, source=source, proxy=_proxy(), details=printable(details, SHOWN)
+    )
 
 
 def _proxy() -> str:
-    """Which setting of the environment sends gRPC to a proxy. The setting's name only: its value may hold a password."""
+    """Which setting of the environment sends gRPC to a proxy. The setting's name only: its value
+    may hold a password.
+    """
     for name in ("grpc_proxy", "https_proxy", "http_proxy"):
         if os.environ.get(name):
-            return f"; the environment sets {name}, so a proxy is asked unless no_proxy names the host"
+            return (
+                f"; the environment sets {name}, so a proxy is asked unless no_proxy names the host"
+            )
     return ""

@@ -1,6 +1,8 @@
-"""What travels on a client's stream: one version byte, then MessagePack. Most frames carry one message of the protocol.
+"""What travels on a client's stream: one version byte, then MessagePack. Most frames carry one
+message of the protocol.
 
-Decoding is total: any bytes give a frame or RemoteProtocolError. Nothing here looks inside a message.
+Decoding is total: any bytes give a frame or RemoteProtocolError. Nothing here looks inside a
+message.
 """
 
 from collections.abc import Callable
@@ -23,7 +25,9 @@ class _Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class Attach(_Frame, frozen=True, tag=1):
-    """Client, first and once per stream: the run I take part in, and where my log stands, signed."""
+    """Client, first and once per stream: the run I take part in, and where my log stands,
+    signed.
+    """
 
     plan_digest: Digest
     run_id: RunId
@@ -38,7 +42,9 @@ class Post(_Frame, frozen=True, tag=2):
 
 
 class Leave(_Frame, frozen=True, tag=3):
-    """Client: the run is over for me, durably, and I shall not come back. One that stops to come again ends its stream."""
+    """Client: the run is over for me, durably, and I shall not come back. One that stops to come
+    again ends its stream.
+    """
 
 
 class Attached(_Frame, frozen=True, tag=4):
@@ -78,9 +84,14 @@ def encode_frame(frame: ClientFrame | ServerFrame) -> bytes:
 
 
 def _decode(decoder: "msgspec.msgpack.Decoder[Frame]", data: bytes, limits: Limits) -> Frame:
-    """Read what a peer sent; RemoteProtocolError on anything that `encode_frame` would not have written."""
+    """Read what a peer sent; RemoteProtocolError on anything that `encode_frame` would not have
+    written.
+    """
     if len(data) > max_frame_bytes(limits):
-        raise RemoteProtocolError(f"a frame has {len(data)} bytes; in this run none has more than {max_frame_bytes(limits)}")
+        raise RemoteProtocolError(
+            f"a frame has {len(data)} bytes; in this run none has more than"
+            f" {max_frame_bytes(limits)}"
+        )
     if data[:1] != _VERSION:
         raise RemoteProtocolError(
             f"a frame begins with {data[:1].hex() or 'nothing'}; expected {_VERSION.hex()}: "
@@ -91,9 +102,16 @@ def _decode(decoder: "msgspec.msgpack.Decoder[Frame]", data: bytes, limits: Limi
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RemoteProtocolError(f"a frame of {len(data)} bytes cannot be read: {error}") from None
     if encode_frame(frame) != data:
-        raise RemoteProtocolError(f"a frame {type(frame).__name__} is not in its shortest encoding; nobody honest sends such")
+        raise RemoteProtocolError(
+            f"a frame {type(frame).__name__} is not in its shortest encoding; nobody honest sends"
+            " such"
+        )
     return frame
 
 
-decode_client_frame: Callable[[bytes, Limits], ClientFrame] = partial(_decode, msgspec.msgpack.Decoder(ClientFrame))
-decode_server_frame: Callable[[bytes, Limits], ServerFrame] = partial(_decode, msgspec.msgpack.Decoder(ServerFrame))
+decode_client_frame: Callable[[bytes, Limits], ClientFrame] = partial(
+    _decode, msgspec.msgpack.Decoder(ClientFrame)
+)
+decode_server_frame: Callable[[bytes, Limits], ServerFrame] = partial(
+    _decode, msgspec.msgpack.Decoder(ServerFrame)
+)

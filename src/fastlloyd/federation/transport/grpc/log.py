@@ -1,4 +1,6 @@
-"""A log that one peer cannot fill: of each kind of line about it the first are written, of a flood the rest are counted."""
+"""A log that one peer cannot fill: of each kind of line about it the first are written, of a flood
+the rest are counted.
+"""
 
 import logging
 import time
@@ -7,7 +9,9 @@ from dataclasses import dataclass
 from functools import partialmethod
 from typing import Final
 
-FIRST_LINES: Final = 20  # of one kind about one peer; more than an honest one makes in an hour of bad luck
+FIRST_LINES: Final = (
+    20  # of one kind about one peer; more than an honest one makes in an hour of bad luck
+)
 SECONDS_PER_LINE: Final = 30.0  # in which one more may be written
 
 
@@ -23,8 +27,9 @@ class _Allowance:
 class SparingLog:
     """Writes lines about peers to a logger, each peer's kinds of lines counted for themselves.
 
-    A kind is one of the few format strings that the caller has, and peers are the clients of a plan, so what is remembered is
-    bounded. How many lines were left out is said with the next that is written, and by `close`.
+    A kind is one of the few format strings that the caller has, and peers are the clients of a
+    plan, so what is remembered is bounded. How many lines were left out is said with the next that
+    is written, and by `close`.
 
     Parameters
     ----------
@@ -45,7 +50,9 @@ class SparingLog:
         """Write `line` with these values, unless there were too many of it about this peer."""
         now = self._clock()
         allowance = self._allowances.setdefault((peer, line), _Allowance(FIRST_LINES, now))
-        allowance.lines = min(FIRST_LINES, allowance.lines + (now - allowance.since) / SECONDS_PER_LINE)
+        allowance.lines = min(
+            FIRST_LINES, allowance.lines + (now - allowance.since) / SECONDS_PER_LINE
+        )
         allowance.since = now
         if allowance.lines < 1:
             allowance.left_out += 1
@@ -59,5 +66,7 @@ class SparingLog:
     def _count(self, peer: str, line: str, allowance: _Allowance) -> None:
         if allowance.left_out:
             like = line.replace("%s", "...")
-            self._logger.warning('about %s: and %d more lines like "%s", left out', peer, allowance.left_out, like)
+            self._logger.warning(
+                'about %s: and %d more lines like "%s", left out', peer, allowance.left_out, like
+            )
             allowance.left_out = 0

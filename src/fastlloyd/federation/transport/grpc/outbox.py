@@ -11,7 +11,9 @@ MAX_WAITING: Final = 8  # an honest peer that reads is never owed more than two 
 
 @dataclass(slots=True)
 class Meter:
-    """Bytes of frames that one process sent and received over all its connections, without what TLS and HTTP/2 add."""
+    """Bytes of frames that one process sent and received over all its connections, without what TLS
+    and HTTP/2 add.
+    """
 
     sent: int = 0
     received: int = 0
@@ -24,8 +26,8 @@ class Meter:
 class Outbox:
     """What waits to be written to one stream.
 
-    A reader that lets more than `MAX_WAITING` frames pile up is cut off: it can come back, and is answered from what is stored.
-    So a slow reader neither holds up others nor grows this process.
+    A reader that lets more than `MAX_WAITING` frames pile up is cut off: it can come back, and is
+    answered from what is stored. So a slow reader neither holds up others nor grows this process.
     """
 
     def __init__(self) -> None:
@@ -51,7 +53,9 @@ class Outbox:
         self._changed.set()
 
     async def write_all(self, write: Callable[[bytes], Awaitable[None]], meter: Meter) -> None:
-        """Write each frame, as fast as the peer reads, until the outbox is closed and empty; the meter counts its bytes."""
+        """Write each frame, as fast as the peer reads, until the outbox is closed and empty; the
+        meter counts its bytes.
+        """
         while True:
             while self._frames:
                 meter.sent += len(self._frames[0])

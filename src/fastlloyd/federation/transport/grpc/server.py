@@ -1,4 +1,6 @@
-"""The server's end of the network: one stream per client, and a party that answers them. It knows no rounds and no keys."""
+"""The server's end of the network: one stream per client, and a party that answers them. It knows
+no rounds and no keys.
+"""
 
 import asyncio
 import contextlib
@@ -27,26 +29,28 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _FIRST_FRAME_SECONDS: Final = 10.0
-_MAX_STREAMS: Final = 4  # of one client: more than an honest one has, whose old streams end soon or are ended by keepalive
+# of one client: more than an honest one has, whose old streams end soon or are ended by keepalive
+_MAX_STREAMS: Final = 4
 _LAST_FRAME_SECONDS: Final = 2.0  # for what a stream that ends is still owed
 GRACE: Final = 20.0  # longer than a client pauses between two attempts to connect
 
 
 class GrpcServer:
-    """Serves one run. Clients are known by the certificates they prove to own, and speak for themselves only.
+    """Serves one run. Clients are known by the certificates they prove to own, and speak for
+    themselves only.
 
     Parameters
     ----------
-    party : answers the clients.
-    plan : the run, whose digest and run id every client must name first.
-    address : where to listen, "HOST:PORT"; with port 0 any free one, found in `port`.
-    identity : the server's certificate and key.
-    certificates : the clients' certificates (DER) by name.
-    linger : seconds after the end of the run in which clients that are behind are still answered; clients that are done say so.
-    grace : seconds without a stream, after which the party is told that a client is away; and seconds without anyone connected,
-        after which a run that ended without a result is lingered over no longer: who comes later has nothing to get but the
-        news, and ends by itself when its step is over.
-    max_connections : more are closed as soon as they come; None: as many as are wanted for these clients.
+    party : answers the clients. plan : the run, whose digest and run id every client must name
+    first. address : where to listen, "HOST:PORT"; with port 0 any free one, found in `port`.
+    identity : the server's certificate and key. certificates : the clients' certificates (DER) by
+    name. linger : seconds after the end of the run in which clients that are behind are still
+    answered; clients that are done say so. grace : seconds without a stream, after which the party
+    is told that a client is away; and seconds without anyone connected,
+        after which a run that ended without a result is lingered over no longer: who comes later
+        has nothing to get but the news, and ends by itself when its step is over.
+    max_connections : more are closed as soon as they come; None: as many as are wanted for these
+    clients.
     """
 
     def __init__(
@@ -66,18 +70,30 @@ class GrpcServer:
         self._party, self._plan, self._address = party, plan, address
         self._linger, self._grace = linger, grace
         self._identity, self._trusted = identity, [*certificates.values(), identity.certificate]
-        self._names = {tls.fingerprint(certificate): name for name, certificate in certificates.items()}
+        self._names = {
+            tls.fingerprint(certificate): name for name, certificate in certificates.items()
+        }
         self._limits = Limits.of(plan)
         max_connections = max_connections or tls.wanted_connections(plan.n_clients)
-        self._options = tls.server_options(self._limits, max_connections, keepalive or tls.Keepalive())
+        self._options = tls.server_options(
+            self._limits, max_connections, keepalive or tls.Keepalive()
+        )
         self._arrivals = Arrivals(max_connections)
         self._streams: dict[str, Outbox] = {}
         # streams that lie unread and cannot be ended count as well
-        self._presence = Presence(grace, lambda name: self._turns.tell(partial(self._party.away, name)))
+        self._presence = Presence(
+            grace, lambda name: self._turns.tell(partial(self._party.away, name))
+        )
         self._left = set(party.gone)
-        self._waiting: deque[tuple[str, SignedPosition]] = deque()  # messages whose turn has not come, and their clients' logs
-        self._framed: dict[type, tuple[Message, bytes]] = {}  # of each kind the last that was encoded
-        burst = 4 * (plan.mechanism.n_rounds + 2)  # twice what an honest client says whose connection holds
+        self._waiting: deque[tuple[str, SignedPosition]] = (
+            deque()
+        )  # messages whose turn has not come, and their clients' logs
+        self._framed: dict[
+            type, tuple[Message, bytes]
+        ] = {}  # of each kind the last that was encoded
+        burst = 4 * (
+            plan.mechanism.n_rounds + 2
+        )  # twice what an honest client says whose connection holds
         self._paces = {name: Pace(burst) for name in plan.names}
         self._log = SparingLog(_LOG)
         self.meter = Meter()
@@ -91,7 +107,9 @@ class GrpcServer:
 
     @property
     def not_told(self) -> tuple[str, ...]:
-        """Once the run is over: the clients that have not yet taken its end, for whom the server stays; nobody before."""
+        """Once the run is over: the clients that have not yet taken its end, for whom the server
+        stays; nobody before.
+        """
         return self._remaining if self.stays is not None else ()
 
     @property
@@ -105,31 +123,42 @@ class GrpcServer:
         self._moved = asyncio.Event()  # somebody has come or gone
         self._outcome: asyncio.Future[ServerResult] = asyncio.get_running_loop().create_future()
         self._turns = Turns(
-            self._party, frame=self._frame, post=self._post, finish=self._finish, fail=self._fail, rest=self._party.draw_ahead
+            self._party,
+            frame=self._frame,
+            post=self._post,
+            finish=self._finish,
+            fail=self._fail,
+            rest=self._party.draw_ahead,
         )
         self._grpc = grpc.aio.server(options=self._options)
         stream = grpc.stream_stream_rpc_method_handler(self._serve_stream)
         health = grpc.unary_unary_rpc_method_handler(self._serve_health)
         for (service, method), handler in ((tls.STREAM, stream), (tls.HEALTH, health)):
-            self._grpc.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, {method: handler})])
+            self._grpc.add_generic_rpc_handlers(
+                [grpc.method_handlers_generic_handler(service, {method: handler})]
+            )
         credentials = tls.server_credentials(self._identity, self._trusted, self._arrivals.came)
         try:
             self.port = self._grpc.add_secure_port(self._address, credentials)
         except RuntimeError:
             await self._grpc.stop(None)
             raise NetworkError(
-                f"cannot listen at {self._address}: it is not an address of this machine, or somebody else listens at that "
-                "port; choose another HOST:PORT"
+                f"cannot listen at {self._address}: it is not an address of this machine, or"
+                " somebody else listens at that port; choose another HOST:PORT"
             ) from None
         self._presence.watch(self._plan.names)
         self._counting = asyncio.create_task(self._count_unheard())
         await self._grpc.start()
         facts = {"listening": self._address}
-        _LOG.info("listening at %s for run %s", self._address, self._plan.run_id, extra={"facts": facts})
+        _LOG.info(
+            "listening at %s for run %s", self._address, self._plan.run_id, extra={"facts": facts}
+        )
         await self._turns.watch()
 
     async def wait(self) -> ServerResult | None:
-        """The end of the run, once all clients are done or `linger` or `grace` is over; None after a `stop` before."""
+        """The end of the run, once all clients are done or `linger` or `grace` is over; None after
+        a `stop` before.
+        """
         try:
             await self._over.wait()
             await self._stay()
@@ -147,17 +176,25 @@ class GrpcServer:
         return await self.wait()
 
     def stop(self) -> None:
-        """Finish the step in progress, send what follows from it, and end; for a signal handler of the loop."""
+        """Finish the step in progress, send what follows from it, and end; for a signal handler of
+        the loop.
+        """
         self._is_stopped = True
         self._end_waiting()
 
     async def _stay(self) -> None:
-        """Wait for the linger, or until all have left; without a result, until nobody was connected for the grace.
+        """Wait for the linger, or until all have left; without a result, until nobody was connected
+        for the grace.
 
-        Seconds in which this process was stopped do not count: nobody could ask. One wait with one timeout: of two, one inside
-        the other, Python 3.11 loses the outer when both are over at once.
+        Seconds in which this process was stopped do not count: nobody could ask. One wait with one
+        timeout: of two, one inside the other, Python 3.11 loses the outer when both are over at
+        once.
         """
-        without_result = self._outcome.done() and not self._outcome.exception() and self._outcome.result().reason is not None
+        without_result = (
+            self._outcome.done()
+            and not self._outcome.exception()
+            and self._outcome.result().reason is not None
+        )
         clock, stayed, alone = asyncio.get_running_loop().time, 0.0, 0.0
         while self._remaining and not self._is_cut_short:
             left = min([self._linger - stayed, *([self._grace - alone] if without_result else [])])
@@ -168,7 +205,10 @@ class GrpcServer:
                 async with asyncio.timeout(min(LOOK, left)):
                     await self._moved.wait()
             passed = min(clock() - begun, LOOK + PAUSE)
-            stayed, alone = stayed + passed, 0.0 if self._streams or self._moved.is_set() else alone + passed
+            stayed, alone = (
+                stayed + passed,
+                0.0 if self._streams or self._moved.is_set() else alone + passed,
+            )
             self._moved.clear()
 
     def _end_waiting(self) -> None:
@@ -189,11 +229,21 @@ class GrpcServer:
         """One stream, from its first frame to its last."""
         name = self._names.get(tls.peer_fingerprint(context.auth_context()) or b"")
         if name is None:
-            await context.abort(tls.load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is no client's of the plan")
+            await context.abort(
+                tls.load_grpc().StatusCode.PERMISSION_DENIED,
+                "this certificate is no client's of the plan",
+            )
         self._arrivals.heard(context.peer())
         if self._presence.n_streams[name] >= _MAX_STREAMS:
-            self._log.warning(name, "client %s opens another stream while %d of its streams lie unread", name, _MAX_STREAMS)
-            await context.abort(tls.load_grpc().StatusCode.UNAVAILABLE, "too many streams of this client lie unread")
+            self._log.warning(
+                name,
+                "client %s opens another stream while %d of its streams lie unread",
+                name,
+                _MAX_STREAMS,
+            )
+            await context.abort(
+                tls.load_grpc().StatusCode.UNAVAILABLE, "too many streams of this client lie unread"
+            )
         self._presence.came(name)
         outbox = Outbox()
         reader = asyncio.create_task(self._read(name, outbox, context))
@@ -202,8 +252,10 @@ class GrpcServer:
         try:
             await asyncio.wait([reader, closed], return_when=asyncio.FIRST_COMPLETED)
             self._drop(name, outbox)
-            reader.cancel()  # a client that is cut off because it does not read is not listened to either
-            # However long it takes: a stream with a write under way cannot be ended. If nobody reads, keepalive ends it.
+            # a client that is cut off because it does not read is not listened to either
+            reader.cancel()
+            # However long it takes: a stream with a write under way cannot be ended. If nobody
+            # reads, keepalive ends it.
             await asyncio.wait([writer])
         finally:
             self._presence.went(name)
@@ -224,11 +276,16 @@ class GrpcServer:
         while True:
             await asyncio.sleep(tls.SECONDS_TO_BE_HEARD)
             if more := self._arrivals.look():
-                line = "%d more connections without a word from a client of the plan, %d in all: other certificates, or none"
+                line = (
+                    "%d more connections without a word from a client of the plan, %d in all: other"
+                    " certificates, or none"
+                )
                 self._log.warning("connections", line, more, self._arrivals.n_unheard)
 
     async def _read(self, name: str, outbox: Outbox, context: "Context") -> None:
-        """Take what a client says, one frame after another: the next is read when the last has been answered."""
+        """Take what a client says, one frame after another: the next is read when the last has been
+        answered.
+        """
         try:
             await self._attach(name, outbox, await self._first_frame(context))
             while data := await context.read():
@@ -263,17 +320,24 @@ class GrpcServer:
         try:
             data = await asyncio.wait_for(context.read(), _FIRST_FRAME_SECONDS)
         except TimeoutError:
-            raise RemoteProtocolError(f"nothing was said on a new stream for {_FIRST_FRAME_SECONDS:g} seconds") from None
+            raise RemoteProtocolError(
+                f"nothing was said on a new stream for {_FIRST_FRAME_SECONDS:g} seconds"
+            ) from None
         self.meter.received += len(data or b"")
         frame = frames.decode_client_frame(data or b"", self._limits)
         if not isinstance(frame, frames.Attach):
-            raise RemoteProtocolError(f"a stream began with {type(frame).__name__}; expected Attach")
+            raise RemoteProtocolError(
+                f"a stream began with {type(frame).__name__}; expected Attach"
+            )
         if frame.plan_digest != self._plan.digest:
             raise RemoteProtocolError(
-                f"your plan has digest {frame.plan_digest.hex()}; this server serves that of digest {self._plan.digest.hex()}"
+                f"your plan has digest {frame.plan_digest.hex()}; this server serves that of digest"
+                f" {self._plan.digest.hex()}"
             )
         if frame.run_id.hex() != self._plan.run_id:
-            raise RemoteProtocolError(f"your run id is {frame.run_id.hex()}; this server serves run {self._plan.run_id}")
+            raise RemoteProtocolError(
+                f"your run id is {frame.run_id.hex()}; this server serves run {self._plan.run_id}"
+            )
         return frame.log
 
     async def _attach(self, name: str, outbox: Outbox, log: SignedPosition) -> None:
@@ -290,7 +354,9 @@ class GrpcServer:
         await self._turns.take(partial(self._party.attach, name, log), register)
 
     def _frame(self, message: Message) -> bytes:
-        """The frame of a message, in the party's thread: encoded once, however many it is for and however often they ask."""
+        """The frame of a message, in the party's thread: encoded once, however many it is for and
+        however often they ask.
+        """
         last, frame = self._framed.get(type(message), (None, b""))
         if last is not message:
             frame = frames.encode_frame(frames.Answer(encode(message)))
@@ -313,16 +379,21 @@ class GrpcServer:
         self._end_waiting()
 
     async def _serve_health(self, request: bytes, context: "Context") -> bytes:
-        """Say that the server serves, to any client of the plan and to whoever holds the server's own certificate.
+        """Say that the server serves, to any client of the plan and to whoever holds the server's
+        own certificate.
 
         Who names a plan is told whether it is the one that is served.
         """
         peer = tls.peer_fingerprint(context.auth_context()) or b""
         if peer not in {*self._names, tls.fingerprint(self._identity.certificate)}:
-            await context.abort(tls.load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is not in the plan")
+            await context.abort(
+                tls.load_grpc().StatusCode.PERMISSION_DENIED, "this certificate is not in the plan"
+            )
         self._arrivals.heard(context.peer())
         if request not in (b"", tls.health_request(self._plan.digest)):
-            await context.abort(tls.load_grpc().StatusCode.NOT_FOUND, "this server serves another plan")
+            await context.abort(
+                tls.load_grpc().StatusCode.NOT_FOUND, "this server serves another plan"
+            )
         return tls.SERVING
 
 

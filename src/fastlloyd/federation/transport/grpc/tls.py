@@ -1,4 +1,6 @@
-"""gRPC as this project uses it: TLS 1.3, certificates pinned on both sides, limits from the plan."""
+"""gRPC as this project uses it: TLS 1.3, certificates pinned on both sides, limits from the
+plan.
+"""
 
 import hashlib
 import os
@@ -14,31 +16,45 @@ from fastlloyd.federation.protocol.messages import Limits
 from fastlloyd.federation.transport.grpc.frames import max_frame_bytes
 
 STREAM: Final = ("fastlloyd.Run", "Stream")
-HEALTH: Final = ("grpc.health.v1.Health", "Check")  # https://github.com/grpc/grpc/blob/master/doc/health-checking.md
+HEALTH: Final = (
+    "grpc.health.v1.Health",
+    "Check",
+)  # https://github.com/grpc/grpc/blob/master/doc/health-checking.md
 SERVING: Final = b"\x08\x01"  # HealthCheckResponse(status=SERVING)
 
 
 def health_request(plan_digest: bytes) -> bytes:
-    """HealthCheckRequest(service=the digest as 64 hex digits): whether the server serves this very plan."""
+    """HealthCheckRequest(service=the digest as 64 hex digits): whether the server serves this very
+    plan.
+    """
     return b"\x0a\x40" + plan_digest.hex().encode()
 
 
 _MAX_METADATA_BYTES: Final = 8192
-_FIRST_WINDOW: Final = 65_535  # bytes that HTTP/2 lets a sender be ahead, until the line is measured
+_FIRST_WINDOW: Final = (
+    65_535  # bytes that HTTP/2 lets a sender be ahead, until the line is measured
+)
 _HANDSHAKE_SECONDS: Final = 5
 _IDLE_SECONDS: Final = 10  # a connection without a stream is closed
-SECONDS_TO_BE_HEARD: Final = 2.0 * _HANDSHAKE_SECONDS  # in which who connects and belongs to the plan has said something
-_SPARE_CONNECTIONS: Final = 1000  # above what clients need: whoever wants to keep them out must hold as many
+SECONDS_TO_BE_HEARD: Final = (
+    2.0 * _HANDSHAKE_SECONDS
+)  # in which who connects and belongs to the plan has said something
+_SPARE_CONNECTIONS: Final = (
+    1000  # above what clients need: whoever wants to keep them out must hold as many
+)
 
-# gRPC has no option for the lowest version of TLS. It has one for the cipher suites of TLS 1.2, which those of TLS 1.3 are no
-# part of: the one named here cannot be used without a pre-shared key, so no handshake of TLS 1.2 succeeds.
+# gRPC has no option for the lowest version of TLS. It has one for the cipher suites of TLS 1.2,
+# which those of TLS 1.3 are no part of: the one named here cannot be used without a pre-shared key,
+# so no handshake of TLS 1.2 succeeds.
 _CIPHER_SUITES: Final = "GRPC_SSL_CIPHER_SUITES"
 _NO_TLS_1_2: Final = "ECDHE-PSK-AES128-CBC-SHA"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsIdentity:
-    """What a party proves itself with: its certificate (DER) and the private key of it (PEM, PKCS #8, not encrypted)."""
+    """What a party proves itself with: its certificate (DER) and the private key of it (PEM, PKCS
+    #8, not encrypted).
+    """
 
     certificate: bytes
     private_key: bytes = field(repr=False)
@@ -46,7 +62,9 @@ class TlsIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keepalive:
-    """How soon a peer that is silent is taken for gone: asked after `interval` seconds, dropped `timeout` seconds later."""
+    """How soon a peer that is silent is taken for gone: asked after `interval` seconds, dropped
+    `timeout` seconds later.
+    """
 
     interval: float = 5.0
     timeout: float = 5.0
@@ -57,7 +75,10 @@ class Keepalive:
         return [
             ("grpc.keepalive_time_ms", interval),
             ("grpc.keepalive_timeout_ms", timeout),
-            ("grpc.http2.ping_timeout_ms", timeout),  # without it a stopped process goes unnoticed for a minute
+            (
+                "grpc.http2.ping_timeout_ms",
+                timeout,
+            ),  # without it a stopped process goes unnoticed for a minute
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.http2.min_recv_ping_interval_without_data_ms", min(interval, 1000) // 2),
@@ -66,30 +87,40 @@ class Keepalive:
 
 
 def load_grpc() -> Any:
-    """Import gRPC, with TLS 1.2 refused; NetworkError if it is not installed, or was imported by others before.
+    """Import gRPC, with TLS 1.2 refused; NetworkError if it is not installed, or was imported by
+    others before.
 
-    Cipher suites are read once, when gRPC is imported. The server also checks on each stream that it worked.
+    Cipher suites are read once, when gRPC is imported. The server also checks on each stream that
+    it worked.
     """
     if sys.modules.get("grpc") is not None and os.environ.get(_CIPHER_SUITES) != _NO_TLS_1_2:
         raise NetworkError(
-            f"gRPC was imported before TLS 1.2 could be refused; set {_CIPHER_SUITES}={_NO_TLS_1_2} in the environment before "
-            "Python starts"
+            f"gRPC was imported before TLS 1.2 could be refused; set {_CIPHER_SUITES}={_NO_TLS_1_2}"
+            " in the environment before Python starts"
         )
     os.environ[_CIPHER_SUITES] = _NO_TLS_1_2
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is said by this package, in a sentence
-    # gRPC's fork handlers start its threads anew in a child, which abort when the child closes their files before it runs a
-    # program (https://github.com/grpc/grpc/issues/43055). No child of ours goes on with its parent's connections.
+    os.environ.setdefault(
+        "GRPC_VERBOSITY", "NONE"
+    )  # what goes wrong is said by this package, in a sentence
+    # gRPC's fork handlers start its threads anew in a child, which abort when the child closes
+    # their files before it runs a program (https://github.com/grpc/grpc/issues/43055). No child of
+    # ours goes on with its parent's connections.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     try:
         import grpc
         import grpc.aio
     except ImportError:
-        raise NetworkError(f"runs over a network need gRPC, which is not installed: {extras.command('network')}") from None
+        raise NetworkError(
+            f"runs over a network need gRPC, which is not installed: {extras.command('network')}"
+        ) from None
     return grpc
 
 
-def server_credentials(identity: TlsIdentity, trusted: Iterable[bytes], came: Callable[[], None] = lambda: None) -> Any:
-    """TLS that lets in the owners of these certificates (DER), whoever signed them, and nobody else.
+def server_credentials(
+    identity: TlsIdentity, trusted: Iterable[bytes], came: Callable[[], None] = lambda: None
+) -> Any:
+    """TLS that lets in the owners of these certificates (DER), whoever signed them, and nobody
+    else.
 
     came : called, in some thread of gRPC's, when a connection comes, before its handshake.
 
@@ -97,20 +128,26 @@ def server_credentials(identity: TlsIdentity, trusted: Iterable[bytes], came: Ca
     """
     module = load_grpc()
     keys = module.ssl_server_certificate_configuration(
-        [(identity.private_key, as_pem(identity.certificate))], root_certificates=b"".join(map(as_pem, trusted))
+        [(identity.private_key, as_pem(identity.certificate))],
+        root_certificates=b"".join(map(as_pem, trusted)),
     )
-    # gRPC asks before each handshake whether the keys are to be others: never. It is the one sign of a connection it gives.
+    # gRPC asks before each handshake whether the keys are to be others: never. It is the one sign
+    # of a connection it gives.
     return module.dynamic_ssl_server_credentials(keys, came, require_client_authentication=True)
 
 
 def channel_credentials(identity: TlsIdentity, server_certificate: bytes) -> Any:
     """TLS that talks to the owner of `server_certificate` (DER) only."""
     own = as_pem(identity.certificate)
-    return load_grpc().ssl_channel_credentials(as_pem(server_certificate), identity.private_key, own)
+    return load_grpc().ssl_channel_credentials(
+        as_pem(server_certificate), identity.private_key, own
+    )
 
 
 def needed_connections(n_clients: int) -> int:
-    """The fewest connections a server needs: a client may come back before its old connection is found to be broken."""
+    """The fewest connections a server needs: a client may come back before its old connection is
+    found to be broken.
+    """
     return 2 * n_clients
 
 
@@ -119,13 +156,21 @@ def wanted_connections(n_clients: int) -> int:
     return 2 * needed_connections(n_clients) + _SPARE_CONNECTIONS
 
 
-def server_options(limits: Limits, max_connections: int, keepalive: Keepalive) -> list[tuple[str, int]]:
+def server_options(
+    limits: Limits, max_connections: int, keepalive: Keepalive
+) -> list[tuple[str, int]]:
     """Channel arguments of the server: what a peer may make it hold, and for how long."""
     return [
         *_sizes(limits),
         *keepalive.options(),
-        ("grpc.so_reuseport", 0),  # a second server on this port is an error, not half of the clients
-        ("grpc.max_concurrent_streams", 2),  # of one connection: the run, and a question after health
+        (
+            "grpc.so_reuseport",
+            0,
+        ),  # a second server on this port is an error, not half of the clients
+        (
+            "grpc.max_concurrent_streams",
+            2,
+        ),  # of one connection: the run, and a question after health
         ("grpc.max_allowed_incoming_connections", max_connections),
         ("grpc.server_handshake_timeout_ms", _HANDSHAKE_SECONDS * 1000),
         ("grpc.max_connection_idle_ms", _IDLE_SECONDS * 1000),
@@ -135,7 +180,8 @@ def server_options(limits: Limits, max_connections: int, keepalive: Keepalive) -
 def channel_options(
     limits: Limits, server_certificate: bytes, keepalive: Keepalive, *, is_here: bool = False
 ) -> list[tuple[str, int | str]]:
-    """Channel arguments of a client. Connecting again is the client's own business, so gRPC neither does it nor remembers.
+    """Channel arguments of a client. Connecting again is the client's own business, so gRPC neither
+    does it nor remembers.
 
     is_here : the server is on this machine, to which no proxy leads.
     """
@@ -155,10 +201,15 @@ def alternative_name(certificate: bytes) -> str:
     from cryptography import x509
 
     try:
-        names = x509.load_der_x509_certificate(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        names = x509.load_der_x509_certificate(certificate).extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        )
         return names.value.get_values_for_type(x509.DNSName)[0]
     except (ValueError, IndexError, x509.ExtensionNotFound):
-        raise NetworkError("the server's certificate in the plan names no host; make its identity anew, and the plan") from None
+        raise NetworkError(
+            "the server's certificate in the plan names no host; make its identity anew, and the"
+            " plan"
+        ) from None
 
 
 def fingerprint(certificate: bytes) -> bytes:
@@ -183,7 +234,8 @@ def _sizes(limits: Limits) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", max_frame_bytes(limits)),
         ("grpc.max_send_message_length", max_frame_bytes(limits)),
-        # measuring the line takes a ping and its answer beside most messages, for nothing where all of them fit the window
+        # measuring the line takes a ping and its answer beside most messages, for nothing where all
+        # of them fit the window
         ("grpc.http2.bdp_probe", int(max_frame_bytes(limits) > _FIRST_WINDOW)),
         ("grpc.max_metadata_size", _MAX_METADATA_BYTES),
         ("grpc.absolute_max_metadata_size", _MAX_METADATA_BYTES),

@@ -1,9 +1,11 @@
-"""One party beside an event loop: its calls, one at a time; the deadline of the present step; which peers are there.
+"""One party beside an event loop: its calls, one at a time; the deadline of the present step; which
+peers are there.
 
-The party works in a thread of its own, because evaluating a round or writing to a disk may take long, and the other streams of
-the loop, their keepalive and their deadlines must not wait for it. It is one thread, always the same: a party is no more
-prepared for two calls at once than a database connection is for two threads. A turn is never cut short: a client whose stream
-breaks while its upload completes a round must not take the others' broadcast with it.
+The party works in a thread of its own, because evaluating a round or writing to a disk may take
+long, and the other streams of the loop, their keepalive and their deadlines must not wait for it.
+It is one thread, always the same: a party is no more prepared for two calls at once than a database
+connection is for two threads. A turn is never cut short: a client whose stream breaks while its
+upload completes a round must not take the others' broadcast with it.
 """
 
 import asyncio
@@ -22,24 +24,29 @@ from fastlloyd.federation.transport.party import Outcome, Party, Request, perfor
 
 T = TypeVar("T")
 _SHORTEST_WAIT: Final = 0.02  # seconds between two looks at a deadline
-LOOK: Final = 1.0  # seconds between two looks at the clock while a step may take no longer than so long
-PAUSE: Final = 3.0  # seconds that a look comes late only where the process was stopped or the machine slept
-_A_MOMENT: Final = 5e-4  # seconds in which what follows from a turn is sent, and whoever shares the core may go first
+LOOK: Final = (
+    1.0  # seconds between two looks at the clock while a step may take no longer than so long
+)
+PAUSE: Final = (
+    3.0  # seconds that a look comes late only where the process was stopped or the machine slept
+)
+# seconds in which what follows from a turn is sent, and whoever shares the core may go first
+_A_MOMENT: Final = 5e-4
 
 
 class Turns:
     """Calls a party, and sends what it asks for in the order of the turns.
 
-    A thread and a queue, and no executor, lock or task per turn: those cost more than most turns themselves.
+    A thread and a queue, and no executor, lock or task per turn: those cost more than most turns
+    themselves.
 
     Parameters
     ----------
-    party : called in its own thread only.
-    frame : encodes a message, in the party's thread.
-    post : sends a frame to the party of that name, in the loop's thread.
-    finish : is told how the run ended for the party, in the loop's thread.
-    fail : is told any error that is not a RemoteProtocolError: the run cannot go on in this process.
-    rest : what the party does in its thread between two turns, once nothing has come for a moment.
+    party : called in its own thread only. frame : encodes a message, in the party's thread. post :
+    sends a frame to the party of that name, in the loop's thread. finish : is told how the run
+    ended for the party, in the loop's thread. fail : is told any error that is not a
+    RemoteProtocolError: the run cannot go on in this process. rest : what the party does in its
+    thread between two turns, once nothing has come for a moment.
     """
 
     def __init__(
@@ -55,10 +62,13 @@ class Turns:
         self._party, self._frame, self._post, self._finish = party, frame, post, finish
         self._fail, self._rest = fail, rest
         self._loop = asyncio.get_running_loop()
-        # a process that ends without `close` does not wait for it: what is not on disk never happened
+        # a process that ends without `close` does not wait for it: what is not on disk never
+        # happened
         self._thread = threading.Thread(target=self._work, name="fastlloyd-party", daemon=True)
         self._waiting: SimpleQueue[Callable[[], Callable[[], None]] | None] = SimpleQueue()
-        self._following: deque[Callable[[], None]] = deque()  # what is left to do in the loop after turns that are over
+        self._following: deque[Callable[[], None]] = (
+            deque()
+        )  # what is left to do in the loop after turns that are over
         self._is_called = False
         self._timer: asyncio.TimerHandle | None = None
         self._end = 0.0  # of the present step, by the loop's clock
@@ -67,7 +77,9 @@ class Turns:
         self._is_closed = False
 
     async def ask(self, question: Callable[[], list[Request]]) -> None:
-        """Have the party answer, and send what it asks for. Raises what the party raises; nothing is done after `close`."""
+        """Have the party answer, and send what it asks for. Raises what the party raises; nothing
+        is done after `close`.
+        """
         await self.take(lambda: self._prepare(question()), _do_all)
 
     def tell(self, question: Callable[[], list[Request]]) -> None:
@@ -76,16 +88,21 @@ class Turns:
             self._put(lambda: self._prepare(question()), _do_all)
 
     async def take(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
-        """Do `work` in the party's thread and `then` in the loop's, both to the end even if the caller is cancelled."""
+        """Do `work` in the party's thread and `then` in the loop's, both to the end even if the
+        caller is cancelled.
+        """
         if self._is_closed:
             return
         done = self._put(work, then)
         if self._thread.ident is None:
-            self._thread.start()  # with the first turn there already: a party does not rest before it
+            # with the first turn there already: a party does not rest before it
+            self._thread.start()
         await done
 
     def _prepare(self, requests: list[Request]) -> list[Callable[[], None]]:
-        """Return what is left to do in the loop: post the frames, and say how the run ended, if it did."""
+        """Return what is left to do in the loop: post the frames, and say how the run ended, if it
+        did.
+        """
         left: list[Callable[[], None]] = []
 
         def send(to: str, message: Message) -> None:
@@ -113,12 +130,16 @@ class Turns:
         return done
 
     def _work(self) -> None:
-        """The party's thread: one turn after another. What follows from each is done in the loop, in the same order."""
+        """The party's thread: one turn after another. What follows from each is done in the loop,
+        in the same order.
+        """
         while (turn := self._next()) is not None:
             self._let_follow(turn())
 
     def _next(self) -> Callable[[], Callable[[], None]] | None:
-        """The next turn, None after the last. The party rests before it if none has come for a moment."""
+        """The next turn, None after the last. The party rests before it if none has come for a
+        moment.
+        """
         if self._rest is not None:
             with suppress(Empty):
                 return self._waiting.get(timeout=_A_MOMENT)
@@ -130,7 +151,9 @@ class Turns:
 
     def _let_follow(self, what: Callable[[], None]) -> None:
         self._following.append(what)
-        if not self._is_called:  # waking the loop costs more than most turns: once, for all that it will find
+        if (
+            not self._is_called
+        ):  # waking the loop costs more than most turns: once, for all that it will find
             self._is_called = True
             self._loop.call_soon_threadsafe(self._follow)
 
@@ -139,7 +162,9 @@ class Turns:
         while self._following:
             self._following.popleft()()
 
-    def _turn(self, work: Callable[[], T], then: Callable[[T], None], done: "asyncio.Future[None]") -> Callable[[], None]:
+    def _turn(
+        self, work: Callable[[], T], then: Callable[[T], None], done: "asyncio.Future[None]"
+    ) -> Callable[[], None]:
         """Do `work`, unless it comes too late; what is left to do in the loop."""
         if self._is_closed:
             return lambda: self._resolve(done)
@@ -150,7 +175,13 @@ class Turns:
             return lambda: self._reject(done, reason)
         return lambda: self._accept(done, then, found, timeout)
 
-    def _accept(self, done: "asyncio.Future[None]", then: Callable[[T], None], found: T, timeout: float | None) -> None:
+    def _accept(
+        self,
+        done: "asyncio.Future[None]",
+        then: Callable[[T], None],
+        found: T,
+        timeout: float | None,
+    ) -> None:
         try:
             then(found)
         except BaseException as error:  # noqa: BLE001 - it is raised again where it was asked
@@ -163,7 +194,9 @@ class Turns:
         if not isinstance(error, RemoteProtocolError):
             self._fail(error)
         if not done.done():  # no future takes a StopIteration
-            done.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
+            done.set_exception(
+                RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
+            )
             done.exception()  # seen: nobody may be left to raise it at
 
     def _resolve(self, done: "asyncio.Future[None]") -> None:
@@ -183,10 +216,12 @@ class Turns:
             self._timer.cancel()
 
     def _look(self) -> None:
-        """Look at the clock again and again: at the end of the step, or after a sleep, it is the party's turn.
+        """Look at the clock again and again: at the end of the step, or after a sleep, it is the
+        party's turn.
 
-        Where a process is stopped, or its machine sleeps, everybody's answers and this timer are due in the same moment, and
-        the timer would win: nobody would have been given the time to answer that the step has.
+        Where a process is stopped, or its machine sleeps, everybody's answers and this timer are
+        due in the same moment, and the timer would win: nobody would have been given the time to
+        answer that the step has.
         """
         now = self._loop.time()
         self._has_slept |= self._looked is not None and now - self._looked > LOOK + PAUSE
@@ -195,10 +230,14 @@ class Turns:
             self._is_due = True
             self.tell(partial(self._due, self._has_slept))
             self._has_slept = False
-        self._timer = self._loop.call_at(now + LOOK if self._is_due else min(self._end, now + LOOK), self._look)
+        self._timer = self._loop.call_at(
+            now + LOOK if self._is_due else min(self._end, now + LOOK), self._look
+        )
 
     def _due(self, has_slept: bool) -> list[Request]:
-        """The party's deadline, unless it slept, or a message that came first has begun another step."""
+        """The party's deadline, unless it slept, or a message that came first has begun another
+        step.
+        """
         if has_slept:
             self._party.slept()
         timeout = self._party.timeout
@@ -213,14 +252,16 @@ def _do_all(left: list[Callable[[], None]]) -> None:
 class Presence:
     """Counts the streams of each peer, and reports a peer once when it has had none for the grace.
 
-    The grace lets a peer whose connection breaks come back unnoticed, and a server that is started again be found by clients.
+    The grace lets a peer whose connection breaks come back unnoticed, and a server that is started
+    again be found by clients.
 
     Parameters
     ----------
     grace : seconds.
     report : told the name of a peer that is away, in the event loop's thread.
 
-    n_streams : by peer, how many of its streams have begun and not ended, those that are left unread included.
+    n_streams : by peer, how many of its streams have begun and not ended, those that are left
+    unread included.
     """
 
     def __init__(self, grace: float, report: Callable[[str], None]) -> None:
@@ -255,34 +296,43 @@ class Presence:
 
 
 class Pace:
-    """Has a peer that says more than others need wait: it is heard `burst` times at once, and then once a second.
+    """Has a peer that says more than others need wait: it is heard `burst` times at once, and then
+    once a second.
 
-    So it is answered no faster, over however many streams it asks again and again for what it has had.
+    So it is answered no faster, over however many streams it asks again and again for what it has
+    had.
     """
 
     def __init__(self, burst: int) -> None:
         self._burst, self._heard_until = burst, -math.inf
 
     def pause(self, now: float) -> float:
-        """Seconds from `now` until one more message of the peer is to be heard; it counts as heard."""
+        """Seconds from `now` until one more message of the peer is to be heard; it counts as
+        heard.
+        """
         self._heard_until = max(self._heard_until, now - self._burst) + 1.0
         return max(0.0, self._heard_until - now)
 
 
 class Arrivals:
-    """Counts connections when they come, before TLS, and again when a peer that proved who it is says something on one.
+    """Counts connections when they come, before TLS, and again when a peer that proved who it is
+    says something on one.
 
-    gRPC tells nobody that a handshake failed, or why. So what is known is how many came and were never heard.
+    gRPC tells nobody that a handshake failed, or why. So what is known is how many came and were
+    never heard.
 
     Parameters
     ----------
-    n_remembered : how many peers that were heard are told apart; more than can be connected at a time.
+    n_remembered : how many peers that were heard are told apart; more than can be connected at a
+    time.
     """
 
     def __init__(self, n_remembered: int) -> None:
         self._lock = threading.Lock()  # they come in threads of gRPC's
         self._n_came = 0
-        self._n_settled = 0  # of these, so many had come when it was looked last: they had the time to be heard
+        self._n_settled = (
+            0  # of these, so many had come when it was looked last: they had the time to be heard
+        )
         self._n_remembered, self._peers = n_remembered, dict[str, None]()
         self._n_heard = 0
         self.n_unheard = 0
@@ -293,7 +343,9 @@ class Arrivals:
             self._n_came += 1
 
     def heard(self, peer: str) -> None:
-        """A peer at this address and port, who proved who it is, said something; once counted however often it does."""
+        """A peer at this address and port, who proved who it is, said something; once counted
+        however often it does.
+        """
         if peer in self._peers:
             return
         self._n_heard += 1
@@ -302,7 +354,8 @@ class Arrivals:
             del self._peers[next(iter(self._peers))]
 
     def look(self) -> int:
-        """How many more than at the last look there are that had come by the look before and were not heard since.
+        """How many more than at the last look there are that had come by the look before and were
+        not heard since.
 
         Never too many; those that come while others are heard are counted later.
         """
