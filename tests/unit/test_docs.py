@@ -112,14 +112,14 @@ def test_the_mechanism_of_the_paper_is_read_in_six_files_of_no_more_lines_than_p
     listed = (
         (ROOT / "docs/index.md")
         .read_text()
-        .partition("The paper's mechanism in six files, at most 700 lines")[2]
+        .partition("The paper's mechanism in six files, at most 850 lines")[2]
     )
     files = [
         ROOT / "src/fastlloyd" / name
         for name in re.findall(r"^\d\. `([a-z_/]+\.py)`", listed, re.MULTILINE)
     ]
     assert len(files) == 6
-    assert sum(len(path.read_text().splitlines()) for path in files) <= 700
+    assert sum(len(path.read_text().splitlines()) for path in files) <= 850
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -149,7 +149,8 @@ def test_the_rooms_within_rooms_on_the_page_are_those_of_the_code_and_for_what_t
     source = ROOT / "src/fastlloyd"
     rows = []
     for path in sorted(source.glob("*/*/**/__init__.py")):
-        said = (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[0]
+        summary = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n\n")[0]
+        said = " ".join(summary.split())
         rows.append(f"| `{path.parent.relative_to(source)}/` | {said} |")
     page = (ROOT / "docs/design/architecture.md").read_text()
     table = "\n".join(["| room | what is there |", "|---|---|", *rows])

@@ -179,7 +179,9 @@ def least_float(holds: Callable[[float], bool], near: float | None = None) -> fl
     double until the answer changes. NaN is no guess.
     """
     low, high = -1, _bits(math.inf)
-    middle, step = (_bits(near), 1) if near is not None and near >= 0 else ((low + high) // 2, high)
+    middle, step = (low + high) // 2, high
+    if near is not None and near >= 0:
+        middle, step = _bits(near + 0.0), 1  # -0.0 has the bits of a negative number
     while high - low > 1:
         if holds(_float(middle)):
             high, middle = middle, middle - step

@@ -15,7 +15,7 @@ from typing import Any
 
 import mpmath
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import fastlloyd
@@ -47,6 +47,7 @@ POSITIVE = st.floats(min_value=0, allow_infinity=False, allow_nan=False)
 
 
 @given(POSITIVE, st.none() | st.floats())
+@example(0.0, -0.0)
 def test_least_and_greatest_float_find_every_float_exactly_wherever_they_begin(
     threshold: float, near: float | None
 ) -> None:
