@@ -119,17 +119,17 @@ def test_what_is_left_must_still_give_the_guarantee() -> None:
 
 
 @pytest.mark.parametrize("masks", Masks)
-def test_w13_no_plan_is_renewed_of_which_half_the_clients_would_be_enough_for_a_round(
+def test_w13_no_plan_is_renewed_whose_clients_could_be_led_to_two_results(
     masks: Masks,
 ) -> None:
     old = plan(max_dropouts=2, masks=masks)  # as it could be made before
     with pytest.raises(PlanError, match="max_dropouts is 2 of 4 clients; expected at most 1"):
         renew(old, run_id=NEXT)
     assert renew(plan(max_dropouts=1, masks=masks), run_id=NEXT).max_dropouts == 1
-    clients = tuple(Client(name=name, max_records=50) for name in "abcde")
-    five = renew(plan(clients=clients, max_dropouts=2, masks=masks), run_id=NEXT)
-    with pytest.raises(PlanError, match="max_dropouts is 2 of 4 clients; expected at most 1"):
-        renew(five, run_id=NEXT, leave_out=["a"])
+    clients = tuple(Client(name=name, max_records=50) for name in "abcdef")
+    six = renew(plan(clients=clients, max_dropouts=2, masks=masks), run_id=NEXT)
+    with pytest.raises(PlanError, match="max_dropouts is 2 of 5 clients; expected at most 1"):
+        renew(six, run_id=NEXT, leave_out=["a"])
 
 
 def test_names_that_are_not_in_the_plan_or_there_twice_are_refused() -> None:

@@ -176,8 +176,8 @@ def cautions(m: AnyRun, epsilon: float | None = None) -> list[str]:
 def plan_cautions(plan: Plan) -> list[str]:
     """Return the cautions of its mechanism, and what few clients in a sum mean.
 
-    A plan of which half the clients are enough for a round is not made any more; those that there
-    are can be read.
+    A plan whose clients can be led to two results is not made any more; those that there are can
+    be read.
     """
     m, n, D = plan.mechanism, plan.n_clients, plan.max_dropouts
     said = cautions(m)
@@ -187,15 +187,16 @@ def plan_cautions(plan: Plan) -> list[str]:
         said.append(
             f"with {D} of {n} clients absent a round is the sum of two: each of the two subtracts"
             " its own numbers and has the other's sums and counts, with noise that hides single"
-            f" {m.unit.many} but not what they add up to; allow {_dropouts(n - 3)}, or agree that"
+            f" {m.unit.many} but not what they add up to; allow"
+            f" {_dropouts(min(n - 3, plan.most_dropouts))}, or agree that"
             " these two may know it"
         )
     if plan.is_divisible:
         said.append(
-            f"up to {D} of {n} clients may be missing, so half of them are enough: a server that"
-            " breaks the protocol can lead two groups of clients to two results, which nobody"
-            f" notices who does not compare them. {_price_of_two_groups(plan)}. Make a new plan,"
-            f" with {_dropouts((n - 1) // 2)}"
+            f"up to {D} of {n} clients may be missing and {plan.max_colluding} may pool what they"
+            " see: these, with a server that breaks the protocol, can lead two groups of the others"
+            " to two results, which nobody notices who does not compare them."
+            f" {_price_of_two_groups(plan)}. Make a new plan, with {_dropouts(plan.most_dropouts)}"
         )
     if plan.host is not None and plan.max_colluding == 1 and n >= ENOUGH_FOR_TWO:
         said.append(

@@ -205,22 +205,31 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self.masks_kind.grace
 
     @property
-    def is_divisible(self) -> bool:
-        """Whether two groups of clients, without one in common, are each enough to close every
-        round (client-noise).
+    def most_dropouts(self) -> int:
+        """The largest `max_dropouts` with which two groups of clients that each confirm a result
+        have an honest client in common, whatever the colluding ones say to each.
+
+        Two groups share at most the t that collude. So their honest clients number at least
+        2 (M - D - t); they are different ones only if there are so many, M - t. See
+        docs/proofs/quorum.md.
         """
-        return self.trust is TrustMode.CLIENT_NOISE and 2 * self.min_present <= self.n_clients
+        return max(0, (self.n_clients - self.max_colluding - 1) // 2)
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether a server that lies can lead two groups of clients, with only those in common
+        that collude with it, to a confirmed result each (client-noise).
+        """
+        return self.trust is TrustMode.CLIENT_NOISE and self.max_dropouts > self.most_dropouts
 
     def check_undivided(self) -> None:
-        """Raise PlanError if the plan `is_divisible`: a server that lies could then lead two groups
-        to two results.
-        """
+        """Raise PlanError if the plan `is_divisible`."""
         if self.is_divisible:
             raise PlanError(
                 f"max_dropouts is {self.max_dropouts} of {self.n_clients} clients; expected at most"
-                f" {(self.n_clients - 1) // 2}, so that every round needs more than half of them:"
-                " else a server that breaks the protocol leads two groups to two results, which"
-                " nobody notices who does not compare them"
+                f" {self.most_dropouts} where {self.max_colluding} may pool what they see"
+                " (max_colluding): else these and a server that breaks the protocol lead two groups"
+                " of the others to two results, and both are confirmed"
             )
 
     @property
