@@ -60,11 +60,8 @@ def _drawn(summaries: Summaries) -> list[Drawing]:
 def _texts(drawing: Drawing) -> list[str]:
     from matplotlib.text import Text
 
-    return [
-        text.get_text()
-        for text in drawing.figure.findobj(lambda artist: isinstance(artist, Text))
-        if text.get_text()
-    ]  # type: ignore[attr-defined]  # findobj is typed as of any artist
+    texts = [each for each in drawing.figure.findobj() if isinstance(each, Text)]
+    return [text.get_text() for text in texts if text.get_text()]
 
 
 def _only_nicv(row: Cells) -> Cells:
