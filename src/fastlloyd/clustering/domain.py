@@ -120,12 +120,17 @@ class Domain(
                 f"fraction_bits {self.fraction_bits} with {d} features leaves the range of exact"
                 f" arithmetic; use fraction_bits {finest_bits(d)} or less"
             )
+        self._check_units()
+
+    def _check_units(self) -> None:
         if not self.half_widths.all():
             narrow = self.features[int(np.argmin(self.half_widths))]
             raise PlanError(
                 f"feature {narrow!r} is narrower than one grid unit of the widest feature; "
                 'use scaling "per-feature", more fraction_bits, or leave it out'
             )
+        for feature in zip(self.features, self.lower, self.upper, self.units, strict=True):
+            _check_steps(*feature)
 
     @classmethod
     def of_bounds(
@@ -157,15 +162,20 @@ class Domain(
         Raises DataError that names the feature where these cannot be bounds, and PlanError as the
         constructor does.
         """
-        for name, low, high in zip(features, lower.tolist(), upper.tolist(), strict=True):
-            try:
-                _check_bounds(name, low, high)
-            except PlanError:
-                raise DataError(
-                    f"the values of column {name!r} lie too far apart or too close together to take"
-                    " bounds from them; state bounds, or rescale the column"
-                ) from None
-        return cls.of_bounds(features, lower, upper, scaling=scaling, fraction_bits=fraction_bits)
+        try:
+            return cls.of_bounds(
+                features, lower, upper, scaling=scaling, fraction_bits=fraction_bits
+            )
+        except PlanError as error:
+            if error.code != UNUSABLE_BOUNDS:
+                raise
+            name = error.field
+        raise DataError(
+            f"the values of column {name!r} lie too far apart or too close together to take bounds"
+            " from them; state bounds, or rescale the column",
+            code=UNUSABLE_BOUNDS,
+            field=name,
+        )
 
     @property
     def n_features(self) -> int:
@@ -467,32 +477,38 @@ def _real_numbers(X: ArrayLike) -> NDArray[Any]:
     raise DataError("the records are not a table of real numbers; select numeric columns")
 
 
+UNUSABLE_BOUNDS = "unusable-bounds"
 # of a bound, and the reciprocal of the least width: centroids and their errors stay finite
 _LARGEST = 1e300
 
 
 def _check_bounds(name: str, low: float, high: float) -> None:
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise PlanError(
-            f"the bounds of feature {name!r} are [{low}, {high}]; expected two finite numbers"
-        )
+        raise _unusable(name, f"are [{low}, {high}]; expected two finite numbers")
     if low > high:
-        raise PlanError(
-            f"the bounds of feature {name!r} are reversed: [{low}, {high}]; write the smaller"
-            " number first"
-        )
+        raise _unusable(name, f"are reversed: [{low}, {high}]; write the smaller number first")
     if low == high:
-        raise PlanError(
-            f"the bounds of feature {name!r} are equal: [{low}, {high}]; widen them or leave the"
-            " feature out"
-        )
+        raise _unusable(name, f"are equal: [{low}, {high}]; widen them or leave the feature out")
     if not max(-low, high, high - low) <= _LARGEST or high - low < 1 / _LARGEST:
-        raise PlanError(
-            f"the bounds of feature {name!r}, [{low}, {high}], are too wide or too narrow; rescale"
-            " the feature"
+        raise _unusable(name, f"are [{low}, {high}], too wide or too narrow; rescale the feature")
+
+
+def _check_steps(name: str, low: float, high: float, grid_unit: float) -> None:
+    """Refuse bounds near which float64 cannot tell grid points apart.
+
+    With two floats or more in a grid unit, rounding moves a value by a quarter of the unit at
+    most, so that every grid point comes back from original units as it was.
+    """
+    step = math.ulp(max(abs(low), abs(high)))
+    if grid_unit < 2 * step:
+        raise _unusable(
+            name,
+            f"are [{low}, {high}], too close together for numbers of this size: near them float64"
+            f" goes in steps of {step:.1g}, and the grid needs steps of {grid_unit / 2:.1g};"
+            " subtract a constant, such as the lower bound, from the column and from its bounds,"
+            " or use fewer fraction_bits",
         )
-    if low + (high - low) / 2**40 == low or high - (high - low) / 2**40 == high:
-        raise PlanError(
-            f"the bounds of feature {name!r}, [{low}, {high}], differ only in their last digits;"
-            " subtract an offset first"
-        )
+
+
+def _unusable(name: str, fault: str) -> PlanError:
+    return PlanError(f"the bounds of feature {name!r} {fault}", code=UNUSABLE_BOUNDS, field=name)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastlloyd.base.sealed_toml import canonical
-from fastlloyd.clustering.domain import EXACT_BITS, Domain, Scaling
+from fastlloyd.clustering.domain import EXACT_BITS, UNUSABLE_BOUNDS, Domain, Scaling
 from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError, PlanError
 
@@ -261,15 +261,62 @@ def test_w22_what_only_a_wider_float_could_hold_counts_as_infinite() -> None:
         (0.0, 1e-301, "too wide or too narrow"),
         (0.0, 1e301, "too wide or too narrow"),
         (-1e301, -1e300, "too wide or too narrow"),
-        (1e9, 1e9 + 1e-3, "differ only in their last digits"),
-        (-1e300, -1e300 + 1e290, "differ only in their last digits"),
+        (1e9, 1e9 + 1e-3, "too close together for numbers of this size.*subtract a constant"),
+        (-1e300, -1e300 + 1e289, "too close together for numbers of this size"),
+        (5_412_000.0, 5_412_000.0001, "too close together for numbers of this size"),
     ],
 )
 def test_bounds_without_a_usable_width_are_refused_by_name(
     low: float, high: float, reason: str
 ) -> None:
-    with pytest.raises(PlanError, match=rf"feature 'f1'.*{reason}"):
+    with pytest.raises(PlanError, match=rf"feature 'f1'.*{reason}") as refused:
         domain((0.0, 1.0), (low, high))
+    assert (refused.value.code, refused.value.field) == (UNUSABLE_BOUNDS, "f1")
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (5_412_000.0, 5_412_500.0),  # 500 m of northing
+        (1.7e9, 1.7e9 + 86_400),  # a day of Unix seconds
+        (1.7e12, 1.7e12 + 86_400_000),  # in milliseconds
+        (-180.0, -179.999),
+        (101_300.0, 101_350.0),  # pascals
+    ],
+)
+@pytest.mark.parametrize("scaling", Scaling)
+def test_a_narrow_field_far_away_is_as_good_as_one_at_zero(
+    low: float, high: float, scaling: Scaling
+) -> None:
+    far = Domain(features=("a",), lower=(low,), upper=(high,), scaling=scaling)
+    near = Domain(features=("a",), lower=(0.0,), upper=(high - low,), scaling=scaling)
+    values = low + np.linspace(0, high - low, 1000)[:, None]
+    assert np.array_equal(far.to_grid(values), near.to_grid(values - low))
+
+
+@given(
+    low=st.floats(-1e12, 1e12),
+    width=st.floats(2.0**-60, 1.0),
+    bits=st.integers(1, 24),
+    data=st.data(),
+)
+def test_every_grid_point_of_accepted_bounds_comes_back_from_original_units(
+    low: float, width: float, bits: int, data: st.DataObject
+) -> None:
+    """From the narrowest bounds that are accepted, refused a little below, to wider ones."""
+    size = max(math.ulp(low) * 2 ** (bits + 3) * width * 4, 1e-12)
+    high = low + size
+    ends: dict[str, Any] = {"features": ("a",), "lower": (low,), "upper": (high,)}
+    if high - low < 2 ** (bits + 2) * math.ulp(max(abs(low), abs(high))):
+        with pytest.raises(PlanError) as refused:
+            Domain(**ends, fraction_bits=bits)
+        assert refused.value.code == UNUSABLE_BOUNDS
+        return
+    domain = Domain(**ends, fraction_bits=bits)
+    B = 1 << bits
+    points = data.draw(st.lists(st.integers(-B, B) | st.sampled_from([-B, B]), min_size=1))
+    grid = np.array(points, dtype=np.int64)[:, None]
+    assert np.array_equal(domain.to_grid(domain.from_grid(grid)), grid)
 
 
 def test_features_need_names_of_their_own_and_a_pair_of_bounds_each() -> None:
