@@ -1,7 +1,11 @@
-# Every target works on a fresh clone: it first makes .venv from the lock file (hashes checked, nothing compiled).
+# Every target works on a fresh clone: it first fills .venv from a lock file (hashes checked, nothing compiled).
+# What people run comes from requirements-run.lock, what contributors need besides from requirements.lock.
 PYTHON ?= python3
 BIN := .venv/bin
+RUN := .venv/.run
 READY := .venv/.ready
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LOCKED := --only-binary :all: --require-hashes -r
 # As many processes as cores and one more; `make test WORKERS=0` runs in one process.
 WORKERS ?= auto
 SCHEDULES ?= 100000
@@ -18,14 +22,20 @@ VECTORS ?= 30000000
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
 
-$(READY): requirements.lock pyproject.toml
+$(RUN): requirements-run.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("fastlloyd needs Python 3.11 or later; try: make PYTHON=python3.12 ..." if sys.version_info < (3, 11) else 0)'
+	@echo "Installing fastlloyd and $$(grep -c == requirements-run.lock) packages into .venv: about 220 MB to download, 850 MB on disk, one to three minutes."
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(INSTALL) $(LOCKED) requirements-run.lock
+	$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $(RUN)
+
+$(READY): requirements.lock $(RUN)
+	@echo "Installing what tests and contributors need besides into .venv: $$(grep -c == requirements.lock) packages in all, 2 GB on disk."
+	$(INSTALL) $(LOCKED) requirements.lock
 	@touch $(READY)
 
-demo: $(READY)  ## three hospitals cluster tumour measurements: results, picture and statement in demo-out/
+demo: $(RUN)  ## three hospitals cluster tumour measurements: results, picture and statement in demo-out/
 	$(BIN)/fastlloyd demo --out demo-out --force
 
 test: $(READY)  ## the tests every commit must pass
@@ -57,7 +67,7 @@ audit: $(READY)  ## the long statistical campaigns; rewrites docs/results/audit*
 	$(BIN)/python -m pytest -m audit -n 0 tests/unit/dp/test_quantiles.py
 
 campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers, persons, bounds, clipping; rewrites docs/results/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999 PERSONS=9999 RECORDS=9999 VECTORS=9999` only prints
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-fuzz.lock \
+	$(INSTALL) $(LOCKED) requirements-fuzz.lock \
 		|| echo "Atheris was not installed (pip says why; it has wheels for few platforms): no parser will be fuzzed"
 	SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/protocol_campaign.py
 	KILLS=$(KILLS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/kill_campaign.py
@@ -75,7 +85,7 @@ bench: bench-rivals  ## bench-rivals, then noise, masks, rounds, start-up and gr
 RIVALS := .venv-rivals/bin
 bench-rivals: $(READY)  ## fits and iterations beside scikit-learn, its extension by Intel and faiss, which .venv-rivals holds
 	test -x $(RIVALS)/python || $(BIN)/python -m venv .venv-rivals
-	$(RIVALS)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-rivals.lock \
+	$(RIVALS)/python -m pip install --quiet --disable-pip-version-check $(LOCKED) requirements-rivals.lock \
 		|| { echo "no rivals but scikit-learn: the others were not installed (pip says why; they have wheels for few platforms)"; rm -r .venv-rivals; }
 	$(BIN)/python -m benchmarks.rivals
 
@@ -120,7 +130,7 @@ paper-quick: $(READY)  ## the same with few runs, to results-quick/: does all of
 	@$(call rerun,results-quick,--quick)
 
 bench-overhead: $(READY)  ## an iteration over MPI and gRPC beside the paper's Table 3, and exact Lloyd on shares; rewrites docs/results/overhead.md
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements-overhead.lock \
+	$(INSTALL) $(LOCKED) requirements-overhead.lock \
 		|| echo "MPI and MPyC were not installed (pip says why; Open MPI has wheels for few platforms): what they need is left out"
 	$(BIN)/python -m paper.overhead
 	mkdir -p results
@@ -150,13 +160,14 @@ reproduce-anchors: $(READY)  ## NICV of the preset `paper` beside the published 
 	$(BIN)/python -m paper.anchors
 
 supply-chain: $(READY)  ## known vulnerabilities in the locked dependencies
+	$(BIN)/pip-audit --require-hashes -r requirements-run.lock
 	$(BIN)/pip-audit --require-hashes -r requirements.lock
 
+COMPILE := uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11
 lock:  ## resolve the dependencies anew (needs uv)
-	uv pip compile --quiet pyproject.toml --extra dev --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --upgrade -o requirements.lock
-	uv pip compile --quiet requirements-fuzz.in --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --upgrade -o requirements-fuzz.lock
-	uv pip compile --quiet requirements-overhead.in --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --upgrade -o requirements-overhead.lock
-	uv pip compile --quiet requirements-rivals.in --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --upgrade -o requirements-rivals.lock
+	$(COMPILE) --upgrade pyproject.toml --extra dev -o requirements.lock
+	$(COMPILE) pyproject.toml requirements-run.in --extra all -c requirements.lock -o requirements-run.lock
+	for name in fuzz overhead rivals; do $(COMPILE) --upgrade requirements-$$name.in -o requirements-$$name.lock; done
 
 clean:  ## remove everything that was made
 	rm -rf .venv .venv-rivals build demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

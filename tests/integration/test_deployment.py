@@ -107,11 +107,11 @@ def test_the_image_is_built_of_files_that_are_there_and_are_all_that_the_build_n
         settings["project"]["readme"],
         *settings["project"].get("license-files", ["LICENSE"]),
     } <= set(copied)
-    assert {"src", "pyproject.toml", "requirements.lock"} <= set(copied)
+    assert {"src", "pyproject.toml", "requirements-run.lock"} <= set(copied)
     (run,) = of("RUN")
-    assert "--require-hashes -r /src/requirements.lock" in run
+    assert "--require-hashes -r /src/requirements-run.lock" in run
     assert "--no-deps --no-build-isolation /src" in run
-    locked = (ROOT / "requirements.lock").read_text()
+    locked = (ROOT / "requirements-run.lock").read_text()
     assert all(
         f"\n{re.split(r'[^a-z]', need)[0]}==" in f"\n{locked}"
         for need in settings["build-system"]["requires"]
@@ -119,6 +119,16 @@ def test_the_image_is_built_of_files_that_are_there_and_are_all_that_the_build_n
     (python,) = re.findall(r"python:(\d+)\.(\d+)-slim", of("FROM")[0])
     (lowest,) = re.findall(r">=(\d+)\.(\d+)", settings["project"]["requires-python"])
     assert tuple(map(int, python)) >= tuple(map(int, lowest))
+
+
+def test_what_people_run_is_what_the_tests_ran_with() -> None:
+    def pins(name: str) -> set[str]:
+        lines = (ROOT / name).read_text().splitlines()
+        return {line.partition(" ")[0] for line in lines if "==" in line}
+
+    run = pins("requirements-run.lock")
+    assert run
+    assert run <= pins("requirements.lock")
 
 
 def test_who_runs_in_the_image_is_nobody_else_and_owns_what_is_mounted() -> None:
