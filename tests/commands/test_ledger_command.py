@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import time
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
@@ -17,30 +18,25 @@ from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import StateError
 from fastlloyd.federation.admission import reserve
 from fastlloyd.federation.fingerprint import Fingerprint
-from fastlloyd.federation.ledger import account, accounts, run_cost
+from fastlloyd.federation.ledger import account, accounts
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.spending import Spending
-from fastlloyd.federation.store import LogPosition, Role, Store, read
-from fastlloyd.federation.store.costs import Cost
+from fastlloyd.federation.positions import SignedPosition
+from fastlloyd.federation.store import Role, Store, read
 from fastlloyd.federation.store.events import (
     ClientJoined,
     Event,
     ExchangeCharged,
     LimitSet,
     Outcome,
-    PeerSeen,
+    PeerSigned,
     UnitLimitSet,
 )
-from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.reports import budget
 from federation import make_plan
 from stores import (
     ADD,
-    ADDED,
     OWNER,
-    REPLACE,
     cost,
-    earlier,
     new_store,
     pure_cost,
     reserved,
@@ -272,43 +268,6 @@ def test_a_limit_for_persons_of_another_name_is_a_slip_unless_they_are_new(
     assert run([*limit, "--unit", "doctor", "--new-unit"]) == 0
 
 
-def test_a_limit_for_persons_whose_name_says_several_can_be_lifted_and_not_be_set(
-    store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Earlier versions took such names."""
-    with Store.open(store) as opened:
-        opened.append(
-            [
-                UnitLimitSet(
-                    dataset="patients",
-                    epsilon=9.0,
-                    delta=1e-6,
-                    speaks_of=Neighbours(ADD, "patients"),
-                )
-            ]
-        )
-    limit = [
-        "ledger",
-        "limit",
-        str(store),
-        "--dataset",
-        "patients",
-        "--unit",
-        "patients",
-        "--delta",
-        "1e-6",
-        "--epsilon",
-    ]
-    assert run([*limit, "8"]) == 2
-    assert "expected what one of them is called, such as patient" in " ".join(
-        capsys.readouterr().err.split()
-    )
-    assert run([*limit, "inf"]) == 0
-    assert "has no limit for one patients added or removed any more" in " ".join(
-        capsys.readouterr().out.split()
-    )
-
-
 def test_a_limit_below_what_is_spent_is_taken_and_stops_further_runs(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -332,16 +291,16 @@ def test_a_limit_below_what_is_spent_is_taken_and_stops_further_runs(
     assert limits == [0.5, float("inf"), 12]
 
 
-def test_verify_says_what_is_sound_in_one_sentence(
+def test_verify_says_what_is_sound_and_from_when_it_is(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["ledger", "verify", str(store)]) == 0
     position = read(store)[0].position
-    sentence = capsys.readouterr().out
+    sound, times = capsys.readouterr().out.splitlines()
     assert (
-        sentence
-        == f"{store} is sound: the store of a client, 9 events, head {position.head.hex()}.\n"
+        sound == f"{store} is sound: the store of a client, 9 events, head {position.head.hex()}."
     )
+    assert times.count(" UTC") == 2
     assert run(["ledger", "verify", str(store), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["head"] == position.head.hex()
 
@@ -436,7 +395,8 @@ def test_a_client_is_not_forgotten_while_a_run_is_open(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with new_store(tmp_path, Role.SERVER) as store:
-        store.append([PeerSeen(name="ab" * 32, position=LogPosition(3, bytes(32)))])
+        position = SignedPosition(length=3, head=bytes(32), signature=bytes(64))
+        store.append([PeerSigned(name="ab" * 32, client="c0", position=position)])
         store.append([ClientJoined(run_id=run_id(1), client="c0")])
         forget = ["ledger", "forget", str(store.path), "--client", "ab" * 32]
     assert run(forget) == 2
@@ -756,43 +716,34 @@ def test_a_delta_just_below_1_is_not_shown_as_1(
 def test_a_past_that_exceeds_its_limit_is_shown_and_verified(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As earlier versions let it through: epsilon 2.3 of Gaussian noise, and .5 in one exchange of
-    Laplace noise.
-    """
+    """Epsilon 2.3 of Gaussian noise, and .5 in one exchange of Laplace noise."""
     with new_store(tmp_path) as store:
         store.append([LimitSet(dataset="patients", epsilon=3.0, delta=1e-4)])
-        store.append([earlier(run_id(1), Cost(Fraction(45, 100), Fraction(0)))])
-        store.append([earlier(run_id(2), Cost(Fraction(0), Fraction(1, 2)))])
+        store.append([reserved_as(cost(Fraction(45, 100)), run_id(1))])
+        store.append([reserved_as(pure_cost(Fraction(1, 2)), run_id(2))])
         path = store.path
     text = shown(path, capsys)
     assert "more is spent than the limit has room for; no further run is allowed." in text
-    assert (
-        "a run was joined by an earlier version of fastlloyd, which let runs through by another"
-        " rule, so the sum" in text
-    )
+    assert "its runs exceed the limit that was set before the first of them, so the sum" in text
     assert run(["ledger", "verify", str(path)]) == 0
 
 
-def test_the_plan_of_an_earlier_run_shows_what_the_store_does_not_know(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_events_are_listed_with_their_time_and_its_zone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = make_plan(algorithm=MOMENTLLOYD, neighboring_relation=REPLACE)
-    (tmp_path / "plan.toml").write_text(plan.to_toml())
-    (tmp_path / "other.toml").write_text(make_plan().to_toml())
-    m = plan.mechanism
-    costs = [Cost(m.accountant_of(exchange).mu_squared, Fraction(0)) for exchange in m.all_rounds]
+    monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
     with new_store(tmp_path) as store:
-        store.append([earlier(run_id(1), *costs, relation=REPLACE, plan_digest=plan.digest)])
-        path = store.path
-    text = shown(path, capsys)
-    assert (
-        "patients: spent is counted for one record replaced; if one is added or removed, no bound"
-        " is known." in text
-    )
-    assert "its plan does: --plan FILE." in text
-    text = shown(path, capsys, "--plan", str(tmp_path / "plan.toml"))
-    assert "no bound" not in text
-    added = Spending.of([(run_cost(m, plan.distance), range(1, len(costs) + 1))], ADDED)
-    assert f"if one is added or removed, it is {rounded_up(added.epsilon(m.delta))}." in text
-    assert run(["ledger", "show", str(path), "--plan", str(tmp_path / "other.toml")]) == 2
-    assert "no run in this store is of that plan" in capsys.readouterr().err
+        store.append([reserved(run_id(1)), ExchangeCharged(run_id=run_id(1), number=1)])
+        path = str(store.path)
+    assert run(["ledger", "log", path]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert "2023-11-14 22:13:20 UTC" in first
+    assert "exchange 1 charged" in second
+    assert run_id(1).hex() in second
+    assert run(["ledger", "verify", path]) == 0
+    assert "2023-11-14 22:13:20 UTC" in capsys.readouterr().out
+    assert run(["ledger", "log", path, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert [row["time"] for row in content["log"]] == ["2023-11-14T22:13:20Z"] * 2
+    assert content["last_event"] == "2023-11-14T22:13:20Z"

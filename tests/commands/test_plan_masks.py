@@ -32,7 +32,7 @@ def test_with_pairwise_masks_it_is_said_what_a_lost_client_means(fastlloyd: Comm
     for said in ("must answer every round", "stays spent", "24 hours", "succeeds with 90 %"):
         assert said in made.out
     plan = read()
-    assert plan.masks_kind is Masks.PAIRWISE
+    assert plan.masks is Masks.PAIRWISE
     assert (plan.timeouts.round, plan.timeouts.confirming) == (24 * 3600, 24 * 3600)
     group = fastlloyd(*TEN, "--masks", "group", "--round-timeout", "77", "--force")
     assert group.code == 0
@@ -128,9 +128,9 @@ def test_pairwise_masks_are_refused_for_more_clients_than_the_largest_number(
 def test_a_renewed_plan_keeps_its_masks_or_takes_those_named(fastlloyd: Command) -> None:
     assert fastlloyd(*TEN, "--masks", "group").code == 0
     assert fastlloyd("plan", "renew", "plan.toml").code == 0
-    assert read("renewed.toml").masks_kind is Masks.GROUP
+    assert read("renewed.toml").masks is Masks.GROUP
     assert fastlloyd("plan", "renew", "plan.toml", "--masks", "pairwise", "--force").code == 0
-    assert read("renewed.toml").masks_kind is Masks.PAIRWISE
+    assert read("renewed.toml").masks is Masks.PAIRWISE
     assert read("renewed.toml").timeouts.round == 24 * 3600
 
 

@@ -64,7 +64,7 @@ def key_set(plan: Plan, gone: dict[str, int]) -> tuple[str, ...]:
     """
     joined = tuple(name for name in plan.names if gone.get(name, NEVER) > JOINING)
     while late := [
-        name for name in plan.masks_kind.speakers(joined) if gone.get(name, NEVER) <= DEALING
+        name for name in plan.masks.speakers(joined) if gone.get(name, NEVER) <= DEALING
     ]:
         joined = tuple(name for name in joined if name not in late)
     return joined

@@ -121,9 +121,7 @@ class Attacks(Parts):
             if isinstance(said, SealedKeys) and said.deal == deal.digest
         }
         at = deal.names.index(recipient)
-        makers = [
-            name for name in deal.names[:at] if name in self.plan.masks_kind.speakers(deal.names)
-        ]
+        makers = [name for name in deal.names[:at] if name in self.plan.masks.speakers(deal.names)]
         if set(makers) <= set(made):
             ciphertexts = tuple(
                 made[name].ciphertexts[at - deal.names.index(name) - 1] for name in makers

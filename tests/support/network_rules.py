@@ -93,9 +93,7 @@ class Rules(Parts):
                     for said in self._recorded(other, SealedKeys)
                     if said.deal == keys.deal
                 }
-                makers = [
-                    other for other in names[:at] if other in self.plan.masks_kind.speakers(names)
-                ]
+                makers = [other for other in names[:at] if other in self.plan.masks.speakers(names)]
                 assert list(made) == makers
                 assert keys.ciphertexts == tuple(
                     made[other].ciphertexts[at - names.index(other) - 1] for other in makers
@@ -156,7 +154,7 @@ class Rules(Parts):
         speaks = [
             deal
             for deal, of in zip(deals, names, strict=True)
-            if name in self.plan.masks_kind.speakers(of)
+            if name in self.plan.masks.speakers(of)
         ]
         sealed = self._recorded(name, SealedKeys)
         assert [said.deal for said in sealed] == [message_digest(deal) for deal in speaks]
@@ -194,7 +192,7 @@ class Rules(Parts):
         nonces = self._nonces()
         for rounds, number, broadcast, _ in self.watch.opened:
             included, present = tuple(broadcast.included(self.names)), rounds._keys.key_set.names
-            assert self.plan.masks_kind is Masks.GROUP or included == present
+            assert self.plan.masks is Masks.GROUP or included == present
             shares = [self.watch.shares[name, nonces[name, number]] for name in included]
             scales = self.plan.mechanism.all_rounds[number - 1].scales
             for part, scale in enumerate(scales):

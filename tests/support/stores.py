@@ -11,22 +11,21 @@ from typing import NamedTuple
 from fastlloyd.dp.neighboring import NeighboringRelation, Neighbours
 from fastlloyd.errors import StateError
 from fastlloyd.federation.admission import reservation_of
+from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol import messages
 from fastlloyd.federation.store import LogPosition, Role, Store, read
 from fastlloyd.federation.store import files as layout
 from fastlloyd.federation.store.costs import (
     Cost,
-    EarlierRunCost,
     ExchangeCost,
     PlannedCost,
     RunCost,
 )
 from fastlloyd.federation.store.events import (
-    EarlierRunReserved,
     ExchangeCharged,
     LimitSet,
     MessageRecorded,
-    PeerSeen,
+    PeerSigned,
     PersonRunReserved,
     RunReserved,
     recorded,
@@ -71,28 +70,6 @@ def pure_cost(*epsilons: Fraction) -> RunCost:
     )
 
 
-def earlier(
-    run: bytes,
-    *costs: Cost,
-    relation: NeighboringRelation = ADD,
-    slack: float = 0.0,
-    plan_digest: bytes = bytes(32),
-    dataset: str = "patients",
-) -> EarlierRunReserved:
-    """The reservation of a run as versions wrote it that kept one relation only."""
-    kept = EarlierRunCost(
-        neighboring_relation=relation, costs=costs, epsilon=1.0, delta=1e-6, delta_slack=slack
-    )
-    return EarlierRunReserved(
-        run_id=run,
-        plan_digest=plan_digest,
-        client="clinic-a",
-        dataset=dataset,
-        fingerprint=bytes(32),
-        cost=kept,
-    )
-
-
 def reserved(
     run: bytes, dataset: str = "patients", n_exchanges: int = 3, fingerprint: bytes = bytes(32)
 ) -> RunReserved:
@@ -127,6 +104,12 @@ def upload(
     return recorded(run, message), messages.encode(message)
 
 
+def seen(name: str, position: LogPosition) -> PeerSigned:
+    """A position of the store of a client, as a server remembers it."""
+    signed = SignedPosition(position.length, position.head, bytes(64))
+    return PeerSigned(name=name, client=name, position=signed)
+
+
 def new_store(folder: Path, role: Role = Role.CLIENT) -> Store:
     return Store.create(folder / "clinic-a.store", role=role, identity=OWNER)
 
@@ -154,13 +137,13 @@ def killed(folder: Path, role: Role) -> tuple[Path, LogPosition]:
             store.append([reserved(run, n_exchanges=4)])
         for number in range(1, 5):
             event, message = upload(run, number)
-            seen = PeerSeen(name="b", position=LogPosition(number, bytes(32)))
+            shown = seen("b", LogPosition(number, bytes(32)))
             charged = ExchangeCharged(run_id=run, number=number)
             if role is Role.HOLDER:
                 store.append([charged])
                 store.append([LimitSet(dataset="patients", epsilon=float(number), delta=0.0)])
             else:
-                store.append([event, charged if role is Role.CLIENT else seen], messages=[message])
+                store.append([event, charged if role is Role.CLIENT else shown], messages=[message])
         return copy_store(store.path, folder / "killed"), store.position
 
 

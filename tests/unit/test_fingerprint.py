@@ -3,30 +3,24 @@ name more.
 """
 
 import hmac
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from fastlloyd.base.arrays import FloatArray, RealArray
 from fastlloyd.base.randomness import keystream, length_prefixed
 from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.errors import BudgetError
-from fastlloyd.federation.admission import check_records
 from fastlloyd.federation.fingerprint import (
     Fingerprint,
     PersonsHash,
     RecordsHash,
-    sorted_fingerprint,
 )
-from fastlloyd.federation.store import History, Role
 from fastlloyd.federation.store.costs import PersonRunCost
-from fastlloyd.federation.store.events import PersonRunReserved, SortedRunReserved
+from fastlloyd.federation.store.events import PersonRunReserved
 from fastlloyd.records.ids import TextIds
 from fastlloyd.records.table import ColumnBlock
 from stores import reserved, reserved_as, run_id
@@ -41,10 +35,6 @@ def in_one_block(key: bytes, columns: list[str], values: FloatArray) -> bytes:
     return known.digest()
 
 
-KINDS = pytest.mark.parametrize("of", [in_one_block, sorted_fingerprint])
-Kind = Callable[[bytes, list[str], FloatArray], bytes]
-
-
 @st.composite
 def tables(draw: st.DrawFn) -> FloatArray:
     shape = draw(st.integers(1, 12)), draw(st.integers(1, 4))
@@ -55,17 +45,18 @@ def names(values: RealArray) -> list[str]:
     return [f"x{i}" for i in range(values.shape[1])]
 
 
-@KINDS
 @given(values=tables(), data=st.data())
 def test_neither_the_order_of_records_nor_that_of_columns_matters(
-    of: Kind, values: FloatArray, data: st.DataObject
+    values: FloatArray, data: st.DataObject
 ) -> None:
     rows = data.draw(st.permutations(range(len(values))))
     order = data.draw(st.permutations(range(values.shape[1])))
     columns = names(values)
     moved = np.asfortranarray(values[rows][:, order])
-    assert of(KEY, [columns[i] for i in order], moved) == of(KEY, columns, values)
-    assert of(b"l" * 32, columns, values) != of(KEY, columns, values)
+    assert in_one_block(KEY, [columns[i] for i in order], moved) == in_one_block(
+        KEY, columns, values
+    )
+    assert in_one_block(b"l" * 32, columns, values) != in_one_block(KEY, columns, values)
 
 
 @given(values=tables(), cuts=st.lists(st.integers(0, 12), max_size=4), by_columns=st.booleans())
@@ -86,13 +77,12 @@ def test_neither_the_spans_of_the_work_nor_single_precision_matter() -> None:
     assert known.digest() == in_one_block(KEY, names(values), values.astype(np.float64))
 
 
-@KINDS
 @given(values=tables(), data=st.data())
 def test_a_bit_of_a_cell_a_copy_of_a_record_or_a_name_makes_another(
-    of: Kind, values: FloatArray, data: st.DataObject
+    values: FloatArray, data: st.DataObject
 ) -> None:
     columns = names(values)
-    known = of(KEY, columns, values)
+    known = in_one_block(KEY, columns, values)
     record, column = (
         data.draw(st.integers(0, len(values) - 1)),
         data.draw(st.integers(0, len(columns) - 1)),
@@ -105,40 +95,37 @@ def test_a_bit_of_a_cell_a_copy_of_a_record_or_a_name_makes_another(
     if (
         changed[record, column] != values[record, column]
     ):  # they differ in more than the sign of a zero
-        assert of(KEY, columns, changed) != known
-    assert of(KEY, columns, np.vstack([values, values[record : record + 1]])) != known
-    assert of(KEY, columns, np.delete(values, record, axis=0)) != known
+        assert in_one_block(KEY, columns, changed) != known
+    assert in_one_block(KEY, columns, np.vstack([values, values[record : record + 1]])) != known
+    assert in_one_block(KEY, columns, np.delete(values, record, axis=0)) != known
     renamed = [*columns[:column], "y", *columns[column + 1 :]]
-    assert of(KEY, renamed, values) != known
+    assert in_one_block(KEY, renamed, values) != known
 
 
-@KINDS
 @given(values=tables(), data=st.data())
-def test_records_that_swap_a_cell_are_others(
-    of: Kind, values: FloatArray, data: st.DataObject
-) -> None:
+def test_records_that_swap_a_cell_are_others(values: FloatArray, data: st.DataObject) -> None:
     assume(values.shape[1] > 1)
     one, other = (data.draw(st.integers(0, len(values) - 1)) for _ in range(2))
     swapped = values.copy()
     swapped[[one, other], 0] = swapped[[other, one], 0]
     is_same = (values[one] == values[other])[0] or (values[one] == values[other])[1:].all()
-    assert (of(KEY, names(values), swapped) == of(KEY, names(values), values)) == is_same
+    assert (
+        in_one_block(KEY, names(values), swapped) == in_one_block(KEY, names(values), values)
+    ) == is_same
 
 
-@KINDS
-def test_cells_cannot_move_between_columns_or_rows_unseen(of: Kind) -> None:
-    one = of(KEY, ["a", "b"], np.array([[1.0, 2.0], [3.0, 4.0]]))
-    assert one != of(KEY, ["a", "b"], np.array([[1.0, 4.0], [3.0, 2.0]]))
-    assert one != of(KEY, ["b", "a"], np.array([[1.0, 2.0], [3.0, 4.0]]))
-    assert one != of(KEY, ["a"], np.array([[1.0], [2.0], [3.0], [4.0]]))
-    assert one != of(KEY, ["a", "b"], -np.array([[1.0, 2.0], [3.0, 4.0]]))
+def test_cells_cannot_move_between_columns_or_rows_unseen() -> None:
+    one = in_one_block(KEY, ["a", "b"], np.array([[1.0, 2.0], [3.0, 4.0]]))
+    assert one != in_one_block(KEY, ["a", "b"], np.array([[1.0, 4.0], [3.0, 2.0]]))
+    assert one != in_one_block(KEY, ["b", "a"], np.array([[1.0, 2.0], [3.0, 4.0]]))
+    assert one != in_one_block(KEY, ["a"], np.array([[1.0], [2.0], [3.0], [4.0]]))
+    assert one != in_one_block(KEY, ["a", "b"], -np.array([[1.0, 2.0], [3.0, 4.0]]))
 
 
-@KINDS
-def test_the_two_zeros_are_one_and_the_values_are_left_alone(of: Kind) -> None:
+def test_the_two_zeros_are_one_and_the_values_are_left_alone() -> None:
     values = np.array([[0.0, 1.0], [-0.0, 2.0]])
     values.flags.writeable = False
-    assert of(KEY, ["a", "b"], values) == of(KEY, ["a", "b"], np.abs(values))
+    assert in_one_block(KEY, ["a", "b"], values) == in_one_block(KEY, ["a", "b"], np.abs(values))
     assert np.signbit(values[1, 0])
 
 
@@ -167,26 +154,6 @@ def test_the_fingerprint_is_the_one_that_stores_hold() -> None:
     text = label + d.to_bytes(8, "big") + (2).to_bytes(8, "big") + length_prefixed(b"a", b"b", b"c")
     mac = hmac.digest(KEY, text + b"".join(total.to_bytes(8, "little") for total in sums), "sha256")
     assert in_one_block(KEY, columns, values) == mac
-
-
-def of_the_sorted_kind(dataset: str, fingerprint: bytes) -> SortedRunReserved:
-    return SortedRunReserved(**asdict(reserved(run_id(2), dataset, fingerprint=fingerprint)))
-
-
-def test_entries_of_earlier_versions_are_compared_by_their_own_kind() -> None:
-    events = (
-        of_the_sorted_kind("patients", b"s" * 32),
-        reserved(run_id(4), "others", fingerprint=b"n" * 32),
-    )
-    history = History(Role.CLIENT).followed_by(events)
-    known = Fingerprint(b"n" * 32, lambda: b"x" * 32)
-    with pytest.raises(BudgetError, match="'others'"):
-        check_records(history, "new", known)
-    with pytest.raises(BudgetError, match="'patients'"):
-        check_records(history, "new", Fingerprint(b"s" * 32, lambda: b"s" * 32))
-    assert check_records(history, "new", Fingerprint(b"s" * 32, lambda: b"x" * 32)) == []
-    assert check_records(history, "new", Fingerprint(b"s" * 32)) == ["patients"]
-    assert check_records(history, "patients", Fingerprint(b"s" * 32)) == []
 
 
 # Of persons
@@ -248,8 +215,8 @@ def test_a_run_goes_on_with_the_same_persons_only_and_data_sets_are_told_apart_w
         one_row_each=False,
     )
     mine, others = (
-        Fingerprint(bytes(32), of_persons=b"a" * 32),
-        Fingerprint(bytes(32), of_persons=b"b" * 32),
+        Fingerprint(bytes(32), b"a" * 32),
+        Fingerprint(bytes(32), b"b" * 32),
     )
     made = reserved_as(person, run_id(1))
     assert isinstance(made, PersonRunReserved)

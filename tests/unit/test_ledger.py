@@ -30,7 +30,7 @@ from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm
 from federation import make_plan
-from stores import ADD, ADDED, REPLACE, cost, earlier, pure_cost, reserved, reserved_as, run_id
+from stores import ADD, ADDED, REPLACE, cost, pure_cost, reserved, reserved_as, run_id
 
 DELTA = 1e-6
 KEY = b"k" * 32
@@ -336,40 +336,6 @@ def test_under_a_limit_at_delta_0_a_refusal_says_whose_gaussian_noise_has_no_bou
         )
 
 
-# Runs that earlier versions joined
-
-
-def test_an_earlier_run_for_replaced_records_lets_no_run_for_added_ones_through_a_limit() -> None:
-    unknown = earlier(run_id(1), Cost(Fraction(1, 10**6), Fraction(0)), relation=REPLACE)
-    now = history(LimitSet(dataset="patients", epsilon=9.0, delta=DELTA), unknown)
-    assert account(now, "patients").epsilon < 1
-    check(now, "patients", replacing(Fraction(1, 10**6)))
-    with pytest.raises(
-        BudgetError, match="where a record is added is not in the store; plan runs for replace_one"
-    ):
-        check(now, "patients", cost(Fraction(1, 10**6)))
-    assert math.isinf(account(now, "patients").otherwise.epsilon(DELTA))
-    check_sums(now)
-
-
-def test_an_earlier_run_of_laplace_noise_counts_alike_both_ways() -> None:
-    now = history(LimitSet(dataset="patients", epsilon=1.0, delta=0.0))
-    now = now.followed_by([earlier(run_id(1), Cost(Fraction(0), Fraction(1, 2)), relation=REPLACE)])
-    check(now, "patients", pure_cost(Fraction(1, 2)))
-    with pytest.raises(BudgetError):
-        check(now, "patients", pure_cost(Fraction(51, 100)))
-
-
-def test_the_plan_of_an_earlier_run_says_what_the_store_does_not() -> None:
-    known = replacing(Fraction(1, 100))
-    event = earlier(
-        run_id(1), Cost(Fraction(4, 100), Fraction(0)), relation=REPLACE, plan_digest=b"p" * 32
-    )
-    assert account(history(event), "patients").otherwise.n_unknown == 1
-    one = account(history(event), "patients", {b"p" * 32: known})
-    assert (one.otherwise.n_unknown, one.otherwise.mu_squared) == (0, Fraction(1, 100))
-
-
 # On which condition a sum holds
 
 LIMIT = LimitSet(dataset="patients", epsilon=2.0, delta=DELTA)
@@ -393,7 +359,6 @@ SMALL = reserved(run_id(1))
         ([LIMIT, SMALL, msgspec.structs.replace(LOWER, delta=2 * DELTA)], None, Proviso.RAISED),
         ([LIMIT, SMALL, msgspec.structs.replace(LIMIT, epsilon=math.inf)], None, Proviso.RAISED),
         ([msgspec.structs.replace(LIMIT, epsilon=math.inf), SMALL], None, Proviso.NO_LIMIT),
-        ([LIMIT, earlier(run_id(1), Cost(Fraction(1, 100), Fraction(0)))], LIMIT, Proviso.EARLIER),
         ([LIMIT, msgspec.structs.replace(SMALL, cost=cost(Fraction(4)))], LIMIT, Proviso.EXCEEDED),
     ],
 )
@@ -454,9 +419,7 @@ def test_the_first_limit_holds_a_run_that_only_the_one_set_later_has_room_for() 
 
 
 def test_a_past_that_exceeds_its_limit_is_shown_and_lets_nothing_more_through() -> None:
-    """Under the rule of earlier versions this fitted: 1.98 at most of Gaussian noise, and 1 of
-    Laplace noise.
-    """
+    """By epsilons added up this would fit: 1.98 at most of Gaussian noise, and 1 of Laplace noise."""
     now = of_costs(cost(Fraction(1, 5)), pure_cost(Fraction(1)), limit=(3.0, 1e-4))
     one = account(now, "patients")
     assert one.spent.epsilon(1e-4) > 3

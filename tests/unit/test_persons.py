@@ -233,7 +233,6 @@ def test_what_several_are_called(name: str, many: str, a: str) -> None:
 
 @pytest.mark.parametrize("name", ["patients", "families", "employees", "branches", "days"])
 def test_persons_are_named_by_what_one_is_called(name: str) -> None:
-    """A plan of an earlier version keeps its name."""
     with pytest.raises(
         PlanError, match=f"^the name of the unit is '{name}'; expected what one of them is called"
     ):

@@ -24,7 +24,7 @@ from fastlloyd.federation.positions import (
 from fastlloyd.federation.runs import DurableServer
 from fastlloyd.federation.secagg.keys import SIGNATURE_BYTES
 from fastlloyd.federation.store import History, LogPosition, Role, Store
-from fastlloyd.federation.store.events import PeerForgotten, PeerSeen, PeerSigned
+from fastlloyd.federation.store.events import PeerForgotten, PeerSigned
 from fastlloyd.testing import InjectedNoise
 from federation import identity, make_plan, signed
 
@@ -110,9 +110,7 @@ def test_a_signed_position_that_somebody_shows_again_makes_the_server_forget_not
 
 def test_a_position_that_was_remembered_is_forgotten_by_its_event_and_only_by_that() -> None:
     key = KEYS["c0"]
-    far = PeerSeen(
-        name=key, position=LogPosition(1 << 53, bytes(32))
-    )  # as an earlier version remembered it
+    far = PeerSigned(name=key, client="c0", position=signed("c0", 1 << 53))
     again = PeerSigned(name=key, client="c0", position=signed("c0", 4))
     with pytest.raises(StateError, match="old copy"):
         History(Role.SERVER).followed_by([far, again])

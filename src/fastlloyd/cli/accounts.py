@@ -63,11 +63,6 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
         )
         also = f"it is {rounded_up(other)}" if math.isfinite(other) else "no bound is known"
         said.append(f"spent is counted for {one.asked}; if one is {whom}, {also}.")
-        if one.asked.unit is None and one.otherwise.n_unknown:
-            said.append(
-                "a run of an earlier version does not say what it costs there; its plan does:"
-                " --plan FILE."
-            )
         if one.asked.unit is not None and one.spent.n_unknown:
             said.append(
                 f"no bound is known, for a run did not protect every {one.asked.unit} as a whole."

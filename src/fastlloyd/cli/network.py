@@ -54,7 +54,6 @@ _LOG = logging.getLogger(__name__)
 def networked_plan(path: Path) -> Plan:
     """Read a plan that can be run over a network now. Raises PlanError."""
     plan = read_plan(path)
-    plan.check_current()
     plan.check_networked()
     return plan
 

@@ -4,7 +4,6 @@ when the owner stops it.
 
 import time
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import TYPE_CHECKING
 
 from fastlloyd.base.names import choose
@@ -16,7 +15,6 @@ from fastlloyd.federation.fingerprint import (
     Fingerprint,
     PersonsHash,
     RecordsHash,
-    sorted_fingerprint,
 )
 from fastlloyd.mechanisms.answering import NOTHING, AllRecords, Asked, LocalRecords, SharedRecords
 from fastlloyd.mechanisms.passes.records import PersonsInPasses
@@ -84,15 +82,11 @@ class OwnRecords:
         self._first_pass(known, whose, asked)
         of_persons = None if whose is None else whose.digest()
         if not isinstance(table, Table):
-            return Fingerprint(known.digest(), of_persons=of_persons)
+            return Fingerprint(known.digest(), of_persons)
         if self._of is not None and table.ids is not None:
             (grid,) = self._grid
             self.answers = SharedRecords.of_persons(self._of, grid, table.ids.texts())
-        return Fingerprint(
-            known.digest(),
-            cache(lambda: sorted_fingerprint(key, table.columns, table.values)),
-            of_persons,
-        )
+        return Fingerprint(known.digest(), of_persons)
 
     def _answering(self) -> AllRecords:
         if self._far is not None:

@@ -54,7 +54,7 @@ from fastlloyd.records.bounds import Bounds, data_bounds, given_bounds
 from fastlloyd.records.columns import numbered
 from fastlloyd.records.files import opened
 from fastlloyd.reports import pictures
-from fastlloyd.reports.result import UNKNOWN, StoredResult
+from fastlloyd.reports.result import StoredResult
 from fastlloyd.reports.run_result import PRIVACY
 from fastlloyd.reports.statement import PrivacyStatement, cautions, with_leaks
 
@@ -119,10 +119,10 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """The fitted estimator of a result that a command left (`fit`, `simulate`, `join`): it can
         predict, transform and plot.
 
-        folder : with centroids.json (in older results centroids.csv), the settings and
-        privacy.json. All attributes of a fitted estimator are there but labels_, which no result
-        holds. Parameters are those that a fit with the same settings in the central model needs;
-        features have the names of the file, unless it had none (x1, x2, ...). Spends nothing.
+        folder : with centroids.json, the settings and privacy.json. All attributes of a fitted
+        estimator are there but labels_, which no result holds. Parameters are those that a fit with
+        the same settings in the central model needs; features have the names of the file, unless it
+        had none (x1, x2, ...). Spends nothing.
         Raises PlanError if the settings were changed, DataError if the folder is no whole result or
         one of another algorithm.
         """
@@ -199,7 +199,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             ),
             centroids=self.cluster_centers_,
             errors=self.cluster_centers_std_,
-            settled=np.isin(self.cluster_status_, [Status.SETTLED.value, UNKNOWN]),
+            settled=self.cluster_status_ == Status.SETTLED.value,
             noisy_counts=self.noisy_counts_,
         )
         return pictures.figure_of(picture, "the picture", pictures.ON_SCREEN)
@@ -583,13 +583,11 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Read a state as `__getstate__` writes it, or one of earlier versions, which hold the
-        objects themselves.
-        """
+        """Read a state as `__getstate__` writes it."""
         read = dict(state)
-        if isinstance(settings := state.get("mechanism_"), str):
+        if "mechanism_" in state:
             read |= {
-                "mechanism_": read_mechanism(settings),
+                "mechanism_": read_mechanism(state["mechanism_"]),
                 "privacy_spent_": PrivacyStatement(state["privacy_spent_"]),
             }
         super().__setstate__(read)

@@ -122,7 +122,7 @@ class FastLloyd(Estimator):
         "settled" where two standard errors to either side cover the mean of the records nearest to
         the centroid in nine of ten cases or more; "moving" where it may still move, or its records
         may form several groups; "few" where they may be few or none; "stayed" where it stayed in
-        the last iteration; "unknown" in results of versions that did not say. Private.
+        the last iteration. Private.
     noisy_counts_ : float64 ndarray (n_clusters,)
         Records per cluster in the last iteration and noise, as they came: unbiased, so they may be
         negative. Private.
@@ -369,7 +369,7 @@ class MomentLloyd(Estimator):
         "settled" where two standard errors to either side cover the mean of the records nearest to
         the centroid in nine of ten cases or more; "moving" where it may still move, or its records
         may form several groups; "few" where they may be few or none; "stayed" where it stayed in
-        the last iteration; "unknown" in results of versions that did not say. Private.
+        the last iteration. Private.
     noisy_counts_ : float64 ndarray (n_clusters,)
         Records per cluster in the last iteration and noise, as they came: unbiased, so they may be
         negative. Private.

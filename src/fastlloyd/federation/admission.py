@@ -104,7 +104,7 @@ def check(history: History, dataset: str, *costs: PlannedCost) -> None:
     """Raise BudgetError if runs of these costs would bring the data set above a limit, as all
     earlier ones count now.
     """
-    everything = [*counted_of(runs_on(history, dataset), {}), *map(whole, costs)]
+    everything = [*counted_of(runs_on(history, dataset)), *map(whole, costs)]
     for speaks_of in history.limits_on(dataset):
         before = account(history, dataset, speaks_of=speaks_of)
         after = _together(everything, speaks_of)
@@ -138,12 +138,6 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
             f" one has no bound; protect all records of a {asked.unit} together or, if each is one"
             f" {asked.unit}, say --rows-are {asked.unit} (in Python, fastlloyd.dataset(...,"
             f" rows_are={asked.unit!r}))"
-        )
-    if after.n_unknown:
-        return (
-            f"{told} for a record added or removed, and holds a run that an earlier version joined"
-            " for replaced records: what it costs where a record is added is not in the store;"
-            " plan runs for replace_one, or lift the limit with fastlloyd ledger limit"
         )
     alone = _together([*map(whole, costs)], speaks_of or (before.asked if before.runs else None))
     if limit.delta == 0 and not after.is_pure:
@@ -200,7 +194,7 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
         return f"{said} The run of this plan is among them."
     if counted_on:
         return f"{said} The run of this plan is counted on {listing(sorted(counted_on))}."
-    together = _together([*counted_of(one.runs, {}), whole(cost)], speaks_of).epsilon(delta)
+    together = _together([*counted_of(one.runs), whole(cost)], speaks_of).epsilon(delta)
     said += f" With the run of this plan it is epsilon {rounded_up(together)}."
     if limit is None:
         return f"{said} There is no limit."
@@ -227,25 +221,18 @@ def _of_plan(history: History, dataset: str, cost: PlannedCost) -> Neighbours | 
     )
 
 
-def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> list[str]:
+def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> None:
     """Raise BudgetError if these very records were used under another data set name, where what
     they spent is counted.
-
-    Returns the names of other data sets whose records cannot be compared with these.
     """
-    unknown = set()
     for known in (run.reserved for run in history.runs.values()):
         if known is None or known.dataset == dataset:
             continue
-        is_known = fingerprint.is_of(known)
-        if is_known:
+        if fingerprint.is_of(known):
             raise BudgetError(
                 f"these records were used under the data set name {known.dataset!r} before; use"
                 f" that name instead of {dataset!r}, so that what is spent on them adds up"
             )
-        if is_known is None:
-            unknown.add(known.dataset)
-    return sorted(unknown)
 
 
 def check_dataset(dataset: object) -> None:

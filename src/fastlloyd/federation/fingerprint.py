@@ -7,7 +7,7 @@ whoever holds them can change a bit.
 """
 
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.base.randomness import derive, keystream, length_prefixed
-from fastlloyd.federation.store.events import PersonRunReserved, Reservation, RunReserved
+from fastlloyd.federation.store.events import PersonRunReserved, Reservation
 from fastlloyd.mechanisms.spread import person_hashes
 from fastlloyd.records.table import ColumnBlock, ids_of
 
 _LABEL = b"fastlloyd/v2/fingerprint"
 _PERSONS_LABEL = b"fastlloyd/v1/fingerprint/persons"
-_SORTED_LABEL = b"fastlloyd/v1/fingerprint"
 _LANES: Final = 4
 _SPAN: Final = 1 << 13  # records whose lanes stay in a core's cache
 _HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
@@ -35,27 +34,18 @@ Block = RealArray | ColumnBlock
 class Fingerprint:
     """What tells these records from others.
 
-    digest : of the present kind, `RecordsHash`, 32 bytes, which ids do not change. earlier : works
-    out that of the kind which stores of earlier versions hold, `sorted_fingerprint`; None where the
-    records are too many for memory. of_persons : of the records and whose they are, `PersonsHash`;
-    None without ids.
+    digest : `RecordsHash`, 32 bytes, which ids do not change. of_persons : of the records and whose
+    they are, `PersonsHash`; None without ids.
     """
 
     digest: bytes
-    earlier: Callable[[], bytes] | None = None
     of_persons: bytes | None = None
 
-    def is_of(self, reserved: Reservation) -> bool | None:
-        """Whether a run was joined with these very records; None where that cannot be told."""
-        if isinstance(reserved, RunReserved | PersonRunReserved):
-            return hmac.compare_digest(reserved.fingerprint, self.digest)
-        return (
-            None
-            if self.earlier is None
-            else hmac.compare_digest(reserved.fingerprint, self.earlier())
-        )
+    def is_of(self, reserved: Reservation) -> bool:
+        """Whether a run was joined with these very records."""
+        return hmac.compare_digest(reserved.fingerprint, self.digest)
 
-    def goes_on_with(self, reserved: Reservation) -> bool | None:
+    def goes_on_with(self, reserved: Reservation) -> bool:
         """As `is_of`, and of the very same persons: their shares would move if an id was changed in
         mid run.
         """
@@ -186,21 +176,3 @@ class PersonsHash(RecordsHash):
         self.add_sums(
             self.lanes(block, *person_hashes(texts, derive(self._key, self._label)).T), len(block)
         )
-
-
-def sorted_fingerprint(key: bytes, columns: Sequence[str], values: NDArray[np.float64]) -> bytes:
-    """The fingerprint that earlier versions stored, 32 bytes: HMAC-SHA256 of all records, sorted as
-    bytes.
-
-    values : (n, number of columns), as they were read, in original units. A second copy of them is
-    held meanwhile.
-    """
-    order = np.argsort(columns)
-    rows = np.ascontiguousarray(values[:, order], dtype="<f8") + 0.0  # no negative zeros
-    n, d = rows.shape
-    rows = np.sort(rows.view(np.dtype((np.void, 8 * d))).ravel())
-    mac = hmac.new(key, _SORTED_LABEL + d.to_bytes(8, "big") + n.to_bytes(8, "big"), "sha256")
-    for at in order:
-        mac.update(length_prefixed(columns[at].encode()))
-    mac.update(rows.view(np.uint8).data)
-    return mac.digest()

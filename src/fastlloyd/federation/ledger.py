@@ -12,7 +12,7 @@ removed.
 
 import enum
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 import msgspec
@@ -25,14 +25,13 @@ from fastlloyd.errors import BudgetError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store.costs import (
-    AnyRunCost,
     Cost,
     ExchangeCost,
     PersonRunCost,
     PlannedCost,
     RunCost,
 )
-from fastlloyd.federation.store.events import EarlierRunReserved, Limit
+from fastlloyd.federation.store.events import Limit
 from fastlloyd.federation.store.history import History, Limited, Run
 from fastlloyd.mechanisms.private_run import AnyRun
 
@@ -44,10 +43,6 @@ class Proviso(enum.Enum):
 
     NO_LIMIT = "no limit was set before the first run"
     RAISED = "its limit was raised or lifted after a run"
-    EARLIER = (
-        "a run was joined by an earlier version of fastlloyd, which let runs through by another"
-        " rule"
-    )
     TAKEN_OVER = "a run began before this ledger knew of it"
     EXCEEDED = "its runs exceed the limit that was set before the first of them"
 
@@ -182,19 +177,13 @@ def plan_cost(plan: Plan, rows_are: str | None = None) -> PlannedCost:
     return run_cost(plan.mechanism, plan.distance, is_federated=True, rows_are=rows_are)
 
 
-def account(
-    history: History,
-    dataset: str,
-    plans: Mapping[bytes, AnyRunCost] | None = None,
-    speaks_of: Neighbours | None = None,
-) -> Account:
+def account(history: History, dataset: str, speaks_of: Neighbours | None = None) -> Account:
     """One sum of a data set, empty if no run used it yet.
 
-    plans : by digest, the costs of plans whose files are at hand; they stand in for what the store
-    knows of their runs. speaks_of : whose sum; None: that of one record, as the runs are made.
+    speaks_of : whose sum; None: that of one record, as the runs are made.
     """
     runs = runs_on(history, dataset)
-    counted = counted_of(runs, plans or {})
+    counted = counted_of(runs)
     asked = speaks_of or records_of(counted)
     spent = Spending.of(counted, asked)
     first = first_of(counted, speaks_of)
@@ -212,14 +201,14 @@ def account(
     )
 
 
-def accounts(history: History, plans: Mapping[bytes, AnyRunCost] | None = None) -> list[Account]:
+def accounts(history: History) -> list[Account]:
     """All sums that are worth a look, by the names of the data sets.
 
     Of each: that of every limit, and that of persons whom runs were made to protect; that of one
     record if a limit or a run speaks of records, or nothing else does.
     """
     return [
-        account(history, dataset, plans, each)
+        account(history, dataset, each)
         for dataset in known_datasets(history)
         for each in sums_on(history, dataset)
     ]
@@ -299,20 +288,16 @@ def _found_again(spent: Spending, epsilon: float, delta: float) -> bool:
     return found <= delta * (1 + 2**-30)
 
 
-Counted = tuple[AnyRunCost, Sequence[int]]
+Counted = tuple[PlannedCost, Sequence[int]]
 """What a run costs, and which of its exchanges count."""
 
 
-def counted_of(runs: Iterable[Run], plans: Mapping[bytes, AnyRunCost]) -> list[Counted]:
+def counted_of(runs: Iterable[Run]) -> list[Counted]:
     """What counts of these runs now."""
-    return [
-        (plans.get(run.reserved.plan_digest, run.reserved.cost), run.counted)
-        for run in runs
-        if run.reserved is not None
-    ]
+    return [(run.reserved.cost, run.counted) for run in runs if run.reserved is not None]
 
 
-def whole(cost: AnyRunCost) -> Counted:
+def whole(cost: PlannedCost) -> Counted:
     """A run of which all exchanges count, as when it is reserved."""
     return cost, range(1, len(cost.costs) + 1)
 
@@ -358,8 +343,6 @@ def _kept(
         for limit in later
     ):
         return None, Proviso.RAISED
-    if any(isinstance(run.reserved, EarlierRunReserved) for run in runs):
-        return first, Proviso.EARLIER
     if any(run.is_taken_over for run in runs):
         return first, Proviso.TAKEN_OVER
     return first, None if spent.fits(first.epsilon, first.delta, first_run) else Proviso.EXCEEDED

@@ -25,7 +25,7 @@ from fastlloyd.base.precision import exact, round_up, working_precision
 from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, gdp_mu, mu_from_squared, pure_mu_squared
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import BudgetError
-from fastlloyd.federation.store.costs import AnyRunCost, Cost
+from fastlloyd.federation.store.costs import Cost, PlannedCost
 from fastlloyd.mechanisms.private_run import usable_delta
 
 _BITS = 170
@@ -50,7 +50,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(
-        cls, exchanges: Iterable[tuple[AnyRunCost, Sequence[int]]], asked: Neighbours
+        cls, exchanges: Iterable[tuple[PlannedCost, Sequence[int]]], asked: Neighbours
     ) -> "Spending":
         """Add up, per run, the exchanges of these numbers, counted from 1."""
         runs = [(cost, numbers) for cost, numbers in exchanges if numbers]

@@ -65,7 +65,7 @@ def traffic(plan: Plan, name: str) -> Traffic:
     proposals = [Proposal(t, salt, box, signature) for t, box in sealed]
     parameters = [Parameters(t, plan.names[0], salt, box, signature) for t, box in sealed]
     confirmations = Confirmations(tuple((each, mac, signature) for each in plan.names))
-    at, speakers = plan.names.index(name), plan.masks_kind.speakers(plan.names)
+    at, speakers = plan.names.index(name), plan.masks.speakers(plan.names)
     deals, n_later, n_made = at == 0, plan.n_clients - 1 - at, len(speakers[:at])
     made = SealedKeys(
         bytes(DIGEST_BYTES),

@@ -75,7 +75,7 @@ def _agreed(plan: Plan) -> list[str]:
         ),
         f"Neighbouring relation: {m.neighboring_relation.value}.",
         *m.agreed(),
-        f"Trust: {plan.trust.value}, with {plan.masks_kind.value} masks. {attendance(plan)}",
+        f"Trust: {plan.trust.value}, with {plan.masks.value} masks. {attendance(plan)}",
         waiting(plan),
         f"One run, {plan.run_id}; a further one needs a further plan.",
     ]

@@ -39,7 +39,7 @@ def line_of(one: Account, delta: float, n_planned: int) -> Line:
     """The sum of a data set at this delta, as its runs count now, and with so many equal ones more,
     which use up the limit.
     """
-    runs = counted_of(one.runs, {})
+    runs = counted_of(one.runs)
     spent = (Spending.of(runs[:n], one.asked).epsilon(delta) for n in range(len(runs) + 1))
     limit, each = finite(one.limit), Fraction(0)
     if (left := one.left_for(n_planned, delta)) and delta:

@@ -36,7 +36,7 @@ def coalitions(plan: Plan, n_included: int | None = None) -> list[dict[str, Any]
             *((_clients(s), epsilon) for s in _sizes(plan.n_clients)),
         ]
         rows.append(("the server, once it sees a result or meets any client", None))
-    elif plan.masks_kind is Masks.GROUP:
+    elif plan.masks is Masks.GROUP:
         rows = _behind_a_group_key(plan)
     else:
         rows = _behind_keys_of_pairs(plan, n_included)
@@ -119,7 +119,7 @@ def holds_against(plan: Plan) -> str:
             "any number of clients without the server, and the server as long as it never sees a"
             " result"
         )
-    if plan.masks_kind is Masks.GROUP:
+    if plan.masks is Masks.GROUP:
         return f"the server, which may see the results, or {coalition(t)}, but not both together"
     if plan.host is None:
         return f"the server, which may see the results, together with {coalition(t)}"

@@ -162,7 +162,7 @@ def protection(plan: Plan) -> str:
 
 
 def _of_server_noise(plan: Plan) -> str:
-    if plan.masks_kind is Masks.GROUP:
+    if plan.masks is Masks.GROUP:
         return ""
     return ", and together with any client it has the exact sum over the others in every round"
 
@@ -171,7 +171,7 @@ def _shared_noise(plan: Plan) -> str:
     """Against whom shares of noise protect, and how much more noise that is."""
     epsilon, h = plan.mechanism.epsilon, plan.n_shares
     price = f"the noise is {noise_factor(plan):.3f} times as large as with a trusted server"
-    if plan.masks_kind is Masks.GROUP:
+    if plan.masks is Masks.GROUP:
         return (
             "Trust: client-noise, with group masks. Every client adds its share of the noise"
             f" before masking; {h} {'shares are' if h > 1 else 'share is'} enough for the"
@@ -195,7 +195,7 @@ def _shared_noise(plan: Plan) -> str:
 def attendance(plan: Plan) -> str:
     """How many clients may be missing, and when."""
     D = plan.max_dropouts
-    if plan.masks_kind is Masks.GROUP:
+    if plan.masks is Masks.GROUP:
         return f"At most {clients(D)} may miss a round."
     if D == 0:
         return f"All {plan.n_clients} clients must join, and answer every round."
@@ -209,7 +209,7 @@ def liveness(plan: Plan) -> list[str]:
     """What a client that goes away means for a run, in sentences; none where a run goes on without
     it.
     """
-    if plan.masks_kind is Masks.GROUP:
+    if plan.masks is Masks.GROUP:
         return []
     M = plan.n_clients
     said = (
@@ -246,7 +246,7 @@ def waiting(plan: Plan) -> str:
     joining, dealing, round, confirming = map(
         duration, (t.joining, t.dealing, t.round, t.confirming)
     )
-    if plan.masks_kind is Masks.GROUP:
+    if plan.masks is Masks.GROUP:
         return (
             f"A run waits {joining} for everyone to join, {round} for the uploads of a round,"
             f" {dealing} for what one client prepares for all in between, and {confirming} for"

@@ -50,7 +50,6 @@ CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS = (
     "se_noisy_count",
     "status",
 )  # beside those of features
-UNKNOWN = "unknown"  # the status of clusters of results that did not have it
 MARK = "privacy"  # the column, or key, that says so
 OTHER_COLUMNS = (
     CLUSTER,
@@ -71,9 +70,9 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     cluster: int  # numbered from 0, as labels are
     centroid: tuple[float, ...]
     noisy_count: float
-    noisy_count_standard_error: float | None = None  # of results that did not have it
+    noisy_count_standard_error: float
     standard_errors: tuple[float, ...] | None
-    status: str | None = None  # of results that did not have it
+    status: Status
 
 
 class Result(RunResult, frozen=True, kw_only=True):
@@ -182,7 +181,7 @@ class Result(RunResult, frozen=True, kw_only=True):
                 noisy_count=float(count),
                 noisy_count_standard_error=self.count_error,
                 standard_errors=tuple(errors.tolist()) if status is not Status.STAYED else None,
-                status=status.value,
+                status=status,
             )
             for number, (centroid, count, errors, status) in enumerate(
                 zip(
@@ -344,16 +343,13 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count_error(self) -> float:
-        """Standard error of each noisy count, NaN where the result does not say it."""
-        error = self.clusters[0].noisy_count_standard_error
-        return math.nan if error is None else error
+        """Standard error of each noisy count."""
+        return self.clusters[0].noisy_count_standard_error
 
     @property
     def status(self) -> NDArray[np.str_]:
-        """Status of each cluster, (n_clusters,): a value of `uncertainty.Status`, or "unknown" if
-        the result does not say.
-        """
-        return np.array([cluster.status or UNKNOWN for cluster in self.clusters])
+        """Status of each cluster, (n_clusters,): a value of `uncertainty.Status`."""
+        return np.array([cluster.status.value for cluster in self.clusters])
 
     @property
     def standard_errors(self) -> FloatArray:
@@ -373,27 +369,30 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
         """
         table = _table(path)
         mechanism = _settings(table.parent)
-        clusters = (_read_exact if table.name == EXACT else _before_there_were_two)(
-            table, mechanism.domain
-        )
+        clusters = _read_exact(table, mechanism.domain)
         return cls(
             mechanism=mechanism, centroids=_on_grid(table, clusters, mechanism), clusters=clusters
         )
 
 
 def _table(path: Path) -> Path:
-    """Return the file of exact centroids, or the only table of a result of an earlier version."""
-    if path.is_dir():
-        path = path / CENTROIDS
-    exact = path.with_name(EXACT)
-    if path.name == CENTROIDS and exact.is_file():
-        return exact
-    if not path.is_file():
+    """Return the file of exact centroids of a result that is named by its folder or a table in it.
+
+    Raises DataError.
+    """
+    table = path / CENTROIDS if path.is_dir() else path
+    exact = table.with_name(EXACT)
+    if table.name not in (CENTROIDS, EXACT) or not (table.is_file() or exact.is_file()):
         raise DataError(
             f"{path} is no result: name a folder that fit, simulate or join left, or the"
             f" {CENTROIDS} in it"
         )
-    return path
+    if not exact.is_file():
+        raise DataError(
+            f"{table} holds rounded numbers; the exact ones are in {EXACT}, which is missing; keep"
+            " a result together"
+        )
+    return exact
 
 
 def _settings(folder: Path) -> Mechanism:
@@ -425,48 +424,6 @@ def _read_exact(path: Path, domain: Domain) -> tuple[Cluster, ...]:
             f"{path} was changed: its clusters are not numbered 0, 1, 2, ...; get the original"
         )
     return read.clusters
-
-
-def _before_there_were_two(path: Path, domain: Domain) -> tuple[Cluster, ...]:
-    """Read the clusters from a centroids.csv with all digits, as results had it when there was no
-    centroids.json.
-    """
-    wanted = [*domain.features, NOISY_COUNT]
-    with opened(path) as text:
-        try:
-            header, *rows = csv.reader(text, strict=True)
-            numbers = [
-                [float(cell) if cell else math.nan for cell in row[: 2 * len(wanted) - 1]]
-                for row in rows
-            ]
-        except (ValueError, csv.Error):  # no row, no number, a quotation mark without partner
-            raise DataError(
-                f"{path} is not the {CENTROIDS} of a result: no table of numbers below names"
-            ) from None
-    if header[:1] == [CLUSTER] and header[: len(wanted)] != wanted:
-        raise DataError(
-            f"{path} holds rounded numbers; the exact ones are in {EXACT}, which is missing; keep a"
-            " result together"
-        )
-    if header[: len(wanted)] != wanted:
-        raise DataError(
-            f"{path} does not belong to the settings beside it: its columns are not their features"
-            " and noisy_count"
-        )
-    if any(len(row) < len(wanted) for row in numbers):
-        raise DataError(f"{path} is not the {CENTROIDS} of a result: a row is too short")
-    d = domain.n_features
-    return tuple(
-        Cluster(
-            cluster=number,
-            centroid=tuple(row[:d]),
-            noisy_count=row[d],
-            standard_errors=(
-                tuple(row[d + 1 :]) if len(row) == 2 * d + 1 and not math.isnan(row[-1]) else None
-            ),
-        )
-        for number, row in enumerate(numbers)
-    )
 
 
 def _on_grid(path: Path, clusters: Sequence[Cluster], mechanism: Mechanism) -> IntArray:

@@ -212,7 +212,7 @@ def _price_of_two_groups(plan: Plan) -> str:
     without a client in common.
     """
     m = plan.mechanism
-    if plan.masks_kind is Masks.PAIRWISE:
+    if plan.masks is Masks.PAIRWISE:
         if m.persons is not None:
             return f"Both together tell no more of one {m.unit.one} than the plan says"
         return "Each record is in one of them only, and is protected as the plan says even so"
@@ -339,7 +339,7 @@ def plan_statement(plan: Plan, n_included: int | None = None) -> dict[str, Any]:
     statement["cautions"] = plan_cautions(plan)
     statement["federated"] = {
         "trust": plan.trust.value,
-        "masks": plan.masks_kind.value,
+        "masks": plan.masks.value,
         "host": plan.host,
         "holds_against": holds_against(plan),
         "n_clients": plan.n_clients,

@@ -436,7 +436,7 @@ def test_nothing_of_a_run_is_in_the_files_after_it(either_world: World, name: st
     store = mortal.store
     assert store is not None
     secrets = store.secrets(RUN)
-    assert set(secrets) == KEPT[world.plan.masks_kind][name]
+    assert set(secrets) == KEPT[world.plan.masks][name]
     payloads = [
         message.payload
         for message in messages_of(store, world.plan)
@@ -577,7 +577,7 @@ def test_a_client_waits_longer_than_the_server_in_every_step(either_world: World
     assert (patience, grace) == {
         Masks.GROUP: (times.dealing, 60),
         Masks.PAIRWISE: (times.round, 24 * 3600),
-    }[world.plan.masks_kind]
+    }[world.plan.masks]
     dealing = (world.plan.max_dropouts + 1) * patience
     world._revive()
     world.queue.clear()

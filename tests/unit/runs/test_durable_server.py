@@ -124,7 +124,7 @@ def test_a_client_that_leaves_for_good_is_waited_for_no_more_after_a_restart_eit
         store = world.parties[SERVER].store
         assert store is not None
         assert store.history.runs[RUN].left == ("c1",)
-        if world.plan.masks_kind is Masks.PAIRWISE:
+        if world.plan.masks is Masks.PAIRWISE:
             assert "c1" in server.outcome.reason
             assert server.timeout == (0 if again else None)
         else:

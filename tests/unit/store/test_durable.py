@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from fastlloyd.errors import StateError
 from fastlloyd.federation.store import LogPosition, Role, Store, read
 from fastlloyd.federation.store import files as layout
 from fastlloyd.federation.store.events import (
+    MAX_SECONDS,
     Event,
     ExchangeCharged,
     LimitSet,
@@ -30,7 +32,7 @@ from fastlloyd.federation.store.events import (
     first_head,
 )
 from fastlloyd.federation.store.head_file import head_path
-from stores import OWNER, copy_store, new_store, reserved, run_id, upload
+from stores import OWNER, copy_store, new_store, reserved, run_id, seen, upload
 
 A, B = run_id(1), run_id(2)
 LIMIT = LimitSet(dataset="patients", epsilon=1.0, delta=1e-6)
@@ -112,9 +114,11 @@ def _heads(store: Store, events: list[Event]) -> list[bytes]:
     """The chain by its definition."""
     with closing(sqlite3.connect(store.path)) as connection:
         ((salt,),) = connection.execute("SELECT salt FROM store").fetchall()
+        times = connection.execute("SELECT seconds FROM events ORDER BY number").fetchall()
     heads = [hashlib.sha256(b"fastlloyd/v1/storeclient\0" + OWNER + salt).digest()]
-    for event in events:
-        heads.append(hashlib.sha256(b"fastlloyd/v1/event" + heads[-1] + encode(event)).digest())
+    for event, (seconds,) in zip(events, times, strict=True):
+        text = heads[-1] + seconds.to_bytes(8, "big") + encode(event)
+        heads.append(hashlib.sha256(b"fastlloyd/v2/event" + text).digest())
     return heads
 
 
@@ -529,12 +533,12 @@ def test_a_server_remembers_how_far_it_saw_each_client_and_refuses_less(tmp_path
     )
     with new_store(tmp_path, Role.SERVER) as store:
         assert store.history.peers.get("clinic-a") is None
-        store.append([PeerSeen(name="clinic-a", position=far)])
-        store.append([PeerSeen(name="clinic-a", position=farther)])
+        store.append([seen("clinic-a", far)])
+        store.append([seen("clinic-a", farther)])
         assert store.position.length == 2
         for old in (far, other):
             with pytest.raises(StateError, match="'clinic-a' is an old copy"):
-                store.append([PeerSeen(name="clinic-a", position=old)])
+                store.append([seen("clinic-a", old)])
     with Store.open(store.path, role=Role.SERVER, identity=OWNER) as store:
         assert store.history.peers.get("clinic-a") == farther
         with pytest.raises(StateError, match="store of a server"):
@@ -553,3 +557,20 @@ def test_the_key_of_fingerprints_is_drawn_once(tmp_path: Path) -> None:
         path.unlink(missing_ok=True)
     with new_store(tmp_path) as store:
         assert store.fingerprint_key() != key
+
+
+# Times of events
+
+
+def test_every_event_has_the_time_of_its_step_and_a_clock_that_jumps_back_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = (1_700_000_000.9, 5.0, -3.0, 1e300)
+    with new_store(tmp_path) as store:
+        for now in times:
+            monkeypatch.setattr(time, "time", lambda now=now: now)
+            store.append([LIMIT])
+    contents, _ = read(store.path)
+    assert contents.seconds == (1_700_000_000, 5, 0, MAX_SECONDS)
+    with Store.open(store.path) as again:
+        assert again.position == contents.position

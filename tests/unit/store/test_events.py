@@ -2,7 +2,7 @@
 
 import hashlib
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from designs import design_mechanism
+from fastlloyd.cli import event_words
 from fastlloyd.errors import StateError
 from fastlloyd.federation.ledger import run_cost
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.messages import printable
-from fastlloyd.federation.store.costs import Cost
 from fastlloyd.federation.store.events import (
     ClientJoined,
     ClientLeft,
@@ -32,7 +32,7 @@ from fastlloyd.federation.store.events import (
     decode,
     encode,
 )
-from stores import cost, earlier, reserved, run_id
+from stores import cost, reserved, run_id
 
 A = run_id(1)
 EVENTS: list[Event] = [
@@ -49,7 +49,6 @@ EVENTS: list[Event] = [
     PeerForgotten(name="0" * 64),
     ClientJoined(run_id=bytes(16), client="clinic-a"),
     ClientLeft(run_id=bytes(16), client="clinic-a"),
-    earlier(A, Cost(Fraction(3, 7), Fraction(0)), slack=1e-30),
 ]
 
 
@@ -141,10 +140,13 @@ def test_the_costs_of_the_largest_mechanisms_fit() -> None:
         assert len(event.cost.costs) == 1000
 
 
-def test_the_chain_is_over_label_head_and_bytes() -> None:
+def test_the_chain_is_over_label_head_seconds_and_bytes() -> None:
     from fastlloyd.federation.store.events import next_head
 
-    assert (
-        next_head(bytes(32), b"event")
-        == hashlib.sha256(b"fastlloyd/v1/event" + bytes(32) + b"event").digest()
-    )
+    text = b"fastlloyd/v2/event" + bytes(32) + bytes(7) + b"\x09" + b"event"
+    assert next_head(bytes(32), 9, b"event") == hashlib.sha256(text).digest()
+
+
+def test_every_kind_of_event_has_words() -> None:
+    assert set(event_words._WORDS) == set(get_args(Event))
+    assert all(event_words.words(event) for event in EVENTS)

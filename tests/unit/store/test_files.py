@@ -102,7 +102,7 @@ def test_a_changed_byte_anywhere_in_the_file_is_found_or_changes_nothing(path: P
         ("UPDATE secrets SET name = x'00' WHERE name = 'key'", "damaged"),
         ("DELETE FROM events WHERE number = 1", "breaks at event 1"),
         (
-            "INSERT INTO events SELECT number + 1, body, head FROM events WHERE number = 7",
+            "INSERT INTO events SELECT number + 1, seconds, body, head FROM events WHERE number = 7",
             "breaks at event 8",
         ),
         ("UPDATE store SET salt = zeroblob(16)", "breaks at event 1"),
@@ -123,7 +123,11 @@ def test_a_changed_byte_anywhere_in_the_file_is_found_or_changes_nothing(path: P
         ("DELETE FROM secrets WHERE name = 'fingerprint'", "its key for fingerprints is missing"),
         ("CREATE TABLE more (x)", "changed by another program"),
         ("DROP TABLE secrets", "changed by another program"),
-        ("PRAGMA user_version = 3", "has format 3"),
+        ("PRAGMA user_version = 2", "has format 2"),
+        ("PRAGMA user_version = 4", "has format 4"),
+        ("UPDATE events SET seconds = seconds + 1 WHERE number = 7", "breaks at event 7"),
+        ("UPDATE events SET seconds = -1 WHERE number = 7", "no time that can be"),
+        ("UPDATE events SET seconds = 'soon' WHERE number = 7", "damaged"),
         ("PRAGMA application_id = 3", "not a store"),
     ],
 )

@@ -2,12 +2,8 @@
 not.
 """
 
-import hashlib
 import os
-import sqlite3
-import stat
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -265,118 +261,22 @@ def test_who_looks_for_a_store_that_is_gone_hears_what_its_head_file_tells(
 def test_a_head_file_that_a_full_disk_cuts_short_is_not_taken_into_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a store of an earlier version would be refused as damaged from its first opening on."""
-    path = older(tmp_path)
+    """Else a new store would be refused as damaged from its first opening on."""
     genuine = os.write
     with monkeypatch.context() as patch:
         patch.setattr(
             os, "write", lambda descriptor, data: genuine(descriptor, data[: SLOT_BYTES - 1])
         )
         with pytest.raises(StateError, match="No space left"):
-            Store.open(path)
-    assert not head_path(path).exists()
-    with Store.open(path) as store:
-        assert store.position.length == 1
+            new_store(tmp_path)
+    with new_store(tmp_path) as store:
+        assert store.position.length == 0
 
 
-# Stores of before there were head files
-
-
-def older(folder: Path) -> Path:
-    """A store as earlier versions made it."""
-    with new_store(folder) as store:
+def test_a_store_without_its_head_file_is_refused(tmp_path: Path) -> None:
+    with new_store(tmp_path) as store:
         store.append([LIMIT])
-    with closing(sqlite3.connect(store.path)) as connection:
-        connection.execute(f"PRAGMA user_version = {layout.FORMAT_WITHOUT_HEAD}")
     head_path(store.path).unlink()
-    return store.path
-
-
-def test_a_store_of_an_earlier_version_is_read_and_left_as_it_is(tmp_path: Path) -> None:
-    path = older(tmp_path)
-    content = path.read_bytes()
-    assert read(path)[1] == [LIMIT]
-    assert path.read_bytes() == content
-    assert not head_path(path).exists()
-
-
-def test_it_is_worked_with_once_without_a_head_file_and_never_again(tmp_path: Path) -> None:
-    path = older(tmp_path)
-    Store.open(path).close()
-    assert head_file.remembered(path) == read(path)[0].position
-    head_path(path).unlink()
     for attempt in (Store.open, read):
         with pytest.raises(StateError, match=r"clinic-a\.store-head is missing"):
-            attempt(path)
-
-
-def test_a_crash_between_its_first_head_file_and_the_mark_changes_nothing(tmp_path: Path) -> None:
-    path = older(tmp_path)
-    head_file.create(path, read(path)[0].position)
-    with Store.open(path) as store:
-        store.append([LIMIT])
-    assert read(path)[0].position == store.position == head_file.remembered(path)
-
-
-# Readers
-
-
-CHECKS = ("_check_layout", "_follow_chain", "_check_newest", "_check_messages", "_check_secrets")
-
-
-def test_a_reader_of_a_store_that_takes_steps_meanwhile_finds_no_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever happens between its looks at the two files: the store it sees is never behind the
-    head file it saw.
-    """
-    with new_store(tmp_path) as store:
-        looks = (
-            (head_file, "remembered"),
-            (layout, "verified"),
-            *((layout, name) for name in CHECKS),
-        )
-        for module, name in looks:
-            genuine = getattr(module, name)
-
-            def before(*given: object, genuine: Callable[..., object] = genuine) -> object:
-                store.append([LIMIT])
-                found = genuine(*given)
-                store.append([LIMIT])
-                return found
-
-            with monkeypatch.context() as patch:
-                patch.setattr(module, name, before)
-                assert read(store.path)[0].position.length <= store.position.length
-        assert read(store.path)[0].position == store.position
-
-
-def test_a_reader_that_meets_both_slots_half_written_looks_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with new_store(tmp_path) as store:
-        looks, genuine = [0], head_file._slots
-
-        def slots(content: bytes) -> list[LogPosition | None]:
-            looks[0] += 1
-            return genuine(content) if looks[0] > 2 else [None, None]
-
-        monkeypatch.setattr(head_file, "_slots", slots)
-        assert read(store.path)[0].position == store.position
-        assert looks == [3]
-
-
-@pytest.mark.skipif(os.name != "posix", reason="Windows has access lists in place of modes")
-def test_a_head_file_is_its_owners_and_holds_two_positions_and_nothing_else(tmp_path: Path) -> None:
-    with new_store(tmp_path) as store:
-        for _ in range(2):
-            before = store.position
-            store.append([LIMIT])
-    content = head_path(store.path).read_bytes()
-    assert stat.S_IMODE(head_path(store.path).stat().st_mode) == 0o600
-    assert len(content) == 2 * SPACING
-    for at, position in ((0, store.position), (SPACING, before)):
-        said = b"fastlloyd/v1/store-head\0" + position.length.to_bytes(8, "big") + position.head
-        assert content[at : at + SPACING] == (said + hashlib.sha256(said).digest()).ljust(
-            SPACING, b"\0"
-        )
+            attempt(store.path)

@@ -15,11 +15,10 @@ from fastlloyd.federation.store.events import (
     LimitSet,
     MessageRecorded,
     Outcome,
-    PeerSeen,
     RunCharged,
     RunEnded,
 )
-from stores import reserved, run_id
+from stores import reserved, run_id, seen
 
 A, B = run_id(1), run_id(2)
 MESSAGE = MessageRecorded(run_id=A, kind="Upload", digest=bytes(32))
@@ -27,7 +26,7 @@ CHARGE = ExchangeCharged(run_id=A, number=1)
 LIMIT = LimitSet(dataset="patients", epsilon=1.0, delta=0.0)
 JOINED = ClientJoined(run_id=A, client="clinic-a")
 LEFT = ClientLeft(run_id=A, client="clinic-a")
-SEEN = PeerSeen(name="clinic-a", position=LogPosition(3, bytes(32)))
+SEEN = seen("clinic-a", LogPosition(3, bytes(32)))
 WHOLE: list[Event] = [reserved(A), RunCharged(run_id=A)]
 
 
@@ -77,12 +76,12 @@ def _charged(*numbers: int) -> list[Event]:
         (Role.SERVER, [MESSAGE, _end(), MESSAGE], "has ended"),
         (
             Role.SERVER,
-            [SEEN, PeerSeen(name="clinic-a", position=LogPosition(2, bytes(32)))],
+            [SEEN, seen("clinic-a", LogPosition(2, bytes(32)))],
             "old copy",
         ),
         (
             Role.SERVER,
-            [SEEN, PeerSeen(name="clinic-a", position=LogPosition(3, b"x" * 32))],
+            [SEEN, seen("clinic-a", LogPosition(3, b"x" * 32))],
             "old copy",
         ),
     ],
@@ -169,7 +168,6 @@ def test_charged_and_released_are_all_that_was_reserved_and_have_nothing_in_comm
 def test_the_last_limit_holds_and_a_server_learns_new_positions() -> None:
     other = LimitSet(dataset="patients", epsilon=3.0, delta=0.0)
     assert History(Role.CLIENT).followed_by([LIMIT, other]).limits == {("patients", None): other}
-    later = PeerSeen(name="clinic-a", position=LogPosition(4, b"x" * 32))
-    assert History(Role.SERVER).followed_by([SEEN, SEEN, later]).peers == {
-        "clinic-a": later.position
-    }
+    later = LogPosition(4, b"x" * 32)
+    following = [SEEN, SEEN, seen("clinic-a", later)]
+    assert History(Role.SERVER).followed_by(following).peers == {"clinic-a": later}

@@ -334,20 +334,14 @@ def _look(
 
 def _party(client: _Client, store: "Store", mine: "OwnRecords") -> "DurableClient":
     from fastlloyd.dp.noise import SystemNoise
-    from fastlloyd.federation.admission import check_records
     from fastlloyd.federation.ledger import plan_cost
     from fastlloyd.federation.runs import DurableClient, check_may_join
 
     name, dataset, holder = client.identity.name, client.dataset, client.holder
     holder.check_names(dataset, store.history, plan_cost(client.plan, dataset.rows_are))
-    is_new = (
-        check_may_join(store, client.plan, name, dataset=dataset) is None
-    )  # else a long pass would be for nothing
-    if is_new:
-        client.check_budget(store)
+    if check_may_join(store, client.plan, name, dataset=dataset) is None:
+        client.check_budget(store)  # else a long pass would be for nothing
     fingerprint = _look(client, mine, store.fingerprint_key())
-    for other in check_records(store.history, dataset.name, fingerprint) if is_new else ():
-        _warn_of_unknown(client, dataset.name, other)
     return DurableClient.join(
         client.plan,
         name,
@@ -381,17 +375,6 @@ def _drive(
         )
     except Stopped:
         return None
-
-
-def _warn_of_unknown(client: _Client, dataset: str, other: str) -> None:
-    from fastlloyd.cli import network
-
-    network.say(
-        f"Note: an earlier version of fastlloyd joined runs on data set {other!r}, and whether"
-        " these records were used there cannot be told, as they are many. If they were, stop, and"
-        f" join with --dataset {other} instead of {dataset}.",
-        as_json=client.as_json,
-    )
 
 
 def _take_part(

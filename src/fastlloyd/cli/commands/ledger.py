@@ -15,12 +15,12 @@ from fastlloyd.base.names import unknown_name
 from fastlloyd.cli import terminal
 from fastlloyd.cli.options import LedgerFile as OwnLedger
 from fastlloyd.cli.terminal import Column, print_json
+from fastlloyd.cli.times import iso, utc
 from fastlloyd.errors import BudgetError, OutputError, StateError
 
 if TYPE_CHECKING:
     from fastlloyd.federation.ledger import Account
     from fastlloyd.federation.store import Store
-    from fastlloyd.federation.store.costs import PlannedCost
     from fastlloyd.federation.store.events import Limit
     from fastlloyd.federation.store.files import Contents
     from fastlloyd.federation.store.history import History
@@ -117,17 +117,6 @@ NewUnit = Annotated[
         "--new-unit", help="The data set knows other persons, and these are none of them."
     ),
 ]
-Plans = Annotated[
-    list[Path],
-    typer.Option(
-        "--plan",
-        help=(
-            "Plan of a run that an earlier version joined: it says what the store does not. As"
-            " often as needed."
-        ),
-        metavar="FILE",
-    ),
-]
 Delta = Annotated[
     float, typer.Option(help="The delta of that epsilon, below 1 / records.", metavar="D")
 ]
@@ -163,15 +152,10 @@ def positions(file: ServerStore, out: Out = None, force: Force = False, json: Js
         raise StateError(
             f"{path} is {contents.role.store}; only a server's store remembers positions of others"
         )
-    peers, signed = contents.history.peers, contents.history.signed
+    signed = contents.history.signed
     rows: list[dict[str, Any]] = [
-        {
-            "client": signed[key].client if key in signed else None,
-            "signing_key": key,
-            "events": position.length,
-            "signed": key in signed,
-        }
-        for key, position in peers.items()
+        {"client": event.client, "signing_key": key, "events": event.position.length}
+        for key, event in signed.items()
     ]
     if out is not None:
         clients = [
@@ -183,13 +167,8 @@ def positions(file: ServerStore, out: Out = None, force: Force = False, json: Js
         print_json({"clients": rows})
     elif rows:
         columns = [
-            Column(heading="client", cells=[row["client"] or "" for row in rows], justify="left"),
+            Column(heading="client", cells=[row["client"] for row in rows], justify="left"),
             Column(heading="events", cells=[str(row["events"]) for row in rows]),
-            Column(
-                heading="signed",
-                cells=["yes" if row["signed"] else "no" for row in rows],
-                justify="left",
-            ),
             Column(
                 heading="signing key", cells=[row["signing_key"] for row in rows], justify="left"
             ),
@@ -198,15 +177,8 @@ def positions(file: ServerStore, out: Out = None, force: Force = False, json: Js
     else:
         typer.echo(f"{path} has seen no client.")
     if out is not None and not json:
-        left = len(rows) - len(clients)
         typer.echo(
-            f"Written to {out}: {len(clients)} of {len(rows)} positions. They show how many events"
-            " each store has."
-            + (
-                f" The others, {left}, were seen by an earlier version and are not signed."
-                if left
-                else ""
-            )
+            f"Written to {out}: {len(clients)} positions. They show how many events each store has."
         )
 
 
@@ -246,7 +218,6 @@ def show(
     dataset: OneDataSet = None,
     delta: AtDelta = None,
     runs: Runs = 1,
-    plan: Plans = [],  # noqa: B006 - typer's default, never changed
     figure: Figure = None,
     force: Force = False,
     json: Json = False,
@@ -274,7 +245,7 @@ def show(
         raise StateError(
             f"{path} is the store of a server; only clients have records, and a ledger"
         )
-    listed = ledger.accounts(contents.history, _costs(plan, contents.history))
+    listed = ledger.accounts(contents.history)
     if dataset is not None:
         _check_there(dataset, contents.history)
         listed = [one for one in listed if one.dataset == dataset]
@@ -317,6 +288,32 @@ def verify(file: LedgerFile = None, json: Json = False) -> None:
     position = contents.position
     events = "1 event" if position.length == 1 else f"{position.length} events"
     typer.echo(f"{path} is sound: {contents.role.store}, {events}, head {position.head.hex()}.")
+    if contents.seconds:
+        first, last = utc(contents.seconds[0]), utc(contents.seconds[-1])
+        typer.echo(f"First event: {first}; last: {last}, by the clock of this machine then.")
+
+
+def log(file: LedgerFile = None, json: Json = False) -> None:
+    """List all events of a ledger or a store, with the time of each in UTC.
+
+    The times are those of the machine's clock, for people: no decision depends on them.
+    """
+    from fastlloyd.cli import event_words
+    from fastlloyd.federation.store import read
+
+    path = _path(file)
+    contents, events = read(path)
+    rows = event_words.rows(events, contents.seconds)
+    if json:
+        print_json({"log": rows} | _position(contents))
+        return
+    for row, event, seconds in zip(rows, events, contents.seconds, strict=True):
+        run = event_words.run_of(event)
+        typer.echo(
+            f"{row['number']:>6}  {utc(seconds)}  {row['says']}{f' (run {run})' if run else ''}"
+        )
+    if not rows:
+        typer.echo(f"{path} holds no event.")
 
 
 def limit(
@@ -467,7 +464,7 @@ def _limit(
     max_clients: int | None,
 ) -> "Limit":
     """Return the event that sets the limit. Raises PlanError or BudgetError naming the option."""
-    from fastlloyd.base.names import choose, is_plural
+    from fastlloyd.base.names import choose
     from fastlloyd.dp.neighboring import MAX_CLIENTS, NeighboringRelation, Neighbours
     from fastlloyd.federation.admission import check_unit_name
     from fastlloyd.federation.store.events import LimitSet, UnitLimitSet
@@ -478,9 +475,7 @@ def _limit(
         )
     if unit is None and relation is None:
         return LimitSet(dataset=dataset, epsilon=epsilon, delta=delta)
-    if unit is not None and not (
-        math.isinf(epsilon) and is_plural(unit)
-    ):  # as an earlier version took it, it can be lifted
+    if unit is not None:
         check_unit_name(unit)
     if max_clients is not None and max_clients > MAX_CLIENTS:
         raise BudgetError(f"--max-clients-per-person is {max_clients}; expected 1 to {MAX_CLIENTS}")
@@ -536,31 +531,13 @@ def _picture(listed: list["Account"], delta: float | None, n_runs: int) -> bytes
     return budget.draw(f"{names[0]}, at delta {delta_up(at)}", lines, words)
 
 
-def _costs(plans: list[Path], history: "History") -> "dict[bytes, PlannedCost]":
-    """Return what plans cost, by digest. Raises StateError if no run in the store belongs to a
-    plan.
-    """
-    from fastlloyd.cli.settings import read_plan
-    from fastlloyd.federation.ledger import plan_cost
-
-    joined = {run.reserved.plan_digest for run in history.runs.values() if run.reserved is not None}
-    costs = {}
-    for path in plans:
-        plan = read_plan(path)
-        if plan.digest not in joined:
-            raise StateError(
-                f"--plan {path} has the digest {plan.digest.hex()}; no run in this store is of that"
-                " plan"
-            )
-        costs[plan.digest] = plan_cost(plan)
-    return costs
-
-
 def _position(contents: "Contents") -> dict[str, Any]:
     return {
         "events": contents.position.length,
         "head": contents.position.head.hex(),
         "identity": contents.identity.hex(),
+        "first_event": iso(contents.seconds[0]) if contents.seconds else None,
+        "last_event": iso(contents.seconds[-1]) if contents.seconds else None,
     }
 
 
@@ -592,6 +569,7 @@ GROUP = {
     "forget": forget,
     "show": show,
     "verify": verify,
+    "log": log,
     "limit": limit,
     "release": release,
 }

@@ -138,7 +138,7 @@ def renew(
     issue, where what is left cannot give the guarantee or half of the clients would be enough for a
     round, and if one identity signed two positions of a length.
     """
-    kind = masks or plan.masks_kind
+    kind = masks or plan.masks
     clients = {client.name: client for client in plan.clients}
     for name in leave_out:
         if name not in clients:
@@ -200,7 +200,7 @@ def _timeouts(plan: Plan, masks: Masks) -> Timeouts:
     """
     waits, usual, now = (
         msgspec.structs.asdict(each)
-        for each in (plan.timeouts, plan.masks_kind.timeouts, masks.timeouts)
+        for each in (plan.timeouts, plan.masks.timeouts, masks.timeouts)
     )
     return Timeouts(
         **{

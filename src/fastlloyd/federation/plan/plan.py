@@ -55,7 +55,6 @@ __all__ = [
 ]  # fmt: skip
 
 PROTOCOL_VERSION = 4
-OLDEST_READABLE = 3  # plans of versions before are of another form
 MAX_TEXT_LENGTH = 500  # characters
 
 
@@ -104,12 +103,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     max_dropouts : D, how many clients a sum may lack: with pairwise masks they are missing when the
     keys are dealt, with group masks in any round. max_colluding : t, how many clients may pool what
-    they see (client-noise). masks : None only in plans of version 3, where it means group masks.
-    ring_bits : 32 or 64. run_id : 32 hex digits, fresh for every run. server, timeouts : for a run
-    over a network; a simulation needs neither. authority : the certificate, base64 of DER, of the
-    only one that may have issued the parties'; None: who issued them does not matter. study : what
-    it is for and who answers for it, in words. host : the client on whose machine the server runs;
-    None: on a machine of its own. None is left out of the digest.
+    they see (client-noise). ring_bits : 32 or 64. run_id : 32 hex digits, fresh for every run.
+    server, timeouts : for a run over a network; a simulation needs neither. authority : the
+    certificate, base64 of DER, of the only one that may have issued the parties'; None: who issued
+    them does not matter. study : what it is for and who answers for it, in words. host : the client
+    on whose machine the server runs; None: on a machine of its own. None is left out of the digest.
     """
 
     protocol_version: int
@@ -124,7 +122,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     timeouts: Timeouts = Timeouts()
     authority: str | None = None
     study: Study | None = None
-    masks: Masks | None = None
+    masks: Masks
     host: str | None = None
 
     def __post_init__(self) -> None:
@@ -162,11 +160,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return len(self.clients)
 
     @property
-    def masks_kind(self) -> Masks:
-        """What hides uploads; plans of version 3 do not say, and mean group masks."""
-        return Masks.GROUP if self.masks is None else self.masks
-
-    @property
     def min_present(self) -> int:
         """The fewest clients of a key set: M - D, which is more than t."""
         return self.n_clients - self.max_dropouts
@@ -179,9 +172,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise PlanError(
                 f"{n_present} clients are present; expected {self.min_present} to {self.n_clients}"
             )
-        return self.masks_kind.quorum(
-            n_present, self.n_clients, self.max_dropouts, self.max_colluding
-        )
+        return self.masks.quorum(n_present, self.n_clients, self.max_dropouts, self.max_colluding)
 
     @property
     def n_shares(self) -> int:
@@ -195,14 +186,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Seconds that the server waits for what no other client can do: with pairwise masks as
         long as for an upload.
         """
-        return self.timeouts.dealing if self.masks_kind is Masks.GROUP else self.timeouts.round
+        return self.timeouts.dealing if self.masks is Masks.GROUP else self.timeouts.round
 
     @property
     def grace(self) -> int:
         """Seconds that a client waits longer than the server does: for the answer, and for a server
         that is started again.
         """
-        return self.masks_kind.grace
+        return self.masks.grace
 
     @property
     def most_dropouts(self) -> int:
@@ -277,18 +268,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def issuer(self) -> Authority | None:
         """What the certificate of the plan's authority says, if it names one."""
         return authority_of(self.authority)
-
-    def check_current(self) -> None:
-        """Raise PlanError if the plan can be read, but is of an earlier version than the runs of
-        this program.
-        """
-        if self.protocol_version != PROTOCOL_VERSION:
-            raise PlanError(
-                f"protocol_version is {self.protocol_version}; runs need version"
-                f" {PROTOCOL_VERSION}: make the plan anew with `fastlloyd plan renew` (if its run"
-                " has begun, finish it with the version of fastlloyd that began it, or give it up"
-                " with `fastlloyd ledger release`)"
-            )
 
     def expiring(self, now: datetime) -> list[Certificate | Authority]:
         """The certificates of parties, and of their authority, that end before a run that begins
@@ -467,16 +446,10 @@ _share_scales = lru_cache(maxsize=64)(share_scales)  # asked for in every round,
 
 
 def _check_run(plan: Plan) -> None:
-    if not OLDEST_READABLE <= plan.protocol_version <= PROTOCOL_VERSION:
+    if plan.protocol_version != PROTOCOL_VERSION:
         raise PlanError(
-            f"protocol_version is {plan.protocol_version}; this program reads plans of versions"
-            f" {OLDEST_READABLE} to {PROTOCOL_VERSION}: make the plan anew"
-        )
-    if (plan.masks is None) != (plan.protocol_version == OLDEST_READABLE):
-        said = "nothing" if plan.masks is None else plan.masks.value
-        raise PlanError(
-            f"masks is {said} in a plan of version {plan.protocol_version}; expected group or"
-            " pairwise from version 4 on, and nothing before"
+            f"protocol_version is {plan.protocol_version}; this program reads plans of version"
+            f" {PROTOCOL_VERSION}: make the plan anew"
         )
     if not re.fullmatch(r"[0-9a-f]{32}", plan.run_id):
         raise PlanError("run_id is not 32 hex digits; make a new plan")
@@ -545,11 +518,11 @@ def _check_server_noise(m: AnyRun) -> None:
 
 
 def _check_masks(plan: Plan) -> None:
-    most = plan.masks_kind.max_clients
+    most = plan.masks.max_clients
     if plan.n_clients > most:
         raise PlanError(
             f"the plan names {plan.n_clients} clients; expected at most {most} with"
-            f" {plan.masks_kind.value} masks, for what they send each other grows with the square"
+            f" {plan.masks.value} masks, for what they send each other grows with the square"
             " of their number: name fewer, or use group masks"
         )
     if plan.host is None:
@@ -559,7 +532,7 @@ def _check_masks(plan: Plan) -> None:
             f"host is {plan.host!r:.80}, which is no client of the plan; name one of"
             f" {', '.join(plan.names)}"
         )
-    if plan.masks_kind is not Masks.PAIRWISE:
+    if plan.masks is not Masks.PAIRWISE:
         raise PlanError(
             f"client {plan.host!r} is to host the server, and with group masks whoever has the key"
             " and the uploads opens them all; use pairwise masks, or a server on a machine of"

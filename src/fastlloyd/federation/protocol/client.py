@@ -114,7 +114,6 @@ class ClientSession(Secret):
         encapsulate: Encapsulate = encapsulate,
         group_masks: MakeMasks = GroupMasks,
     ) -> None:
-        plan.check_current()
         check_private(noise)
         client = plan.client(name)
         self._records = CappedRecords(

@@ -93,7 +93,7 @@ class Joining(Secret):
     @property
     def speaks(self) -> bool:
         """Whether this client answers the Deal that it accepted last."""
-        return self._name in self._plan.masks_kind.speakers(self._agreed.names)
+        return self._name in self._plan.masks.speakers(self._agreed.names)
 
     def accept(self, deal: Deal) -> None:
         """Share keys with these; RemoteProtocolError unless they are this client and others that it
@@ -170,7 +170,7 @@ class Joining(Secret):
         agreed = self._agreed
         at = agreed.names.index(self._name)
         earlier = set(agreed.names[:at])
-        makers = [name for name in self._plan.masks_kind.speakers(agreed.names) if name in earlier]
+        makers = [name for name in self._plan.masks.speakers(agreed.names) if name in earlier]
         if len(keys.ciphertexts) != len(makers) or (keys.box is None) != self._is_dealer:
             raise RemoteProtocolError(
                 f"client {self._name!r} was sent {len(keys.ciphertexts)} keys of pairs and"
@@ -186,7 +186,7 @@ class Joining(Secret):
         else:
             group_key = pairs[agreed.names[0]].open(keys.box, agreed.digest)
         masks: MaskScheme
-        if self._plan.masks_kind is Masks.GROUP:
+        if self._plan.masks is Masks.GROUP:
             masks = self._group_masks(group_key, self._plan.ring)
         else:
             pairs |= {name: self._pair_with_later(name) for name in self._recipients}
@@ -207,7 +207,7 @@ class Joining(Secret):
     @property
     def _recipients(self) -> Sequence[str]:
         """For whom this client makes the key of the pair."""
-        return self._plan.masks_kind.recipients(self._name, self._agreed.names)
+        return self._plan.masks.recipients(self._name, self._agreed.names)
 
     @property
     def _group_key_name(self) -> str:

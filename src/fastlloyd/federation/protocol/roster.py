@@ -51,7 +51,6 @@ class Roster:
         """Roster of `plan`; PlanError if a client has no signing key yet, or if the plan can only
         be read.
         """
-        plan.check_current()
         for client in plan.clients:
             if not client.signing_key:
                 raise PlanError(

@@ -86,7 +86,6 @@ class ServerSession:
     _relayed: Confirmations | None = field(default=None, init=False)
 
     def __post_init__(self, noise: NoiseSource) -> None:
-        self.plan.check_current()
         check_private(noise)
         self._noise, self._roster = noise, Roster.of(self.plan)
 
@@ -274,7 +273,7 @@ class ServerSession:
     @property
     def _speakers(self) -> Sequence[str]:
         """Those who answer the Deal."""
-        return self.plan.masks_kind.speakers(self._present)
+        return self.plan.masks.speakers(self._present)
 
     @property
     def _needed(self) -> int:

@@ -297,14 +297,7 @@ def reservation(
             fingerprint=fingerprint,
             rows_are=dataset.rows_are,
         )
-    is_same = fingerprint.goes_on_with(begun)
-    if is_same is None:
-        raise StateError(
-            f"run {plan.run_id} was begun by an earlier version of fastlloyd, and whether this"
-            " file, which is large, holds the same records cannot be told; go on with that"
-            " version, or give the run up with `fastlloyd ledger release`"
-        )
-    if not is_same:
+    if not fingerprint.goes_on_with(begun):
         raise StateError(
             f"run {plan.run_id} was begun with other records or ids; go on with the same file,"
             " columns and treatment of missing cells"

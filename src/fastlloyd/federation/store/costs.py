@@ -14,19 +14,16 @@ that is replaced may move from one person to another. There is a bound on person
 the same: "patient" says nothing of a "household".
 """
 
-import math
 from fractions import Fraction
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
-from fastlloyd.base.precision import exact, round_up, working_precision
 from fastlloyd.dp.neighboring import MAX_CLIENTS, NeighboringRelation, Neighbours
 from fastlloyd.federation.protocol.messages import Name
 
 MAX_EXCHANGES: Final = 1000
-_BITS = 170
 
 Positive = Annotated[float, Meta(gt=0)]
 Share = Annotated[float, Meta(ge=0, lt=1)]
@@ -110,46 +107,4 @@ class PersonRunCost(RunCost, frozen=True, kw_only=True):
         return cost.where(asked).times(max(Fraction(1), more))
 
 
-class EarlierRunCost(
-    msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
-):
-    """The `RunCost` that earlier versions kept: for neighbours by the plan's relation alone.
-
-    delta_slack : the part of delta that the plan sets aside for adding up rounded shares of noise,
-    (1 + e^epsilon) tau.
-    """
-
-    neighboring_relation: NeighboringRelation
-    costs: Annotated[tuple[Cost, ...], Meta(min_length=1, max_length=MAX_EXCHANGES)]
-    epsilon: Positive
-    delta: Share
-    delta_slack: Share
-
-    def under(self, asked: Neighbours) -> tuple[Cost | None, ...]:
-        """What each exchange costs these neighbours; None where there is no bound, or none is
-        known.
-
-        A replacement is a removal and an addition: twice the mu, twice the epsilon. The other way
-        round a run of MomentLloyd for replaced records may have had a count that cost nothing; a
-        run with Laplace noise has none such.
-        """
-        if asked.unit:
-            return tuple(None for _ in self.costs)
-        if asked.relation is self.neighboring_relation:
-            return self.costs
-        if not asked.adds:
-            return tuple(cost.times(Fraction(2)) for cost in self.costs)
-        return tuple(cost if cost.pure_epsilon else None for cost in self.costs)
-
-    @property
-    def distance(self) -> Fraction:
-        """The distance as in `RunCost`, from the slack, rounded up."""
-        if self.delta_slack == 0:
-            return Fraction(0)
-        with working_precision(_BITS) as mp:
-            tau = exact(mp, self.delta_slack) / (1 + mp.exp(self.epsilon))
-            return Fraction(math.nextafter(round_up(tau), math.inf))
-
-
-PlannedCost = RunCost | PersonRunCost  # what is written today
-AnyRunCost = PlannedCost | EarlierRunCost
+PlannedCost = RunCost | PersonRunCost

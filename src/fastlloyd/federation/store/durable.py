@@ -25,6 +25,7 @@ from fastlloyd.federation.store.events import (
     checked,
     decode,
     next_head,
+    seconds_now,
 )
 from fastlloyd.federation.store.files import FINGERPRINT_KEY, FOR_EVER, Lock
 from fastlloyd.federation.store.head_file import HeadFile
@@ -32,8 +33,8 @@ from fastlloyd.federation.store.history import History
 
 Secrets = Mapping[tuple[bytes, str], bytes]
 """Secrets by run id and name."""
-Row = tuple[int, bytes, bytes]
-"""Number, bytes and head of an event."""
+Row = tuple[int, int, bytes, bytes]
+"""Number, seconds, bytes and head of an event."""
 
 
 class Store:
@@ -65,7 +66,6 @@ class Store:
             with files.sentences(path):
                 self._head = HeadFile.of(path, known, self._contents.position)
                 undo.callback(self._head.close)
-                files.mark_head(self._connection)
             self._finish_wiping()  # of a process that was killed between a wipe and this
             undo.pop_all()
         self._position, self._history = self._contents.position, self._contents.history
@@ -213,7 +213,7 @@ class Store:
             texts = _matched(rows, events, messages)
             for run_id, _ in secrets or {}:
                 history.open_run(run_id)
-            position = LogPosition(rows[-1][0], rows[-1][2]) if rows else self._position
+            position = LogPosition(rows[-1][0], rows[-1][3]) if rows else self._position
             try:
                 with files.sentences(self.path):
                     self._commit(
@@ -275,11 +275,11 @@ class Store:
             return self._connection.execute(statement, values).fetchall()
 
     def _chained(self, events: Sequence[Event]) -> list[Row]:
-        rows, head = [], self._position.head
+        rows, head, seconds = [], self._position.head, seconds_now()
         for number, event in enumerate(events, self._position.length + 1):
             body = checked(event)
-            head = next_head(head, body)
-            rows.append((number, body, head))
+            head = next_head(head, seconds, body)
+            rows.append((number, seconds, body, head))
         return rows
 
     def _commit(
@@ -291,7 +291,7 @@ class Store:
     ) -> None:
         execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
-        self._connection.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
+        self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
         self._connection.executemany("INSERT INTO messages VALUES (?, ?, ?)", texts)
         for (run_id, name), secret in secrets.items():
             files.insert_secret(self._connection, run_id, name, secret)

@@ -1,9 +1,11 @@
 """What a store remembers: the kinds of events, their one encoding, and the chain of hashes through
 them.
 
-Head n = SHA-256(label, head n-1, bytes of event n). Head 0 names the store's owner, its role and a
-random salt, so no two stores have a head in common. Whoever knows a length and a head knows that
-everything before is what it was.
+Head n = SHA-256(label, head n-1, seconds n, bytes of event n). Head 0 names the store's owner, its
+role and a random salt, so no two stores have a head in common. Whoever knows a length and a head
+knows that everything before is what it was. The seconds say when the event was written, by the
+clock of the machine, in UTC since 1970. They are for people: no decision, deadline or order depends
+on them, and a clock that jumps back is no fault.
 
 No event holds a value of a record, noise, a key, or a digest of one; the fingerprint of the records
 is an HMAC under a key of the store's own.
@@ -12,6 +14,7 @@ is an HMAC under a key of the store's own.
 import enum
 import hashlib
 import re
+import time
 from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
@@ -34,7 +37,6 @@ from fastlloyd.federation.protocol.messages import (
 )
 from fastlloyd.federation.store.costs import (
     MAX_EXCHANGES,
-    EarlierRunCost,
     PersonRunCost,
     Positive,
     RunCost,
@@ -43,11 +45,12 @@ from fastlloyd.federation.store.costs import (
 
 MAX_LENGTH: Final = 1 << 53
 SALT_BYTES: Final = 16
+MAX_SECONDS: Final = 253_402_300_799  # the last second of the year 9999
 FRACTION: Final = re.compile(
     r"[0-9]{1,400}(/[0-9]{1,400})?"
 )  # not below 0; more digits than any exchange of any mechanism has
 _STORE_LABEL = b"fastlloyd/v1/store"
-_EVENT_LABEL = b"fastlloyd/v1/event"
+_EVENT_LABEL = b"fastlloyd/v2/event"
 
 
 class Role(enum.Enum):
@@ -89,7 +92,7 @@ class _Reserved(_Event, frozen=True):
     """Client: I join this run of this plan as `client`, with the data set of that name; all it may
     cost counts from now on.
 
-    fingerprint : of the records, of a kind that the event's own kind says.
+    fingerprint : of the records, `fingerprint.RecordsHash`.
     """
 
     run_id: RunId
@@ -106,29 +109,13 @@ class _Reserved(_Event, frozen=True):
 
 
 class RunReserved(_Reserved, frozen=True, tag=10):
-    """A reservation; fingerprint : `fingerprint.RecordsHash`."""
+    """Reservation of a run that protects records."""
 
     cost: RunCost
-
-
-class SortedRunReserved(_Reserved, frozen=True, tag=7):
-    """A reservation of an earlier version; fingerprint : `fingerprint.sorted_fingerprint`. Not
-    written any more.
-    """
-
-    cost: RunCost
-
-
-class EarlierRunReserved(_Reserved, frozen=True, tag=1):
-    """A `SortedRunReserved` of a still earlier version, which kept the cost for one neighbouring
-    relation only.
-    """
-
-    cost: EarlierRunCost
 
 
 class PersonRunReserved(_Reserved, frozen=True, tag=11):
-    """A reservation of a run that protects persons; fingerprint : `fingerprint.RecordsHash`.
+    """Reservation of a run that protects persons.
 
     persons : `fingerprint.PersonsHash`; None in a ledger, and where each row is all there is of a
     person.
@@ -229,9 +216,7 @@ class TakenOver(_Event, frozen=True, tag=18):
 
 
 class PeerSeen(_Event, frozen=True, tag=6):
-    """Holder: the store of the client of that signing key held this much. Servers of earlier
-    versions wrote it, too.
-    """
+    """Holder: the store of the client of that signing key held this much."""
 
     name: Name
     position: LogPosition
@@ -273,12 +258,13 @@ class PeerForgotten(_Event, frozen=True, tag=9):
     name: Name
 
 
-Reservation = RunReserved | PersonRunReserved | SortedRunReserved | EarlierRunReserved
+Reservation = RunReserved | PersonRunReserved
 Limit = LimitSet | UnitLimitSet
-HolderEvent = RunCharged | HandedBack | TakenOver
+RunEvent = RunCharged | HandedBack | TakenOver
+HolderEvent = RunEvent | PeerSeen
 ClientEvent = Reservation | ExchangeCharged | Limit
 ServerEvent = ClientJoined | ClientLeft | PeerSigned | PeerForgotten
-Event = ClientEvent | ServerEvent | HolderEvent | PeerSeen | MessageRecorded | RunEnded
+Event = ClientEvent | ServerEvent | HolderEvent | MessageRecorded | RunEnded
 
 
 def _encode_fraction(value: object) -> str:
@@ -348,6 +334,13 @@ def first_head(role: Role, identity: bytes, salt: bytes) -> bytes:
     return hashlib.sha256(_STORE_LABEL + role.value.encode() + b"\0" + identity + salt).digest()
 
 
-def next_head(head: bytes, event: bytes) -> bytes:
-    """The head of the chain after one more event, given the head before it."""
-    return hashlib.sha256(_EVENT_LABEL + head + event).digest()
+def next_head(head: bytes, seconds: int, event: bytes) -> bytes:
+    """The head of the chain after one more event, written at these seconds, given the head before
+    it.
+    """
+    return hashlib.sha256(_EVENT_LABEL + head + seconds.to_bytes(8, "big") + event).digest()
+
+
+def seconds_now() -> int:
+    """Return the seconds since 1970, UTC, by the clock of this machine; 0 if it is set before."""
+    return min(max(int(time.time()), 0), MAX_SECONDS)

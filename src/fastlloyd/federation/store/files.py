@@ -19,6 +19,7 @@ from fastlloyd.errors import StateError
 from fastlloyd.federation.secagg.keys import PUBLIC_KEY_BYTES
 from fastlloyd.federation.store import head_file
 from fastlloyd.federation.store.events import (
+    MAX_SECONDS,
     SALT_BYTES,
     LogPosition,
     MessageRecorded,
@@ -37,10 +38,7 @@ NOT_A_STORE: Final = (
 )
 _MAGIC: Final = b"SQLite format 3\0"
 APPLICATION_ID: Final = 0x464C4C31
-FORMAT_WITHOUT_HEAD, FORMAT = 1, 2
-"""The tables are the same. From 2 on a head file must be there; a store of 1 becomes one of 2 when
-it is next worked with.
-"""
+FORMAT: Final = 3
 FOR_EVER: Final = b""
 """In place of a run id: secrets that no run's end wipes."""
 _PAUSE: Final = 0.02  # seconds between two looks at a lock
@@ -48,7 +46,10 @@ FINGERPRINT_KEY: Final = "fingerprint"
 
 SCHEMA: Final = (
     "CREATE TABLE store (role TEXT NOT NULL, identity BLOB NOT NULL, salt BLOB NOT NULL)",
-    "CREATE TABLE events (number INTEGER PRIMARY KEY, body BLOB NOT NULL, head BLOB NOT NULL)",
+    (
+        "CREATE TABLE events (number INTEGER PRIMARY KEY, seconds INTEGER NOT NULL, body BLOB NOT"
+        " NULL, head BLOB NOT NULL)"
+    ),
     (
         "CREATE TABLE messages (number INTEGER PRIMARY KEY REFERENCES events (number), run_id BLOB"
         " NOT NULL, bytes BLOB NOT NULL)"
@@ -68,7 +69,7 @@ SCHEMA: Final = (
 # one bad byte can turn bytes into text, which SQLite's own check lets pass where it may only read
 _TYPES: Final = (
     ("store", {"role": "text", "identity": "blob", "salt": "blob"}),
-    ("events", {"body": "blob", "head": "blob"}),
+    ("events", {"seconds": "integer", "body": "blob", "head": "blob"}),
     ("messages", {"run_id": "blob", "bytes": "blob"}),
     ("secrets", {"name": "text", "run_id": "blob", "bytes": "blob", "digest": "blob"}),
 )
@@ -78,6 +79,8 @@ _TYPES: Final = (
 class Contents:
     """What a verified file holds: whose it is, the position of its chain, head 0, and what the
     events add up to.
+
+    seconds : when each event was written, UTC since 1970.
     """
 
     role: Role
@@ -85,6 +88,7 @@ class Contents:
     first_head: bytes
     position: LogPosition
     history: History
+    seconds: tuple[int, ...]
 
 
 @contextmanager
@@ -240,21 +244,17 @@ def _why_none(path: Path) -> str:
 
 
 @contextmanager
-def verified(
-    connection: sqlite3.Connection, path: Path
-) -> Iterator[tuple[Contents, LogPosition | None]]:
+def verified(connection: sqlite3.Connection, path: Path) -> Iterator[tuple[Contents, LogPosition]]:
     """What the file holds, and what its head file says; all that is read in here is of one state,
     whoever writes meanwhile.
 
-    Everything is checked against everything else and the head file, which only a store of an
-    earlier version may have not. StateError if either is damaged, or the store is older than its
-    head file knows.
+    Everything is checked against everything else and the head file. StateError if either is damaged
+    or missing, or the store is older than its head file knows.
     """
     with sentences(path):
         _check_kind(connection, path)
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
         known = head_file.remembered(path)  # before the store is read: see there
-        if known is None and version == FORMAT:
+        if known is None:
             raise StateError(
                 f"{head_file.head_path(path)} is missing, so nobody can tell whether {path.name} is"
                 " the newest state; bring it back from where the store came from: the two belong"
@@ -271,12 +271,6 @@ def verified(
         finally:
             if connection.in_transaction:  # SQLite ends it by itself when the disk fails
                 connection.execute("ROLLBACK")
-
-
-def mark_head(connection: sqlite3.Connection) -> None:
-    """Note, for good, that the store has a head file."""
-    if connection.execute("PRAGMA user_version").fetchone() != (FORMAT,):
-        connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
 def insert_secret(connection: sqlite3.Connection, run_id: bytes, name: str, secret: bytes) -> None:
@@ -345,10 +339,10 @@ def _settle(connection: sqlite3.Connection, path: Path) -> None:
 def _check_layout(connection: sqlite3.Connection, path: Path) -> None:
     _check_kind(connection, path)
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version not in (FORMAT_WITHOUT_HEAD, FORMAT):
+    if version != FORMAT:
         raise StateError(
-            f"{path} has format {version}; this version of fastlloyd reads formats"
-            f" {FORMAT_WITHOUT_HEAD} and {FORMAT}"
+            f"{path} has format {version}; this version of fastlloyd reads format {FORMAT}"
+            " (docs/compatibility.md)"
         )
     layout = connection.execute(
         "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
@@ -384,12 +378,15 @@ def _follow_chain(
         raise _damaged(path, "its owner cannot be read")
     role = Role(role_name)
     first = head = first_head(role, identity, salt)
-    history, length, recorded = History(role), 0, {}
-    for number, body, stored in connection.execute(
-        "SELECT number, body, head FROM events ORDER BY number"
+    history, length, recorded, times = History(role), 0, {}, []
+    for number, seconds, body, stored in connection.execute(
+        "SELECT number, seconds, body, head FROM events ORDER BY number"
     ):
         length += 1
-        head = next_head(head, body)
+        if not 0 <= seconds <= MAX_SECONDS:
+            raise _damaged(path, f"event {length} has no time that can be")
+        head = next_head(head, seconds, body)
+        times.append(seconds)
         if (number, stored) != (length, head):
             raise _damaged(path, f"the chain of hashes breaks at event {length}")
         try:
@@ -402,20 +399,23 @@ def _follow_chain(
     position = LogPosition(length, head)
     return (
         Contents(
-            role=role, identity=identity, first_head=first, position=position, history=history
+            role=role,
+            identity=identity,
+            first_head=first,
+            position=position,
+            history=history,
+            seconds=tuple(times),
         ),
         recorded,
     )
 
 
 def _check_newest(
-    connection: sqlite3.Connection, path: Path, contents: Contents, known: LogPosition | None
+    connection: sqlite3.Connection, path: Path, contents: Contents, known: LogPosition
 ) -> None:
     """Raise StateError if the head file knows more events, or others. A step more is one that a
     crash kept from being noted.
     """
-    if known is None:
-        return
     holds, found = contents.position.length, [(contents.first_head,)]
     if known.length:
         found = connection.execute(

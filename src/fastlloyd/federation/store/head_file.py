@@ -86,14 +86,10 @@ class HeadFile:
         self._next = int(second <= first)
 
     @classmethod
-    def of(cls, path: Path, known: LogPosition | None, now: LogPosition) -> Self:
-        """Open the head file of a store that is at `now`, made if there is none, brought up to date
-        if it is behind.
-        """
-        if known is None:
-            create(path, now)
+    def of(cls, path: Path, known: LogPosition, now: LogPosition) -> Self:
+        """Open the head file of a store that is at `now`, brought up to date if it is behind."""
         file = cls(path)
-        if known not in (None, now):
+        if known != now:
             file.note(now)
         return file
 

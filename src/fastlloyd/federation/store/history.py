@@ -124,12 +124,7 @@ class History:
         """Take one more event."""
         self._check_role(event)
         match event:
-            case (
-                events.RunReserved()
-                | events.PersonRunReserved()
-                | events.SortedRunReserved()
-                | events.EarlierRunReserved()
-            ):
+            case events.RunReserved() | events.PersonRunReserved():
                 if event.run_id in self.runs:
                     raise StateError(
                         f"run {event.run_id.hex()} was joined before; a plan is good for one run,"
@@ -193,7 +188,6 @@ _PLACES: Final = (
     (events.ClientEvent, Role.CLIENT, Role.HOLDER),
     (events.ServerEvent, Role.SERVER),
     (events.HolderEvent, Role.HOLDER),
-    (events.PeerSeen, Role.SERVER, Role.HOLDER),
     (events.MessageRecorded, Role.CLIENT, Role.SERVER),
 )
 """Kinds of events, and into whose store they belong; the others go into all."""
@@ -206,7 +200,7 @@ def _after(
         | events.ClientJoined
         | events.ClientLeft
         | events.ExchangeCharged
-        | events.HolderEvent
+        | events.RunEvent
         | RunEnded
     ),
 ) -> Run:
@@ -238,7 +232,7 @@ def _after(
     return run
 
 
-def _in_ledger(run: Run, event: events.HolderEvent) -> Run:
+def _in_ledger(run: Run, event: events.RunEvent) -> Run:
     if isinstance(event, events.TakenOver):
         return replace(run, is_taken_over=True)
     charged = set(run.charged)

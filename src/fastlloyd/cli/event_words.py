@@ -1,0 +1,68 @@
+"""Events of a store in words, a line each, for those who read through one."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fastlloyd.base.precision import delta_up, epsilon_up
+from fastlloyd.cli.times import iso
+from fastlloyd.federation.store import events
+from fastlloyd.federation.store.events import Event, Limit, Reservation
+
+
+def words(event: Event) -> str:
+    """Say what an event records, without the run's id."""
+    return _WORDS[type(event)](event)
+
+
+def run_of(event: Event) -> str:
+    """Return the id of the event's run in hex, nothing if it belongs to none."""
+    run_id: bytes = getattr(event, "run_id", b"")
+    return run_id.hex()
+
+
+def rows(recorded: list[Event], seconds: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Return the events for programs, in their order."""
+    return [
+        {
+            "number": number,
+            "time": iso(at),
+            "event": type(event).__name__,
+            "run_id": run_of(event) or None,
+            "says": words(event),
+        }
+        for number, (event, at) in enumerate(zip(recorded, seconds, strict=True), 1)
+    ]
+
+
+def _reserved(event: Reservation) -> str:
+    n = len(event.cost.costs)
+    return f"run of {event.client} reserved on {event.dataset}, exchanges: {n}"
+
+
+def _limit(event: Limit) -> str:
+    whom = "" if event.speaks_of is None else f" for {event.speaks_of}"
+    if math.isinf(event.epsilon):
+        return f"limit lifted on {event.dataset}{whom}"
+    limit = f"epsilon {epsilon_up(event.epsilon)} at delta {delta_up(event.delta)}"
+    return f"limit set on {event.dataset}{whom}: {limit}"
+
+
+_WORDS: Mapping[type, Callable[[Any], str]] = {
+    events.RunReserved: _reserved,
+    events.PersonRunReserved: _reserved,
+    events.RunCharged: lambda _: "all exchanges charged",
+    events.HandedBack: lambda e: f"exchanges handed back: {', '.join(map(str, e.numbers))}",
+    events.TakenOver: lambda _: "run began before this ledger knew of it",
+    events.MessageRecorded: lambda e: f"message {e.kind} recorded",
+    events.ExchangeCharged: lambda e: f"exchange {e.number} charged",
+    events.RunEnded: lambda e: f"run {e.outcome.value}, exchanges released: {len(e.released)}",
+    events.LimitSet: _limit,
+    events.UnitLimitSet: _limit,
+    events.ClientJoined: lambda e: f"client {e.client} joined",
+    events.ClientLeft: lambda e: f"client {e.client} left",
+    events.PeerSigned: lambda e: f"store of client {e.client} seen, events: {e.position.length}",
+    events.PeerSeen: lambda e: f"store of {e.name[:16]}... seen, events: {e.position.length}",
+    events.PeerForgotten: lambda e: f"store of {e.name[:16]}... forgotten",
+}
+"""Words for each kind of event."""
