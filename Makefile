@@ -150,7 +150,7 @@ study-persons: $(READY)  ## shares beside what else would protect a person of se
 study-bounds: $(READY)  ## what bounds cost that are found privately, to results/private-bounds; rewrites docs/results/private-bounds.md (needs FASTLLOYD_DATA)
 	$(BIN)/python -m studies.private_bounds results/private-bounds
 
-study-suggestions: $(READY)  ## do noisy votes suggest the right number of clusters? rewrites docs/results/suggestions.md (needs FASTLLOYD_DATA)
+study-suggestions: $(READY)  ## is the clearest split of noisy votes the right one? rewrites docs/results/suggestions.md (needs FASTLLOYD_DATA)
 	$(BIN)/python -m studies.suggestions --write
 
 notebook: $(READY)  ## runs the notebooks in examples/ anew and stores what they show

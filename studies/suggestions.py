@@ -1,17 +1,17 @@
-"""How often do noisy votes suggest the number of clusters that the silhouette of the records has?
-On public data sets.
+"""How often is the clearest split of noisy votes the right one? On synthetic and public data.
 
     python -m studies.suggestions [--runs N] [--write]
 
-Needs FASTLLOYD_DATA; takes two minutes. `--write` puts the table into docs/results/suggestions.md.
-Noise is repeatable and measures are exact: NOT PRIVATE.
+Needs FASTLLOYD_DATA; takes a quarter of an hour. `--write` puts the tables into
+docs/results/suggestions.md. Noise is repeatable and measures are exact: NOT PRIVATE.
 """
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from benchmarks.report import as_table, write_section
 from sklearn.cluster import KMeans
 
@@ -24,42 +24,69 @@ from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import cluster
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import Settings
-from fastlloyd.mechanisms.suggestion import suggested_n_clusters
+from fastlloyd.mechanisms.suggestion import Split, clearest_split
 from fastlloyd.testing import SeededNoise, repeatable_noise
+from studies.split_kinds import KINDS, Kind
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "suggestions.md"
-G2 = [f"g2-{d}-{deviation}" for d in (2, 4, 8, 16, 32) for deviation in (30, 50, 70)]
 ALONE = {name: [name] for name in ("s1", "house", "breast", "lsun", "adult", "yeast")}
-SETS = ALONE | {f"{len(G2)} of G2": G2}
-EPSILONS, RUNS, MOST, MOST_OF_S1, SAMPLE = (3.0, 1.0), 20, 10, 20, 4000
-FIRST_SEED = (
-    100  # others than those that the constants of `mechanisms/suggestion.py` were chosen with
-)
-Pair = tuple[int, int | None]
+SETS = ALONE | {
+    f"G2, deviation {deviation}": [f"g2-{d}-{deviation}" for d in (2, 4, 8, 16, 32)]
+    for deviation in (30, 50, 70)
+}
+EPSILONS, FEATURES, RUNS, MOST, MOST_OF_MANY, SAMPLE = (3.0, 1.0), (2, 8), 30, 10, 20, 4000
+MANY = {"s1", "15 groups"}
+# others than those that the constants of `mechanisms/suggestion.py` were chosen with
+FIRST_SEED = 1000
+Matrix = npt.NDArray[np.float64]
 
 
-def compared(name: str, runs: int) -> dict[float, list[Pair]]:
-    """By epsilon, the number that records have without noise and, of each run planned for the most
-    clusters, that of votes.
-    """
-    X = np.asarray(load(name).values, dtype=np.float64)
-    most = MOST_OF_S1 if name == "s1" else MOST
-    domain = Domain.of_bounds(
-        [f"x{i}" for i in range(X.shape[1])],
-        X.min(axis=0),
-        X.max(axis=0),
-        scaling=Scaling.PER_FEATURE,
+def fitted(
+    X: Matrix, lower: Matrix, upper: Matrix, k: int, epsilon: float, run: int
+) -> Split | None:
+    """Return the split that the votes of one run show."""
+    names = [f"x{i}" for i in range(X.shape[1])]
+    domain = Domain.of_bounds(names, lower, upper, scaling=Scaling.PER_FEATURE)
+    seed = PublicSeed.from_int(FIRST_SEED + run)
+    m = design(
+        Settings(
+            algorithm=MOMENTLLOYD,
+            domain=domain,
+            n_clusters=k,
+            n_records=len(X),
+            epsilon=epsilon,
+            public_seed=seed,
+        )
     )
-    grid = domain.to_grid(X)
-    exact = without_noise(grid / 2**domain.fraction_bits, most)
-    return {
-        epsilon: [(exact, suggested(domain, grid, most, epsilon, run)) for run in range(runs)]
-        for epsilon in EPSILONS
-    }
+    found = cluster(m, LocalRecords(domain, domain.to_grid(X)), SeededNoise(FIRST_SEED + run))
+    return clearest_split(found.votes, k, seed)
 
 
-def without_noise(X: np.ndarray[tuple[int, int], np.dtype[np.float64]], most: int) -> int:
-    """The number of clusters whose k-means has the largest silhouette."""
+def of_kind(kind: Kind, d: int, epsilon: float, runs: int) -> Iterator[Split | None]:
+    """Splits of fits of records that are new each time."""
+    k = MOST_OF_MANY if kind.name in MANY else MOST
+    for run in range(runs):
+        X = kind.records(np.random.default_rng([FIRST_SEED, run, d, kind.n_groups]), d)
+        yield fitted(X, np.full(d, -1.0), np.full(d, 1.0), k, epsilon, run)
+
+
+def of_set(name: str, epsilon: float, runs: int) -> Iterator[Split | None]:
+    """Splits of fits of a public data set."""
+    X, k = values(name)
+    for run in range(runs):
+        yield fitted(X, X.min(axis=0), X.max(axis=0), k, epsilon, run)
+
+
+def values(name: str) -> tuple[Matrix, int]:
+    """Records of a public data set, and the largest number of groups asked for."""
+    return np.asarray(load(name).values, dtype=np.float64), MOST_OF_MANY if name in MANY else MOST
+
+
+def without_noise(name: str) -> int:
+    """The number of clusters with the largest silhouette of the records."""
+    X, most = values(name)
+    ends = X.min(axis=0), X.max(axis=0)
+    X = 2 * (X - ends[0]) / np.maximum(ends[1] - ends[0], 1e-300)
     sample = SilhouetteSample.of(X, n_records=SAMPLE)
     fits = {
         k: KMeans(k, n_init=5, random_state=0).fit(X).cluster_centers_ for k in range(2, most + 1)
@@ -67,51 +94,51 @@ def without_noise(X: np.ndarray[tuple[int, int], np.dtype[np.float64]], most: in
     return max(fits, key=lambda k: silhouette(X, fits[k], sample))
 
 
-def suggested(
-    domain: Domain,
-    grid: np.ndarray[tuple[int, int], np.dtype[np.int32]],
-    most: int,
-    epsilon: float,
-    run: int,
-) -> int | None:
-    """What the votes of one run suggest."""
-    seed = PublicSeed.from_int(FIRST_SEED + run)
-    n = len(grid)
-    m = design(
-        Settings(
-            algorithm=MOMENTLLOYD,
-            domain=domain,
-            n_clusters=most,
-            n_records=n,
-            epsilon=epsilon,
-            public_seed=seed,
-        )
-    )
-    found = cluster(m, LocalRecords(domain, grid), SeededNoise(FIRST_SEED + run))
-    return suggested_n_clusters(found.votes, most, seed)
-
-
-def cell(pairs: Sequence[Pair]) -> str:
-    """Shares of the runs: the same number, off by one or two, off by more, no answer."""
-    offs = [None if votes is None else abs(votes - exact) for exact, votes in pairs]
+def cell(splits: Sequence[Split | None], n_groups: int) -> str:
+    """Percent of fits: this number is the clearest split / the finer one / neither / no clear
+    groups / no answer.
+    """
+    said = [split for split in splits if split is not None]
     counts = [
-        sum(off == 0 for off in offs),
-        sum(off in (1, 2) for off in offs),
+        sum(split.clearest == n_groups for split in said),
+        sum(split.finer == n_groups for split in said),
         0,
-        offs.count(None),
+        sum(split.clearest is None for split in said),
+        len(splits) - len(said),
     ]
-    counts[2] = len(pairs) - sum(counts)
-    return " / ".join(f"{100 * count / len(pairs):.0f}" for count in counts)
+    counts[2] = len(splits) - sum(counts)
+    return " / ".join(f"{100 * count / len(splits):.0f}" for count in counts)
 
 
-def table(results: dict[str, Iterable[dict[float, list[Pair]]]]) -> str:
-    """A line for each data set, or family of them."""
+def of_kinds(runs: int) -> str:
+    """The table of synthetic records."""
+    lines = [
+        [
+            kind.name,
+            "none" if kind.n_groups == 1 else str(kind.n_groups),
+            str(d),
+            *(cell(list(of_kind(kind, d, epsilon, runs)), kind.n_groups) for epsilon in EPSILONS),
+        ]
+        for kind in KINDS
+        for d in FEATURES
+    ]
+    return as_table(
+        ["records", "groups", "features", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)],
+        "lrrrr",
+        lines,
+    )
+
+
+def of_sets(runs: int) -> str:
+    """The table of public data sets, of which some are families."""
     lines = []
-    for name, found in results.items():
-        each = list(found)
-        exact = sorted({pairs[0][0] for one in each for pairs in one.values()})
-        by_epsilon = [cell([pair for one in each for pair in one[epsilon]]) for epsilon in EPSILONS]
-        lines.append([name, ", ".join(map(str, exact)), *by_epsilon])
+    for name, sets in SETS.items():
+        (n_groups,) = {without_noise(one) for one in sets}
+        cells = [
+            cell([split for one in sets for split in of_set(one, epsilon, runs)], n_groups)
+            for epsilon in EPSILONS
+        ]
+        lines.append([name, str(n_groups), *cells])
     return as_table(
         ["records", "without noise", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)],
         "lrrr",
@@ -120,7 +147,7 @@ def table(results: dict[str, Iterable[dict[float, list[Pair]]]]) -> str:
 
 
 def main() -> None:
-    """Run all, and print the table or write it."""
+    """Run all, and print the tables or write them."""
     parser = argparse.ArgumentParser(
         prog="studies.suggestions", description=__doc__.splitlines()[0]
     )
@@ -128,13 +155,12 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     with repeatable_noise():
-        text = table(
-            {name: [compared(each, options.runs) for each in sets] for name, sets in SETS.items()}
-        )
-    if options.write:
-        write_section("suggestions", text, PAGE)
-    else:
-        print(text)
+        tables = {"kinds": of_kinds(options.runs), "sets": of_sets(options.runs)}
+    for name, text in tables.items():
+        if options.write:
+            write_section(name, text, PAGE)
+        else:
+            print(text)
 
 
 if __name__ == "__main__":

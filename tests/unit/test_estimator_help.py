@@ -51,7 +51,8 @@ def test_every_parameter_and_every_attribute_is_explained_where_it_is_looked_for
     worked_out = {
         "bounds_",
         "privacy_spent_",
-        "suggested_n_clusters_",
+        "clearest_split_",
+        "finer_split_",
     }  # when they are first asked for
     assert _entries(kind, "Attributes") == fitted | worked_out | {"feature_names_in_"}
 

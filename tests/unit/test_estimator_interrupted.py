@@ -38,9 +38,7 @@ def fitted(kind: type[Any], **new: Any) -> Any:
     settings.
     """
     model = kind(2, bounds=(0.0, 1.0), n_records=50, estimate_loss=True, epsilon=5.0).fit(BEFORE)
-    assert (
-        model.suggested_n_clusters_ is None or kind is MomentLloyd
-    )  # it is worked out now, and kept
+    assert model.clearest_split_ is None or kind is MomentLloyd  # it is worked out now, and kept
     return model.set_params(**NEW | {"estimate_loss": False} | new)
 
 
@@ -65,8 +63,7 @@ def is_new(model: Any) -> bool:
         and len(model.labels_) == len(X)
         and model.n_iter_ == model.mechanism_.n_iterations
         and model.privacy_spent_["mechanism_digest"] == model.mechanism_.digest.hex()
-        and not {"feature_names_in_", "noisy_loss_", "noisy_loss_std_", "suggested_n_clusters_"}
-        & state.keys()
+        and not {"feature_names_in_", "noisy_loss_", "noisy_loss_std_", "_split"} & state.keys()
     )
 
 

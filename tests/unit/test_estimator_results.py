@@ -102,11 +102,9 @@ def test_it_has_all_that_a_fit_with_its_parameters_has_but_the_labels(
         fitted.privacy_spent_.keys() - {"taken_from_the_data", "data_set"}
         <= model.privacy_spent_.keys()
     )
-    assert set(vars(fitted)) - set(vars(model)) == {
-        "labels_",
-        "_spent",
-    }  # the latter is what a statement is worked out from
-    assert set(vars(model)) <= set(vars(fitted))
+    worked_out_from = {"_spent", "_votes"}  # the statement, and the split
+    assert set(vars(fitted)) - set(vars(model)) == {"labels_"} | worked_out_from
+    assert set(vars(model)) - set(vars(fitted)) == {"_split"}
     for name, value in vars(fitted).items():
         if isinstance(value, np.ndarray | float | int) and name != "labels_":
             assert np.shape(value) == np.shape(getattr(model, name)), name

@@ -50,6 +50,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 KEPT = {
     "_centroids",  # cluster_centers_ on the grid
     "_n_features_out",
+    "_split",  # of the noisy votes
     "cluster_centers_",
     "cluster_centers_std_",
     "cluster_status_",
@@ -61,7 +62,6 @@ KEPT = {
     "noisy_loss_",
     "noisy_loss_std_",
     "privacy_spent_",
-    "suggested_n_clusters_",  # of the noisy votes
 }
 
 

@@ -29,7 +29,7 @@ from fastlloyd.errors import DataError, OutputError, PlanError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.records import RecordFile, Table
 from fastlloyd.reports import pictures
-from fastlloyd.reports.result import Result, StoredResult
+from fastlloyd.reports.result import MARK, Result, StoredResult
 from fastlloyd.reports.run_result import (
     BOUNDS,
     COMPARISON,
@@ -312,9 +312,5 @@ def _found_before(folder: Path, privacy: Mapping[str, Any]) -> dict[str, Any]:
             "not_found": privacy["not_found"],
         }
     StoredResult.read(folder)  # that centroids and settings belong together
-    exact = msgspec.json.decode((folder / EXACT).read_bytes())
-    return {
-        "features": exact["features"],
-        "clusters": exact["clusters"],
-        "suggested_n_clusters": None,
-    }  # no file has the votes
+    exact: dict[str, Any] = msgspec.json.decode((folder / EXACT).read_bytes())
+    return {name: value for name, value in exact.items() if name != MARK}

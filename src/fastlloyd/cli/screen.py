@@ -255,24 +255,20 @@ def reliability(result: Result) -> list[str]:
         )
     if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
         sentences.append(noise_dominates(m.unit))
-    return [*sentences, *suggestion(result)]
+    return [*sentences, *split(result)]
 
 
-def suggestion(result: Result) -> list[str]:
-    """Say which number of clusters the votes suggest, if they suggest one."""
-    k = result.suggested_n_clusters
-    if k is None:
+def split(result: Result) -> list[str]:
+    """Say which groups the noisy votes show, or nothing if they cannot tell."""
+    found = result.split
+    if found is None:
         return []
-    what = (
-        "" if k == result.mechanism.n_clusters else "; a run with that k spends a budget of its own"
-    )
-    which = ", which this run has" if k == result.mechanism.n_clusters else ""
-    return [
-        (
-            f"The votes suggest k = {k}{which} (advice from what is released anyway: it costs"
-            f" nothing{what})."
-        )
-    ]
+    if found.clearest is None:
+        return ["The released numbers show no clear groups."]
+    said = f"The clearest split of what was released has {found.clearest} groups"
+    if found.finer is not None:
+        return [f"{said}; finer groups may exist inside them (next: {found.finer})."]
+    return [f"{said}; finer groups may exist inside them."]
 
 
 def beyond_bounds(result: Result) -> list[str]:

@@ -47,7 +47,7 @@ from fastlloyd.mechanisms.engines.collections import is_collection
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.persons import Persons, unit
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
-from fastlloyd.mechanisms.suggestion import NoisyVotes, suggested_n_clusters
+from fastlloyd.mechanisms.suggestion import NoisyVotes, Split, clearest_split
 from fastlloyd.mechanisms.two_stages import TwoStages, placeholder
 from fastlloyd.mechanisms.uncertainty import Status, Verdict, noise_deviation, noise_dominates
 from fastlloyd.records.bounds import Bounds, data_bounds, given_bounds
@@ -96,10 +96,10 @@ _CLIPPED = (
 )
 _OF_ONE_FIT = (
     "labels_",
+    "_split",
     "noisy_loss_",
     "noisy_loss_std_",
     "privacy_spent_",
-    "suggested_n_clusters_",
 )  # not set by every fit
 
 
@@ -139,7 +139,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         model = cls(**cls._parameters(m, has_names=has_names))
         model.mechanism_ = m
         model.privacy_spent_ = statement
-        model._centroids, model._votes = stored.centroids, None  # no result holds votes
+        model._centroids, model._split = stored.centroids, stored.split
         model.cluster_centers_ = m.domain.from_grid(stored.centroids)
         model.cluster_centers_std_ = stored.standard_errors
         model.cluster_status_ = stored.status
@@ -319,11 +319,23 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         check_is_fitted(self)
         return self._spent.statement()
 
-    @cached_property
-    def suggested_n_clusters_(self) -> int | None:
+    @property
+    def clearest_split_(self) -> int | None:
         """See the attributes of the estimators; worked out when it is first asked for."""
         check_is_fitted(self)
-        return suggested_n_clusters(self._votes, self.mechanism_.n_clusters, self.mechanism_.seed)
+        return self._split.clearest
+
+    @property
+    def finer_split_(self) -> int | None:
+        """See the attributes of the estimators; worked out when it is first asked for."""
+        check_is_fitted(self)
+        return self._split.finer
+
+    @cached_property
+    def _split(self) -> Split:
+        """Groups that the noisy votes show."""
+        m = self.mechanism_
+        return clearest_split(self._votes, m.n_clusters, m.seed) or Split()
 
     def fit_predict(self, X: ArrayLike, y: object = None, **unknown: object) -> IntArray:
         """Cluster the records as `fit` does, and return `labels_`. NOT PRIVATE. Raises DataError
@@ -567,7 +579,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """Pickle and copy everything but `labels_`, which are exact outputs of the records.
 
         The settings become the text of `mechanism.toml`, the statement a plain dict, and the votes
-        what they suggest, so that a pickle names no class that may move.
+        the numbers of groups they show, so that a pickle names no class that may move.
         """
         state: dict[str, Any] = {
             name: value
@@ -579,7 +591,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
                 "mechanism_": self.mechanism_.to_toml(),
                 "privacy_spent_": dict(self.privacy_spent_),
             }
-            state["suggested_n_clusters_"] = self.suggested_n_clusters_
+            state["_split"] = (self._split.clearest, self._split.finer)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -590,6 +602,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
                 "mechanism_": read_mechanism(state["mechanism_"]),
                 "privacy_spent_": PrivacyStatement(state["privacy_spent_"]),
             }
+        if "_split" in state:
+            read["_split"] = Split(clearest=state["_split"][0], finer=state["_split"][1])
         super().__setstate__(read)
 
     def __dir__(self) -> list[str]:

@@ -133,7 +133,9 @@ class FastLloyd(Estimator):
         privacy_spent_["loss_estimate"] says at which distance records are cut off. Private.
     noisy_loss_std_ : float, only with estimate_loss
         Standard deviation of the noise in noisy_loss_. Public.
-    suggested_n_clusters_ : None
+    clearest_split_ : None
+        For `MomentLloyd`, which asks for votes.
+    finer_split_ : None
         For `MomentLloyd`, which asks for votes.
     privacy_spent_ : dict
         The machine-readable privacy statement of this fit; shown in one line, complete for
@@ -380,10 +382,13 @@ class MomentLloyd(Estimator):
         privacy_spent_["loss_estimate"] says at which distance records are cut off. Private.
     noisy_loss_std_ : float, only with estimate_loss
         Standard deviation of the noise in noisy_loss_. Public.
-    suggested_n_clusters_ : int or None
-        The number of clusters, at most n_clusters, that the noisy votes of this fit suggest: advice
-        from what is released anyway (docs/how-to/choosing-parameters.md). None where they do not
-        say. Private.
+    clearest_split_ : int or None
+        Number of groups, 2 to n_clusters, in the clearest split of the noisy votes of this fit
+        (docs/how-to/choosing-parameters.md). Finer groups may exist inside them. None if no split
+        is clearer than that of one Gaussian, or the votes cannot tell. Private.
+    finer_split_ : int or None
+        Number of groups if those of the clearest split are split in turn, at most n_clusters. None
+        if none of them shows groups, or clearest_split_ is None. Private.
     privacy_spent_ : dict
         The machine-readable privacy statement of this fit; shown in one line, complete for
         programs. Worked out when it is first asked for, or the model is saved or copied. "private"

@@ -1,28 +1,41 @@
-"""Which number of clusters the noisy votes suggest: advice from what is released anyway, so it
-costs nothing.
+"""The clearest split of the noisy votes into groups: advice from what is released anyway.
 
-Places whose votes stand out of the noise are clustered for each number of clusters. The silhouette
-says how well a clustering separates them: (b - a) / b, with a the distance of a record from its
-centroid and b that from the next one, averaged over records (Rousseeuw 1987, with centroids in
-place of all other records). The run itself does not depend on the answer.
+Places with votes far above their noise are clustered for each number of groups. The silhouette says
+how well a clustering separates them: (b - a) / b, with a the distance of a record from its centroid
+and b that from the next one, averaged over records (Rousseeuw 1987, with centroids in place of all
+other records). The largest silhouette belongs to the coarsest clear split, so it says nothing of
+finer groups: two near groups and a far one are two.
+
+Votes without groups have a largest silhouette, too. So it is compared with a null: one Gaussian
+with the mean and covariance of the votes, asked for votes on the same places with the same noise.
+The groups of a clear split are compared with Gaussians of their own in the same way; those that
+split in turn give the finer split.
+
+The run itself does not depend on the answer, which costs nothing: it follows from the votes and
+public draws.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import Draws, PublicSeed
-from fastlloyd.clustering.public_kmeans import k_means
+from fastlloyd.clustering.public_kmeans import k_means, nearest_points
 
 SURE: Final = 3.0  # deviations of its noise: of 741 empty places one has as many votes
 LEAST_SHARE: Final = 0.5  # of all votes, in such places
 MOST_PLACES: Final = 400  # the heaviest of them
 PER_CLUSTER: Final = 2  # places, at least
 MOST_CLUSTERS: Final = 30  # for more, places are too few, and the time is not short
+LEAST_TRIED: Final = 10  # groups: "no clear groups" is never said of two or three tries
+# Silhouette above that of the null. Gaussian records exceed it by .02 at most, uniform ones in a
+# square by .08, two Gaussians 4.7 deviations apart by .12 (docs/results/suggestions.md).
+MARGIN: Final = 0.1
+NULL_DRAWS: Final = 4000
 RESTARTS, STEPS = 5, 16
-_LABEL = b"fastlloyd/v1/suggested-clusters"
+_LABEL = b"fastlloyd/v1/clearest-split"
 
 
 class NoisyVotes(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,27 +48,47 @@ class NoisyVotes(msgspec.Struct, frozen=True, kw_only=True):
     deviation: float
 
 
-def suggested_n_clusters(noisy: NoisyVotes | None, n_clusters: int, seed: PublicSeed) -> int | None:
-    """The number of clusters, from 2 to `n_clusters`, that has the largest silhouette; None where
-    the votes do not say.
+class Split(msgspec.Struct, frozen=True, kw_only=True):
+    """Groups that noisy votes show.
 
-    One more than `n_clusters` is tried, too: where that is best, any larger number may be better
-    still. seed : of the run.
+    clearest : number of groups of the clearest split, or None if no split is clearer than that of
+    one Gaussian. finer : number of groups if those of the clearest split are split in turn, or None
+    if none of them shows groups.
+    """
+
+    clearest: int | None = None
+    finer: int | None = None
+
+
+class _Clustered(NamedTuple):
+    """A clustering of some places. labels : int64, one for each."""
+
+    silhouette: float
+    n_groups: int
+    labels: IntArray
+
+
+def clearest_split(noisy: NoisyVotes | None, n_clusters: int, seed: PublicSeed) -> Split | None:
+    """Return the clearest split into 2 to `n_clusters` groups and the finer one, or None if the
+    votes cannot tell.
+
+    They cannot if noise hides most of them, or if a larger number of groups has the largest
+    silhouette. seed : of the run.
     """
     if noisy is None or n_clusters > MOST_CLUSTERS:
         return None
     sure = sure_places(noisy)
     if noisy.votes[sure].sum() < LEAST_SHARE * noisy.votes.sum():
         return None
-    points, weights, extents = (
-        noisy.places[sure],
-        noisy.votes[sure],
-        squared_extents(noisy.places, sure),
-    )
-    draws, most = Draws(seed, _LABEL), min(n_clusters + 1, len(sure) // PER_CLUSTER)
-    found = {k: silhouette(points, weights, extents, k, draws) for k in range(2, most + 1)}
-    best = max(found, key=lambda k: found[k], default=most)
-    return best if best < most else None
+    draws = Draws(seed, _LABEL)
+    groups = _groups(noisy, sure, max(n_clusters, LEAST_TRIED) + 1, draws)
+    if groups is None or len(groups) > n_clusters:
+        return None
+    if len(groups) == 1:
+        return Split()
+    n_tried = n_clusters - len(groups) + 2
+    n_finer = sum(len(_groups(noisy, group, n_tried, draws) or [group]) for group in groups)
+    return Split(clearest=len(groups), finer=n_finer if n_finer > len(groups) else None)
 
 
 def sure_places(noisy: NoisyVotes) -> IntArray:
@@ -64,18 +97,33 @@ def sure_places(noisy: NoisyVotes) -> IntArray:
     return sure[np.argsort(-noisy.votes[sure], kind="stable")[:MOST_PLACES]]
 
 
+def one_gaussian(noisy: NoisyVotes, which: IntArray, draws: Draws) -> NoisyVotes:
+    """Return the votes that the records of the places numbered `which` would give if they were one
+    Gaussian, with the same noise.
+
+    Its mean and covariance are those of their votes.
+    """
+    points, votes = noisy.places[which], noisy.votes[which]
+    n = noisy.votes.sum() * (votes.sum() / noisy.votes[sure_places(noisy)].sum())
+    mean = votes @ points / votes.sum()
+    offsets = points - mean
+    variances, directions = np.linalg.eigh((offsets.T * votes) @ offsets / votes.sum())
+    root = directions * np.sqrt(np.maximum(variances, 0.0))
+    sample = mean + draws.normal((NULL_DRAWS, points.shape[1])) @ root.T
+    drawn = np.bincount(nearest_points(sample, noisy.places), minlength=len(noisy.places))
+    noise = noisy.deviation * draws.normal(drawn.shape)
+    return NoisyVotes(
+        places=noisy.places, votes=drawn * (n / NULL_DRAWS) + noise, deviation=noisy.deviation
+    )
+
+
 def silhouette(
     points: FloatArray, weights: FloatArray, extents: FloatArray, n_clusters: int, draws: Draws
 ) -> float:
     """The silhouette, at most 1, of a clustering of weighted points (n, r); extents : their
     `squared_extents`.
     """
-    found = k_means(points, weights, n_clusters, draws, n_restarts=RESTARTS, n_steps=STEPS)
-    offsets = points[:, np.newaxis] - found.centroids
-    distances = np.sqrt(np.einsum("ijk,ijk->ij", offsets, offsets) + extents[:, np.newaxis])
-    distances.partition(1, axis=1)
-    own, following = distances[:, 0], distances[:, 1]
-    return float(weights @ ((following - own) / np.maximum(following, 1e-300)) / weights.sum())
+    return _clustered(points, weights, extents, n_clusters, draws).silhouette
 
 
 def squared_extents(places: FloatArray, which: IntArray) -> FloatArray:
@@ -88,3 +136,48 @@ def squared_extents(places: FloatArray, which: IntArray) -> FloatArray:
     squared = squares[which, np.newaxis] - 2 * places[which] @ places.T + squares
     squared[np.arange(len(which)), which] = np.inf
     return np.asarray(np.maximum(squared.min(axis=1), 0.0) * places.shape[1] / 12)
+
+
+def _groups(
+    noisy: NoisyVotes, which: IntArray, n_tried: int, draws: Draws
+) -> list[IntArray] | None:
+    """Return the places of each group of those numbered `which`: one group if no split is clear.
+
+    Splits into 2 to `n_tried` groups are tried. Returns None if the votes cannot tell: there are
+    too few places, or `n_tried` groups have the largest silhouette, and more may have a larger one.
+    """
+    points, votes = noisy.places[which], noisy.votes[which]
+    extents = squared_extents(noisy.places, which)
+    tried = range(2, min(n_tried, len(which) // PER_CLUSTER) + 1)
+    each = [_clustered(points, votes, extents, k, draws) for k in tried]
+    if not each:
+        return None
+    found = max(each, key=lambda one: one.silhouette)
+    null = one_gaussian(noisy, which, draws)
+    without = sure_places(null)
+    if len(without) < PER_CLUSTER * found.n_groups:
+        return None
+    of_null = silhouette(
+        null.places[without],
+        null.votes[without],
+        squared_extents(null.places, without),
+        found.n_groups,
+        draws,
+    )
+    if found.silhouette <= of_null + MARGIN:
+        return [which]
+    if found.n_groups == n_tried:
+        return None
+    return [which[found.labels == j] for j in range(found.n_groups)]
+
+
+def _clustered(
+    points: FloatArray, weights: FloatArray, extents: FloatArray, k: int, draws: Draws
+) -> _Clustered:
+    found = k_means(points, weights, k, draws, n_restarts=RESTARTS, n_steps=STEPS)
+    offsets = points[:, np.newaxis] - found.centroids
+    distances = np.sqrt(np.einsum("ijk,ijk->ij", offsets, offsets) + extents[:, np.newaxis])
+    distances.partition(1, axis=1)
+    own, following = distances[:, 0], distances[:, 1]
+    separation = (following - own) / np.maximum(following, 1e-300)
+    return _Clustered(float(weights @ separation / weights.sum()), k, found.labels)

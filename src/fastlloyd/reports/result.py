@@ -22,7 +22,7 @@ from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.mechanisms.bounds.mechanism import FoundBounds
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
-from fastlloyd.mechanisms.suggestion import suggested_n_clusters
+from fastlloyd.mechanisms.suggestion import Split, clearest_split
 from fastlloyd.mechanisms.uncertainty import (
     Accuracy,
     LossEstimate,
@@ -82,8 +82,8 @@ class Result(RunResult, frozen=True, kw_only=True):
     persons, per cluster in the last round and noise, as they came: they may be negative.
     count_error : the standard error of each of them. accuracy : the centroids' standard errors and
     status. loss : the estimate of the loss, where the mechanism asks for it. first : what was found
-    before, within the same budget: the bounds that the mechanism states. suggested_n_clusters :
-    what the noisy votes say (`mechanisms.suggestion`), None where they do not.
+    before, within the same budget: the bounds that the mechanism states. split : groups that the
+    noisy votes show, or None if they cannot tell.
     """
 
     mechanism: Mechanism
@@ -93,7 +93,7 @@ class Result(RunResult, frozen=True, kw_only=True):
     accuracy: Accuracy
     loss: LossEstimate | None = None
     first: FirstStage | None = None
-    suggested_n_clusters: int | None = None
+    split: Split | None = None
 
     @classmethod
     def of(
@@ -108,9 +108,7 @@ class Result(RunResult, frozen=True, kw_only=True):
             noisy_counts=clustering.noisy_counts(mechanism.number_bits),
             count_error=noise.counts,
             accuracy=assess(mechanism, clustering, noise),
-            suggested_n_clusters=suggested_n_clusters(
-                clustering.votes, mechanism.n_clusters, mechanism.seed
-            ),
+            split=clearest_split(clustering.votes, mechanism.n_clusters, mechanism.seed),
             **others,
         )
 
@@ -218,19 +216,16 @@ class Result(RunResult, frozen=True, kw_only=True):
         return said
 
     def found(self) -> dict[str, Any]:
-        """Features and clusters; `standard_errors` is None where a centroid stayed in the last
-        round.
+        """Features, clusters and splits of the votes. `standard_errors` is None if a centroid
+        stayed in the last round.
         """
+        split = self.split or Split()
         return {
             "features": list(self.mechanism.domain.features),
             "clusters": msgspec.to_builtins(self.clusters),
+            "clearest_split": split.clearest,
+            "finer_split": split.finer,
         }
-
-    def summary(self) -> dict[str, Any]:
-        """See `RunResult`, and the number of clusters that the votes suggest, which is in no
-        file.
-        """
-        return super().summary() | {"suggested_n_clusters": self.suggested_n_clusters}
 
     def files(self) -> dict[str, bytes]:
         """See `RunResult`, and both tables of the centroids."""
@@ -325,16 +320,19 @@ def centroids_json(result: Result) -> str:
 class _ExactCentroids(msgspec.Struct, frozen=True, kw_only=True):
     features: tuple[str, ...]
     clusters: tuple[Cluster, ...]
+    clearest_split: int | None = None
+    finer_split: int | None = None
 
 
 class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     """A result read from a folder. centroids : int64 (n_clusters, n_features), grid units; clusters
-    : in original units.
+    : in original units. split : groups that the noisy votes show.
     """
 
     mechanism: Mechanism
     centroids: IntArray
     clusters: tuple[Cluster, ...]
+    split: Split
 
     @property
     def noisy_counts(self) -> FloatArray:
@@ -369,9 +367,12 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
         """
         table = _table(path)
         mechanism = _settings(table.parent)
-        clusters = _read_exact(table, mechanism.domain)
+        read = _read_exact(table, mechanism.domain)
         return cls(
-            mechanism=mechanism, centroids=_on_grid(table, clusters, mechanism), clusters=clusters
+            mechanism=mechanism,
+            centroids=_on_grid(table, read.clusters, mechanism),
+            clusters=read.clusters,
+            split=Split(clearest=read.clearest_split, finer=read.finer_split),
         )
 
 
@@ -407,7 +408,7 @@ def _settings(folder: Path) -> Mechanism:
     )
 
 
-def _read_exact(path: Path, domain: Domain) -> tuple[Cluster, ...]:
+def _read_exact(path: Path, domain: Domain) -> _ExactCentroids:
     with opened(path) as text:
         try:
             read = msgspec.json.decode(text.read(), type=_ExactCentroids)
@@ -423,7 +424,7 @@ def _read_exact(path: Path, domain: Domain) -> tuple[Cluster, ...]:
         raise DataError(
             f"{path} was changed: its clusters are not numbered 0, 1, 2, ...; get the original"
         )
-    return read.clusters
+    return read
 
 
 def _on_grid(path: Path, clusters: Sequence[Cluster], mechanism: Mechanism) -> IntArray:
