@@ -21,6 +21,10 @@ class DataError(FastLloydError, ValueError):
     """The records, or what was said about them (bounds, columns), cannot be used."""
 
 
+class CellTypeError(DataError, TypeError):
+    """Cells of an array are objects that are no numbers, for which Python raises TypeError."""
+
+
 class PlanError(FastLloydError, ValueError):
     """A setting, mechanism or plan is inconsistent, was changed, or cannot give the guarantee it
     states.

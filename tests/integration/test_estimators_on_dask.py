@@ -4,6 +4,7 @@ only sums come back.
 
 import importlib
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,7 @@ def test_bounds_that_cut_many_records_are_said_after_a_fit_which_forgets_earlier
         ({}, lambda: dd.from_pandas(frame().assign(b=DATE), npartitions=2), "column 'b' of X holds dates"),
         ({}, lambda: dd.from_pandas(frame().assign(b=np.nan), npartitions=2), r"partition [12] of X, column 'b': a value is m"),
         ({}, lambda: dd.from_pandas(frame(), npartitions=2).map_partitions(lambda part: part.assign(b="Zebra"), meta=frame(0)),
-         "partition [12] of X is no table of 2 columns of numbers"),
+         "column 'b' of partition [12] of X holds text"),
         ({}, lambda: dd.from_pandas(frame(), npartitions=2).query("a > 1000"), "there are no records"),
         ({}, lambda: dd.from_map(lambda names: frame()[list(names)], ["ab", "ba"], meta=frame(0)),
          "partition 2 of X has other columns than X"),
@@ -172,3 +173,41 @@ def test_an_array_of_units_that_could_wrap_one_of_dask_is_an_array() -> None:
         FastLloyd(2, **settings).fit(X.view(Quantity)).labels_.tolist()
         == FastLloyd(2, **settings).fit(X).labels_.tolist()
     )
+
+
+@pytest.mark.parametrize(
+    ("declared", "code"),
+    [
+        ("Int64", None),
+        ("boolean", None),
+        ("decimal128(12, 2)[pyarrow]", None),
+        ("object", None),
+        ("str", "text"),
+        ("category", "categories"),
+        ("datetime64[ns]", "dates"),
+    ],
+)
+def test_a_declared_type_is_answered_alike_on_a_cluster_and_in_memory(
+    declared: str, code: str | None
+) -> None:
+    pa: Any = pytest.importorskip("pyarrow")
+    cells = pd.Series([Decimal(i % 2) for i in range(40)], dtype=object)
+    if declared.startswith("decimal"):
+        cells = pd.Series(
+            pd.array(
+                pa.array(cells, pa.decimal128(12, 2)), dtype=pd.ArrowDtype(pa.decimal128(12, 2))
+            )
+        )
+    elif declared != "object":
+        cells = cells.astype(int).astype(declared)
+    records = pd.DataFrame({"a": np.linspace(0, 100, 40), "b": cells})
+    with importlib.import_module("dask").config.set({"dataframe.convert-string": False}):
+        collection = dd.from_pandas(records, npartitions=3)  # Dask would make text of objects
+    outcomes = []
+    for X in (records, collection):
+        try:
+            outcomes.append(Lloyd(2, **PUBLIC).fit(X).cluster_centers_.tolist())
+        except DataError as refused:
+            outcomes.append((refused.code, refused.field))
+    assert outcomes[0] == outcomes[1]
+    assert code is None or outcomes[0] == (code, "b")

@@ -282,31 +282,52 @@ def test_a_column_of_text_is_refused_by_its_name_wherever_it_stands(library: str
         if library == "pandas"
         else FRAMES[library].with_columns(ward=pl.Series(text))
     )
-    with pytest.raises(DataError, match="column 'ward' of X holds text, dates or something else"):
+    with pytest.raises(DataError, match="column 'ward' of X holds text, which must") as refused:
         FastLloyd(3, bounds=(0, 8), n_records=200).fit(frame)
+    assert (refused.value.code, refused.value.field) == ("text", "ward")
 
 
 @pytest.mark.parametrize(
-    "odd",
-    [pd.NA, dt.date(1918, 3, 21), {"Maria": 1}, [1.0, 2.0], 10**400, object()],
+    ("odd", "code"),
+    [
+        (dt.date(1918, 3, 21), "dates"),
+        (pd.NaT, "dates"),
+        ({"Maria": 1}, "groups"),
+        ([1.0, 2.0], "groups"),
+        (object(), "objects"),
+        (1918j, "complex"),
+        (b"Maria", "bytes"),
+    ],
     ids=lambda odd: type(odd).__name__,
 )
-def test_odd_things_in_a_cell_are_refused_by_the_column_and_not_quoted(odd: object) -> None:
+def test_odd_things_in_a_cell_are_refused_by_the_column_and_not_quoted(
+    odd: object, code: str
+) -> None:
     frame = pd.DataFrame({"age": [1.0, 2.0], "ward": pd.Series([1.0, odd], dtype=object)})
-    with pytest.raises(
-        DataError,
-        match=r"^column 'ward' of X holds text, dates or something else that is not a number",
-    ) as refused:
+    with pytest.raises(DataError, match=r"^column 'ward' of X holds ") as refused:
         FastLloyd(1, bounds=(0, 1), n_records=10).fit(frame)
-    assert refused.value.__context__ is None
     array = np.empty((2, 1), dtype=object)
-    array[:, 0] = [1.0, odd]
-    with pytest.raises(
-        (DataError, TypeError),
-        match=r"^X holds text, dates|must be a string or a real number, not ",
-    ) as of_array:
+    array[1, 0] = odd
+    array[0, 0] = 1.0
+    with pytest.raises(DataError, match=r"X holds ") as of_array:
         FastLloyd(1, bounds=(0, 1), n_records=10).fit(array)
-    assert not any(cell in str(of_array.value) for cell in ("Maria", "1918", "000"))
+    for error in (refused.value, of_array.value):
+        assert error.code == code
+        assert error.__context__ is None
+        assert not any(cell in str(error) for cell in ("Maria", "1918", "000"))
+
+
+@pytest.mark.parametrize(
+    ("odd", "code"), [(pd.NA, "missing"), (None, "missing"), (10**400, "infinite")]
+)
+def test_an_object_that_is_no_finite_number_is_a_missing_or_an_infinite_cell(
+    odd: object, code: str
+) -> None:
+    with pytest.raises(DataError) as refused:
+        FastLloyd(1, bounds=(0, 1), n_records=10).fit(
+            pd.DataFrame({"ward": pd.Series([1.0, odd], dtype=object)})
+        )
+    assert refused.value.code == code
 
 
 def test_dates_and_durations_are_refused_by_the_column_and_not_taken_for_numbers() -> None:
@@ -321,7 +342,7 @@ def test_dates_and_durations_are_refused_by_the_column_and_not_taken_for_numbers
         pd.DataFrame({"born": pd.to_timedelta([1, 2], unit="D")}),
     ):
         with pytest.raises(
-            DataError, match=r"^column 'born' of X holds dates or durations"
+            DataError, match=r"^column 'born' of X holds dates, times or durations"
         ) as refused:
             FastLloyd(1, bounds=(0, 1), n_records=10).fit(frame)
         assert "1918" not in str(refused.value)

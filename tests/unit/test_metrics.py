@@ -9,6 +9,7 @@ import sys
 import tracemalloc
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -141,11 +142,25 @@ def test_memory_does_not_grow_with_records_times_clusters() -> None:
     assert peak < 16e6
 
 
-def test_numbers_of_any_width_are_read_and_booleans_are_refused() -> None:
+def test_numbers_of_any_width_are_read_and_booleans_are_0_and_1() -> None:
     for dtype in (np.int8, np.uint16, np.float32, np.int64):
         assert metrics.wcss(np.array(SQUARE, dtype=dtype), np.array([[1, 1]], dtype=dtype)) == 8.0
-    with pytest.raises(DataError, match="real numbers"):
-        metrics.wcss(np.array(SQUARE, dtype=bool), [[1, 1]])
+    yes = np.array(SQUARE, dtype=bool)
+    assert metrics.wcss(yes, [[1, 1]]) == metrics.wcss(yes.astype(float), [[1, 1]])
+
+
+def test_frames_whose_columns_stand_in_another_order_are_refused() -> None:
+    pd: Any = pytest.importorskip("pandas")
+    X, centroids = pd.DataFrame(SQUARE, columns=["a", "b"]), pd.DataFrame({"b": [1], "a": [1]})
+    for call in (
+        lambda: metrics.wcss(X, centroids),
+        lambda: metrics.assign(X, centroids),
+        lambda: metrics.matched_centroid_mse(X[:1], centroids),
+    ):
+        with pytest.raises(DataError) as refused:
+            call()
+        assert refused.value.code == "another-order"
+    assert metrics.wcss(X, centroids[["a", "b"]]) == metrics.wcss(X, [[1, 1]]) == 8.0
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.__name__)
@@ -159,9 +174,9 @@ def test_numbers_of_any_width_are_read_and_booleans_are_refused() -> None:
         (np.zeros((3, 0)), np.zeros((3, 0)), "at least one row and one column"),
         ([[1.0, 2.0]], [[1.0, 2.0, 3.0]], "features|same shape"),
         ([[1.0], [1.0, 2.0]], [[1.0]], "different lengths"),
-        ([["SECRET123"]], [[1.0]], "real numbers"),
-        ([[1j]], [[1.0]], "real numbers"),
-        (np.array([[None]]), [[1.0]], "real numbers"),
+        ([["SECRET123"]], [[1.0]], "(X|centroids) holds text"),
+        ([[1j]], [[1.0]], "(X|centroids) holds complex"),
+        (np.array([[None]]), [[1.0]], "(X|centroids) holds nothing"),
         ([[1e200]], [[-1e200]], "range of float64"),
         ([[1.7e308]], [[-1.7e308]], "range of float64"),
     ],

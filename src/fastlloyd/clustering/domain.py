@@ -21,9 +21,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray, fixed
+from fastlloyd.base.names import listing
 from fastlloyd.base.precision import exact, fifty_digits
 from fastlloyd.clustering.parallel import is_compiled, over_spans
 from fastlloyd.errors import DataError, PlanError
+from fastlloyd.records.declared import ANOTHER_ORDER
+from fastlloyd.records.in_memory import matrix, names_of
 from fastlloyd.records.table import ColumnBlock
 
 # records on the grid: int32 as the domain makes them (enough, and half as large) or int64
@@ -322,7 +325,15 @@ class Domain(
         """X as an array of the right shape, not yet converted; DataError names what is wrong and no
         value.
         """
-        table = _real_numbers(X)
+        what = "the table of records"
+        names = names_of(X, what)
+        if names is not None and names != self.features:
+            raise DataError(
+                f"{what} has other columns than the domain has features, or in another order:"
+                f" {listing(names)} in place of {listing(self.features)}",
+                code=ANOTHER_ORDER,
+            )
+        table = matrix(X, what)
         if table.ndim != 2 or table.shape[1] != self.n_features:
             raise DataError(
                 f"the records are a table of {table.ndim} dimensions with"
@@ -456,25 +467,6 @@ def _compiled_columns(
 def is_by_feature(X: NDArray[Any]) -> bool:
     """Whether records (n, n_features) are best worked on feature by feature."""
     return bool(X.shape[1] <= FEW_FEATURES)
-
-
-def _real_numbers(X: ArrayLike) -> NDArray[Any]:
-    """X as an array of real numbers; DataError for text, dates, complex and masked numbers, which
-    are not converted.
-    """
-    if np.ma.is_masked(X):
-        raise DataError(
-            "the records have masked entries; remove these records or fill the values in"
-        )
-    try:
-        table = np.asarray(X)
-        if table.dtype.kind in "biuf":
-            return table
-        if table.dtype.kind == "O":
-            return table.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    raise DataError("the records are not a table of real numbers; select numeric columns")
 
 
 UNUSABLE_BOUNDS = "unusable-bounds"

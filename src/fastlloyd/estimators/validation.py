@@ -3,39 +3,28 @@ their types.
 """
 
 import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import assert_all_finite, validate_data
+from sklearn.utils.validation import assert_all_finite, check_array, validate_data
 
 from fastlloyd.base.names import refuse_repeated
-from fastlloyd.errors import DataError, PlanError
+from fastlloyd.errors import CellTypeError, DataError, PlanError
 from fastlloyd.mechanisms.engines.collections import is_collection, sample
+from fastlloyd.records.columns import is_index
+from fastlloyd.records.declared import INDEX, INFINITE, MISSING, Holds
+from fastlloyd.records.in_memory import frame_of, guarded, matrix
 
-# What scikit-learn and NumPy say where they would quote cells, print X, or tell the number of
-# records.
-_QUOTING = (
-    "could not convert",
-    "bytes/strings",
-    "inhomogeneous",
-    "array=",
-    "Complex data",
-    "setting an array element",
-)
-_DATES = ("date", "time", "duration", "period")  # types of pandas, Polars and Arrow
-_NOT_CONVERTED = (
-    "float() argument",
-    "too large to convert",
-)  # by Python itself, of a cell that holds some object
 _NOT_FINITE = ("contains NaN", "contains infinity")  # and long advice, some of which would leak
 
 
 def validate_records(
     estimator: BaseEstimator,
-    X: ArrayLike,
+    X: Any,
     *,
     reset: bool,
     ensure_all_finite: bool = True,
@@ -47,66 +36,60 @@ def validate_records(
     reset : whether the estimator learns the number and names of features (`fit`) or compares them.
     ensure_all_finite : False where the caller sees by itself whether an array of float32 or float64
     is finite, and calls `refuse_not_finite`. least : how many records there must be. Raises what
-    scikit-learn raises, but DataError where that would show a value of X.
+    scikit-learn raises, but DataError where that would show a value of X, and for every column
+    whose declared type is no number (`records.declared`).
     """
-    _refuse_without_cells(X)
-    _refuse_repeated_names(X)
-    _refuse_dates(X)
-    refused = ""
-    finite = ensure_all_finite or not (
-        type(X) is np.ndarray and X.dtype in (np.float32, np.float64)
-    )
-    try:
-        checked = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            dtype="numeric",
-            ensure_all_finite=finite,
-            ensure_min_samples=least,
+    refuse_collection(X)
+    if type(X).__module__.partition(".")[0] == "polars" and type(X).__name__ == "LazyFrame":
+        raise DataError(
+            "X is a LazyFrame of Polars, which holds no records before it is collected: pass"
+            " X.collect()"
         )
-        values: NDArray[Any] = np.asarray(checked)
-    except np.exceptions.DTypePromotionError:
-        refused = "no common type"
-    except (ValueError, TypeError, OverflowError) as error:
+    if issparse(X):
+        return np.asarray(validate_data(estimator, X, reset=reset))  # which refuses it
+    frame = guarded(lambda: frame_of(X), "X")
+    if frame is not None:
+        _refuse_names(list(getattr(frame, "column_names", frame.columns)))
+        validate_data(estimator, frame, reset=reset, skip_check_array=True)
+    values = _cells(X if frame is None else frame)
+    finite = (
+        ensure_all_finite or type(X) is not np.ndarray or X.dtype not in (np.float32, np.float64)
+    )
+    options = {"dtype": "numeric", "ensure_all_finite": finite, "ensure_min_samples": least}
+    refused = ""
+    try:
+        if frame is None:
+            return np.asarray(validate_data(estimator, values, reset=reset, **options))
+        return np.asarray(check_array(values, estimator=estimator, input_name="X", **options))
+    except ValueError as error:
         refused = str(error)
-        known = any(words in refused for words in (*_QUOTING, *_NOT_CONVERTED, *_NOT_FINITE))
-        # of an array that holds objects scikit-learn's own checks want Python's TypeError, which
-        # names their type alone
-        if not known or (isinstance(error, TypeError) and _first_without_numbers(X) is None):
+        if not any(words in refused for words in ("array=", *_NOT_FINITE)):
             raise
     # raised out here, where no exception is being handled that would be kept as context
-    if "array=" in refused or "Complex data" in refused:
+    if "array=" in refused:
         reason = refused.splitlines()[0].rstrip(":")
         raise DataError(f"{reason}. Reshape your data to (n_samples, n_features), real numbers")
-    if "inhomogeneous" in refused:
-        raise DataError(
-            "the rows of X have different lengths; give every record a value for every feature"
+    raise _not_finite(refused)
+
+
+def _cells(X: Any) -> NDArray[Any]:
+    """`matrix`; for objects in an array a TypeError, too, as scikit-learn's own checks want it."""
+    try:
+        return matrix(X)
+    except DataError as error:
+        refused = error
+    if refused.code in (Holds.GROUPS.value, Holds.OBJECTS.value) and refused.field is None:
+        raise CellTypeError(
+            f"{refused} (each argument must be no string but a real number)", code=refused.code
         )
-    if any(words in refused for words in _NOT_FINITE):
-        raise _not_finite(refused)
-    if refused or values.dtype.kind not in "biuf":
-        name = _first_without_numbers(X)
-        where = "X" if name is None else f"column {name!r:.80} of X"
-        raise DataError(
-            f"{where} holds text, dates or something else that is not a number; select numeric"
-            " columns"
-        )
-    return values
+    raise refused
 
 
 def validate_collection(estimator: BaseEstimator, X: Any) -> None:
     """Have the estimator learn the number and names of features of a Dask collection. Raises as
-    `validate_records`.
+    `validate_records`; in columns of objects each partition is looked at.
     """
-    frame = sample(X)
-    for name, kind in getattr(frame, "dtypes", {}).items():
-        if getattr(kind, "kind", "O") not in "biufmM":
-            raise DataError(
-                f"column {str(name)!r:.80} of X holds text or something else that is not a number;"
-                " select numeric columns"
-            )
-    validate_records(estimator, frame, reset=True, least=0)
+    validate_records(estimator, sample(X), reset=True, least=0)
 
 
 def refuse_not_finite(values: NDArray[Any]) -> None:
@@ -124,11 +107,13 @@ def _not_finite(refused: str) -> DataError:
     if "contains NaN" in refused:
         return DataError(
             "X contains NaN, which stands for a missing value; leave these records out, or fill in"
-            " a constant chosen without looking at the data"
+            " a constant chosen without looking at the data",
+            code=MISSING,
         )
     return DataError(
         "X contains infinity, or a value too large for float64; correct these values, or leave the"
-        " records out"
+        " records out",
+        code=INFINITE,
     )
 
 
@@ -141,59 +126,19 @@ def refuse_collection(X: Any) -> None:
         )
 
 
-def _refuse_without_cells(X: Any) -> None:
-    """Refuse what scikit-learn would misread: a query that has not been run, a mask, which it
-    drops, and what is elsewhere.
+def _refuse_names(names: list[Any]) -> None:
+    """Bounds by name, and names to compare at `predict`, need columns that are told apart; and an
+    index is no feature. DataError says which are not.
     """
-    refuse_collection(X)
-    if type(X).__module__.partition(".")[0] == "polars" and type(X).__name__ == "LazyFrame":
-        raise DataError(
-            "X is a LazyFrame of Polars, which holds no records before it is collected: pass"
-            " X.collect()"
-        )
-    if np.ma.is_masked(X):
-        raise DataError("X has masked entries; remove these records or fill the values in")
-
-
-def _refuse_repeated_names(X: Any) -> None:
-    """Bounds by name, and names to compare at `predict`, need columns that are told apart;
-    DataError says which are not.
-    """
-    names = getattr(X, "column_names", getattr(X, "columns", ()))
-    if isinstance(names, Iterable):
-        refuse_repeated(list(names), "X")
-
-
-def _refuse_dates(X: Any) -> None:
-    """Columns of a data frame that hold dates or durations would become numbers unasked; DataError
-    names the first.
-    """
-    kinds = X.schema.types if hasattr(X, "column_names") else getattr(X, "dtypes", ())
-    names = getattr(X, "column_names", getattr(X, "columns", ()))
-    if isinstance(kinds, Iterable) and isinstance(names, Iterable):
-        for name, kind in zip(names, kinds, strict=False):
-            if str(kind).lower().startswith(_DATES):
-                raise DataError(
-                    f"column {str(name)!r:.80} of X holds dates or durations, which are no numbers"
-                    " here; select numeric columns"
-                )
-
-
-def _first_without_numbers(X: Any) -> str | None:
-    """The name of the first column of a data frame that holds anything but numbers; None where X
-    has no named columns.
-    """
-    for i, name in enumerate(
-        getattr(X, "column_names", getattr(X, "columns", ()))
-    ):  # Arrow's `columns` are the cells
-        column = np.asarray(X.iloc[:, i] if hasattr(X, "iloc") else X[name])
-        try:
-            if column.dtype.kind in "mM":  # dates and durations would become numbers
-                return str(name)
-            column.astype(np.float64)
-        except (TypeError, ValueError, OverflowError):  # quotes the cell
-            return str(name)
-    return None
+    refuse_repeated(names, "X")
+    for name in names:
+        if isinstance(name, str) and is_index(name):
+            raise DataError(
+                f"column {name!r:.80} of X is the index of a data frame, which some program made a"
+                " column; drop it, or give it a name if it is a feature",
+                code=INDEX,
+                field=name,
+            )
 
 
 def check_numbers(settings: Mapping[str, Any]) -> None:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.errors import DataError
+from fastlloyd.records.in_memory import matrix, refuse_other_columns
 
 # Cells of float64 in a temporary array (2 MiB): fits a cache, and Python's loop over blocks costs
 # next to nothing.
@@ -217,6 +218,7 @@ def matched_centroid_mse(centroids: npt.ArrayLike, reference: npt.ArrayLike) -> 
     from scipy.optimize import linear_sum_assignment
     from scipy.spatial.distance import cdist
 
+    refuse_other_columns(centroids, "centroids", reference, "reference")
     centroids, reference = _matrix("centroids", centroids), _matrix("reference", reference)
     if centroids.shape != reference.shape:
         shapes = f"{centroids.shape} and {reference.shape}"
@@ -250,6 +252,7 @@ def _squared_distances(X: FloatArray, centroids: FloatArray) -> Iterator[FloatAr
 def _records_and_centroids(
     X: npt.ArrayLike, centroids: npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
+    refuse_other_columns(X, "X", centroids, "centroids")
     X, centroids = _matrix("X", X), _matrix("centroids", centroids)
     if X.shape[1] != centroids.shape[1]:
         raise DataError(
@@ -295,12 +298,7 @@ def _sklearn_metrics() -> Any:
 
 def _matrix(name: str, values: npt.ArrayLike) -> FloatArray:
     """Return `values` as a float64 matrix with at least one cell, all of them finite."""
-    try:
-        array = np.asarray(values)
-    except ValueError:  # rows of different lengths; NumPy's message is about its own internals
-        raise DataError(f"{name} must be a matrix; its rows have different lengths") from None
-    if array.dtype.kind not in "fiu":
-        raise DataError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    array = matrix(values, name)
     if array.ndim != 2 or 0 in array.shape:
         raise DataError(
             f"{name} must be a matrix with at least one row and one column, got shape {array.shape}"

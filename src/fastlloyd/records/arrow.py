@@ -25,6 +25,7 @@ from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
 from fastlloyd.records.arrow_ids import check_ids, ids_in
 from fastlloyd.records.columns import Columns, chosen, unit_place
+from fastlloyd.records.declared import Content, content
 from fastlloyd.records.ids import Ids
 from fastlloyd.records.reader import BLOCK_CELLS, Missing, Reader
 from fastlloyd.records.table import ColumnBlock, with_ids
@@ -83,16 +84,12 @@ class ArrowRecords(Reader):
 
         unit : the column of the ids; also for one that is neither text nor integers.
         """
-        names, faults = tuple(schema.names), list(map(not_numbers, schema.types))
-        indices = chosen(names, columns, source, "schema", lambda i: not faults[i], unit)
+        names, said = tuple(schema.names), list(map(content, schema.types))
+        indices = chosen(names, columns, source, "schema", lambda i: said[i].is_numbers, unit)
         for i in indices:
-            if faults[i]:
-                numeric = [name for name, fault in zip(names, faults, strict=True) if not fault]
-                there = f"the numeric ones are {listing(numeric)}" if numeric else "none is numeric"
-                # who has chosen, or has a plan that did, is told which ones hold numbers and no
-                # option to choose with
-                way_out = f"choose others with --columns ({there})" if columns is None else there
-                raise DataError(f"{source}: column {names[i]!r} holds {faults[i]}; {way_out}")
+            if not said[i].is_numbers:
+                numeric = [names[j] for j in range(len(names)) if said[j].is_numbers]
+                raise no_numbers(source, names[i], said[i], numeric, choice=columns is None)
         taken, kinds = tuple(names[i] for i in indices), [schema.types[i] for i in indices]
         at = unit_place(names, unit, source)
         of_ids = () if at is None else (names[at],)
@@ -208,25 +205,21 @@ def errors(source: str, what: str) -> Iterator[None]:
         ) from None
 
 
-def not_numbers(kind: Any) -> str:
-    """What a column of this Arrow type holds and what to do about it, or "" if it holds numbers."""
-    types = load("pyarrow.types", "Arrow")
-    if (
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-        or types.is_decimal(kind)
-    ):
-        return ""
-    if types.is_temporal(kind):
-        return "dates or times, which must first become numbers, such as days since a fixed day"
-    if types.is_dictionary(kind):
-        return "categories, which must first become numbers"
-    if str(kind) in ("string", "large_string", "string_view"):
-        return "text, which must first become numbers"
-    if types.is_nested(kind):
-        return "lists or groups of values"
-    return f"values of type {str(kind)[:40]}"
+def no_numbers(
+    source: str, name: str, said: Content, numeric: Sequence[str], *, choice: bool
+) -> DataError:
+    """The error that refuses a column of a source; numeric : the columns of numbers; choice :
+    whether the user may choose others.
+    """
+    there = f"the numeric ones are {listing(numeric)}" if numeric else "none is numeric"
+    # who has chosen, or has a plan that did, is told which ones hold numbers and no option to
+    # choose with
+    way_out = f"choose others with --columns ({there})" if choice else there
+    return DataError(
+        f"{source}: column {name!r} holds {said.words}; {way_out}",
+        code=said.holds.value,
+        field=name,
+    )
 
 
 def _dtype(kinds: Sequence[Any]) -> npt.DTypeLike:

@@ -9,8 +9,10 @@ from typing import Final
 
 from fastlloyd.base.names import listing, nearest_name, refuse_repeated
 from fastlloyd.errors import DataError
+from fastlloyd.records.declared import INDEX
 
-_PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas stores an index that has no name
+# how pandas stores an index that has no name in Parquet, and calls it when it reads it from CSV
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(\.\d+)?(_level_\d+)?")
 
 
 class Kind(enum.Enum):
@@ -44,11 +46,14 @@ def chosen(
         if not names:
             raise DataError(f"{source}: there are no columns")
         for number, name in enumerate(names, 1):
-            if not name or _PANDAS_INDEX.fullmatch(name):
+            if is_index(name) and name != unit:
+                given = f" of its own ({name!r})" if name else ""
                 raise DataError(
-                    f"{source}: column {number} has no name; if it is the index of a pandas frame,"
-                    " write the file with index=False, or choose the other columns with --columns;"
-                    " otherwise name it"
+                    f"{source}: column {number} has no name{given}; if it is the index of a pandas"
+                    " frame, write the file with index=False, or choose the other columns with"
+                    " --columns; otherwise name it",
+                    code=INDEX,
+                    field=name,
                 )
         indices = [
             i for i in range(len(names)) if names[i] != unit and (columns is None or is_number(i))
@@ -65,6 +70,11 @@ def chosen(
             " choose others"
         )
     return [place(names, name, source) for name in columns]
+
+
+def is_index(name: str) -> bool:
+    """Whether a column has no name, or the one that pandas gives to an index without a name."""
+    return not name or bool(_PANDAS_INDEX.fullmatch(name))
 
 
 def place(names: Sequence[str], name: str, source: str) -> int:

@@ -1,21 +1,22 @@
-"""Data frames of pandas and Polars, and tables of Arrow, recognised without importing pandas or
-Polars.
-"""
+"""Data frames of pandas and Polars, and tables of Arrow, as records."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fastlloyd.errors import DataError
-from fastlloyd.records.arrow import ArrowRecords, load
-from fastlloyd.records.columns import chosen, unit_place
-from fastlloyd.records.ids import BROKEN
-from fastlloyd.records.reader import Missing
-from fastlloyd.records.record_file import RecordFile
-from fastlloyd.records.table import Table
+import numpy as np
 
-_ROWS = 1 << 16  # of an Arrow table, taken over at a time
+from fastlloyd.errors import DataError
+from fastlloyd.records.arrow import load, no_numbers
+from fastlloyd.records.arrow_ids import check_ids, ids_in
+from fastlloyd.records.columns import chosen, unit_place
+from fastlloyd.records.declared import content
+from fastlloyd.records.ids import BROKEN, Ids
+from fastlloyd.records.in_memory import Column, columns_of, frame_of, guarded
+from fastlloyd.records.reader import Missing, Reader
+from fastlloyd.records.record_file import RecordFile
+from fastlloyd.records.table import ColumnBlock, Table
 
 
 def table_from_frame(
@@ -30,70 +31,72 @@ def table_from_frame(
 
     `columns` chooses columns by name and gives their order (None: all); names that are not text are
     spelled as `str` does. The index of a pandas frame is no column. Columns may be integers of any
-    width, floats, booleans or decimals, nullable or not; None, NaN, NA and null are missing cells.
-    `unit` is the column of the ids, text or integers, which is no feature. Needs pyarrow. Raises
-    DataError, naming record and column but never a value, as `read_table` does.
+    width, floats, booleans or decimals, nullable or not, or objects that are all such numbers;
+    None, NaN, NA and null are missing cells. `unit` is the column of the ids, text or integers,
+    which is no feature; for ids pyarrow is needed. Raises DataError, naming
+    record and column but never a value, as `read_table` does.
     """
     source = f"{type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
-    pa = load("pyarrow", source)
-    is_pandas = (
-        source.startswith("pandas ") and hasattr(frame, "iloc") and hasattr(frame, "columns")
-    )
-    table = (
-        _of_pandas(pa, frame, columns, unit, source) if is_pandas else _of_arrow(pa, frame, source)
-    )
-    records = ArrowRecords.of(
-        table.schema,
-        columns,
-        lambda names: table.select(list(names)).to_batches(max_chunksize=_ROWS),
-        source=source,
-        what="a frame that Arrow can take over",
-        n_rows=table.num_rows,
-        missing=missing,
-        unit=unit,
-    )
-    return RecordFile(records, source, missing, unit=unit).table()
-
-
-def _of_arrow(pa: Any, frame: Any, source: str) -> Any:
-    if not (hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__")):
+    found = guarded(lambda: frame_of(frame), source)
+    if found is None:
         raise DataError(
             f"{source}: expected a pandas or Polars DataFrame or an Arrow table (collect a"
             " LazyFrame first, by .collect()); NumPy arrays go straight to the estimators"
         )
-    try:
-        return pa.table(frame)
-    except (pa.ArrowException, TypeError, ValueError, NotImplementedError):
-        raise DataError(
-            f"{source}: Arrow cannot take it over; select the numeric columns first"
-        ) from None
+    records = guarded(lambda: _Frame(columns_of(found), columns, unit, source), source)
+    return RecordFile(records, source, missing, unit=unit).table()
 
 
-def _of_pandas(
-    pa: Any, frame: Any, columns: Sequence[str] | None, unit: str | None, source: str
-) -> Any:
-    """A table with the chosen columns as Arrow infers them, and nulls in place of the others, which
-    may hold anything.
+class _Frame(Reader):
+    """The chosen columns of a data frame, in one block. Raises DataError for one that holds no
+    numbers.
     """
-    names = [str(name) for name in frame.columns]
-    picked = set(chosen(names, columns, source, "header", unit=unit))
-    of_ids = unit_place(names, unit, source)
-    arrays = []
-    for i, name in enumerate(names):
+
+    n_ahead = 0
+
+    def __init__(
+        self, every: list[Column], columns: Sequence[str] | None, unit: str | None, source: str
+    ) -> None:
+        self.names = tuple(str(each.name) for each in every)
+        self._every = dict(zip(self.names, every, strict=True))
+        indices = chosen(self.names, columns, source, "header", unit=unit)
+        self.columns = tuple(self.names[i] for i in indices)
+        self._arrays = [
+            self._numbers(name, source, choice=columns is None) for name in self.columns
+        ]
+        self.n_rows = len(self._arrays[0])
+        at = unit_place(self.names, unit, source)
+        self._ids = None if at is None else self._of_persons(self.names[at], source)
+
+    def _numbers(self, name: str, source: str, *, choice: bool) -> Any:
+        values, said = self._every[name].numbers()
+        if values is None:
+            kinds = {other: content(each.declared) for other, each in self._every.items()}
+            numeric = [other for other, kind in kinds.items() if kind.is_numbers]
+            raise no_numbers(source, name, said, numeric, choice=choice)
+        wide = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+        return np.ascontiguousarray(wide)
+
+    def _of_persons(self, name: str, source: str) -> Ids:
+        pa = load("pyarrow", source)
+        cells = self._every[name].cells
+        fault = ""
         try:
-            arrays.append(
-                pa.array(frame.iloc[:, i], from_pandas=True)
-                if i in picked or i == of_ids
-                else pa.nulls(len(frame))
-            )
-            continue
+            array = pa.array(cells, from_pandas=True) if hasattr(cells, "iloc") else cells
         except UnicodeEncodeError:
-            of_id = BROKEN
+            fault = BROKEN
         except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError):
-            of_id = (
+            fault = (
                 "ids of several kinds, or integers of more than 64 bits; convert them all to text"
             )
         # raised out here, where no exception is being handled that quotes the cell
-        fault = of_id if i == of_ids else "no plain numbers; choose numeric columns or convert it"
-        raise DataError(f"{source}: column {name!r} holds {fault}")
-    return pa.table(arrays, names=names)
+        if fault:
+            raise DataError(f"{source}: column {name!r} holds {fault}")
+        array = array.to_arrow() if hasattr(array, "to_arrow") else array
+        self.ids = check_ids(array.type, name, source)
+        return ids_in(getattr(array, "chunks", [array]) or [pa.array([], array.type)])
+
+    def blocks(self) -> Iterator[ColumnBlock]:
+        """All records at once, if there are any."""
+        if self.n_rows:
+            yield ColumnBlock(self._arrays, self._ids)

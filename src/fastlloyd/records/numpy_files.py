@@ -26,6 +26,7 @@ from fastlloyd.base.arrays import RealArray
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError
 from fastlloyd.records.columns import Columns, chosen, numbered, unit_place
+from fastlloyd.records.declared import Holds, content
 from fastlloyd.records.files import open_binary, readable
 from fastlloyd.records.ids import BROKEN, FLOATS, Ids, IntegerIds, TextIds, in_utf8
 from fastlloyd.records.reader import BLOCK_CELLS, Missing, Reader
@@ -51,7 +52,8 @@ class _Array:
 
     @property
     def holds_numbers(self) -> bool:
-        return self.dtype.names is None and self.dtype.kind in "biuf" and self.dtype.itemsize <= 8
+        # of wider floats the file does not say which machine's they are
+        return content(self.dtype).is_numbers and self.dtype.itemsize <= 8
 
     @property
     def wide(self) -> type[np.float32 | np.float64]:
@@ -63,12 +65,14 @@ class _Array:
         if self.dtype.names is not None:
             raise DataError(
                 f"{what} is a structured one; save its numeric fields as a plain matrix, or each as"
-                " an array in a .npz"
+                " an array in a .npz",
+                code=Holds.GROUPS.value,
             )
         if not self.holds_numbers:
             raise DataError(
                 f"{what} holds {self.dtype}; expected integers, float16, float32, float64 or"
-                " booleans"
+                " booleans",
+                code=content(self.dtype).holds.value,
             )
 
     def ids_in(self, cells: npt.NDArray[Any]) -> Ids:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.errors import DataError
+from fastlloyd.records.declared import INFINITE, MISSING
 from fastlloyd.records.table import ColumnBlock, numbered
 
 FEW = 32  # features that are looked at one by one, though they do not lie so in memory
@@ -54,8 +55,14 @@ def complete(
         wrong = wrong_cells(values, missing)
         record = int(wrong.any(axis=1).argmax())
         column = int(wrong[record].argmax())
-        fault = NOT_THERE if np.isnan(values[record, column]) else NOT_FINITE
-        raise DataError(f"{where(first + record)}, column {columns[column]!r}: {fault}")
+        fault, code = NOT_FINITE, INFINITE
+        if np.isnan(values[record, column]):
+            fault, code = NOT_THERE, MISSING
+        raise DataError(
+            f"{where(first + record)}, column {columns[column]!r}: {fault}",
+            code=code,
+            field=columns[column],
+        )
     if missing is Missing.REFUSE:
         return block
     # all records are copied, whether one is left out or none is: those that stay take the same path

@@ -110,7 +110,7 @@ def test_a_chosen_column_that_is_no_number_is_refused_and_others_may_hold_anythi
 
 
 def test_a_column_of_mixed_objects_is_refused_without_quoting_them() -> None:
-    for cells in ([SECRET, 1.0], [1.0, SECRET], [2**70, 1], [{SECRET}, 1], [object(), 1]):
+    for cells in ([SECRET, 1.0], [1.0, SECRET], [{SECRET}, 1], [object(), 1]):
         frame = pd.DataFrame({"odd": pd.Series(cells, dtype=object), "age": [1, 2]})
         assert refusal(partial(table_from_frame, frame)).startswith(
             "pandas DataFrame: column 'odd' holds "

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from fastlloyd.base.arrays import RealArray
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import Outside
 from fastlloyd.errors import DataError, EngineError
 from fastlloyd.mechanisms.engines.dask import DaskEngine
 from fastlloyd.mechanisms.engines.records import EngineRecords
+from fastlloyd.records.declared import INFINITE, MISSING
+from fastlloyd.records.in_memory import matrix
 from fastlloyd.records.record_file import RecordFile
 
 _SOURCE = "X"
@@ -46,34 +47,28 @@ class FramePart:
                 f"{where} has other columns than {_SOURCE}, or in another order; make all"
                 " partitions alike"
             )
-        values = _numbers(self.records)
-        if values is None or values.ndim != 2 or values.shape[1] != len(self.features):
+        records = self.records
+        if isinstance(records, np.ma.MaskedArray) and records.dtype.kind in "biuf":
+            records = np.ma.filled(records.astype(np.float64), np.nan)  # masked is missing
+        values = matrix(records, where)
+        if values.ndim != 2 or values.shape[1] != len(self.features):
             raise DataError(
-                f"{where} is no table of {len(self.features)} columns of numbers; make all"
-                " partitions alike"
+                f"{where} is no table of {len(self.features)} columns; make all partitions alike"
             )
+        if values.dtype not in (np.float32, np.float64):
+            values = values.astype(np.float64)
         if not (finite := np.isfinite(values).all(axis=0)).all():
+            column = int(finite.argmin())
+            fault, code = "missing", MISSING
+            if np.isinf(values[:, column]).any():
+                fault, code = "infinite, or too large for float64", INFINITE
             raise DataError(
-                f"{where}, column {self.features[int(finite.argmin())]!r}: a value is missing or"
-                " infinite; leave such records out, or fill in a constant chosen without looking"
-                " at the data"
+                f"{where}, column {self.features[column]!r}: a value is {fault}; leave such records"
+                " out, or fill in a constant chosen without looking at the data",
+                code=code,
+                field=self.features[column],
             )
         return RecordFile.of_array(values, self.features, where)
-
-
-def _numbers(records: Any) -> RealArray | None:
-    """The cells as float32 or float64, None where that cannot be."""
-    try:
-        if isinstance(records, np.ma.MaskedArray):  # what is masked is missing
-            records = np.ma.filled(records.astype(np.float64), np.nan)
-        values = np.asarray(records)
-        if values.dtype.kind == "O" and hasattr(records, "to_numpy"):  # columns that may lack cells
-            values = records.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError):  # which quote cells
-        return None
-    if values.dtype.kind not in "biuf":
-        return None
-    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
 
 
 def sample(X: Any) -> Any:

@@ -184,7 +184,9 @@ class EngineRecords:
                 raise DataError(
                     found.sentence
                     if found.host == platform.node()
-                    else f"on worker {found.host}: {found.sentence}"
+                    else f"on worker {found.host}: {found.sentence}",
+                    code=found.code,
+                    field=found.column,
                 )
             if number in left:
                 left.remove(number)

@@ -107,10 +107,12 @@ class Tally:
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What is wrong with a part, or with the worker it fell to: a sentence without a value of a
-    record; host : where.
+    record; code, column : of the error; host : where.
     """
 
     sentence: str
+    code: str | None = None
+    column: str | None = None
     host: str = field(default_factory=platform.node)
 
 
@@ -205,7 +207,7 @@ class Ask(_OfPart):
 
 def _said(error: Exception) -> Fault:
     if isinstance(error, FastLloydError):
-        return Fault(str(error))
+        return Fault(str(error), error.code, error.field)
     if isinstance(error, MemoryError):
         return Fault("there is not enough memory on a worker")
     return Fault(

@@ -1,0 +1,262 @@
+"""Tables in memory, whatever holds them: their columns, declared types, and cells as numbers.
+
+Recognised by what they offer, without importing pandas, Polars or Dask. An object of the caller's
+may raise anything when it is asked for cells, in words that hold them: such words are not passed
+on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fastlloyd.base import extras
+from fastlloyd.base.names import listing
+from fastlloyd.errors import DataError
+from fastlloyd.records.arrow import load, numbers
+from fastlloyd.records.declared import (
+    ANOTHER_ORDER,
+    MISSING,
+    RAGGED,
+    UNREADABLE,
+    Content,
+    Holds,
+    content,
+    numbers_in,
+)
+
+T = TypeVar("T")
+Cells = npt.NDArray[Any]
+
+
+class Column(NamedTuple):
+    """A column of a data frame. name : as the frame has it, text or not. cells : a column of its
+    library. read : returns the cells as an array of NumPy's, (n,), of numbers or of objects.
+    """
+
+    name: Any
+    declared: Any
+    cells: Any
+    read: Callable[[], Cells]
+
+    def numbers(self) -> tuple[Cells | None, Content]:
+        """Return the cells, (n,), of any real dtype, NaN where one is missing; None, and what the
+        column holds, where that is no numbers.
+        """
+        said = content(self.declared)
+        if said.holds not in (Holds.NUMBERS, Holds.OBJECTS):
+            return None, said
+        values = self.read()
+        if values.dtype.kind != "O":
+            return values, said
+        found, told = numbers_in(values.tolist())
+        if said.is_numbers and told.holds is Holds.NOTHING:  # numbers that are all missing
+            return np.full(len(values), np.nan), said
+        return found, told
+
+
+def guarded(read: Callable[[], T], what: str) -> T:
+    """Return what `read` returns. Raises DataError in words of its own for whatever an object of
+    the caller's raises there; what : of which it was asked.
+    """
+    try:
+        return read()
+    except DataError:
+        raise
+    except MemoryError:
+        fault = f"{what} does not fit into memory a second time; pass an array of float64"
+    except Exception:  # noqa: BLE001 - its words may be cells
+        fault = (
+            f"{what} cannot be read: an error was raised when its cells were asked for; convert it"
+            " to a NumPy array of numbers"
+        )
+    # raised out here, where no exception is being handled that would be kept as context
+    raise DataError(fault, code=UNREADABLE)
+
+
+def frame_of(X: Any) -> Any:
+    """The data frame that X is, of pandas or Polars or a table of Arrow; whatever else offers
+    Arrow's interface, as a table of Arrow; None for anything else.
+    """
+    if isinstance(X, np.ndarray | list | tuple):
+        return None
+    if _is_pandas(X) or _is_polars(X) or _is_arrow(X):
+        return X
+    offers = hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__")
+    if offers and getattr(X, "ndim", 2) == 2 and extras.is_installed("data"):
+        pa = load("pyarrow", "Arrow")
+        try:
+            return pa.table(X)
+        except (pa.ArrowException, TypeError, ValueError, NotImplementedError):
+            return None  # one column, as a rule
+    return None
+
+
+def _is_pandas(X: Any) -> bool:
+    return hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns")
+
+
+def _is_polars(X: Any) -> bool:
+    return hasattr(X, "get_columns") and hasattr(X, "schema")
+
+
+def _is_arrow(X: Any) -> bool:
+    return hasattr(X, "column_names") and hasattr(X, "combine_chunks")
+
+
+def columns_of(frame: Any) -> list[Column]:
+    """The columns of a frame of `frame_of`."""
+    if _is_pandas(frame):
+        declared = zip(frame.columns, frame.dtypes, strict=True)
+        return [_of_pandas(frame.iloc[:, i], *said) for i, said in enumerate(declared)]
+    if _is_polars(frame):
+        return [
+            Column(each.name, each.dtype, each, partial(_polars, each))
+            for each in frame.get_columns()
+        ]
+    described = zip(frame.column_names, frame.schema.types, frame.columns, strict=True)
+    return [Column(name, kind, each, partial(_arrow, each)) for name, kind, each in described]
+
+
+def _of_pandas(column: Any, name: Any, declared: Any) -> Column:
+    if hasattr(declared, "pyarrow_dtype"):
+        return Column(name, declared, column, lambda: _arrow(column.array.__arrow_array__()))
+    if isinstance(declared, np.dtype):
+        return Column(name, declared, column, column.to_numpy)
+    read = partial(column.to_numpy, dtype=np.float64, na_value=np.nan)  # nullable, or sparse
+    return Column(name, declared, column, read)
+
+
+def _polars(column: Any) -> Cells:
+    if not str(column.dtype).endswith("Int128"):  # which NumPy has not
+        values = np.asarray(column.to_numpy())
+        if values.dtype.kind != "O":
+            return values
+    cells = column.to_list()  # objects, decimals, and booleans with nulls, too
+    found = np.empty(len(cells), dtype=object)
+    for place, cell in enumerate(cells):  # at once, NumPy would look into sequences
+        found[place] = cell
+    return found
+
+
+def _arrow(column: Any) -> Cells:
+    return np.concatenate([np.empty(0, np.bool_), *map(numbers, column.chunks)])
+
+
+def matrix(X: Any, what: str = "X") -> Cells:
+    """Return the cells of a table in memory as an array of any real dtype, NaN where one is
+    missing: (n, n_features), unless X has other dimensions. X itself where it is such an array.
+
+    X : an array, nested sequences, a data frame, or what NumPy takes over; what : its name, for
+    messages. Raises DataError if cells are no numbers, whose `code` is that of `Holds` and whose
+    `field` is the column of a data frame.
+    """
+    if type(X) is np.ndarray and X.dtype.kind in "biuf":
+        return X
+    return guarded(partial(_matrix, X, what), what)
+
+
+def _matrix(X: Any, what: str) -> Cells:
+    frame = frame_of(X)
+    if frame is None:
+        return _of_array(X, what)
+    columns = columns_of(frame)
+    kinds = [each.declared for each in columns]
+    if (
+        _is_pandas(frame)
+        and kinds
+        and all(isinstance(kind, np.dtype) for kind in kinds)
+        and all(kind == kinds[0] and kind.kind in "biuf" for kind in kinds)
+    ):
+        return np.asarray(frame.to_numpy())  # as it lies in memory
+    arrays = [_feature(each, what) for each in columns]
+    if not arrays:
+        return np.empty((len(frame), 0))
+    together = np.empty((len(arrays), len(arrays[0])), dtype=np.result_type(*arrays))
+    for row, array in zip(together, arrays, strict=True):
+        row[:] = array
+    return together.T
+
+
+def _feature(column: Column, what: str) -> Cells:
+    values, said = column.numbers()
+    if values is None:
+        name = str(column.name)
+        raise refusal(f"column {name!r:.80} of {what}", said, name)
+    return values
+
+
+def _of_array(X: Any, what: str) -> Cells:
+    if isinstance(X, np.ma.MaskedArray | list | tuple) and _hides(X):
+        raise DataError(
+            f"{what} has masked entries; remove these records or fill the values in", code=MISSING
+        )
+    try:
+        values = np.asarray(X)
+    except ValueError as error:
+        if type(error) is not ValueError or "inhomogeneous" not in str(error.args[:1]):
+            raise
+        values = None
+    if values is None:
+        raise DataError(
+            f"the rows of {what} have different lengths; give every record a value for every"
+            " feature",
+            code=RAGGED,
+        )
+    said = content(values.dtype)
+    if said.holds is Holds.OBJECTS:
+        found, said = numbers_in(values.ravel().tolist())
+        values = values if found is None else found.reshape(values.shape)
+    if said.holds is Holds.COMPLEX:
+        raise refusal(f"Complex data not supported: {what}", said, None)
+    if not said.is_numbers:
+        raise refusal(what, said, None)
+    return values
+
+
+def _hides(X: Any) -> bool:
+    """Whether entries of an array, or of arrays in a sequence, are masked, which NumPy drops."""
+    if isinstance(X, np.ma.MaskedArray):
+        return bool(np.ma.is_masked(X))
+    return any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in X)
+
+
+def names_of(X: Any, what: str = "X") -> tuple[str, ...] | None:
+    """The names of a data frame's columns, if all are text; None where there are none."""
+    frame = guarded(partial(frame_of, X), what)
+    if frame is None:
+        return None
+    names = tuple(frame.column_names if _is_arrow(frame) else frame.columns)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def refuse_other_columns(X: Any, what: str, other: Any, other_what: str) -> None:
+    """Raise DataError if two tables in memory both have names of columns, and not the same in the
+    same order; by position, columns would stand for others.
+    """
+    names, others = names_of(X, what), names_of(other, other_what)
+    if names is not None and others is not None and names != others:
+        raise DataError(
+            f"the columns of {what} and {other_what} differ, or their order does ({listing(names)}"
+            f" and {listing(others)}); choose the same columns in the same order",
+            code=ANOTHER_ORDER,
+        )
+
+
+def refusal(where: str, said: Content, field: str | None) -> DataError:
+    """The error that refuses what is not numbers, with what to do; field : the column."""
+    return DataError(
+        f"{where} holds {said.words}; select numeric columns{_REMEDY.get(said.holds, '')}",
+        code=said.holds.value,
+        field=field,
+    )
+
+
+_REMEDY = dict.fromkeys(
+    (Holds.TEXT, Holds.BYTES, Holds.CATEGORIES),
+    ", or convert the digits of a quantity by astype(float)",
+)
