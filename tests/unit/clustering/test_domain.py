@@ -242,6 +242,7 @@ def test_w22_what_is_not_a_table_of_real_numbers_is_refused_and_not_converted(ta
 
 
 def test_w22_an_integer_that_float64_cannot_hold_counts_as_infinite() -> None:
+    huge: Any
     for huge in (10**400, -(10**400), Decimal("1e400")):
         with pytest.raises(DataError, match="record 1, feature 'f0' is NaN or infinite"):
             unit_cube(1).to_grid([[0.5], [huge]])
