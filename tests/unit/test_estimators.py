@@ -560,7 +560,7 @@ def test_records_of_the_wrong_shape_are_refused_without_being_printed(shape: str
     records = {"a column": X[:, 0], "a record": X[0], "complex numbers": X + 1j}[shape]
     model = FastLloyd(3, **PUBLIC).fit(X)
     for use in (FastLloyd(3, **PUBLIC).fit, model.predict):
-        with pytest.raises(DataError, match="Reshape your data|X holds complex") as refused:
+        with pytest.raises(DataError, match=r"Reshape your data|X holds complex") as refused:
             use(records)
         assert "5.1" not in "".join(traceback.format_exception(refused.value))
 
