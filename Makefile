@@ -141,7 +141,7 @@ study-groups: $(READY)  ## MomentLloyd beside FastLloyd on 116 synthetic sets, t
 	$(BIN)/python -m studies.groups results/groups
 	$(BIN)/python -m studies.moment_ablation
 
-study-coverage: $(READY)  ## do two standard errors cover what they say? 100 fits of each of 70 kinds of groups; rewrites docs/results/coverage.md (S1 needs FASTLLOYD_DATA)
+study-coverage: $(READY)  ## do two standard errors cover what they say? fits of made-up groups and skewed columns; rewrites docs/results/coverage.md (S1 and adult need FASTLLOYD_DATA)
 	$(BIN)/python -m studies.coverage --write
 
 study-persons: $(READY)  ## shares beside what else would protect a person of several rows; rewrites docs/results/persons.md

@@ -181,7 +181,7 @@ def test_the_statement_is_the_mechanism_in_words_and_numbers(
         "pure_epsilon", "delta_accounted", "neighboring_relation", "unit_of_protection", "n_iterations", "n_rounds",
         "iterations_and_rounds", "n_clusters",
         "n_records_cap", "features", "rounds", "loss_estimate", "units", "protected", "not_protected", "cautions",
-        "mechanism_digest",
+        "mechanism_digest", "intervals",
     }  # fmt: skip
     assert json.loads(json.dumps(statement, allow_nan=False)) == statement
     assert statement["private"] is True

@@ -91,6 +91,8 @@ def test_the_table_of_centroids_has_the_digits_that_their_errors_warrant_and_the
         "se_age",
         "se_dose, mg",
         "se_noisy_count",
+        "radius_age",
+        "radius_dose, mg",
         "status",
     ]
     assert result.updated.any()
@@ -109,7 +111,7 @@ def test_the_table_of_centroids_has_the_digits_that_their_errors_warrant_and_the
         assert cluster["standard_errors"] == (errors.tolist() if result.updated[number] else None)
         exact_cells = [*centroid, count, *errors, result.count_error]
         for cell, value, error in zip(
-            row[1:-1], exact_cells, [*errors, result.count_error] * 2, strict=True
+            row[1:-3], exact_cells, [*errors, result.count_error] * 2, strict=True
         ):
             if cell and np.isfinite(error):
                 assert abs(float(cell) - value) <= 0.05 * error
@@ -150,14 +152,18 @@ def test_a_number_keeps_the_digits_down_to_the_second_of_its_error(
                 "se_cluster",
                 "se_noisy_count",
                 "status",
+                "radius_age",
+                "beyond_age",
+                "radius_feature_cluster",
             ]
         ),
         unique=True,
         min_size=1,
-    )
+    ),
+    st.booleans(),
 )
 def test_no_two_columns_of_the_table_are_called_alike_whatever_the_features_are_called(
-    names: list[str],
+    names: list[str], has_figures: bool
 ) -> None:
     d = len(names)
     domain = Domain(features=tuple(names), lower=(0.0,) * d, upper=(1.0,) * d)
@@ -169,16 +175,23 @@ def test_no_two_columns_of_the_table_are_called_alike_whatever_the_features_are_
         centroids=np.full((1, d), 0.5),
         noisy_counts=np.ones(1),
         count_error=0.0,
-        accuracy=Accuracy(errors=np.zeros((1, d)), status=(Status.SETTLED,)),
+        accuracy=Accuracy(
+            errors=np.zeros((1, d)),
+            status=(Status.SETTLED,),
+            radius=np.ones(d) if has_figures else None,
+            beyond=np.ones((1, d)) if has_figures else None,
+        ),
     )
-    header, _ = csv.reader(io.StringIO(centroids_csv(result)))
-    assert len(set(header)) == len(header) == 2 * d + 5
+    header, row = csv.reader(io.StringIO(centroids_csv(result)))
+    assert len(set(header)) == len(header) == len(row) == (4 if has_figures else 2) * d + 5
     assert (header[0], header[d + 1], header[-1]) == ("cluster", "noisy_count", "privacy")
     assert all(
         column in (name, f"feature_{name}", f"feature_feature_{name}")
         for column, name in zip(header[1:], names, strict=False)
     )
-    assert [f"se_{column}" for column in header[1 : d + 1]] == header[d + 2 : -3]
+    beside = [d + 2, 2 * d + 3, 3 * d + 3] if has_figures else [d + 2]
+    for first, prefix in zip(beside, ("se", "radius", "beyond"), strict=False):
+        assert [f"{prefix}_{column}" for column in header[1 : d + 1]] == header[first : first + d]
     assert _strict(centroids_json(result))["features"] == names
 
 

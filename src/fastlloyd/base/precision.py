@@ -170,6 +170,11 @@ def rounded(value: float, error: float) -> float:
     ) + 0.0  # never -0.0
 
 
+def two_digits_up(size: float) -> float:
+    """Two digits of a size >= 0, never less than it is."""
+    return float(Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(size))))
+
+
 def least_float(holds: Callable[[float], bool], near: float | None = None) -> float:
     """Return the least float >= 0 at which `holds`, a condition that stays true once it is true
     (else infinity).

@@ -12,7 +12,7 @@ from fastlloyd.base.names import listing
 from fastlloyd.cli import terminal
 from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.mechanisms import uncertainty
+from fastlloyd.mechanisms import estimand, uncertainty
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.uncertainty import LossEstimate, Verdict, noise_dominates
 from fastlloyd.reports.bounds_result import BoundsResult
@@ -245,6 +245,7 @@ def reliability(result: Result) -> list[str]:
             " bounds help."
         )
     sentences += uncertainty.cautions(result.accuracy.status, result.count_error)
+    sentences += intervals(result)
     typical = uncertainty.typical_error(m, result.accuracy, result.noisy_counts, result.count_error)
     if math.isfinite(typical):
         size = f"about {typical:.0%}" if typical >= 0.01 else "less than 1%"
@@ -256,6 +257,21 @@ def reliability(result: Result) -> list[str]:
     if Verdict.on(typical) is Verdict.MOSTLY_NOISE:
         sentences.append(noise_dominates(m.unit))
     return [*sentences, *split(result)]
+
+
+def intervals(result: Result) -> list[str]:
+    """Say what the intervals of settled clusters cover, and how far out the means may lie."""
+    m, found = result.mechanism, result.accuracy
+    if not uncertainty.settled(found.status).any():
+        return []
+    said = [m.promise]
+    if found.radius is not None:
+        said.append(estimand.radius_in_words(m.domain.features, found.radius))
+    if found.beyond is not None:
+        said += estimand.means_in_words(m.domain.features, found.beyond)
+    elif found.radius is not None:
+        said.append(estimand.CANNOT_BE_TOLD)
+    return [" ".join(said)]
 
 
 def split(result: Result) -> list[str]:

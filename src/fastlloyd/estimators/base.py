@@ -143,6 +143,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         model.cluster_centers_ = m.domain.from_grid(stored.centroids)
         model.cluster_centers_std_ = stored.standard_errors
         model.cluster_status_ = stored.status
+        model.interval_radius_, model.means_beyond_ = stored.radius, stored.beyond
         model.noisy_counts_ = stored.noisy_counts
         model.noisy_counts_std_ = stored.count_error
         if (loss := statement["loss_estimate"]) is not None:
@@ -270,7 +271,13 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
                 held.grid, clustering.centroids, limits=mechanism.domain.half_widths
             ).astype(np.int32)
         doubts = [*hidden(first), *self._found(mechanism, clustering)]
-        self._spent = Spent(mechanism, first, tuple(leaks), till.dataset.name if till else None)
+        self._spent = Spent(
+            mechanism,
+            first,
+            tuple(leaks),
+            till.dataset.name if till else None,
+            self.interval_radius_,
+        )
         clipped = [ClippedRecordsWarning(_CLIPPED)] if held.many_are_outside else []
         return [*clipped, *map(NoisyResultWarning, doubts)]
 
@@ -282,6 +289,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self.cluster_centers_ = mechanism.domain.from_grid(clustering.centroids)
         self.cluster_centers_std_ = found.errors
         self.cluster_status_ = np.array([status.value for status in found.status])
+        self.interval_radius_, self.means_beyond_ = found.radius, found.beyond
         self.noisy_counts_ = clustering.noisy_counts(mechanism.number_bits)
         self.noisy_counts_std_ = noise.counts
         if mechanism.loss is not None and clustering.loss is not None:

@@ -119,10 +119,19 @@ class FastLloyd(Estimator):
         (`uncertainty.assess`), in original units; 0 without noise, NaN where a centroid stayed.
         Private.
     cluster_status_ : str ndarray (n_clusters,)
-        "settled" where two standard errors to either side cover the mean of the records nearest to
-        the centroid in nine of ten cases or more; "moving" where it may still move, or its records
-        may form several groups; "few" where they may be few or none; "stayed" where it stayed in
-        the last iteration. Private.
+        "settled"; "moving" where a centroid may still move, or its records may form several groups;
+        "few" where they may be few or none; "stayed" where it stayed in the last iteration. Where
+        the status is settled, two standard errors to either side cover, in nine of ten cases, the
+        centre of the records nearest to the centroid: the mean of those within distance R. In a
+        skewed column the mean of all of them lies farther out. Values outside the bounds count as
+        the bound. With radius="none", as in `GLloyd` and `SuLloyd`, it is the mean of all of them.
+        Each person counts once, whatever the number of rows, if `fit` is given groups.
+        docs/accuracy.md. Private.
+    interval_radius_ : float64 ndarray (n_features,) or None
+        R, in the units of each feature. None where every record counts. Public.
+    means_beyond_ : None
+        For `MomentLloyd`: the numbers of other algorithms cannot tell how much farther out the mean
+        of a skewed column may lie.
     noisy_counts_ : float64 ndarray (n_clusters,)
         Records per cluster in the last iteration and noise, as they came: unbiased, so they may be
         negative. Private.
@@ -368,10 +377,20 @@ class MomentLloyd(Estimator):
         (`uncertainty.assess`), in original units; 0 without noise, NaN where a centroid stayed.
         Private.
     cluster_status_ : str ndarray (n_clusters,)
-        "settled" where two standard errors to either side cover the mean of the records nearest to
-        the centroid in nine of ten cases or more; "moving" where it may still move, or its records
-        may form several groups; "few" where they may be few or none; "stayed" where it stayed in
-        the last iteration. Private.
+        "settled"; "moving" where a centroid may still move, or its records may form several groups;
+        "few" where they may be few or none; "stayed" where it stayed in the last iteration. Where
+        the status is settled, two standard errors to either side cover, in nine of ten cases, the
+        centre of the records nearest to the centroid: their mean with records farther than R pulled
+        in to distance R. In a skewed column the mean lies farther out. Values outside the bounds
+        count as the bound. Each person counts once, whatever the number of rows, if `fit` is given
+        groups. docs/accuracy.md. Private.
+    interval_radius_ : float64 ndarray (n_features,)
+        R, in the units of each feature; it follows from noisy answers. Private.
+    means_beyond_ : float64 ndarray (n_clusters, n_features) or None
+        How far the mean may lie above (if positive) or below (if negative) the interval of two
+        standard errors. NaN where nothing is said: for clusters that are not settled, and for
+        features whose bounds show no sign of skew. None with more than three features, where the
+        released numbers cannot tell. Private.
     noisy_counts_ : float64 ndarray (n_clusters,)
         Records per cluster in the last iteration and noise, as they came: unbiased, so they may be
         negative. Private.

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.names import listing
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import FastLloydError
@@ -17,7 +18,12 @@ from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.two_stages import TwoStages
 from fastlloyd.reports.bounds_result import BoundsResult, FirstStage
-from fastlloyd.reports.statement import PrivacyStatement, mechanism_statement, with_leaks
+from fastlloyd.reports.statement import (
+    PrivacyStatement,
+    mechanism_statement,
+    with_leaks,
+    with_radius,
+)
 
 Charge = Callable[..., AbstractContextManager[Callable[[int], None]]]  # `charged`, of a data set
 
@@ -54,17 +60,19 @@ class Spent(NamedTuple):
     few thousand records.
 
     first : of a fit of two stages. leaks : settings that were taken from the data. data_set : what
-    it was charged to, if any.
+    it was charged to, if any. radius : of the intervals, if there is one.
     """
 
     mechanism: Mechanism
     first: FirstStage | None
     leaks: tuple[str, ...]
     data_set: str | None
+    radius: FloatArray | None
 
     def statement(self) -> PrivacyStatement:
         """The privacy statement of the fit."""
-        said = with_leaks(mechanism_statement(self.mechanism), self.leaks)
+        said = with_radius(mechanism_statement(self.mechanism), self.radius)
+        said = with_leaks(said, self.leaks)
         said = said if self.first is None else self.first.with_second(said, self.mechanism)
         if self.mechanism.loss is not None:
             said["loss_estimate"]["standard_error"] = self.mechanism.loss_deviation

@@ -19,6 +19,7 @@ from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
+from fastlloyd.mechanisms.estimand import WITHOUT_NOISE, FarRecords, promise
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.private_run import (
     MAX_ROUNDS,
@@ -40,12 +41,15 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What the answers show of where the records of each cluster are, beside where its centroid was
     moved; grid units.
 
-    means : float64 (n_clusters, n_features), of the records nearest to each centroid; deviations :
-    of the noise in these, the same shape. sizes : float64 (n_clusters,), how many records each is
-    taken to have, given the counts of all. radius : where offsets were cut in the last round.
-    hidden : float64 (n_clusters, n_features), how far what was cut may have moved the mean. crowded
-    : bool (n_clusters,), whether so many records seem to lie beyond that they may be several
-    groups. is_first : whether it was the first round in which centroids moved in all directions.
+    means : float64 (n_clusters, n_features), of the records nearest to each centroid, with offsets
+    cut at the radius; deviations : of the noise in these, the same shape. sizes : float64
+    (n_clusters,), how many records each is taken to have, given the counts of all. radius : where
+    offsets were cut in the last round. hidden : float64 (n_clusters, n_features), how far what was
+    cut moves the mean, by the votes. crowded : bool (n_clusters,), whether so many records seem to
+    lie beyond that they may be several groups. is_first : whether it was the first round in which
+    centroids moved in all directions. above, below : float64 (n_clusters, n_features), how much
+    higher and how much lower than `means` the means without cutting may lie, or None if the answers
+    do not tell.
     """
 
     means: FloatArray
@@ -55,6 +59,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     hidden: FloatArray
     crowded: np.ndarray[tuple[int], np.dtype[np.bool_]]
     is_first: bool = False
+    above: FloatArray | None = None
+    below: FloatArray | None = None
 
 
 def cautious(counts: FloatArray, deviation: float, n_expected: int) -> FloatArray:
@@ -148,6 +154,18 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
         filling the domain.
         """
         raise NotImplementedError
+
+    @property
+    def far_records(self) -> FarRecords:
+        """What the last round does with records that are farther than its radius."""
+        return FarRecords.LEFT_OUT if self.sums_are_relative else FarRecords.COUNTED
+
+    @property
+    def promise(self) -> str:
+        """What two standard errors of a centroid cover, in words."""
+        if self.noise is Noise.NONE:
+            return WITHOUT_NOISE
+        return promise(self.far_records, None if self.persons is None else self.unit)
 
     @property
     def sums_are_relative(self) -> bool:
@@ -262,6 +280,7 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
                 "a round is one noisy answer; an iteration is a round that moves the centroids"
             ),
             "n_clusters": self.n_clusters,
+            "intervals": {"cover": self.promise},
             "loss_estimate": self.loss.statement(self) if self.loss else None,
         }
 

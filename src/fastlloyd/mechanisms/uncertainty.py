@@ -1,10 +1,10 @@
-"""How far a shown centroid may be from the mean of its records, of which clusters that is not
-known, and how noisy the loss is.
+"""How far a shown centroid may be from the centre of its records (`estimand.py`), of which clusters
+that is not known, and how noisy the loss is.
 
 From noisy answers and public scales alone, so it costs no privacy. Noise is only part of it: a move
-may have been shrunk, the centroids may not have arrived, and records far away may be cut. All of
-these are estimated from the last answer, with constants that were chosen on synthetic groups;
-docs/results/coverage.md has the study, on other groups.
+may have been shrunk, and the centroids may not have arrived. All of these are estimated from the
+last answer, with constants that were chosen on synthetic groups; docs/results/coverage.md has the
+study, on other groups.
 """
 
 import enum
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.dp.noise import Noise
+from fastlloyd.mechanisms.estimand import FarRecords
 from fastlloyd.mechanisms.mechanism import Clustering, Evidence, Mechanism, cautious
 from fastlloyd.mechanisms.persons import Unit
 
@@ -39,6 +40,9 @@ MOVED, FIRST_MOVED = (
     0.1,
     0.3,
 )  # of the radius: a longer move is not over; the second holds where the last move was the first
+# of a skewed column: its records begin at a bound that is no farther than so many radii, and the
+# other bound is so many times as far
+BEGINS, ENDS = 4.0, 2.0
 BY_CHANCE = 0.001  # probability that noise alone makes a move look like one
 
 
@@ -183,32 +187,35 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
     """How far each centroid may be off, and whether that can be said.
 
     errors : float64 (n_clusters, n_features), standard errors of the centroids in original units;
-    NaN where one stayed. status : one per cluster.
+    NaN where one stayed. status : one per cluster. `Mechanism.promise` says what two standard
+    errors to either side cover.
 
-    Two standard errors to either side of a coordinate of a centroid cover the same coordinate of
-    the mean of all records nearest to that centroid, in nine of ten cases or more, where it is
-    settled. Where it is not, that is not known.
+    radius : float64 (n_features,), R of the promise in original units, or None if there is none.
+    beyond : float64 (n_clusters, n_features), how far the mean may lie above (if positive) or below
+    (if negative) the interval of two standard errors, in original units; NaN where nothing is said.
+    None if the answers cannot tell, or if the centre is the mean.
     """
 
     errors: FloatArray
     status: tuple[Status, ...]
+    radius: FloatArray | None = None
+    beyond: FloatArray | None = None
 
 
 def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) -> Accuracy:
     """How far each centroid may be off; noise : in the last answer. Without noise all errors are 0:
     nothing is estimated.
 
-    A squared standard error is the sum of four squares: the noise in the mean that the answers
-    show; how far the centroid is from that mean, because moves were shrunk; what a move that noise
-    does not explain lets expect of a next one; and what records beyond the radius of the last round
-    may have added.
+    A squared standard error is the sum of four squares: the noise in the centre that the answers
+    show; how far the centroid is from that centre, because moves were shrunk; what a move that
+    noise does not explain lets expect of a next one; and what the votes show of records beyond the
+    radius of the last round.
     """
-    updated = clustering.updated
+    updated, radius = clustering.updated, _radius(mechanism, clustering)
     if mechanism.noise is Noise.NONE:
         errors = np.where(updated[:, None], np.zeros(clustering.centroids.shape), np.nan)
-        return Accuracy(
-            errors=errors, status=_status(updated, np.zeros_like(updated), np.zeros_like(updated))
-        )
+        no = np.zeros_like(updated)
+        return Accuracy(errors=errors, status=_status(updated, no, no), radius=radius)
     move = _last_move(mechanism, clustering, noise)
     seen = clustering.evidence or _evidence(mechanism, clustering, move)
     left = seen.means - clustering.centroids
@@ -218,9 +225,9 @@ def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) 
     few = (
         np.minimum(move.counts, seen.sizes) < FEW * noise.counts
     )  # a large count among such that say nothing may be small
-    return Accuracy(
-        errors=errors, status=_status(updated, few, _is_moving(move, seen) | seen.crowded)
-    )
+    status = _status(updated, few, _is_moving(move, seen) | seen.crowded)
+    beyond = _beyond(mechanism, clustering.centroids, seen, settled(status))
+    return Accuracy(errors=errors, status=status, radius=radius, beyond=beyond)
 
 
 def noise_dominates(unit: Unit) -> str:
@@ -354,3 +361,30 @@ def _status(updated: BoolArray, few: BoolArray, moving: BoolArray) -> tuple[Stat
         Status.STAYED if not u else Status.FEW if f else Status.MOVING if m else Status.SETTLED
         for u, f, m in zip(updated.tolist(), few.tolist(), moving.tolist(), strict=True)
     )
+
+
+def _radius(mechanism: Mechanism, clustering: Clustering) -> FloatArray | None:
+    """R in original units, (n_features,), or None if every record counts in full."""
+    if mechanism.far_records is FarRecords.COUNTED:
+        return None
+    seen = clustering.evidence
+    return np.asarray(
+        (mechanism.last_radius if seen is None else seen.radius) * mechanism.domain.units
+    )
+
+
+def _beyond(
+    mechanism: Mechanism, centroids: IntArray, seen: Evidence, is_settled: BoolArray
+) -> FloatArray | None:
+    """`Accuracy.beyond`, away from a bound that is near, if the other one is far: there a column
+    may be skewed.
+    """
+    if seen.above is None or seen.below is None:
+        return None
+    half_widths = mechanism.domain.half_widths
+    from_lower, from_upper = half_widths + centroids, half_widths - centroids
+    near = BEGINS * seen.radius
+    higher = (from_lower <= near) & (from_upper >= ENDS * from_lower)
+    lower = (from_upper <= near) & (from_lower >= ENDS * from_upper)
+    figures = np.where(higher, seen.above, np.where(lower, -seen.below, np.nan))
+    return np.where(is_settled[:, None], figures * mechanism.domain.units, np.nan)

@@ -295,7 +295,7 @@ def _draw_centroids(ax: "Axes", picture: Picture) -> None:
 
 
 def _draw_region(ax: "Axes", point: FloatArray, errors: FloatArray, colour: str) -> None:
-    """Draw an ellipse, or an interval on a line, that should hold the mean of the centroid's
+    """Draw an ellipse, or an interval on a line, that should hold the centre of the centroid's
     records in 95% of cases.
     """
     from matplotlib.patches import Ellipse

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.files import to_json
-from fastlloyd.base.precision import rounded
+from fastlloyd.base.precision import rounded, two_digits_up
 from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError
@@ -43,6 +43,7 @@ from fastlloyd.reports.run_result import (
     RunResult,
     finite_or_none,
 )
+from fastlloyd.reports.statement import with_radius
 
 CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS = (
     "cluster",
@@ -50,6 +51,7 @@ CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS = (
     "se_noisy_count",
     "status",
 )  # beside those of features
+ERROR, RADIUS, BEYOND = "se_", "radius_", "beyond_"  # before the name of a feature
 MARK = "privacy"  # the column, or key, that says so
 OTHER_COLUMNS = (
     CLUSTER,
@@ -64,7 +66,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """One cluster, in original units.
 
     standard_errors : of the centroid, None where it stayed in the last round. status : a value of
-    `uncertainty.Status`.
+    `uncertainty.Status`. mean_beyond : of `uncertainty.Accuracy.beyond`, a number or None per
+    feature, or None for all.
     """
 
     cluster: int  # numbered from 0, as labels are
@@ -73,6 +76,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     noisy_count_standard_error: float
     standard_errors: tuple[float, ...] | None
     status: Status
+    mean_beyond: tuple[float | None, ...] | None
 
 
 class Result(RunResult, frozen=True, kw_only=True):
@@ -180,21 +184,29 @@ class Result(RunResult, frozen=True, kw_only=True):
                 noisy_count_standard_error=self.count_error,
                 standard_errors=tuple(errors.tolist()) if status is not Status.STAYED else None,
                 status=status,
+                mean_beyond=None if beyond is None else tuple(finite_or_none(beyond.tolist())),
             )
-            for number, (centroid, count, errors, status) in enumerate(
+            for number, (centroid, count, errors, status, beyond) in enumerate(
                 zip(
                     self.centroids,
                     self.noisy_counts,
                     self.errors,
                     self.accuracy.status,
+                    self._beyond,
                     strict=True,
                 )
             )
         )
 
+    @property
+    def _beyond(self) -> Sequence[FloatArray | None]:
+        """The one-sided figures of each cluster, or None for each if there are none."""
+        beyond = self.accuracy.beyond
+        return [None] * len(self.centroids) if beyond is None else list(beyond)
+
     def statement(self) -> dict[str, Any]:
-        """See `RunResult`, and the loss."""
-        said = super().statement()
+        """See `RunResult`, and the loss; and the radius of the intervals."""
+        said = with_radius(super().statement(), self.accuracy.radius)
         if self.first is not None:
             said = self.first.with_second(said, self.mechanism)
         if self.loss is not None:
@@ -216,12 +228,16 @@ class Result(RunResult, frozen=True, kw_only=True):
         return said
 
     def found(self) -> dict[str, Any]:
-        """Features, clusters and splits of the votes. `standard_errors` is None if a centroid
-        stayed in the last round.
+        """Features, what the intervals cover, clusters and splits of the votes. `standard_errors`
+        is None if a centroid stayed in the last round.
         """
-        split = self.split or Split()
+        radius, split = self.accuracy.radius, self.split or Split()
         return {
             "features": list(self.mechanism.domain.features),
+            "intervals": {
+                "cover": self.mechanism.promise,
+                "radius": None if radius is None else radius.tolist(),
+            },
             "clusters": msgspec.to_builtins(self.clusters),
             "clearest_split": split.clearest,
             "finer_split": split.finer,
@@ -260,35 +276,50 @@ def result_of_run(plan: Plan, run: ClientResult) -> RunResult:
 
 def centroids_csv(result: Result) -> str:
     """One row per cluster, for people: number from 0, centroid in original units, noisy count,
-    their standard errors, status.
+    their standard errors, what the mean may lie beyond these, status.
 
-    Digits are those that the standard errors warrant; `centroids.json` has all of them. Standard
-    errors are empty where a centroid stayed in the last round; `uncertainty.Status` says what each
-    status means. Without noise, or with bounds or caps taken from the data, there is one more
-    column, `privacy`, that says so. A feature that is called as one of the other columns is called
-    `feature_...` here.
+    `radius_...` is R of `Mechanism.promise`, the same in every row, and `beyond_...` the figure of
+    `Accuracy.beyond`; a result without them has no such columns. Digits are those that the standard
+    errors warrant; `centroids.json` has all of them. Standard errors are empty where a centroid
+    stayed in the last round; `uncertainty.Status` says what each status means. Without noise, or
+    with bounds or caps taken from the data, there is one more column, `privacy`, that says so. A
+    feature that is called as one of the other columns is called `feature_...` here.
     """
     features = _columns(result.mechanism.domain.features)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     mark = {MARK: result.mark} if result.mark else {}
+    radius = [] if result.accuracy.radius is None else result.accuracy.radius.tolist()
+    has_figures = result.accuracy.beyond is not None
     writer.writerow(
-        [CLUSTER, *features, NOISY_COUNT, *map(_error_of, features), COUNT_ERROR, STATUS, *mark]
+        [
+            CLUSTER,
+            *features,
+            NOISY_COUNT,
+            *(f"{ERROR}{name}" for name in features),
+            COUNT_ERROR,
+            *(f"{RADIUS}{name}" for name in features if radius),
+            *(f"{BEYOND}{name}" for name in features if has_figures),
+            STATUS,
+            *mark,
+        ]
     )
-    rows = zip(
-        result.centroids, result.noisy_counts, result.errors, result.accuracy.status, strict=True
-    )
-    for number, (centroid, count, errors, status) in enumerate(rows):
-        values = map(
-            rounded, [*centroid.tolist(), float(count)], [*errors.tolist(), result.count_error]
-        )
-        cells = (
-            map(rounded, errors.tolist(), errors.tolist())
-            if status is not Status.STAYED
-            else [""] * len(features)
-        )
-        of_count = rounded(result.count_error, result.count_error)
-        writer.writerow([number, *values, *cells, of_count, status.value, *mark.values()])
+    for cluster in result.clusters:
+        errors = cluster.standard_errors
+        known = [math.nan] * len(features) if errors is None else errors
+        figures = cluster.mean_beyond or ()
+        row = [
+            cluster.cluster,
+            *map(rounded, cluster.centroid, known),
+            rounded(cluster.noisy_count, result.count_error),
+            *([""] * len(features) if errors is None else map(rounded, errors, errors)),
+            rounded(result.count_error, result.count_error),
+            *map(rounded, radius, radius),
+            *("" if X is None else math.copysign(two_digits_up(abs(X)), X) for X in figures),
+            cluster.status.value,
+            *mark.values(),
+        ]
+        writer.writerow(row)
     return text.getvalue()
 
 
@@ -296,20 +327,21 @@ def _columns(features: Sequence[str]) -> list[str]:
     """Return names for the columns of features such that no two columns of the table have the same
     name.
     """
-    others = {*OTHER_COLUMNS, *map(_error_of, features)}
+    others = {*OTHER_COLUMNS, *(name for feature in features for name in _beside(feature))}
     taken = others.union(features)
     names = []
     for feature in features:
         name = feature
-        while name in others or (name != feature and (name in taken or _error_of(name) in taken)):
+        while name in others or (name != feature and not taken.isdisjoint({name, *_beside(name)})):
             name = f"feature_{name}"
-        taken |= {name, _error_of(name)}
+        taken |= {name, *_beside(name)}
         names.append(name)
     return names
 
 
-def _error_of(feature: str) -> str:
-    return f"se_{feature}"
+def _beside(feature: str) -> set[str]:
+    """Return the names of the other columns of a feature."""
+    return {f"{prefix}{feature}" for prefix in (ERROR, RADIUS, BEYOND)}
 
 
 def centroids_json(result: Result) -> str:
@@ -317,8 +349,13 @@ def centroids_json(result: Result) -> str:
     return to_json(({MARK: result.mark} if result.mark else {}) | result.found())
 
 
+class _Intervals(msgspec.Struct, frozen=True, kw_only=True):
+    radius: tuple[float, ...] | None
+
+
 class _ExactCentroids(msgspec.Struct, frozen=True, kw_only=True):
     features: tuple[str, ...]
+    intervals: _Intervals
     clusters: tuple[Cluster, ...]
     clearest_split: int | None = None
     finer_split: int | None = None
@@ -326,13 +363,15 @@ class _ExactCentroids(msgspec.Struct, frozen=True, kw_only=True):
 
 class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     """A result read from a folder. centroids : int64 (n_clusters, n_features), grid units; clusters
-    : in original units. split : groups that the noisy votes show.
+    and radius : in original units, as of `Result` and `Accuracy`. split : groups that the noisy
+    votes show.
     """
 
     mechanism: Mechanism
     centroids: IntArray
     clusters: tuple[Cluster, ...]
     split: Split
+    radius: FloatArray | None
 
     @property
     def noisy_counts(self) -> FloatArray:
@@ -357,6 +396,14 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
         unknown = (math.nan,) * self.mechanism.n_features
         return np.array([cluster.standard_errors or unknown for cluster in self.clusters])
 
+    @property
+    def beyond(self) -> FloatArray | None:
+        """`Accuracy.beyond`, or None if the result has no such figures."""
+        figures = [cluster.mean_beyond for cluster in self.clusters]
+        if None in figures:
+            return None
+        return np.array(figures, dtype=np.float64)  # None becomes NaN
+
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read what `fit`, `simulate` or `join` left: the folder, or its table of centroids with
@@ -368,11 +415,13 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
         table = _table(path)
         mechanism = _settings(table.parent)
         read = _read_exact(table, mechanism.domain)
+        radius = read.intervals.radius
         return cls(
             mechanism=mechanism,
             centroids=_on_grid(table, read.clusters, mechanism),
             clusters=read.clusters,
             split=Split(clearest=read.clearest_split, finer=read.finer_split),
+            radius=None if radius is None else np.array(radius),
         )
 
 
@@ -416,7 +465,9 @@ def _read_exact(path: Path, domain: Domain) -> _ExactCentroids:
             raise DataError(
                 f"{path} is not the {EXACT} of a result: no centroids of named features"
             ) from None
-    if read.features != domain.features:
+    if read.features != domain.features or len(read.intervals.radius or read.features) != len(
+        domain.features
+    ):
         raise DataError(
             f"{path} does not belong to the settings beside it: its features are not theirs"
         )
@@ -436,7 +487,7 @@ def _on_grid(path: Path, clusters: Sequence[Cluster], mechanism: Mechanism) -> I
     lengths = {
         len(numbers)
         for c in clusters
-        for numbers in (c.centroid, c.standard_errors)
+        for numbers in (c.centroid, c.standard_errors, c.mean_beyond)
         if numbers is not None
     }
     whole = len(clusters) == shape[0] and lengths == {shape[1]}

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from fastlloyd._version import __version__
+from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.precision import epsilon_up
 from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.dp.noise import Noise
@@ -298,6 +299,17 @@ def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]
         "cautions": cautions(m),
         "mechanism_digest": m.digest.hex(),
     }
+
+
+def with_radius(statement: dict[str, Any], radius: FloatArray | None) -> dict[str, Any]:
+    """Return the statement with R of the intervals, by feature, or None if they have none.
+
+    radius : float64 (n_features,), original units.
+    """
+    shown = (
+        None if radius is None else dict(zip(statement["features"], radius.tolist(), strict=True))
+    )
+    return statement | {"intervals": statement["intervals"] | {"radius": shown}}
 
 
 def with_leaks(statement: dict[str, Any], leaks: Sequence[str]) -> dict[str, Any]:

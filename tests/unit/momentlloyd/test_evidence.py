@@ -11,9 +11,17 @@ from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.mechanisms.moment_lloyd.evidence import SHAPE, evidence
+from fastlloyd.mechanisms.moment_lloyd.means import missing
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
-from fastlloyd.mechanisms.moment_lloyd.state import NUMBER_BITS, Noisy, Seen, State
+from fastlloyd.mechanisms.moment_lloyd.state import (
+    NUMBER_BITS,
+    Noisy,
+    Seen,
+    State,
+    Step,
+    Total,
+)
 
 ONE = 1 << 16
 N = 3000
@@ -123,3 +131,51 @@ def test_votes_within_the_radius_hide_nothing() -> None:
     seen = Seen().with_step(at, sums([[0.0, 0.0]], 1.0), counts(N))
     seen = seen.with_votes(np.array([[0, 0], [R, 0]]), Noisy(np.array([[2400.0], [600.0]]), 1.0))
     assert np.allclose(evidence(m, state(m, at), R, seen).hidden, SHAPE * R)
+
+
+def test_the_first_sum_shows_what_the_last_step_has_cut_and_votes_show_it_too() -> None:
+    """600 of 3000 records lie at three radii to the right: cut to one they miss 400 units of the
+    mean, of which the votes see 400 or, with candidates half as far out, 100.
+    """
+    m, at = mechanism(1), np.array([[0, 0]])
+    step = Seen().with_step(at, sums([[600.0 * R, 0.0]], 1e-3), counts(N))
+    known = step.with_total(sums([[600.0 * 3 * R, 0.0]], 1e-3), counts(N))
+    votes = Noisy(np.array([[2400.0], [600.0]]), 1e-6)
+    for seen, place, expected in ((known, 1.5, 400), (known, 3, 400)):
+        candidates: IntArray = np.array([[0, 0], [round(place * R), 0]])
+        found = evidence(m, state(m, at), R, seen.with_votes(candidates, votes))
+        assert found.above is not None
+        assert found.below is not None
+        assert np.allclose(found.above, [[expected, 0]], atol=0.01)
+        assert np.allclose(found.below, 0, atol=0.01)
+        assert np.allclose(found.hidden[0, 0], np.hypot((place - 1) * R / 5, SHAPE * R), rtol=1e-3)
+    for seen in (step, step.with_votes(np.array([[0, 0], [3 * R, 0]]), votes)):
+        assert evidence(m, state(m, at), R, seen).above is None
+
+
+def test_the_figure_of_a_mean_has_one_deviation_of_noise_and_ends_at_three_radii() -> None:
+    """The mean of 100 records is one of sums with deviation 3000 and 4000: 50 together."""
+    m, at = mechanism(1), np.array([[0, 0]])
+    seen = (
+        Seen()
+        .with_total(sums([[0.0, 5e9]], 4000.0), counts(100))
+        .with_step(at, sums([[0.0, 0.0]], 3000.0), counts(100))
+        .with_votes(np.array([[0, 0], [1, 1]]), Noisy(np.array([[50.0], [50.0]]), 1e-6))
+    )
+    found = evidence(m, state(m, at), R, seen)
+    assert found.above is not None
+    assert found.below is not None
+    assert np.allclose(found.above, [[50, 3 * R]], rtol=1e-3)
+    assert np.allclose(found.below, [[50, 0]], rtol=1e-3)
+
+
+def test_what_a_step_has_cut_does_not_depend_on_where_the_clusters_are() -> None:
+    """Two clusters with means at 1000 and -3000, and 10 units a record missing in all: each may be
+    the one that misses them.
+    """
+    total = Total(sums([[N * (10 - 1000.0), 0.0]], 1e-3), counts(N))
+    here = [[1000.0 * N / 2, 0.0], [0.0, 0.0]]
+    last = Step(np.array([[0, 0], [-3000, 0]]), sums(here, 1e-3), counts(N / 2, N / 2))
+    assert np.allclose(missing(total, last).values, [[20, 0], [20, 0]], atol=0.01)
+    dropped = Total(sums([[2 * N * (10 - 1000.0), 0.0]], 1e-3), counts(2 * N))
+    assert np.allclose(missing(dropped, last).values, [[20, 0], [20, 0]], atol=0.01)

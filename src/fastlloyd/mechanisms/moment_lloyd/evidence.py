@@ -8,7 +8,8 @@ ones were asked too far away.
 Offsets are clipped to a radius that follows from what is typical of all clusters. Where a cluster
 is wide, skewed, or made of several groups, its mean is then somewhere else than the mean of the
 clipped offsets. No step asks for that, but the votes (step 3 of docs/momentlloyd.md) are a noisy
-picture of where records are. All of this is for what is told of the centroids only.
+picture of where records are, and the first sum clips nothing where features are few (`means.py`).
+All of this is for what is told of the centroids only.
 """
 
 import numpy as np
@@ -19,6 +20,7 @@ from fastlloyd.clustering.public_kmeans import nearest_points
 from fastlloyd.mechanisms.mechanism import Evidence, cautious
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor
+from fastlloyd.mechanisms.moment_lloyd.means import Estimate, farther
 from fastlloyd.mechanisms.moment_lloyd.state import (
     Histogram,
     MomentFields,
@@ -49,8 +51,14 @@ def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence
     least = cautious(counts.values.ravel(), counts.deviation, m.n_expected)
     means, deviations = _together(seen.steps, np.minimum(least, shrunk))
     hidden, crowded = np.zeros((m.n_clusters, m.n_features)), np.zeros(m.n_clusters, dtype=np.bool_)
+    above = below = None
     if seen.histogram is not None:
-        hidden, crowded = _beyond(m, state, float(radius), counts, seen.histogram)
+        beyond, crowded = _beyond(m, state, float(radius), counts, seen.histogram)
+        hidden = np.sign(beyond.values) * np.maximum(np.abs(beyond.values) - beyond.noise, 0.0)
+        if m.n_directions:
+            hidden = hidden @ basis(state).T
+        elif seen.total is not None:
+            above, below = farther(beyond, seen.total, seen.steps[-1], float(radius))
     unseen = SHAPE * min(state.spread / radius, float(radius))
     return Evidence(
         means=means,
@@ -60,6 +68,8 @@ def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence
         hidden=np.hypot(hidden, unseen),
         crowded=crowded,
         is_first=len(seen.steps) == 1,
+        above=above,
+        below=below,
     )
 
 
@@ -99,9 +109,9 @@ def _together(steps: tuple[Step, ...], n: FloatArray) -> tuple[FloatArray, Float
 
 def _beyond(
     m: MomentFields, state: State, radius: float, counts: Noisy, histogram: Histogram
-) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """What the votes show beyond the radius, as far as it is more than their noise; see the fields
-    of `Evidence`.
+) -> tuple[Estimate, NDArray[np.bool_]]:
+    """What the votes show beyond the radius: how far what is cut moves each mean, (k, r), and
+    whether a cluster is crowded (see `Evidence`).
     """
     candidates, places = _places(m, state, histogram), state.centroids.astype(np.float64)
     if m.n_directions:
@@ -111,22 +121,17 @@ def _beyond(
     lengths = np.linalg.norm(offsets, axis=1)
     excess = np.maximum(lengths / radius - 1, 0.0)
     n = np.maximum(counts.values.ravel(), counts.deviation)
-    far, noise = _of_clusters(histogram.votes, excess[:, None], owners, n)
-    crowded = (far - SURE * noise > CROWDED).ravel()
-    moved, noise = _of_clusters(
-        histogram.votes, offsets * (excess / (1 + excess))[:, None], owners, n
-    )
-    hidden = np.sign(moved) * np.maximum(np.abs(moved) - noise, 0.0)
-    return (hidden @ basis(state).T if m.n_directions else hidden), crowded
+    far = _of_clusters(histogram.votes, excess[:, None], owners, n)
+    crowded = (far.values - SURE * far.noise > CROWDED).ravel()
+    cut = offsets * (excess / (1 + excess))[:, None]
+    return _of_clusters(histogram.votes, cut, owners, n), crowded
 
 
-def _of_clusters(
-    votes: Noisy, values: FloatArray, owners: IntArray, n: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _of_clusters(votes: Noisy, values: FloatArray, owners: IntArray, n: FloatArray) -> Estimate:
     """Means per cluster of values (m, .) of the candidates, which count by their votes, and the
     deviations of their noise.
     """
     k, h = len(n), votes.values.ravel()
     sums = np.stack([np.bincount(owners, h * column, minlength=k) for column in values.T], axis=1)
     squares = np.stack([np.bincount(owners, column**2, minlength=k) for column in values.T], axis=1)
-    return sums / n[:, None], votes.deviation * np.sqrt(squares) / n[:, None]
+    return Estimate(sums / n[:, None], votes.deviation * np.sqrt(squares) / n[:, None])

@@ -14,6 +14,7 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
+from fastlloyd.mechanisms.estimand import FarRecords
 from fastlloyd.mechanisms.mechanism import Clustering, ExpectedError, check_sizes
 from fastlloyd.mechanisms.moment_lloyd.evidence import evidence, noisy_votes
 from fastlloyd.mechanisms.moment_lloyd.expected import expected_error
@@ -47,6 +48,7 @@ class MomentMechanism(
     noise: ClassVar[Noise] = Noise.GAUSSIAN
     radius_share: ClassVar[Fraction] = MOMENTLLOYD.alpha
     sums_are_relative: ClassVar[bool] = True
+    far_records: ClassVar[FarRecords] = FarRecords.PULLED_IN
     sums_are_in_grid_units: ClassVar[bool] = False
     rounds: tuple[Rounds, ...]
 

@@ -269,6 +269,15 @@ class MeanRound(
         """The state with the number of records and their mean."""
         return location.mean(m, state, sums, count)
 
+    def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
+        """What the first answer has shown: a sum that is clipped nowhere, if the radius holds the
+        whole box.
+        """
+        shown = super().seen(m, state, answer, noise)
+        if self.radius < 1:
+            return shown
+        return shown.with_total(*self.noisy_parts(m, state, answer, noise))
+
 
 class SquaresRound(
     ClippingRound,

@@ -72,6 +72,16 @@ def rounded(values: FloatArray, most: object) -> np.ndarray[tuple[int, ...], np.
 
 
 @dataclass(frozen=True, slots=True)
+class Total:
+    """Noisy sum of all records, grid units (1, d), none of them clipped, and their noisy number
+    (1, 1).
+    """
+
+    sums: Noisy
+    count: Noisy
+
+
+@dataclass(frozen=True, slots=True)
 class Histogram:
     """Candidates, int64 (m, r), as the votes were asked for, and the noisy votes (m, 1)."""
 
@@ -94,15 +104,20 @@ class Step:
 class Seen:
     """What the answers so far have shown.
 
-    histogram : None where there were no votes. steps : those among all features, in order. asked_in
-    : the state in which the last round was asked, answer : its noisy answer; None before there is
-    one.
+    total : None if the first sum was clipped. histogram : None where there were no votes. steps :
+    those among all features, in order. asked_in : the state in which the last round was asked,
+    answer : its noisy answer; None before there is one.
     """
 
+    total: Total | None = None
     histogram: Histogram | None = None
     steps: tuple[Step, ...] = ()
     asked_in: "State | None" = None
     answer: IntArray | None = None
+
+    def with_total(self, sums: Noisy, count: Noisy) -> Self:
+        """A copy with this sum of all records."""
+        return replace(self, total=Total(sums, count))
 
     def with_votes(self, candidates: IntArray, votes: Noisy) -> Self:
         """A copy with these votes."""
