@@ -1,3 +1,3 @@
-"""What everything else stands on: files, names, public randomness, exact numbers. Knows nothing of
+"""Files, names, public randomness and exact numbers, which all other rooms use. Knows nothing of
 clustering or privacy.
 """

@@ -1,4 +1,4 @@
-"""Types of arrays, and arrays that nobody changes."""
+"""Types of arrays, and arrays that cannot be changed."""
 
 from typing import Any, TypeVar
 
@@ -14,6 +14,6 @@ _Array = TypeVar("_Array", bound=NDArray[Any])
 
 
 def fixed(values: _Array) -> _Array:
-    """The array, which nobody can change from now on: all who ask for it share it."""
+    """Make the array read-only, since several callers share it, and return it."""
     values.setflags(write=False)
     return values

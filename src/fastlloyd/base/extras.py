@@ -21,7 +21,7 @@ MODULES: Final = {
 
 
 def is_installed(extra: str) -> bool:
-    """Whether everything that an extra brings can be imported; nothing is imported to find out."""
+    """Return whether all packages of an extra are installed, without importing them."""
     return all(find_spec(module) is not None for module in MODULES[extra])
 
 

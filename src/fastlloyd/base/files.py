@@ -43,16 +43,16 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
 
 
 def temporary_name(path: Path) -> str:
-    """A hidden name that nobody else uses, for what will take the place of `path`."""
+    """Return an unused hidden name for a file that will replace `path`."""
     return f".{path.name[:64]}.{secrets.token_hex(8)}.tmp"
 
 
 def write_private(path: Path, text: str, *, replace: bool = False) -> None:
-    """Make the file `path` with mode 0600, whole or not at all; what stands there is replaced only
+    """Write the file `path` with mode 0600, whole or not at all. An existing file is replaced only
     with `replace`.
 
     The name is taken with O_EXCL, which two processes cannot both do and which follows no symbolic
-    link; the text goes to a file beside it, which then takes its place. Neither is ever readable by
+    link. The text goes to a file beside it, which then takes its place. Neither is ever readable by
     others, whatever the umask. Raises OutputError.
     """
     taken = False
@@ -74,14 +74,14 @@ def write_private(path: Path, text: str, *, replace: bool = False) -> None:
 
 
 def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
-    """The text of a file that nobody but its owner can read; the open file is asked, not its name.
+    """Read the text of a file that only its owner can read. The open file is checked, not its name.
     Raises IdentityError.
 
     A file that does not begin with `secret_if` holds no secret and may be read by all: the caller
     says what is wrong with it.
 
-    Where there are no POSIX modes, as on Windows, whoever can read it is up to the folder, and
-    nothing is refused.
+    Without POSIX modes, as on Windows, the folder decides who can read the file, and nothing is
+    refused.
     """
     try:
         # O_NONBLOCK: a pipe in the place of the file must not hold the program up

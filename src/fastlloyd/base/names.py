@@ -25,7 +25,7 @@ _LISTED = 20  # names shown at most
 
 
 def is_plural(name: str) -> bool:
-    """Whether a word probably names several: patients, families."""
+    """Return whether a word is probably a plural: patients, families."""
     return _SEVERAL.fullmatch(name) is not None
 
 
@@ -113,7 +113,9 @@ def choose(kind: type[E], value: str | E, field: str) -> E:
 
 
 def named(known: Mapping[str, T], name: object, field: str) -> T:
-    """What has that name, or PlanError that names the field, the nearest name and all of them."""
+    """Return the value of that name. Raises PlanError with the field, the nearest name and all
+    names.
+    """
     if isinstance(name, str) and name in known:
         return known[name]
     meant = nearest(str(name).lower(), known)

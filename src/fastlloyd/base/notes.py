@@ -1,4 +1,4 @@
-"""What a library says unasked, and rarely twice."""
+"""Notes that the library gives unasked, mostly once."""
 
 import logging
 import sys

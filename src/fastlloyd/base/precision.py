@@ -1,4 +1,4 @@
-"""How exactly numbers are computed and shown.
+"""Precision of computed and of shown numbers.
 
 Decisions about privacy use as many bits as they need, and then floats rounded to the safe side. A
 noisy number is shown down to the second digit of its standard error.

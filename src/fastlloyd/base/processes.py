@@ -1,5 +1,5 @@
-"""Processes that hold records or keys: no picture of their memory goes to disk, and Ctrl-C is for
-whoever started them.
+"""Processes that hold records or keys: no copy of their memory goes to disk, and Ctrl-C reaches
+only the process that started them.
 """
 
 import signal

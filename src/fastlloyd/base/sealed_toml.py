@@ -46,8 +46,8 @@ def _canonical(content: dict[str, Any]) -> bytes:
 
 
 def _sealed(content: dict[str, Any], digest: str) -> bool:
-    """Whether content that is no document for this version is what was sealed, as by another
-    version.
+    """Return whether the content is unchanged since it was sealed, though this version cannot read
+    it.
     """
     with suppress(ValueError, RecursionError):  # endless digits, endless brackets
         return hashlib.sha256(_canonical(content)).hexdigest() == digest
@@ -72,8 +72,7 @@ def to_toml(document: msgspec.Struct, heading: str) -> str:
 
 
 def load_text(path: Path) -> str:
-    """The text of a document's file, of which no more is read than a document can have. Raises
-    PlanError.
+    """Read the text of a document, at most as many bytes as a document can have. Raises PlanError.
     """
     try:
         with path.open("rb") as opened:

@@ -1,4 +1,4 @@
-"""What a list of releases costs in all, by a second route: the privacy loss itself, integrated.
+"""Total cost of a list of releases by a second route: the privacy loss itself, integrated.
 
 `fastlloyd.dp.gdp` plans the noise by a closed formula. The accountant is handed what was released
 and never sees that formula: the privacy loss of composed Gaussian releases is L ~ N(mu^2 / 2,
@@ -87,8 +87,8 @@ class Accountant:
     All results are rounded up. This is about releases whose costs were fixed beforehand; where they
     are chosen from answers, `spending.py` says what a limit holds.
 
-    neighboring_relation : that for which the sensitivities in all releases were computed; kept for
-    the reports. mu_squared : the Gaussian releases together are mu-GDP; this is mu^2, exact.
+    neighboring_relation : relation for which the sensitivities in all releases were computed, kept
+    for the reports. mu_squared : mu^2 of all Gaussian releases together, which are mu-GDP, exact.
     pure_epsilon : the geometric releases together are epsilon-DP with this epsilon, exact.
     """
 

@@ -100,8 +100,8 @@ def _tau(work: int) -> int:
 
 
 def _arctan_of_inverse(n: int, work: int) -> int:
-    """arctan(1 / n) in units, at most one off for each of its terms, of which there are fewer than
-    `work`.
+    """Return arctan(1 / n) in units, at most one off for each of its terms. It has fewer than
+    `work` terms.
     """
     power, total, k = (1 << work) // n, 0, 1
     while power:

@@ -1,4 +1,4 @@
-"""Where the curve of Gaussian differential privacy is about some delta, in float64: where the exact
+"""First guesses in float64 on the curve of Gaussian differential privacy, from which the exact
 searches of `gdp.py` begin.
 
 Nothing is decided here. A guess that is off makes a search longer and never changes what it finds.

@@ -30,11 +30,11 @@ class NeighboringRelation(enum.Enum):
 
 
 class Neighbours(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Of whom a sum of privacy losses, or a limit on it, speaks.
+    """Neighbouring relation and unit that a sum of privacy losses, or a limit on it, is about.
 
-    relation : added or removed, or replaced. unit : None: one record; otherwise what a person is
-    called, "patient" for example, and it is one person with all records. max_clients : at up to how
-    many organisations the person's records may be (c*).
+    relation : added or removed, or replaced. unit : None for one record, otherwise a name such as
+    "patient" for one person with all records. max_clients : largest number of organisations that
+    may hold the person's records (c*).
     """
 
     relation: NeighboringRelation
@@ -43,7 +43,7 @@ class Neighbours(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
     @property
     def adds(self) -> bool:
-        """Whether the unit is added or removed."""
+        """Return whether the unit is added or removed."""
         return self.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
 
     @property

@@ -9,8 +9,8 @@ two-sided geometric
     P(x) proportional to exp(-|x| / scale) on the integers, the discrete Laplace law: a change of
     the hidden value by one changes every probability by a factor of at most exp(1 / scale).
 
-Both invert a distribution function F at a uniform number u of which only the first 64 bits are
-drawn: the answer is the least integer m with u <= F(m). Polynomials with a proven bound on their
+Both invert a distribution function F at a uniform number u. Only its first 64 bits are drawn at
+first: the answer is the least integer m with u <= F(m). Polynomials with a proven bound on their
 error (`dp/quantiles.py`) bracket the answers of all u that begin with these bits, and where both
 ends of the bracket agree there is only one. Otherwise F is enclosed between integers
 (`dp/enclosures.py`), and further bits are drawn, until every comparison is decided. So the law is
@@ -47,7 +47,7 @@ _MOST_BITS = 4096
 
 
 class Noise(enum.Enum):
-    """What protects the answers."""
+    """Law of the noise that is added to answers."""
 
     NONE = "none"  # nothing: not private
     GAUSSIAN = "gaussian"  # (epsilon, delta), Gaussian differential privacy
@@ -64,8 +64,8 @@ class NoiseSource(Protocol):
 
     @property
     def private(self) -> bool:
-        """Whether this noise comes from the system's random source, unseeded, and so may protect
-        records.
+        """Return whether this noise comes from the system's random source, unseeded, and so may
+        protect records.
         """
 
     def gaussian(self, scale: Fraction, size: int) -> NDArray[np.int64]:
@@ -107,12 +107,12 @@ def rounded_gaussian(scale: Fraction, size: int, random_bytes: RandomBytes) -> N
     (size,).
 
     One bit is the sign, the other 63 begin a uniform number p in (0, 1/2), whose quantile is at
-    most 0: so tails are as sharp as the middle, and only the first cell has an infinite end (the
+    most 0. So tails are as sharp as the middle, and only the first cell has an infinite end (the
     last one ends at p = 1/2, quantile 0). A value on the positive side is the negative of one on
-    the negative side; the two roundings differ only at halves, which have probability 0.
+    the negative side. The two roundings differ only at halves, which have probability 0.
 
     scale : standard deviation in units of the grid, exact. Raises OverflowRisk unless it is above 0
-    and at most 2^44, and FastLloydError if the random source fails; then nothing is returned.
+    and at most 2^44. Raises FastLloydError if the random source fails.
     """
     scale = _checked(scale)
     words = _draw_words(size, random_bytes)
@@ -181,7 +181,7 @@ def _invert(
     cdf: Callable[[int, int], tuple[int, int]],
     random_bytes: RandomBytes,
 ) -> NDArray[np.int64]:
-    """Return the least integers m with u <= F(m), for uniform u that begin with `words`; u is never
+    """Return the least integers m with u <= F(m), for uniform u that begin with `words`. u is never
     above F(0).
 
     A bracket that is one integer is the value; otherwise more bits decide. The brackets of the
@@ -219,7 +219,7 @@ def _least_integer(holds: Callable[[int], bool], low: int | None, high: int) -> 
 
 
 class _LazyUniform:
-    """A uniform number in (0, 1) of which only the bits that were needed so far have been drawn."""
+    """Uniform number in (0, 1) whose bits are drawn when they are needed."""
 
     def __init__(self, word: int, random_bytes: RandomBytes) -> None:
         self._prefix, self._bits, self._random_bytes = word, 64, random_bytes

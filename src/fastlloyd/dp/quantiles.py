@@ -1,4 +1,4 @@
-"""Where a quantile lies: polynomials in float64, each with a proven bound on its error
+"""Quantiles in float64: polynomials, each with a proven bound on its error
 (docs/proofs/sampler.md).
 
 The words that begin a uniform number fall into cells, by their leading bit and the five bits after

@@ -1,10 +1,9 @@
-"""Noise that can be repeated protects nobody: it is refused, unless `testing.repeatable_noise` lets
-it pass.
+"""Refusal of noise that can be repeated, since it protects no record. `testing.repeatable_noise`
+allows it.
 
-Whoever adds noise to answers about records asks here first, once, when it is given the source: the
-sessions, when they are made, and `central.cluster`. The permission belongs to a context: no other
-thread has it. Whoever copies the context, as tasks and `asyncio.to_thread` do, has it as well, but
-never after the `with`.
+Sessions, when they are made, and `central.cluster` ask here before they add noise. The permission
+belongs to a context, so other threads lack it. Copies of the context, as in tasks and
+`asyncio.to_thread`, have it too, but never after the `with`.
 """
 
 from contextvars import ContextVar
@@ -15,7 +14,7 @@ from fastlloyd.errors import LocalProtocolError
 
 
 class Permission:
-    """What `testing.repeatable_noise` gives, and withdraws at the end of its `with`."""
+    """Permission that `testing.repeatable_noise` gives and withdraws at the end of its `with`."""
 
     __slots__ = ("holds",)
 

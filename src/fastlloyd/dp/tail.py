@@ -1,4 +1,4 @@
-"""How far a weighted sum of noise values can reach, but for a chosen small probability."""
+"""Bound on a weighted sum of noise values that holds but for a chosen small probability."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -20,11 +20,11 @@ class Weighed(NamedTuple):
 
 
 def reach(noise: Noise, values: Iterable[Weighed], n_draws: int, exponent: float) -> FloatArray:
-    """What the weighted sum of independent noise values exceeds with probability below
-    exp(-exponent).
+    """Return a bound that the weighted sum of independent noise values exceeds with probability
+    below exp(-exponent).
 
-    n_draws : how many separately rounded Gaussians each value is the sum of, `scale` being their
-    total deviation.
+    n_draws : number of separately rounded Gaussians in each value. `scale` is their total
+    deviation.
 
     Gaussian: unrounded, the sum has the variance V = sum of w**2 s**2, and P(Z > z) < exp(-z**2 /
     2); each rounding moves it by at most w / 2. Laplace: with W the largest w b and v = V / W**2, a
