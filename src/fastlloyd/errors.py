@@ -8,8 +8,8 @@ what to do, and never contain a private value.
 class FastLloydError(Exception):
     """Base class of all errors raised on purpose.
 
-    code : a word for the kind of fault, which programs may rely on; None where the class says
-    enough. field : the column or feature at fault, None where there is none.
+    code : a word for the kind of fault, which programs may rely on, or None if the class says
+    enough. field : the column or feature at fault, or None.
     """
 
     def __init__(self, *args: object, code: str | None = None, field: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""NOT PRIVATE. Stand-ins for tests: noise that can be repeated protects nobody. Nothing here may
+"""NOT PRIVATE. Stand-ins for tests: noise that can be repeated protects no record. Nothing here may
 serve real records.
 """
 

@@ -154,8 +154,7 @@ class Spans:
 
     @classmethod
     def of(cls, low: npt.ArrayLike, high: npt.ArrayLike) -> Self:
-        """Return the range from `low` to `high`, both ends included: int64 arrays that broadcast.
-        """
+        """Return the range from `low` to `high`, both ends included: arrays that broadcast."""
         lows, highs = np.broadcast_arrays(_as_int64(low, "low"), _as_int64(high, "high"))
         if np.any(highs < lows):
             raise LocalProtocolError("high is below low: an empty range holds no integer to draw")

@@ -72,8 +72,7 @@ def to_toml(document: msgspec.Struct, heading: str) -> str:
 
 
 def load_text(path: Path) -> str:
-    """Read the text of a document, at most as many bytes as a document can have. Raises PlanError.
-    """
+    """Read the text of a document, at most the bytes a document can have. Raises PlanError."""
     try:
         with path.open("rb") as opened:
             return opened.read(MAX_BYTES + 1).decode()

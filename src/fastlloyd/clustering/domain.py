@@ -41,14 +41,14 @@ EXACT_BITS = (
 
 @cache
 def finest_bits(n_features: int) -> int:
-    """The most fraction_bits, up to 32, with which squared distances of so many features are exact;
-    0 if none are.
+    """Return the largest fraction_bits, up to 32, for which squared distances of that many features
+    are exact, or 0 if there is none.
     """
     return max((q for q in range(1, 33) if n_features * (2 << q) ** 2 < 1 << EXACT_BITS), default=0)
 
 
 class Scaling(enum.Enum):
-    """How original units become the domain [-1, 1]^d."""
+    """Scaling of original units to the domain [-1, 1]^d."""
 
     PER_FEATURE = (  # every feature fills [-1, 1] by its own bounds (Section 6.1.3 of the paper)
         "per-feature"
@@ -465,7 +465,7 @@ def _compiled_columns(
 
 
 def is_by_feature(X: NDArray[Any]) -> bool:
-    """Whether records (n, n_features) are best worked on feature by feature."""
+    """Return whether work on records (n, n_features) is faster feature by feature."""
     return bool(X.shape[1] <= FEW_FEATURES)
 
 

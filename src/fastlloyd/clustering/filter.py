@@ -90,8 +90,8 @@ class Nearest:
 
     @property
     def is_certain(self) -> bool:
-        """Whether the proof holds for so many features, and for matrix products of these shapes
-        here.
+        """Return whether the proof holds for this number of features, and for matrix products of
+        these shapes on this machine.
         """
         d = self.A.shape[-1]
         return d <= MOST_FEATURES and _float32_is_whole(
@@ -187,8 +187,8 @@ def relative_error(d: int) -> float:
 
 
 def _part(k: int, d: int, least: int) -> tuple[int, int]:
-    """How many records of d features are multiplied with k centroids at once, and how many times as
-    many are loaded.
+    """Return the number of records of d features that are multiplied with k centroids at once, and
+    the multiple of it that is loaded.
     """
     cells = PART_CELLS * 2 if k <= FEW_CLUSTERS else PART_CELLS
     rows = max(least, min(512, cells >> (d - 1).bit_length()))
@@ -197,8 +197,8 @@ def _part(k: int, d: int, least: int) -> tuple[int, int]:
 
 @cache
 def _float32_is_whole(k: int, d: int, rows: int, by_feature: bool) -> bool:
-    """Whether products (k, d) (d, rows) round no factor to fewer than 24 bits, as some libraries
-    may, for some shapes.
+    """Return whether products (k, d) (d, rows) round no factor to fewer than 24 bits, as some
+    libraries may for some shapes.
 
     Products of odd numbers of 24 bits with one another, all else being 0, must be those of single
     numbers.

@@ -32,7 +32,7 @@ Block = tuple[int, RealArray | ColumnBlock]
 
 
 class Outside(enum.Enum):
-    """What becomes of a record with a value outside the bounds."""
+    """Treatment of a record with a value outside the bounds."""
 
     CLIP = (  # the value moves to the nearer bound (`Domain.to_grid`), and the record is counted
         "clip"
@@ -41,12 +41,11 @@ class Outside(enum.Enum):
 
 
 class Blocks(Protocol):
-    """Records that can be passed over again and again: a `Table` in one block, a `RecordFile` in
-    many.
+    """Records that can be read again and again: a `Table` in one block, a `RecordFile` in many.
 
-    `n_rows` is at least the number of records, None where only reading tells; `n_ahead` blocks are
-    read before they are asked for; blocks come with the number of their first record; `check`
-    refuses a block with a cell that is not finite; `place` says where a record stands, for
+    `n_rows` is at least the number of records, or None if only reading tells. `n_ahead` blocks are
+    read before they are asked for. Blocks come with the number of their first record. `check`
+    refuses a block with a cell that is not finite. `place` names the place of a record, for
     messages.
     """
 
@@ -110,12 +109,12 @@ class GridRecords:
 
     @property
     def are_kept(self) -> bool:
-        """Whether the points are those of the first pass, which is over, and not read anew."""
+        """Return whether the points of the first pass are kept, so no pass reads them again."""
         return self._kept is not None
 
     def with_ids(self) -> Iterator[tuple[GridArray, Ids | None]]:
-        """One pass, and whose records each block has; None where that was not asked for, and of
-        points that are kept.
+        """Yield the blocks of one pass, each with the ids of its records. The ids are None if they
+        were not asked for, and for points that are kept.
         """
         if self._kept is not None:
             return ((self._checked(grid), None) for grid in self._kept)
@@ -167,9 +166,7 @@ class GridRecords:
         return grid, n
 
     def _checked(self, kept: GridArray) -> GridArray:
-        """Raise DataError if a caller to whom the points were given in an earlier pass has moved
-        them out of the box.
-        """
+        """Raise DataError if a caller has moved the points of an earlier pass out of the box."""
         self.domain.check_grid(kept)
         return kept
 

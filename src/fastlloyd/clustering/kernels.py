@@ -269,7 +269,7 @@ def _near_statistics(
 
 
 def _largest(centroids: IntArray, limits: IntArray | None) -> int:
-    """What coordinates of records are at most in magnitude: from those of centroids they differ by
+    """Return the largest magnitude of a coordinate of records. It differs from that of centroids by
     less than 2**27.
     """
     return int((1 << 27) + np.abs(centroids).max() if limits is None else limits.max())
@@ -290,8 +290,8 @@ def _axes(centroids: IntArray) -> list[IntArray]:
 
 
 def _grid_labels(X: GridArray, axes: list[IntArray], labels: Labels) -> None:
-    """Of the nearest points of a grid the lowest has, along each axis, the lowest of the nearest
-    coordinates.
+    """Label records with the nearest point of a grid. The lowest of several nearest points has the
+    lowest of the nearest coordinates along each axis.
 
     A coordinate x is at most halfway from a to b if x <= floor((a + b) / 2).
     """
@@ -309,7 +309,7 @@ def _grid_labels(X: GridArray, axes: list[IntArray], labels: Labels) -> None:
 
 
 def _number_below(x: GridArray, ascending: IntArray) -> NDArray[np.intp]:
-    """How many of the ascending numbers are less than each x, by the same steps for any x.
+    """Return the number of ascending numbers below each x, by the same steps for any x.
 
     NumPy's `searchsorted` begins where its last search ended, so one record would change the steps
     of another.
@@ -391,8 +391,8 @@ def _nearest(
 
 
 def _group_size(centroids: IntArray, limits: IntArray | None) -> float:
-    """How many centroids compiled code tells apart by one key, exactly for all records within the
-    limits.
+    """Return the number of centroids that compiled code tells apart by one key, exactly for all
+    records within the limits.
     """
     from fastlloyd.clustering.compiled.distances import group_size
 
@@ -402,7 +402,9 @@ def _group_size(centroids: IntArray, limits: IntArray | None) -> float:
 
 
 def _width(d: int) -> tuple[int, ...]:
-    """What says to compiled code for how many features its loops are, at least d."""
+    """Return a tuple whose length tells compiled code the number of features of its loops, at least
+    d.
+    """
     from fastlloyd.clustering.compiled.distances import WIDTHS
 
     return (0,) * min(width for width in WIDTHS if width >= d)

@@ -20,7 +20,7 @@ PACKING_BITS = 16  # of the grid on which centroids are packed where that of the
 
 
 class RadiusSearch(enum.Enum):
-    """How the packing radius a is found.
+    """Search for the packing radius a.
 
     # Departs from the paper: its text says binary search, its published code halves; random numbers
     # are integers from a public stream, equal on every machine, instead of some library's floats;
@@ -34,8 +34,8 @@ class RadiusSearch(enum.Enum):
 def initial_centroids(
     domain: Domain, n_clusters: int, seed: PublicSeed, search: RadiusSearch
 ) -> IntArray:
-    """Where a run starts, int64 (n_clusters, n_features) in grid units: `sphere_packing` inside the
-    bounds.
+    """Return the first centroids of a run, int64 (n_clusters, n_features) in grid units:
+    `sphere_packing` inside the bounds.
 
     On a grid of less than 16 bits it is the start of 16 bits, rounded half up: one seed means one
     start. Packed on the coarse grid the points would be altogether different ones, and comparing
@@ -99,8 +99,8 @@ def _packed_by_bisection(half_widths: IntArray, n_clusters: int, seed: PublicSee
 
 
 def pack(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) -> IntArray | None:
-    """Place the points one after another, each after at most 100 attempts; None where one finds no
-    place.
+    """Place the points one after another, each after at most 100 attempts. Returns None if a point
+    finds no place.
     """
     points = np.empty((n_clusters, len(half_widths)))  # whole numbers
     reach, label = (
@@ -120,8 +120,8 @@ def pack(half_widths: IntArray, n_clusters: int, radius: int, seed: PublicSeed) 
 def _placed_by_compiled_code(
     points: FloatArray, reach: IntArray, stream: PublicStream, squared_gap: int
 ) -> bool | None:
-    """The same as `_placed`; None where `PublicStream.integers` rejects a word, one of 2**31 at
-    most, and then takes others.
+    """Do as `_placed`. Returns None if `PublicStream.integers` would reject a word, one in 2**31 at
+    most, and take others.
     """
     from fastlloyd.clustering.compiled.packing import place
 

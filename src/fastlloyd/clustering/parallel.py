@@ -49,7 +49,7 @@ _T = TypeVar("_T")
 
 
 def is_compiled(steps: int) -> bool:
-    """Whether a computation of so many steps uses compiled code, which is then loaded.
+    """Return whether a computation of `steps` steps uses compiled code, which is then loaded.
 
     Loading it takes about half a second, and compiling it some seconds more where there is no copy
     on disk yet. So it is loaded when a process has done, or is about to do, about as much work
@@ -69,12 +69,13 @@ def over_spans(
     least: int | None = None,
     blas: bool = False,
 ) -> list[_T]:
-    """What `task(start, stop)` finds for spans that cover all records of X, in any order.
+    """Return the results of `task(start, stop)` for spans that cover all records of X, in any
+    order.
 
     k : steps for each of X's numbers. least : records that repay what a span costs besides. blas :
     whether the task calls BLAS, whose own threads would compete with ours. Threads come with
-    compiled code. Raises what the task raises; then, and when it is interrupted, no further span is
-    begun, and those that were begun have ended.
+    compiled code. Raises the errors of the task. Then, and when it is interrupted, no further span
+    is begun, and the spans that were begun have ended.
     """
     n, steps = len(X), X.size * (k + READING_STEPS)
     threads = n_threads() if steps >= WORTH_THREADS * (1 + blas) and is_compiled(X.size * k) else 1
@@ -104,8 +105,8 @@ def sum_over_spans(
     least: int | None = None,
     blas: bool = False,
 ) -> IntArray:
-    """The sum of what the task finds, int64 arrays of one shape that nobody else uses; parameters
-    as of `over_spans`.
+    """Return the sum of the results of the task: int64 arrays of one shape that no other code uses.
+    Parameters are those of `over_spans`.
     """
     sums: list[IntArray] = []
     one_at_a_time = Lock()
@@ -123,8 +124,8 @@ def sum_over_spans(
 
 
 def work_together(pieces: Iterable[Callable[[], _T]], threads: int) -> list[_T]:
-    """What all pieces find, in any order; this thread and up to threads - 1 others take one after
-    the other.
+    """Return the results of all pieces, in any order. This thread and up to threads - 1 others take
+    one after the other.
     """
     job = _Job(pieces)
     try:

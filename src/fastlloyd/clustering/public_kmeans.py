@@ -69,13 +69,12 @@ def k_means(
 
     points : float64 (n, r), n and r at least 1. weights : float64 (n,), none negative. Those below
     2^-400 of the largest count as 0; if all are 0, all count the same. n_restarts : number of
-    starts; after an eighth of the steps only the five with the least loss go on.
+    starts, of which only the five with the least loss go on after an eighth of the steps.
 
     Ties go to the lowest index: of centroids, of points, of restarts. Points without weight have
-    labels and nothing else. A cluster that no point is nearest to gets the point that adds most to
-    the loss. Of fewer than k distinct points some are repeated among the centroids. Raises
-    LocalProtocolError for shapes that do not fit, a number that is not finite or beyond 2^400, and
-    a negative weight.
+    labels and nothing else. An empty cluster gets the point that adds most to the loss. With fewer
+    than k distinct points, some are repeated among the centroids. Raises LocalProtocolError for
+    shapes that do not fit, a number that is not finite or beyond 2^400, and a negative weight.
     """
     _check(points, weights, n_clusters, n_restarts, n_steps)
     weights = weights / weights.max() if weights.any() else np.ones(len(points))
@@ -113,7 +112,7 @@ def _best(lloyd: "_Lloyd", k: int, draws: Draws, n_restarts: int, n_steps: int) 
 
 
 def _is_compiled(steps: int) -> bool:
-    """Whether compiled code makes so many steps of a k-means."""
+    """Return whether compiled code makes this number of steps of a k-means."""
     if not is_compiled(steps // BLAS_STEPS):
         return False
     from fastlloyd.clustering.compiled.jit import pays
@@ -131,7 +130,9 @@ class _Lloyd:
         self.points, self.weights = points, weights
 
     def all_after(self, n_steps: int, starts: list[FloatArray]) -> list[FloatArray]:
-        """Centroids after so many steps from each of several starts, which threads share."""
+        """Return the centroids after `n_steps` steps from each of several starts, shared among
+        threads.
+        """
         steps = sum(n_steps * self.points.size * len(C) for C in starts)
         threads = min(n_threads(), len(starts)) if steps >= WORTH_THREADS and _is_compiled(0) else 1
         if threads == 1:
@@ -144,7 +145,7 @@ class _Lloyd:
         return [ends[i] for i in range(len(starts))]
 
     def after(self, n_steps: int, centroids: FloatArray) -> FloatArray:
-        """Centroids (k, r) after so many steps from these."""
+        """Return the centroids (k, r) after `n_steps` steps from the given ones."""
         centroids, left = centroids.copy(), n_steps
         while left > 0:
             left -= self._sure_steps(left, centroids)[0]
@@ -240,7 +241,9 @@ def _squared_distances(points: FloatArray, centroids: FloatArray, labels: IntArr
 
 
 def n_trials(n_clusters: int) -> int:
-    """How many points are drawn for one centroid: 2 + floor(log k), as in scikit-learn."""
+    """Return the number of points that are drawn for one centroid: 2 + floor(log k), as in
+    scikit-learn.
+    """
     return 2 + math.floor(math.log(n_clusters))
 
 

@@ -20,7 +20,7 @@ from fastlloyd.base.arrays import IntArray
 
 
 class Postprocessing(enum.Enum):
-    """What becomes of a centroid outside the domain (Appendix B of the paper)."""
+    """Treatment of a centroid outside the domain (Appendix B of the paper)."""
 
     NONE = (  # it stays there, saturated at `Domain.saturation` so that arithmetic remains exact
         "none"
@@ -30,7 +30,7 @@ class Postprocessing(enum.Enum):
 
 
 def divide(numerator: IntArray, counts: IntArray, count_bits: int) -> NDArray[Any]:
-    """numerator / (counts / 2**count_bits) per row, rounded half up; counts must not be 0.
+    """Return numerator / (counts / 2**count_bits) per row, rounded half up. Counts must not be 0.
 
     numerator : int64 (k, d); counts : int64 (k,) on a grid of 2**-count_bits records. Returns
     integers (k, d), as int64 where all intermediate values fit and as Python integers (dtype

@@ -34,13 +34,13 @@ def clip_offsets(
     """Set clipped (d, m) to the clipped offsets of records from the points that own them; return
     the largest squared norm.
 
-    XT : (d, n), of which the m records from `start` on are meant. CT : (d, k), the points. owners :
-    (m,), from 0 to k - 1.
+    XT : (d, n), the m records from `start` on. CT : (d, k), the points. owners : (m,), from 0 to k
+    - 1.
 
-    A coordinate is x = |z_i| units / length, rounded down, with the sign of z_i. Computed is the
-    product of |z_i| and a factor that is the same for all i, slightly too large: it lies between x
-    and x (1 + 2**-47), and no integer lies between them but x (docs/momentlloyd.md, lemma 4). Root,
-    quotient and product are rounded as they are written.
+    A coordinate is x = |z_i| units / length, rounded down, with the sign of z_i. The code computes
+    the product of |z_i| and a factor that is the same for all i, slightly too large. The product is
+    between x and x (1 + 2**-47), and no integer is between them but x (docs/momentlloyd.md, lemma
+    4). Root, quotient and product are rounded as they are written.
     """
     d, more_than_units = len(XT), units * (1.0 + 2.0**-48)
     offsets, scratch, longest = np.empty((d, ROWS)), np.empty((2, ROWS)), np.zeros(ROWS)

@@ -109,11 +109,11 @@ def feature_labels(
 
 @helper
 def feature_keys(centroids: IntArray, L: float) -> tuple[FloatArray, FloatArray, int]:
-    """A, constants and rows of a group: the keys of x are A x + constants, padded as `_least_keys`
-    needs them.
+    """Return A, constants and the number of rows of a group. The keys of x are A x + constants,
+    padded as `_least_keys` needs them.
 
-    Groups are padded to a multiple of so many rows with centroids whose keys are infinite, and
-    centroids to as many features as `block` has, with zeros.
+    Groups are padded to a multiple of that number of rows with centroids whose keys are infinite,
+    and centroids to as many features as `block` has, with zeros.
     """
     k, d = centroids.shape
     multiple, n_columns = 4 if d <= 2 else 2, columns(d)
@@ -140,7 +140,7 @@ def columns(d: int) -> int:
 
 @helper
 def whole(m: int) -> int:
-    """As many records as m, or more, that fill vectors."""
+    """Return the least number of records, at least m, that fills vectors."""
     return (m + VECTORS - 1) // VECTORS * VECTORS
 
 
@@ -311,10 +311,10 @@ def _labels_within(
     labels: Labels,
     m: int,
 ) -> None:
-    """Split each key into score and label; the label of a record beyond the radius becomes k.
+    """Split each key into score and label. The label of a record beyond the radius becomes k.
 
-    A record out of range, which nobody should pass, has some label: no label is too large, for it
-    says where to write.
+    A record out of range, which no caller should pass, has some label. No label is too large, since
+    labels say where to write.
     """
     share, beyond, last = 1.0 / L, float(k), k - 1.0  # exact: L is a power of two
     for r in range(m):

@@ -99,8 +99,8 @@ def _nearest(
     m: int,
     width: Width,
 ) -> None:
-    """Set least to the least scores |c|^2 - 2 x.c of m records, of which x (features, m) holds -2
-    x, and found to their c.
+    """Set least to the least scores |c|^2 - 2 x.c of m records, and found to their c. The array x
+    (features, m) holds -2 x.
     """
     least[:m] = np.inf
     found[:m] = 0.0

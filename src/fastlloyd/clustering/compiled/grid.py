@@ -33,7 +33,7 @@ _FLOATS, _MARKS = (types.float32, types.float64), types.boolean[::1]
 
 @rounded_helper
 def _column(values: Any, frame: FloatArray, points: Points, outside: _Marks) -> bool:
-    """See `grid_column`."""
+    """Compute what `grid_column` promises, in one loop."""
     low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]
     finite = True
     for r in range(len(points)):
@@ -112,7 +112,7 @@ def grid_rows(X: Any, frame: FloatArray, points: Points, outside: _Marks) -> boo
 
 @kernel(types.boolean(RECORDS, INTEGER, INTEGER, read(INTEGER, 1)))
 def is_within(XT: Points, start: int, stop: int, half_widths: IntArray) -> bool:
-    """Whether all points of XT[:, start:stop] lie in the box [-half_widths, half_widths]."""
+    """Return whether all points of XT[:, start:stop] are in the box [-half_widths, half_widths]."""
     beyond = False
     for j in range(len(XT)):
         points, high = XT[j, start:stop], np.int32(half_widths[j])

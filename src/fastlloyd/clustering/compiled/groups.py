@@ -94,8 +94,8 @@ def group_labels(
 
 @helper
 def _grouped(points: IntArray, error: float) -> tuple[Any, Any, FloatArray, FloatArray, float]:
-    """What scores are computed from: A and constants in float32, C (groups, 8, 16) and norms exact,
-    and 4 e max |c|^2.
+    """Return the numbers that scores are computed from: A and constants in float32, C (groups, 8,
+    16) and norms exact, and 4 e max |c|^2.
 
     Groups are filled with points that are infinitely far away.
     """

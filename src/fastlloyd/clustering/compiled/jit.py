@@ -1,4 +1,4 @@
-"""How numba compiles kernels, and keeps their machine code on disk.
+"""Compilation of kernels by numba, and their machine code on disk.
 
 A kernel is called from Python and runs without the interpreter's lock; what it calls in turn are
 `helper` functions. Types are stated, so that each is compiled once, at its first call.
@@ -108,7 +108,7 @@ def inlined(function: _Function) -> _Function:
 
 
 def pays(steps: int, *kernels: Callable[..., Any]) -> bool:
-    """Whether these kernels should do so many steps, that other code could do, too.
+    """Return whether these kernels should do `steps` steps that other code could do, too.
 
     They should where they are on disk, or where compiling them would have paid by now.
     """
@@ -148,7 +148,7 @@ class _Kernel:
 
     @cached_property
     def is_on_disk(self) -> bool:
-        """Whether it was, when this was first asked."""
+        """Return whether the machine code was on disk when this was first asked."""
         with suppress(Exception):  # see `_compiled`
             copies = Path(str(numba.njit(cache=True)(self._function).stats.cache_path))
             return any(copies.glob(f"*.{self._function.__qualname__}-*.nbi"))

@@ -48,7 +48,7 @@ def place(
 
 @helper
 def _is_free(points: FloatArray, p: int, squared_gap: float) -> bool:
-    """Whether the point of that number is far enough from all before it."""
+    """Return whether point p is far enough from all points before it."""
     for q in range(p):
         squared = 0.0
         for j in range(points.shape[1]):

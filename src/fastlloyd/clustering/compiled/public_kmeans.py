@@ -78,10 +78,10 @@ def aligned(*shape: int) -> FloatArray:
 def room_for_choice(
     blocks: FloatArray, n_trials: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, IntArray]:
-    """What `add_centroids` works with.
+    """Return the arrays that `add_centroids` works with.
 
-    Distances of points, and scores; sums before parts of blocks; keys of candidates, losses with
-    them, the candidates.
+    They are distances of points, scores, sums before parts of blocks, keys of candidates, losses
+    with them, and the candidates.
     """
     n_blocks, width, _ = blocks.shape
     pairs = n_trials + n_trials % 2
@@ -96,8 +96,8 @@ def room_for_choice(
 
 
 def room_for_steps(rows: FloatArray, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """What `lloyd_steps` works with: keys of centroids, sums of rows; and four numbers for each
-    point of a block.
+    """Return the arrays that `lloyd_steps` works with: keys of centroids, sums of rows, and four
+    numbers for each point of a block.
 
     The last lie side by side in one row, so that the compiler sees that they do not overlap. Keys
     go in pairs: an odd one is beside that of a centroid that is nearest to no point.
@@ -141,16 +141,17 @@ def add_centroids(
     trials: FloatArray,
     chosen: IntArray,
 ) -> bool:
-    """Choose points for one start of greedy k-means++ behind the first, chosen[0]; False if one is
-    not sure.
+    """Choose points for one start of greedy k-means++ after the first, chosen[0]. Returns False if
+    a choice is not sure.
 
     squares : of `squares_of`. points : (n, r) around the origin. weights : (n_blocks, WIDTH), 0
     behind the last point. scale : the sum of weights W times the largest square M. of_points to
     candidates : of `room_for_choice`. trials : uniform numbers (k - 1, T).
 
     With u = 2**-53, the squared distance to the nearest centroid is known up to g = (r + 4) 2**-49
-    M, here and there; a sum S of such distances by weights up to e = W g + (n + 2) u S, in whatever
-    order it is added up. Of two sums that differ by more than 8 e here, the same one is less there.
+    M, here and there. A sum S of these distances by weights is known up to e = W g + (n + 2) u S,
+    in whatever order it is added up. Of two sums that differ by more than 8 e here, the same one is
+    less there.
     """
     (n, r), T, n_blocks = points.shape, trials.shape[1], len(blocks)
     nearest, scores, e = (
@@ -196,11 +197,11 @@ def lloyd_steps(
     labels: IntArray,
     n_steps: int,
 ) -> int:
-    """Make up to so many steps, which move the centroids (k, r) in place, and find the labels (n,)
-    after the last.
+    """Make up to `n_steps` steps, which move the centroids (k, r) in place, and find the labels
+    (n,) after the last.
 
-    Returns how many steps were made, one more if the labels are found: it ends where one is not
-    sure, and before a step with an empty cluster. lengths (n,) : of points; rows : of
+    Returns the number of steps made, one more if the labels are found. It ends where a decision is
+    not sure, and before a step with an empty cluster. lengths (n,) : of points. rows : of
     `weighted_rows`. keys, sums, room : of `room_for_steps`.
     """
     k, r = centroids.shape
@@ -315,8 +316,8 @@ def _find_two_nearest_of_many_features(
 
 @helper
 def _doubt(length: float, farthest: float, r: int) -> float:
-    """How much scores must differ, for a point x of this length and centroids with |c|^2 up to the
-    farthest one's.
+    """Return the least difference of two scores that decides, for a point x of this length and
+    centroids with |c|^2 up to that of the farthest.
 
     With u = 2**-53, |c|^2 - 2 x.c is known up to g = 2 (r + 1) u (2 |x| |c| + |c|^2), here and
     there: of two that differ by more than 4 g here, the same one is less there.

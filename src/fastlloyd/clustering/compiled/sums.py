@@ -49,7 +49,7 @@ def add_features(XT: Points, start: int, labels: Labels, totals: IntArray, room:
     """Do as `add_rows` with records XT (d, n), two columns at a time: as u + 2^32 v, whose sums
     tell those of u and of v.
 
-    room : sums of so many coordinates fit 32 bits.
+    room : number of coordinates whose sum fits 32 bits.
     """
     d, n_pairs, k = len(XT), len(XT) // 2 + 1, len(totals)
     pairs, block = np.zeros((COPIES, k, n_pairs), np.int64), np.empty((4, PAIRED_ROWS), np.int64)
@@ -139,7 +139,7 @@ def add_masked(XT: Points, start: int, labels: Labels, totals: IntArray, room: i
 
 @helper
 def _members(owners: Labels, c: np.int32) -> np.int32:
-    """How many records belong to a cluster."""
+    """Return the number of records of a cluster."""
     n = np.int32(0)
     for r in range(len(owners)):
         n = np.int32(n + (np.int32(1) if owners[r] == c else np.int32(0)))
