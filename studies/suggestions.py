@@ -34,7 +34,7 @@ SETS = ALONE | {
     f"G2, deviation {deviation}": [f"g2-{d}-{deviation}" for d in (2, 4, 8, 16, 32)]
     for deviation in (30, 50, 70)
 }
-EPSILONS, FEATURES, RUNS, MOST, MOST_OF_MANY, SAMPLE = (3.0, 1.0), (2, 8), 30, 10, 20, 4000
+EPSILONS, FEATURES, RUNS, MOST, MOST_OF_MANY, SAMPLE = (3.0, 1.0), (2, 8), 20, 10, 20, 4000
 MANY = {"s1", "15 groups"}
 # others than those that the constants of `mechanisms/suggestion.py` were chosen with
 FIRST_SEED = 1000
@@ -154,9 +154,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    with repeatable_noise():
-        tables = {"kinds": of_kinds(options.runs), "sets": of_sets(options.runs)}
-    for name, text in tables.items():
+    for name, table in (("kinds", of_kinds), ("sets", of_sets)):
+        with repeatable_noise():
+            text = table(options.runs)
         if options.write:
             write_section(name, text, PAGE)
         else:

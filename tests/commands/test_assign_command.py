@@ -182,7 +182,7 @@ def test_a_result_that_is_none_or_was_tampered_with_is_refused(
     assert fastlloyd(*FIT, "--out", "result").code == 0
     refused(fastlloyd("assign", "none", "data.csv"), "no result")
     refused(fastlloyd("assign", ".", "data.csv"), "no result")
-    refused(fastlloyd("assign", "data.csv", "data.csv"), "neither mechanism.toml nor plan.toml")
+    refused(fastlloyd("assign", "data.csv", "data.csv"), "data.csv is no result")
     settings = here / "result" / "mechanism.toml"
     text = settings.read_text()
     settings.write_text(text.replace("n_expected = 500", "n_expected = 501"))

@@ -60,10 +60,9 @@ def test_fit_protects_patients_and_says_so(fastlloyd: Command, visits: Path) -> 
     assert statement["persons"] == {"name": "patient", "max_clients": 1, "weight_bits": 10}
     assert statement["units"]["count"] == "2**-10 patients"
     assert "per_expected_person" in statement["loss_estimate"]
-    assert not any(
-        "more organisations" in line or "at more than" in line
-        for line in statement["not_protected"]
-    )
+    codes = [fact["code"] for fact in statement["outside_the_guarantee"]]
+    assert "wrong_ids" in codes
+    assert "more_organisations" not in codes
     counts = np.array(
         [
             cluster["noisy_count"]

@@ -46,7 +46,7 @@ def test_the_demo_shows_both_clusterings_and_their_true_losses_with_a_server_or_
     first_table = Path("result/centroids.csv").read_bytes()
     code, out, err = fastlloyd("demo", "--without-server", "--json", "--force", "--out", "result")
     assert code == 0
-    for expected in ("hospital-a hosts", "What is not protected", "NICV", "NOT PRIVATE"):
+    for expected in ("hospital-a hosts", "Outside the guarantee", "NICV", "NOT PRIVATE"):
         assert expected in " ".join(err.split())
     shown = strict(out)
     hosted = Plan.from_toml(Path("result/plan.toml").read_text())

@@ -45,7 +45,7 @@ def test_a_plan_is_made_shown_and_explained(fastlloyd: Command) -> None:
         assert expected in shown.out
     explained = fastlloyd("plan", "explain", "p.toml")
     assert explained.code == 0
-    assert "NOT protected" in explained.out
+    assert "Outside the guarantee:" in explained.out
 
 
 def test_a_plan_with_one_digit_changed_is_refused_wherever_the_digit_stands(

@@ -30,8 +30,6 @@ from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.reports.coalitions import coalitions, one_share_epsilon, person_epsilon
 from fastlloyd.reports.explain import certainty, explain, noise_factor
 from fastlloyd.reports.statement import (
-    NOT_PROTECTED,
-    NOT_PROTECTED_FEDERATED,
     cautions,
     mechanism_statement,
     plan_cautions,
@@ -180,7 +178,8 @@ def test_the_statement_is_the_mechanism_in_words_and_numbers(
         "statement_version", "fastlloyd_version", "private", "mechanism", "noise", "epsilon", "delta", "delta_slack", "mu",
         "pure_epsilon", "delta_accounted", "neighboring_relation", "unit_of_protection", "n_iterations", "n_rounds",
         "iterations_and_rounds", "n_clusters",
-        "n_records_cap", "features", "rounds", "loss_estimate", "units", "protected", "not_protected", "cautions",
+        "n_records_cap", "features", "rounds", "loss_estimate", "units", "protected",
+        "outside_the_guarantee", "cautions",
         "mechanism_digest", "intervals",
     }  # fmt: skip
     assert json.loads(json.dumps(statement, allow_nan=False)) == statement
@@ -193,7 +192,6 @@ def test_the_statement_is_the_mechanism_in_words_and_numbers(
     assert statement["features"] == ["age", "size"]
     assert statement["mechanism_digest"] == m.digest.hex()
     assert statement["protected"] == protected(m, federated=False)
-    assert statement["not_protected"] == NOT_PROTECTED
     if algorithm is SULLOYD:
         assert statement["mu"] is None
         assert statement["pure_epsilon"] <= m.epsilon
@@ -231,7 +229,6 @@ def test_a_run_without_noise_is_stated_not_private_and_claims_nothing() -> None:
     )
     assert statement["delta_accounted"] is None
     assert statement["protected"] == []
-    assert statement["not_protected"] == ["everything: this run added no noise. NOT PRIVATE"]
     json.dumps(statement, allow_nan=False)
 
 
@@ -239,10 +236,6 @@ def test_a_run_without_noise_is_stated_not_private_and_claims_nothing() -> None:
 def test_the_statement_of_a_federated_run_adds_who_is_trusted_with_what(trust: TrustMode) -> None:
     of = plan(5, trust=trust, max_dropouts=1)
     statement = plan_statement(of)
-    assert statement["not_protected"] == NOT_PROTECTED + NOT_PROTECTED_FEDERATED
-    assert (
-        NOT_PROTECTED_FEDERATED[0] not in NOT_PROTECTED
-    )  # the module's own lists are not added to
     federated = statement["federated"]
     assert set(federated) == {
         "trust", "masks", "host", "holds_against", "n_clients", "n_included", "max_dropouts", "max_colluding", "shares_needed",
@@ -307,15 +300,13 @@ def test_the_explanation_names_every_guarantee_and_every_limit(
         f"{rounded_up(person_epsilon(of, 5))} with 5 records",
         f"But {totals(of)}.",
         f"Bytes per round: {of.n_words(of.mechanism.rounds[0]) * 8} from each client",
-        "What is NOT protected:",
+        "Outside the guarantee:",
     ]
     for part in parts:
         assert part in text
     for row in coalitions(of):
         value = "nothing is protected" if row["epsilon"] is None else rounded_up(row["epsilon"])
         assert f"- {row['who']}: {value}\n" in text
-    for line in NOT_PROTECTED + NOT_PROTECTED_FEDERATED:
-        assert f"- {line}" in text
     assert ("delta = 1e-06" in text) == (algorithm is not SULLOYD)
     of_group = trust is CLIENT_NOISE and masks is Masks.GROUP
     assert ("not meant to hold against the server together with a client" in text) == of_group

@@ -279,7 +279,7 @@ def test_what_leaked_stands_in_the_statement() -> None:
             [],
         )
         assert said["cautions"][0] == NOT_COVERED
-        assert said["not_protected"][0] == "anything, because settings were taken from the data"
+        assert said["outside_the_guarantee"][0]["code"] == "taken_from_the_data"
     assert result.statement()["taken_from_the_data"] == []
     assert result.statement()["private"] is result.summary()["private"] is True
     assert leaking.summary()["private"] is False

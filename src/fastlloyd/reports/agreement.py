@@ -21,6 +21,7 @@ from fastlloyd.reports.explain import (
     study,
     waiting,
 )
+from fastlloyd.reports.outside import bullets, outside
 
 PAGE_HEADING = (  # how every page begins, so that --force replaces nothing else
     "A FASTLLOYD PLAN, TO COMPARE AND TO SIGN"
@@ -49,6 +50,8 @@ def page(plan: Plan, spent: str | None = None) -> str:
         + "\n\n".join(_filled(line) for line in protection(plan).splitlines()),
         *(_rows(table) for table in (coalition_table(plan), certainty_table(plan.mechanism))),
         _filled(persons(plan)),
+        "Outside the guarantee\n---------------------\n"
+        + _rows(bullets(outside(plan.mechanism, federated=True))),
         "What was spent on our records before\n------------------------------------\n"
         + _filled(spent or TO_FILL_IN),
         "Who takes part\n--------------\n" + "\n\n".join(_parties(plan)),

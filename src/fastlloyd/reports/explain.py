@@ -43,7 +43,8 @@ from fastlloyd.reports.coalitions import (
     holds_against,
     person_epsilon,
 )
-from fastlloyd.reports.statement import not_protected, plan_cautions, totals, whole_person
+from fastlloyd.reports.outside import bullets, outside
+from fastlloyd.reports.statement import plan_cautions, totals, whole_person
 
 _BITS = 200  # of precision, for certainties
 
@@ -62,8 +63,7 @@ def explain(plan: Plan) -> str:
         _choices(m, noise_factor(plan)),
         _transport(plan),
         _parties(plan),
-        "What is NOT protected:\n"
-        + "\n".join(f"- {line}" for line in not_protected(m, federated=True)),
+        f"Outside the guarantee:\n{bullets(outside(m, federated=True))}",
     ]
     return "\n\n".join(filter(None, said))
 

@@ -20,50 +20,18 @@ from fastlloyd.federation.plan.shares import TrustMode
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.coalitions import coalitions, holds_against, one_share_epsilon
+from fastlloyd.reports.outside import TAKEN, UNPROTECTED, Fact, outside
 
-STATEMENT_VERSION = 1
+STATEMENT_VERSION = 2
 
 LARGE_EPSILON = 10.0
 ENOUGH_FOR_TWO = 5  # clients, of whom two may pool what they see for a little more noise
 
-OF_PERSONS = (
-    "a person who has several records as well as one who has one: the more records, the weaker the"
-    " protection"
-)
 NOT_COVERED = (
     "NOT PRIVATE: settings were taken from the data (taken_from_the_data in the privacy statement"
     " says which); epsilon and delta would hold if these settings were public"
 )
 PROTECTED_LOSS = "the estimate of the loss of the final centroids"
-NOT_PROTECTED = [
-    (
-        "anything computed from the records without noise, such as labels of the records or an"
-        " exact loss"
-    ),
-    OF_PERSONS,
-    (
-        "public settings: features and bounds, number of clusters, caps on records, epsilon, delta,"
-        " number of iterations"
-    ),
-    "further runs on the same records: every run adds to what is spent",
-    (
-        "that records were refused: too many, a bad cell, a value outside the bounds; a refusal, or"
-        " a warning of many, can be seen"
-    ),
-    "the time a computation takes",
-]
-UNPROTECTED = "everything: this run added no noise. NOT PRIVATE"
-NOT_PROTECTED_FEDERATED = [
-    (
-        "against parties that do not follow the protocol: one that leaves its noise out, invents"
-        " sums, or withholds answers"
-    ),
-    "the names of the clients and which of them took part in which round",
-    (
-        "what an organisation's records add up to: all others that pool what they see learn it, the"
-        " other one where there are two"
-    ),
-]
 
 
 def whole_person(persons: Persons, *, federated: bool = True) -> str:
@@ -94,24 +62,6 @@ def protected(m: AnyRun, *, federated: bool) -> list[str]:
         ),
         *([PROTECTED_LOSS] if m.n_rounds > len(m.rounds) else []),
     ]
-
-
-def not_protected(m: AnyRun, *, federated: bool) -> list[str]:
-    """What the guarantee does not cover."""
-    said = NOT_PROTECTED
-    if m.persons is not None:
-        a, c, at = m.unit.a, m.persons.max_clients, said.index(OF_PERSONS)
-        ids = (
-            f"{a} whose rows stand under several ids: each is protected as if it were another's,"
-            " and nobody can find that out"
-        )
-        times = "c'" if c == 1 else f"c' / {c}"
-        more = (
-            f"{a} at more than {c} organisation{'s' if c > 1 else ''}: at c' of them, mu is {times}"
-            " times as large"
-        )
-        said = [*said[:at], ids, *([more] if federated else []), *said[at + 1 :]]
-    return said + NOT_PROTECTED_FEDERATED if federated else said
 
 
 def profile_deviation(plan: Plan) -> float:
@@ -295,7 +245,9 @@ def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]
             ),
         },
         "protected": protected(m, federated=federated) if private else [],
-        "not_protected": not_protected(m, federated=federated) if private else [UNPROTECTED],
+        "outside_the_guarantee": _said(
+            outside(m, federated=federated) if private else [UNPROTECTED]
+        ),
         "cautions": cautions(m),
         "mechanism_digest": m.digest.hex(),
     }
@@ -310,6 +262,11 @@ def with_radius(statement: dict[str, Any], radius: FloatArray | None) -> dict[st
         None if radius is None else dict(zip(statement["features"], radius.tolist(), strict=True))
     )
     return statement | {"intervals": statement["intervals"] | {"radius": shown}}
+
+
+def _said(facts: Sequence[Fact]) -> list[dict[str, str]]:
+    """Return facts for machines."""
+    return [{"code": fact.code, "sentence": fact.sentence} for fact in facts]
 
 
 def with_leaks(statement: dict[str, Any], leaks: Sequence[str]) -> dict[str, Any]:
@@ -328,10 +285,7 @@ def with_leaks(statement: dict[str, Any], leaks: Sequence[str]) -> dict[str, Any
         | {
             "private": False,
             "protected": [],
-            "not_protected": [
-                "anything, because settings were taken from the data",
-                *statement["not_protected"],
-            ],
+            "outside_the_guarantee": [*_said([TAKEN]), *statement["outside_the_guarantee"]],
             "cautions": [NOT_COVERED, *statement["cautions"]],
         }
     )

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from fastlloyd.evaluation.labels import FittedClustering
 
 HEADING = "record,cluster"  # how every file of labels begins, so that --force replaces nothing else
-WARNING = (
-    "labels are exact facts about single records, NOT PRIVATE: keep them where the records are kept"
-)
 
 ResultPath = Annotated[
     Path,
@@ -65,6 +62,7 @@ def assign(
     from fastlloyd.cli import screen
     from fastlloyd.evaluation.labels import FittedClustering, record_blocks
     from fastlloyd.records import Missing
+    from fastlloyd.reports.outside import EXACT_OUTPUTS
 
     if out is not None and out.suffix.lower() not in ("", ".csv", ".txt"):
         raise OutputError(
@@ -84,7 +82,7 @@ def assign(
     else:
         write_chunks(out, chunks)
         typer.echo(f"Written to {out}.")
-    screen.warn([WARNING])
+    screen.warn([f"NOT PRIVATE. Outside the guarantee are {EXACT_OUTPUTS.sentence}"])
     screen.tell_owner(tally.n_unlabelled, "missing cells and no label")
     screen.clipped(tally.n_clipped)
 
