@@ -5,6 +5,7 @@ The faults are SQLite's, raised in its place at each statement at which they can
 `test_network_kills.py` and `fault_campaign.py` have genuine ones.
 """
 
+import errno
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,7 @@ from fastlloyd.errors import StateError
 from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.protocol.actions import SERVER
 from fastlloyd.federation.protocol.messages import Broadcast, Limits, Upload, decode
-from fastlloyd.federation.store import Store
-from fastlloyd.federation.store import files as layout
+from fastlloyd.federation.store import Store, key_file
 from fastlloyd.federation.store.events import Outcome, RunEnded
 from mortal_parties import DISK_FAULTS, READ_ONLY, FailingDisk, World
 from runs_with_deaths import (
@@ -100,38 +100,33 @@ def test_a_party_whose_commit_failed_answers_nobody_until_it_is_started_again(
                     question()
 
 
-def test_a_wipe_that_meets_a_full_disk_stands_and_is_finished_at_the_next_opening(
+def test_an_end_whose_key_cannot_be_destroyed_stands_and_the_next_opening_destroys_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end of the run is on disk; what was wiped may be in the log a while longer, which is
-    said, with the reason.
+    """The end of the run is on disk; its key is there a while longer, which is said, with the
+    reason.
     """
     run, key = run_id(1), b"a key of thirty-two bytes, sharp"
     event, message = upload(run, 1)
     store = new_store(tmp_path)
     store.append([reserved(run), event], messages=[message], secrets={(run, "key"): key})
 
-    def full(_: object) -> bool:
-        raise StateError("the disk is full")
+    def failing(*_: object) -> None:
+        raise OSError(errno.EIO, "the disk failed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(layout, "truncate_log", full)
+        patch.setattr(key_file, "write_at", failing)
         store.append(
             [RunEnded(run_id=run, outcome=Outcome.ABORTED, reason="no result", released=(1, 2, 3))]
         )
         with pytest.raises(
-            StateError, match=r"no further step after a failure \(the disk is full\)"
+            StateError, match=r"no further step after a failure \(.*the disk failed\)"
         ):
             store.append([])
-        # somebody reads, so that closing the store cannot wipe either
-        reader = layout.connect_to_read(store.path)
-        reader.execute("BEGIN")
-        reader.execute("SELECT 1 FROM events").fetchone()
-        with pytest.raises(StateError, match="may still hold what was wiped: the disk is full"):
+        with pytest.raises(StateError, match="still holds the key of a run that has ended"):
             store.close()
-        reader.close()
+    keys = key_file.keys_path(store.path)
+    assert any(keys.read_bytes())
     with Store.open(store.path) as opened:
         assert opened.history.runs[run].ended is not None
-        assert all(
-            key not in path.read_bytes() for path in layout.files(store.path) if path.exists()
-        )
+        assert not any(keys.read_bytes())

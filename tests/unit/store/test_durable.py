@@ -32,6 +32,7 @@ from fastlloyd.federation.store.events import (
     first_head,
 )
 from fastlloyd.federation.store.head_file import head_path
+from fastlloyd.federation.store.sealed import Sealed
 from stores import OWNER, copy_store, new_store, reserved, run_id, seen, upload
 
 A, B = run_id(1), run_id(2)
@@ -143,8 +144,8 @@ def _torn(
 
     head : the head file as it was before the step that was cut off.
     """
-    original, log, _, _ = layout.files(folder / "clinic-a.store")
-    copy, copied_log, index, copied_head = layout.files(folder / "copy" / "clinic-a.store")
+    original, log, _, _, _ = layout.files(folder / "clinic-a.store")
+    copy, copied_log, index, copied_head, _ = layout.files(folder / "copy" / "clinic-a.store")
     copy.parent.mkdir()
     copied_head.write_bytes(head)
     shutil.copyfile(original, copy)
@@ -317,7 +318,7 @@ def test_reading_sees_each_step_of_the_process_that_writes(tmp_path: Path) -> No
 # What is wiped is gone
 
 
-def test_what_a_run_kept_and_recorded_is_in_no_file_after_its_end(tmp_path: Path) -> None:
+def test_what_a_run_kept_and_recorded_is_in_no_file_before_its_end_or_after(tmp_path: Path) -> None:
     others_key, payload = b"the key of a run that still goes", os.urandom(9000)
     with new_store(tmp_path) as store:
         event, message = upload(A, 1, payload)
@@ -327,7 +328,9 @@ def test_what_a_run_kept_and_recorded_is_in_no_file_after_its_end(tmp_path: Path
             secrets={(A, "key"): KEY},
         )
         store.append([reserved(B)], secrets={(B, "key"): others_key})
-        assert all(
+        assert store.messages(A) == [message]
+        assert store.secrets(A) == {"key": KEY}
+        assert not any(
             occurs(secret, tmp_path) for secret in (KEY, others_key, payload[:64], payload[-64:])
         )
         store.append([store.history.runs[A].end(Outcome.FINISHED)])
@@ -352,34 +355,6 @@ def test_a_step_that_records_and_ends_leaves_nothing_either(tmp_path: Path) -> N
         event, message = upload(A, 1, b"0123456789abcdef" * 8)
         store.append([event, store.history.runs[A].end(Outcome.ABORTED, "x")], messages=[message])
         assert not occurs(message, tmp_path)
-        assert not occurs(KEY, tmp_path)
-
-
-def test_a_reader_delays_the_wipe_and_is_told_of(tmp_path: Path) -> None:
-    store = new_store(tmp_path)
-    store._connection.execute("PRAGMA busy_timeout = 1")
-    store.append([reserved(A)], secrets={(A, "key"): KEY})
-    with closing(sqlite3.connect(store.path)) as reader:
-        reader.execute("BEGIN")
-        reader.execute("SELECT * FROM events").fetchall()
-        store.append([store.history.runs[A].end(Outcome.FINISHED)])
-        assert store.secrets(A) == {}
-        with pytest.raises(StateError, match="may still hold what was wiped"):
-            store.close()
-        assert occurs(KEY, tmp_path)
-    with Store.open(store.path):
-        assert not occurs(KEY, tmp_path)
-
-
-def test_the_next_step_wipes_what_a_reader_held_up(tmp_path: Path) -> None:
-    with new_store(tmp_path) as store:
-        store._connection.execute("PRAGMA busy_timeout = 1")
-        store.append([reserved(A)], secrets={(A, "key"): KEY})
-        with closing(sqlite3.connect(store.path)) as reader:
-            reader.execute("BEGIN")
-            reader.execute("SELECT * FROM events").fetchall()
-            store.append([store.history.runs[A].end(Outcome.FINISHED)])
-        store.append([LIMIT])
         assert not occurs(KEY, tmp_path)
 
 
@@ -416,7 +391,7 @@ def test_when_the_file_system_refuses_a_write_the_step_is_not_taken(tmp_path: Pa
         " stores import new_store, reserved, run_id, upload\nfrom fastlloyd.errors import"
         " StateError\nfrom fastlloyd.federation.store.events import LimitSet\nstore ="
         " new_store(Path(sys.argv[2]))\nlimit = LimitSet(dataset='patients', epsilon=1.0,"
-        " delta=1e-6)\nstore.append([limit])\nlog = Path(sys.argv[2]) /"
+        " delta=1e-6)\nstore.append([limit])\nfile = store._sealed._file\nfile._open(64)\nlog = Path(sys.argv[2]) /"
         " 'clinic-a.store-wal'\nresource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size +"
         " 5000, resource.RLIM_INFINITY))\nevent, message = upload(run_id(1), 1,"
         " bytes(100_000))\nfor step in ([reserved(run_id(1)), event], [message]), ([limit], []):\n "
@@ -443,9 +418,7 @@ def test_an_interruption_in_a_commit_ends_the_use_of_the_store(
 ) -> None:
     with new_store(tmp_path) as store:
         with monkeypatch.context() as patch:
-            patch.setattr(
-                layout, "insert_secret", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
-            )
+            patch.setattr(Sealed, "of_secrets", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 store.append([reserved(A)], secrets={(A, "key"): KEY})
         with pytest.raises(StateError, match="no further step"):

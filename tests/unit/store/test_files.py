@@ -113,8 +113,14 @@ def test_a_changed_byte_anywhere_in_the_file_is_found_or_changes_nothing(path: P
         ("DELETE FROM messages", "the message of event 5 is missing"),
         ("UPDATE messages SET bytes = zeroblob(9)", "the message of event 5 is not"),
         ("UPDATE messages SET run_id = zeroblob(16)", "the message of event 5 is not"),
-        ("INSERT INTO messages SELECT 1, run_id, bytes FROM messages", "a message of event 1"),
-        ("INSERT INTO messages SELECT 99, run_id, bytes FROM messages", "belongs to no event"),
+        (
+            "INSERT INTO messages SELECT 1, run_id, bytes, digest FROM messages",
+            "a message of event 1",
+        ),
+        (
+            "INSERT INTO messages SELECT 99, run_id, bytes, digest FROM messages",
+            "belongs to no event",
+        ),
         (
             "UPDATE secrets SET bytes = zeroblob(32) WHERE name = 'key'",
             "a secret is not the one that was kept",
@@ -198,7 +204,7 @@ def test_nobody_else_may_read_any_file_of_a_store(path: Path, tmp_path: Path) ->
     with Store.open(path) as store:
         store.append([LIMIT])
         assert {file.name for file in tmp_path.iterdir()} == {
-            f"clinic-a.store{end}" for end in ("", "-wal", "-shm", "-head", "-lock")
+            f"clinic-a.store{end}" for end in ("", "-wal", "-shm", "-head", "-keys", "-lock")
         }
         assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in tmp_path.iterdir())
     path.chmod(0o640)

@@ -394,8 +394,8 @@ def _say_limit(one: "Account", event: "Limit", *, is_lifted: bool) -> None:
 
 
 def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = False) -> None:
-    """Give up a run that a client will not take up again: what was never charged is free, and it
-    never sends again.
+    """Give up a run that a client or server will not take up again: what was never charged is free,
+    and it never sends again.
     """
     from fastlloyd.federation.holder import HoldersLedger, place
     from fastlloyd.federation.store import Role, Store, store_path
@@ -407,8 +407,11 @@ def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = 
             " show"
         )
     run_id, held = bytes.fromhex(run), HoldersLedger(place(ledger))
-    with Store.open(store_path(file), role=Role.CLIENT) as store:
-        if held.release_unbegun(store, run_id):
+    with Store.open(store_path(file)) as store:
+        if store.role is Role.HOLDER:
+            raise StateError(f"{store.path} is {store.role.store}; a run is given up by its client")
+        is_client = store.role is Role.CLIENT
+        if is_client and held.release_unbegun(store, run_id):
             if json:
                 print_json({"run_id": run, "released": [], "charged": []})
             else:
@@ -417,11 +420,14 @@ def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = 
                     " charged."
                 )
             return
+        if not is_client and run_id not in store.history.runs:
+            raise StateError(f"run {run} never began in {store.path}; nothing is to be given up")
         end = store.history.open_run(run_id).end(Outcome.ABORTED, "given up by its owner")
         store.append([end])
         charged = store.history.runs[end.run_id].charged
         with suppress(StateError):
-            held.follow(store, only_if_there=True)
+            if is_client:
+                held.follow(store, only_if_there=True)
     if json:
         print_json({"run_id": run, "released": list(end.released), "charged": list(charged)})
     else:

@@ -14,8 +14,8 @@ from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, Deal, Message, encode
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.store import Run, Store
-from fastlloyd.federation.store.durable import Secrets
 from fastlloyd.federation.store.events import Event
+from fastlloyd.federation.store.sealed import Secrets
 
 Clock = Callable[[], float]
 Session = TypeVar("Session", bound=ClientSession | ServerSession)

@@ -8,7 +8,7 @@ the state before or after, never between.
 import hashlib
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import TracebackType
@@ -30,9 +30,8 @@ from fastlloyd.federation.store.events import (
 from fastlloyd.federation.store.files import FINGERPRINT_KEY, FOR_EVER, Lock
 from fastlloyd.federation.store.head_file import HeadFile
 from fastlloyd.federation.store.history import History
+from fastlloyd.federation.store.sealed import Sealed, Secrets, Text
 
-Secrets = Mapping[tuple[bytes, str], bytes]
-"""Secrets by run id and name."""
 Row = tuple[int, int, bytes, bytes]
 """Number, seconds, bytes and head of an event."""
 
@@ -53,7 +52,7 @@ class Store:
     ) -> None:
         self._lock: Lock | None
         self.path, self._lock = path, lock
-        self._failure, self._owes_wiping = "", False
+        self._failure, self._owes_destroying = "", False
         self._one_at_a_time = threading.RLock()
         with ExitStack() as undo:
             undo.callback(lock.release)
@@ -66,7 +65,8 @@ class Store:
             with files.sentences(path):
                 self._head = HeadFile.of(path, known, self._contents.position)
                 undo.callback(self._head.close)
-            self._finish_wiping()  # of a process that was killed between a wipe and this
+                # destroys the keys that a process left that was killed after the end of a run
+                self._sealed = Sealed(path, self._connection, self._contents.history)
             undo.pop_all()
         self._position, self._history = self._contents.position, self._contents.history
 
@@ -157,33 +157,31 @@ class Store:
             yield decode(body)
 
     def messages(self, run_id: bytes) -> list[bytes]:
-        """The messages recorded in a run, in order; none once it has ended."""
-        return [
-            data
-            for (data,) in self._rows(
-                "SELECT bytes FROM messages WHERE run_id = ? ORDER BY number", run_id
-            )
-        ]
+        """The messages recorded in a run, in order; none once it has ended.
+
+        StateError if their key is lost.
+        """
+        with self._one_at_a_time, files.sentences(self.path):
+            self._sealed.check(run_id)
+            return self._sealed.messages(run_id)
 
     def secrets(self, run_id: bytes) -> dict[str, bytes]:
-        """The secrets of a run by name; none once it has ended."""
-        return {
-            name: bytes(secret)
-            for name, secret in self._rows(
-                "SELECT name, bytes FROM secrets WHERE run_id = ?", run_id
-            )
-        }
+        """The secrets of a run by name; none once it has ended. StateError if their key is lost."""
+        with self._one_at_a_time, files.sentences(self.path):
+            self._sealed.check(run_id)
+            return self._sealed.secrets(run_id)
 
     def fingerprint_key(self) -> bytes:
         """The key of fingerprints, 32 bytes, drawn when a client's store was made; it never leaves
         the store.
         """
-        key = self.secrets(FOR_EVER).get(FINGERPRINT_KEY)
-        if key is None:
-            raise StateError(
-                f"{self.path} is {self.role.store}, and only a client's knows records again"
-            )
-        return key
+        for (key,) in self._rows(
+            "SELECT bytes FROM secrets WHERE run_id = ? AND name = ?", FOR_EVER, FINGERPRINT_KEY
+        ):
+            return bytes(key)
+        raise StateError(
+            f"{self.path} is {self.role.store}, and only a client's knows records again"
+        )
 
     def append(
         self,
@@ -195,12 +193,13 @@ class Store:
         """Make one step durable: all of it is on disk when this returns.
 
         messages : the encoded messages of the `MessageRecorded` events among `events`, in their
-        order. secrets : to be kept until their run ends. A `RunEnded` wipes all messages and
-        secrets of its run.
+        order. secrets : to be kept until their run ends. Both are stored sealed, under a key of the
+        run, which is durable before them. A `RunEnded` deletes all messages and secrets of its run;
+        after the commit their key is destroyed.
 
-        Raises StateError. If events may not follow those before them, or messages do not belong to
-        them, nothing happens and the store can be used on. If the disk fails, the step is not
-        taken, and this object takes no further one.
+        Raises StateError. If events may not follow those before them, messages do not belong to
+        them, or the key of the run is lost, nothing happens and the store can be used on. If the
+        disk fails, the step is not taken, and this object takes no further one.
         """
         with self._one_at_a_time:
             if self._failure:
@@ -213,15 +212,17 @@ class Store:
             texts = _matched(rows, events, messages)
             for run_id, _ in secrets or {}:
                 history.open_run(run_id)
+            ended = [event.run_id for event in events if isinstance(event, RunEnded)]
+            texts = [text for text in texts if text[1].run_id not in ended]
+            for run_id in {
+                *(event.run_id for _, event, _ in texts),
+                *(run for run, _ in secrets or ()),
+            }:
+                self._sealed.check(run_id)
             position = LogPosition(rows[-1][0], rows[-1][3]) if rows else self._position
             try:
                 with files.sentences(self.path):
-                    self._commit(
-                        rows,
-                        texts,
-                        secrets or {},
-                        [event.run_id for event in events if isinstance(event, RunEnded)],
-                    )
+                    self._commit(rows, texts, secrets or {}, ended)
                     if rows:
                         self._head.note(position)
             except BaseException as error:
@@ -233,31 +234,33 @@ class Store:
                         self._connection.execute("ROLLBACK")
                 raise
             self._history, self._position = history, position
-            if self._owes_wiping:  # the step stands even if this fails; what follows tries again
+            if ended:  # the step stands even if this fails; the next opening tries again
+                self._owes_destroying = True
                 try:
-                    self._finish_wiping()
+                    with files.sentences(self.path):
+                        self._sealed.destroy_keys(history)
+                    self._owes_destroying = False
                 except StateError as error:
                     self._failure = str(error)
 
     def close(self) -> None:
-        """Let go of the store. StateError if what was wiped may still lie in the write-ahead log,
-        and why.
-        """
+        """Let go of the store. StateError if the key of a run that has ended is not destroyed."""
         with self._one_at_a_time:
             if self._lock is None:
                 return
             try:
-                with files.sentences(self.path), closing(self._head):
+                with files.sentences(self.path), closing(self._head), closing(self._sealed):
                     # brings the log into the file and removes it, unless somebody reads
                     self._connection.close()
             finally:
                 self._lock.release()
                 self._lock = None
                 failed, self._failure = self._failure, self._failure or "it was closed"
-            log = files.files(self.path)[1]
-            if self._owes_wiping and log.exists() and log.stat().st_size:
-                why = failed or "end the programs that read the store, then open it again"
-                raise StateError(f"{log} may still hold what was wiped: {why}")
+            if self._owes_destroying:
+                raise StateError(
+                    f"{self._sealed.keys_path} still holds the key of a run that has ended"
+                    f" ({failed}); open the store again, which destroys it"
+                )
 
     def __enter__(self) -> Self:
         return self
@@ -285,26 +288,21 @@ class Store:
     def _commit(
         self,
         rows: list[Row],
-        texts: list[tuple[int, bytes, bytes]],
+        texts: list[Text],
         secrets: Secrets,
         ended: list[bytes],
     ) -> None:
         execute = self._connection.execute
+        messages = self._sealed.of_messages(texts)  # the key of a run is durable from here on
+        kept = self._sealed.of_secrets(secrets)
         execute("BEGIN IMMEDIATE")
         self._connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", rows)
-        self._connection.executemany("INSERT INTO messages VALUES (?, ?, ?)", texts)
-        for (run_id, name), secret in secrets.items():
-            files.insert_secret(self._connection, run_id, name, secret)
+        self._connection.executemany("INSERT INTO messages VALUES (?, ?, ?, ?)", messages)
+        self._connection.executemany("INSERT INTO secrets VALUES (?, ?, ?, ?)", kept)
         for run_id in ended:
             execute("DELETE FROM messages WHERE run_id = ?", (run_id,))
             execute("DELETE FROM secrets WHERE run_id = ?", (run_id,))
         execute("COMMIT")
-        self._owes_wiping |= bool(ended)
-
-    def _finish_wiping(self) -> None:
-        """Take from the write-ahead log what was deleted from the tables."""
-        with files.sentences(self.path):
-            self._owes_wiping = not files.truncate_log(self._connection)
 
 
 def read(path: Path) -> tuple[files.Contents, list[Event]]:
@@ -322,12 +320,8 @@ def read(path: Path) -> tuple[files.Contents, list[Event]]:
         ]
 
 
-def _matched(
-    rows: Sequence[Row], events: Sequence[Event], messages: Sequence[bytes]
-) -> list[tuple[int, bytes, bytes]]:
-    """Number, run id and bytes of each message; StateError unless each is the one its event
-    names.
-    """
+def _matched(rows: Sequence[Row], events: Sequence[Event], messages: Sequence[bytes]) -> list[Text]:
+    """Number, event and bytes of each message. StateError unless each is what its event names."""
     recorded = [
         (row[0], event)
         for row, event in zip(rows, events, strict=True)
@@ -342,7 +336,4 @@ def _matched(
             raise StateError(
                 f"a {event.kind} is to be recorded whose bytes are not those its event names"
             )
-    return [
-        (number, event.run_id, data)
-        for (number, event), data in zip(recorded, messages, strict=True)
-    ]
+    return [(number, event, data) for (number, event), data in zip(recorded, messages, strict=True)]

@@ -29,6 +29,7 @@ from fastlloyd.federation.store.events import (
     next_head,
 )
 from fastlloyd.federation.store.history import History
+from fastlloyd.federation.store.key_file import keys_path
 
 SUFFIX: Final = ".store"
 IDENTITY_SUFFIX: Final = ".identity.toml"
@@ -40,9 +41,9 @@ _MAGIC: Final = b"SQLite format 3\0"
 APPLICATION_ID: Final = 0x464C4C31
 FORMAT: Final = 3
 FOR_EVER: Final = b""
-"""In place of a run id: secrets that no run's end wipes."""
-_PAUSE: Final = 0.02  # seconds between two looks at a lock
+"""In place of a run id: the key of fingerprints, which outlives every run and is not sealed."""
 FINGERPRINT_KEY: Final = "fingerprint"
+_PAUSE: Final = 0.02  # seconds between two looks at a lock
 
 SCHEMA: Final = (
     "CREATE TABLE store (role TEXT NOT NULL, identity BLOB NOT NULL, salt BLOB NOT NULL)",
@@ -52,7 +53,7 @@ SCHEMA: Final = (
     ),
     (
         "CREATE TABLE messages (number INTEGER PRIMARY KEY REFERENCES events (number), run_id BLOB"
-        " NOT NULL, bytes BLOB NOT NULL)"
+        " NOT NULL, bytes BLOB NOT NULL, digest BLOB NOT NULL)"
     ),
     (
         "CREATE TABLE secrets (run_id BLOB NOT NULL, name TEXT NOT NULL, bytes BLOB NOT NULL,"
@@ -70,7 +71,7 @@ SCHEMA: Final = (
 _TYPES: Final = (
     ("store", {"role": "text", "identity": "blob", "salt": "blob"}),
     ("events", {"seconds": "integer", "body": "blob", "head": "blob"}),
-    ("messages", {"run_id": "blob", "bytes": "blob"}),
+    ("messages", {"run_id": "blob", "bytes": "blob", "digest": "blob"}),
     ("secrets", {"name": "text", "run_id": "blob", "bytes": "blob", "digest": "blob"}),
 )
 
@@ -156,7 +157,9 @@ def create(path: Path, *, role: Role, identity: bytes) -> None:
             salt = secrets.token_bytes(SALT_BYTES)
             connection.execute("INSERT INTO store VALUES (?, ?, ?)", (role.value, identity, salt))
             if role is Role.CLIENT:
-                insert_secret(connection, FOR_EVER, FINGERPRINT_KEY, secrets.token_bytes(32))
+                key = secrets.token_bytes(32)
+                kept = (FOR_EVER, FINGERPRINT_KEY, key, hashlib.sha256(key).digest())
+                connection.execute("INSERT INTO secrets VALUES (?, ?, ?, ?)", kept)
             connection.execute("COMMIT")
         head_file.create(path, LogPosition(0, first_head(role, identity, salt)))
         unfinished.rename(path)
@@ -273,29 +276,14 @@ def verified(connection: sqlite3.Connection, path: Path) -> Iterator[tuple[Conte
                 connection.execute("ROLLBACK")
 
 
-def insert_secret(connection: sqlite3.Connection, run_id: bytes, name: str, secret: bytes) -> None:
-    """Put a secret in, with a digest that goes when it goes: a damaged key is never taken for a
-    key.
-    """
-    connection.execute(
-        "INSERT INTO secrets VALUES (?, ?, ?, ?)",
-        (run_id, name, secret, hashlib.sha256(secret).digest()),
-    )
-
-
-def truncate_log(connection: sqlite3.Connection) -> bool:
-    """Bring the write-ahead log into the file and cut it off; False if a reader held it up."""
-    busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    return not busy
-
-
 def files(path: Path) -> tuple[Path, ...]:
-    """The file, the two that SQLite keeps beside it, and the head file."""
+    """The file, the two that SQLite keeps beside it, the head file and the file of keys."""
     return (
         path,
         path.with_name(path.name + "-wal"),
         path.with_name(path.name + "-shm"),
         head_file.head_path(path),
+        keys_path(path),
     )
 
 
@@ -449,18 +437,24 @@ def _check_messages(
     history: History,
     recorded: dict[int, MessageRecorded],
 ) -> None:
+    """Raise StateError unless the sealed messages of open runs are there, and no others.
+
+    Their content is compared with the events by whoever has the keys (`sealed.Sealed`).
+    """
     kept = {
         number: event
         for number, event in recorded.items()
         if history.runs[event.run_id].ended is None
     }
-    for number, run_id, data in connection.execute("SELECT number, run_id, bytes FROM messages"):
+    for number, run_id, sealed, digest in connection.execute(
+        "SELECT number, run_id, bytes, digest FROM messages"
+    ):
         event = kept.pop(number, None)
         if event is None:
             raise _damaged(
                 path, f"it holds a message of event {number}, which has none or whose run has ended"
             )
-        if run_id != event.run_id or hashlib.sha256(data).digest() != event.digest:
+        if run_id != event.run_id or hashlib.sha256(sealed).digest() != digest:
             raise _damaged(path, f"the message of event {number} is not the one that was recorded")
     if kept:
         raise _damaged(path, f"the message of event {min(kept)} is missing")
@@ -468,10 +462,10 @@ def _check_messages(
 
 def _check_secrets(connection: sqlite3.Connection, path: Path, history: History) -> None:
     is_complete = history.role is not Role.CLIENT
-    for run_id, name, secret, digest in connection.execute(
+    for run_id, name, kept, digest in connection.execute(
         "SELECT run_id, name, bytes, digest FROM secrets"
     ):
-        if hashlib.sha256(secret).digest() != digest:
+        if hashlib.sha256(kept).digest() != digest:
             raise _damaged(path, "a secret is not the one that was kept")
         if run_id == FOR_EVER:
             is_complete |= name == FINGERPRINT_KEY

@@ -95,14 +95,19 @@ class HeadFile:
 
     def note(self, position: LogPosition) -> None:
         """Make `position` durable in the slot that is not the newest; OSError if the disk fails."""
-        os.lseek(self._descriptor, self._next * SPACING, os.SEEK_SET)
-        _write(self._descriptor, _slot(position))
-        _sync(self._descriptor)
+        write_at(self._descriptor, self._next * SPACING, _slot(position))
         self._next ^= 1
 
     def close(self) -> None:
         """Close the file; may be called once."""
         os.close(self._descriptor)
+
+
+def write_at(descriptor: int, at: int, data: bytes) -> None:
+    """Write all of the data at this offset, and sync it; OSError if the disk fails."""
+    os.lseek(descriptor, at, os.SEEK_SET)
+    _write(descriptor, data)
+    _sync(descriptor)
 
 
 def _write(descriptor: int, data: bytes) -> None:

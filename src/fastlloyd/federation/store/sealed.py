@@ -1,0 +1,172 @@
+"""Messages and secrets of open runs, as a store keeps them: sealed, each run's under a key of its
+own (`key_file`).
+
+A sealed row is a nonce of 12 random bytes and ChaCha20-Poly1305 of the content. Run, kind and
+number are authenticated with it, so no row stands in for another. The chain of events, and the
+digests of messages in it, are outside the seal: they can be verified when the key is gone.
+"""
+
+import hashlib
+import secrets as system
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from fastlloyd.base.randomness import length_prefixed
+from fastlloyd.errors import StateError
+from fastlloyd.federation.store.events import MessageRecorded, decode
+from fastlloyd.federation.store.history import History
+from fastlloyd.federation.store.key_file import KeyFile
+
+_LABEL: Final = b"fastlloyd/v1/store/sealed"
+_NONCE_BYTES: Final = 12
+_KEPT: Final = "kept "  # begins the kind of a secret; no message's kind has a space
+
+Secrets = Mapping[tuple[bytes, str], bytes]
+"""Secrets by run id and name."""
+Text = tuple[int, MessageRecorded, bytes]
+"""Number of the event of a message, the event, and the bytes of the message."""
+
+
+class Sealed:
+    """The sealed rows of a store that this process works with, and their keys."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, history: History) -> None:
+        """Open the keys, try them on all rows, and destroy those of runs that have ended.
+
+        OSError if the file of keys cannot be written, StateError if others may read it.
+        """
+        self._path, self._connection = path, connection
+        self._file = KeyFile(path)
+        self._lost: dict[bytes, str] = {}
+        try:
+            for run in history.runs.values():
+                if run.is_open:
+                    self._try_key(run.run_id)
+            self.destroy_keys(history)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def keys_path(self) -> Path:
+        """The file of keys."""
+        return self._file.path
+
+    def _try_key(self, run_id: bytes) -> None:
+        """Note a run whose rows cannot be opened, and why."""
+        try:
+            self.messages(run_id)
+            self.secrets(run_id)
+        except InvalidTag:
+            if self._file.key(run_id) is not None:
+                self._lost[run_id] = "has another key than the"
+            elif self._file.is_damaged:
+                self._lost[run_id] = "is damaged and has no"
+            else:
+                self._lost[run_id] = "has no"
+
+    def check(self, run_id: bytes) -> None:
+        """Raise StateError if the key of an open run is lost."""
+        if (how := self._lost.get(run_id)) is not None:
+            run = run_id.hex()
+            raise StateError(
+                f"{self._file.path} {how} key of run {run}, which is open, so what"
+                f" {self._path.name} keeps of the run cannot be read; bring back the newest copy of"
+                " both files, or give the run up with `fastlloyd ledger release"
+                f" {self._path} --run {run}`"
+            )
+
+    def of_messages(self, texts: Sequence[Text]) -> list[tuple[int, bytes, bytes, bytes]]:
+        """Seal messages: rows of the table. Draws and keeps a key where the run has none yet."""
+        rows = []
+        for number, event, data in texts:
+            sealed = self._seal(event.run_id, event.kind, number, data)
+            rows.append((number, event.run_id, sealed, hashlib.sha256(sealed).digest()))
+        return rows
+
+    def of_secrets(self, secrets: Secrets) -> list[tuple[bytes, str, bytes, bytes]]:
+        """Seal secrets: rows of the table. Draws and keeps a key where the run has none yet."""
+        rows = []
+        for (run_id, name), secret in secrets.items():
+            sealed = self._seal(run_id, _KEPT + name, 0, secret)
+            rows.append((run_id, name, sealed, hashlib.sha256(sealed).digest()))
+        return rows
+
+    def messages(self, run_id: bytes) -> list[bytes]:
+        """The messages of a run in order, none once it has ended.
+
+        InvalidTag if they are sealed under another key.
+        """
+        rows = self._connection.execute(
+            "SELECT number, messages.bytes, events.body FROM messages JOIN events USING (number)"
+            " WHERE run_id = ? ORDER BY number",
+            (run_id,),
+        ).fetchall()
+        found = []
+        for number, sealed, body in rows:
+            event = decode(body)
+            if not isinstance(event, MessageRecorded):
+                raise StateError(f"{self._path} is damaged: event {number} is of no message")
+            data = self._open(run_id, event.kind, number, sealed)
+            if hashlib.sha256(data).digest() != event.digest:
+                raise StateError(
+                    f"{self._path} is damaged: the message of event {number} is not the one that"
+                    " was recorded; nothing is done with it: keep it, and see"
+                    " docs/how-to/ledger.md"
+                )
+            found.append(data)
+        return found
+
+    def secrets(self, run_id: bytes) -> dict[str, bytes]:
+        """The secrets of a run by name, none once it has ended.
+
+        InvalidTag if they are sealed under another key.
+        """
+        rows = self._connection.execute(
+            "SELECT name, bytes FROM secrets WHERE run_id = ?", (run_id,)
+        ).fetchall()
+        return {name: self._open(run_id, _KEPT + name, 0, sealed) for name, sealed in rows}
+
+    def destroy_keys(self, history: History) -> None:
+        """Overwrite the keys of runs that have ended, and slots that belong to no run.
+
+        While the key of an open run is lost, other slots are left: the file may be of another
+        store, or the slot may be that key. OSError if the disk fails.
+        """
+        runs = history.runs
+        open_runs = {run_id for run_id, run in runs.items() if run.is_open}
+        self._lost = {run_id: how for run_id, how in self._lost.items() if run_id in open_runs}
+        self._file.destroy(
+            lambda run_id: run_id not in open_runs and (run_id in runs or not self._lost)
+        )
+
+    def close(self) -> None:
+        """Close the file of keys; may be called once."""
+        self._file.close()
+
+    def _key(self, run_id: bytes) -> bytes:
+        """The key of a run, drawn if nothing of it was ever sealed."""
+        self.check(run_id)
+        return self._file.key(run_id) or self._file.add(run_id)
+
+    def _seal(self, run_id: bytes, kind: str, number: int, data: bytes) -> bytes:
+        nonce = system.token_bytes(_NONCE_BYTES)
+        box = ChaCha20Poly1305(self._key(run_id))
+        return nonce + box.encrypt(nonce, data, _bound(run_id, kind, number))
+
+    def _open(self, run_id: bytes, kind: str, number: int, sealed: bytes) -> bytes:
+        nonce, box = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
+        key = self._file.key(run_id)
+        if key is None or len(nonce) < _NONCE_BYTES:
+            raise InvalidTag
+        return ChaCha20Poly1305(key).decrypt(nonce, box, _bound(run_id, kind, number))
+
+
+def _bound(run_id: bytes, kind: str, number: int) -> bytes:
+    """What is authenticated beside the content of a row."""
+    return _LABEL + length_prefixed(run_id, kind.encode(), number.to_bytes(8, "big"))
