@@ -213,7 +213,7 @@ HARM: dict[str, tuple[Callable[[Path], None], str]] = {
     "torn": (_tear, "is damaged and has no key of run"),
     "cut off": (_cut, "is damaged and has no key of run"),
     "a bit flipped": (_flip, "is damaged and has no key of run"),
-    "of another store": (_foreign, "has another key than the key of run"),
+    "of another store": (_foreign, "has another key than that of run"),
     "of another run": (_of_another_run, "has no key of run"),
 }
 

@@ -64,18 +64,18 @@ class Sealed:
             self.secrets(run_id)
         except InvalidTag:
             if self._file.key(run_id) is not None:
-                self._lost[run_id] = "has another key than the"
+                self._lost[run_id] = "has another key than that of run"
             elif self._file.is_damaged:
-                self._lost[run_id] = "is damaged and has no"
+                self._lost[run_id] = "is damaged and has no key of run"
             else:
-                self._lost[run_id] = "has no"
+                self._lost[run_id] = "has no key of run"
 
     def check(self, run_id: bytes) -> None:
         """Raise StateError if the key of an open run is lost."""
         if (how := self._lost.get(run_id)) is not None:
             run = run_id.hex()
             raise StateError(
-                f"{self._file.path} {how} key of run {run}, which is open, so what"
+                f"{self._file.path} {how} {run}, which is open, so what"
                 f" {self._path.name} keeps of the run cannot be read; bring back the newest copy of"
                 " both files, or give the run up with `fastlloyd ledger release"
                 f" {self._path} --run {run}`"
