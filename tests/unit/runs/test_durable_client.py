@@ -198,7 +198,8 @@ def test_a_store_that_is_younger_than_the_plan_says_joins_nothing(
     seen = KnownStoreOf(
         name="c0", signing_key=PLAN.clients[0].signing_key, store=KnownStore.of(before)
     )
-    later = renew(PLAN, run_id=bytes(16), positions=[Positions(clients=(seen,))])
+    undivided = msgspec.structs.replace(PLAN, max_dropouts=0)
+    later = renew(undivided, run_id=bytes(16), positions=[Positions(clients=(seen,))])
     with Store.create(
         tmp_path / "wiped.store", role=Role.CLIENT, identity=identity("c0").public
     ) as wiped:
