@@ -25,9 +25,7 @@ class RadiusSchedule(enum.Enum):
 
 
 class Algorithm(AnyAlgorithm, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What distinguishes one variant of Lloyd's algorithm from another; every field is an axis of
-    the paper's ablation.
-    """
+    """Variant of Lloyd's algorithm. Every field is an axis of the paper's ablation."""
 
     radius: RadiusSchedule
     alpha: Fraction = Fraction(

@@ -1,11 +1,11 @@
-"""The paper's error analysis: from settings to radii, iterations, the split of the budget between
+"""Error analysis of the paper: from settings to radii, iterations, the split of the budget between
 sums and counts, and noise.
 
 Departs from the paper: T is a whole number, planned from a public number of records and not from
 theirs (T would tell it), and Lloyd without noise runs 7 iterations like the others instead of until
 nothing moves.
 
-Inputs are public and outputs stand in the mechanism as integers or exact rationals, so that nobody
+Inputs are public. The mechanism stores outputs as integers or exact rationals, so no party
 recomputes them from floating point. The mechanism checks them again when it is made: a mistake here
 costs utility, or is refused. Numbers in between have 50 decimal digits, within `fifty_decimals`
 only, and the same ones on every machine.
@@ -111,7 +111,9 @@ def design(settings: Settings[Algorithm]) -> LloydMechanism:
 def squared_radii(
     algorithm: Algorithm, domain: Domain, n_clusters: int, n_iterations: int
 ) -> list[int | None]:
-    """The schedule: the squared radius of every iteration, None where there is no radius."""
+    """Return the schedule: the squared radius of every iteration, or None for an iteration without
+    radius.
+    """
     match algorithm.radius:
         case RadiusSchedule.NONE:
             return [None] * n_iterations
@@ -175,7 +177,7 @@ def n_iterations(
 
 
 def _affordable_by_epsilon(digits: Any, d: int, k: int, N: int, epsilon: float) -> Real:
-    """How many iterations' tolerated error epsilon pays for."""
+    """Return the number of iterations whose tolerated error epsilon pays for."""
     rho = exact(digits, RHO)
     smallest = digits.sqrt(
         digits.mpf(SU_CONSTANT) * k**3 / N**2 * (d + digits.cbrt(4 * d * rho**2)) ** 3
@@ -186,7 +188,7 @@ def _affordable_by_epsilon(digits: Any, d: int, k: int, N: int, epsilon: float) 
 def _affordable_by_mu(
     digits: Any, algorithm: Algorithm, domain: Domain, k: int, N: int, mu: float
 ) -> Real:
-    """How many iterations' tolerated error mu pays for."""
+    """Return the number of iterations whose tolerated error mu pays for."""
     d, sigma = domain.n_features, 1 / digits.mpf(mu)
     if algorithm.radius is RadiusSchedule.NONE:
         # Departs from the paper: Appendix B.1 prints T on both sides of this inequality.

@@ -150,7 +150,7 @@ class LloydMechanism(
 
     @property
     def noise(self) -> Noise:
-        """What protects the answers."""
+        """Return the law of the noise of the answers."""
         return self.algorithm.noise
 
     @property
@@ -165,7 +165,7 @@ class LloydMechanism(
 
     @property
     def sums_are_relative(self) -> bool:
-        """Whether the last round has a radius."""
+        """Return whether the last round has a radius."""
         return self.rounds[-1].squared_radius is not None
 
     @property
@@ -268,8 +268,8 @@ class LloydMechanism(
         return Choices("public numbers only", of_rounds, of_result)
 
     def initial_centroids(self) -> IntArray:
-        """Where every run of this mechanism starts, int64 (n_clusters, n_features), grid units; no
-        data involved.
+        """Return the first centroids of every run of this mechanism, int64 (n_clusters,
+        n_features), grid units. They do not depend on records.
         """
         return initial_centroids(self.domain, self.n_clusters, self.seed, self.initialization)
 

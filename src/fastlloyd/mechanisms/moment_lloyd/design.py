@@ -1,12 +1,12 @@
-"""From settings to a mechanism of MomentLloyd: its rounds by a table of the number of features and
-the signal of a cluster.
+"""Design of a MomentLloyd mechanism from settings: a table of the number of features and the signal
+of a cluster gives its rounds.
 
     signal = n_expected mu / (k b), b the half diagonal of the box in half widths (sqrt d): the
     expected records of a cluster times mu, over the largest length of a record.
 
-Shares are relative: each is divided by the sum of its row. They were found by trying them on data
-sets, some of which are those of the paper's evaluation; every optimum is flat: doubling or halving
-one share alone moved a group's result by about one percent. So nothing is left for users to tune.
+Shares are relative: each is divided by the sum of its row. They were found by trials on data sets,
+some of the paper's evaluation among them. Every optimum is flat: doubling or halving one share
+alone moved a group's result by about one percent. So nothing is left for users to tune.
 """
 
 import math
@@ -147,7 +147,7 @@ TABLE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What the table chooses for given public numbers."""
+    """Choice of the table for given public numbers."""
 
     n_directions: int
     edge: Fraction
@@ -293,8 +293,8 @@ def _row(d: int, signal: float) -> Row:
 
 
 def _n_directions(row: Row, domain: Domain) -> int:
-    """The row's number of directions, or fewer if squared distances along so many would not be
-    exact.
+    """Return the row's number of directions, or fewer if squared distances along all of them would
+    not be exact.
     """
     limit = squared_diameter(domain.half_widths)
     return min(row.n_directions, domain.n_features, ((1 << EXACT_BITS) - 1) // (4 * limit))
@@ -312,10 +312,10 @@ def _mean_weight(row: Row, d: int, signal: float) -> Fraction:
 
 
 def _n_candidates(wanted: float, n_clusters: int, d: int) -> int:
-    """How many candidates: as many as votes stand out of the noise, on a regular grid of a few
-    features a power.
+    """Return the number of candidates: as many as have votes above the noise, on a regular grid of
+    a few features a power.
 
-    Of more features some are far away, and added to those.
+    With more features some are far away, and added to these.
     """
     most = max(MAX_CANDIDATES, 4 * n_clusters)
     m = int(np.clip(wanted, max(4 * n_clusters, 8), most))

@@ -73,7 +73,7 @@ def _without_noise(values: FloatArray, edge: float) -> FloatArray:
 
 
 def used(state: State) -> int:
-    """How many directions were found: at least one is, but in a state that somebody made up."""
+    """Return the number of directions that were found: at least one, except in a made-up state."""
     n_directions: int = state.directions.shape[1]
     return max(int(state.directions.any(axis=0).sum()), min(1, n_directions))
 

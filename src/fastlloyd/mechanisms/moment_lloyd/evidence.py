@@ -1,9 +1,9 @@
-"""What all rounds together say of where the records of each cluster are, and of records beyond the
-radius of the last one.
+"""Evidence of all rounds together: the places of each cluster's records, and records beyond the
+radius of the last round.
 
-Every step says, with noise, where the mean of the records nearest to its centroids is. As long as
-the steps agree their mean has less noise than the last one alone; where they do not, the earlier
-ones were asked too far away.
+Every step gives the noisy mean of the records nearest to its centroids. As long as the steps agree
+their mean has less noise than the last one alone; where they do not, the earlier ones were asked
+too far away.
 
 Offsets are clipped to a radius that follows from what is typical of all clusters. Where a cluster
 is wide, skewed, or made of several groups, its mean is then somewhere else than the mean of the
@@ -43,7 +43,7 @@ SURE = 2.0  # deviations of its noise
 
 
 def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence:
-    """What all rounds show; state and radius : those with which the last round was asked."""
+    """Return the evidence of all rounds. state, radius : of the query of the last round."""
     counts = seen.steps[-1].counts
     shrunk = sizes(
         counts, divisor(m, state)
@@ -82,7 +82,7 @@ def noisy_votes(m: MomentFields, state: State, histogram: Histogram) -> NoisyVot
 
 
 def _places(m: MomentFields, state: State, histogram: Histogram) -> FloatArray:
-    """Where the candidates are: without the directions that were not found."""
+    """Return the places of the candidates, without the directions that were not found."""
     places = histogram.candidates.astype(np.float64)
     return places[:, : used(state)] if m.n_directions else places
 
@@ -110,8 +110,8 @@ def _together(steps: tuple[Step, ...], n: FloatArray) -> tuple[FloatArray, Float
 def _beyond(
     m: MomentFields, state: State, radius: float, counts: Noisy, histogram: Histogram
 ) -> tuple[Estimate, NDArray[np.bool_]]:
-    """What the votes show beyond the radius: how far what is cut moves each mean, (k, r), and
-    whether a cluster is crowded (see `Evidence`).
+    """Return the evidence of the votes beyond the radius: how far the cut moves each mean, (k, r),
+    and whether a cluster is crowded (see `Evidence`).
     """
     candidates, places = _places(m, state, histogram), state.centroids.astype(np.float64)
     if m.n_directions:

@@ -1,9 +1,9 @@
-"""How far noise moves a typical centroid of MomentLloyd, from public numbers alone: a table made by
+"""Error of a typical centroid of MomentLloyd by noise, from public numbers alone: a table made by
 simulation.
 
-`studies/expected_error.py` makes the table and says which records it was made with. What decides is
-the *signal* of a cluster: its number of records times mu, over how many times larger the noise is
-than what the guarantee needs.
+`studies/expected_error.py` makes the table and says which records it was made with. The *signal* of
+a cluster decides: its number of records times mu, divided by the factor of the noise over what the
+guarantee needs.
 """
 
 import math

@@ -1,6 +1,4 @@
-"""Where the records are: how many, their mean, how far they reach (steps 1 and 2 of
-docs/momentlloyd.md).
-"""
+"""Location of the records: their number, mean and extent (steps 1 and 2 of docs/momentlloyd.md)."""
 
 import math
 from fractions import Fraction
@@ -44,7 +42,8 @@ def mean(m: MomentFields, state: State, sums: Noisy, count: Noisy) -> State:
 
 
 def number(m: MomentFields, count: Noisy) -> float:
-    """How many records: the noisy count and the expected number, each weighted by its precision.
+    """Return the number of records: the noisy count and the expected number, each weighted by its
+    precision.
 
     Half the expected number is taken for its deviation. At least 1, at most the cap.
     """
@@ -65,7 +64,7 @@ def scaled(m: MomentFields, state: State, share: float) -> State:
 
 
 def divisor(m: MomentFields, state: State) -> float:
-    """What sums over all records are divided by: the number of records, but at least some of its
+    """Return the divisor of sums over all records: the number of records, but at least some of its
     own deviations.
 
     A sum divided by a number that is mostly noise would be mostly noise too. Never raised above a
@@ -98,12 +97,12 @@ def length(m: MomentFields, state: State, lengths: Noisy) -> State:
 def box(
     m: MomentFields, state: State, squares: Noisy, mean_deviation: float
 ) -> tuple[FloatArray, FloatArray]:
-    """A box around most records: the mean and so many deviations to either side, within the bounds;
-    float64 (d,) each.
+    """Return a box around most records: the mean and some deviations to either side, within the
+    bounds, float64 (d,) each.
 
-    The more candidates there are for each cluster, the wider it is: small clusters far away are
-    looked for where that costs little. mean_deviation : of the noise in a coordinate of the mean.
-    Variances get one deviation of their noise as slack.
+    The more candidates there are for each cluster, the wider it is, since the search for small far
+    clusters then costs little. mean_deviation : of the noise in a coordinate of the mean. Variances
+    get one deviation of their noise as slack.
     """
     n, B = divisor(m, state), m.domain.half_widths
     v = (squares.values[0] + squares.deviation) / n
@@ -117,7 +116,7 @@ def box(
 
 
 def records(state: State) -> float:
-    """How many records there are."""
+    """Return the number of records."""
     return state.number / 2.0**NUMBER_BITS
 
 

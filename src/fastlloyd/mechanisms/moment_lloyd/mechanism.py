@@ -72,7 +72,7 @@ class MomentMechanism(
 
     @cached_property
     def n_candidates(self) -> int:
-        """How many candidates are voted on; 0 without a vote."""
+        """Return the number of candidates of the vote, 0 without a vote."""
         return max(round.n_candidates for round in self.rounds)
 
     @cached_property
@@ -113,8 +113,8 @@ class MomentMechanism(
         )
 
     def centroids(self, number: int, state: State) -> IntArray | None:
-        """The centroids after so many rounds; None before the first step among all features has
-        somewhere to look.
+        """Return the centroids after `number` rounds, or None before the first step among all
+        features.
         """
         return state.centroids if number and "centroids" in self._travelling(number - 1) else None
 
@@ -148,7 +148,7 @@ class MomentMechanism(
         )
 
     def choices(self, noise_factor: float) -> Choices:  # noqa: ARG002 - errors are simulated
-        """What each round asks, and who works out where the next one looks."""
+        """Return the question of each round, and the party that works out the next query."""
         of_rounds = []
         for number, round in enumerate(self.rounds, 1):
             n = math.prod(self.shape(round))

@@ -1,12 +1,11 @@
-"""The rounds of MomentLloyd: what each asks, in which units, with which noise, and what follows
-from its answer.
+"""Rounds of MomentLloyd: the query, units and noise of each, and the state that follows from its
+answer.
 
-What a plan holds of them is public and known before the first record is read: shapes, sensitivities
-and scales of the noise, standard deviations in units of the answer, multiples of 1/65536. Where a
-round looks (centres, radii, candidates, centroids) follows from earlier noisy answers, in the
-state. A query follows from the state by arithmetic on integers alone: whoever has the state asks
-the same. The next state may take floating point; it is worked out once and then handed on as
-integers.
+Their fields in a plan are public and known before the first record is read: shapes, sensitivities
+and scales of the noise (standard deviations in units of the answer, multiples of 1/65536). Centres,
+radii, candidates and centroids follow from earlier noisy answers, in the state. A query follows
+from the state by arithmetic on integers alone, so all parties with the state ask the same. The next
+state may take floating point. One party works it out and hands it on as integers.
 """
 
 import math
@@ -36,9 +35,7 @@ MAX_FEATURES = 1024  # above, a second moment would be too large
 
 
 class MomentAlgorithm(AnyAlgorithm, frozen=True, kw_only=True):
-    """MomentLloyd, of which nothing can be varied: its planner chooses
-    (`mechanisms/moment_lloyd/design.py`).
-    """
+    """MomentLloyd, which has no options: its planner, `design.py`, chooses."""
 
     name: str = "momentlloyd"
     noise: Noise = Noise.GAUSSIAN
@@ -108,7 +105,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     scales: tuple[Fraction, ...]
 
     def question(self, m: Shape) -> Question:
-        """What the plan fixes of the query."""
+        """Return the question, which the plan fixes."""
         raise NotImplementedError
 
     def check(self, m: MomentFields, number: int) -> None:
@@ -180,13 +177,13 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     # some need more
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:  # noqa: ARG002
-        """What all answers up to this one have shown; arguments as of `advance`."""
+        """Return the findings of all answers up to this one. Arguments are those of `advance`."""
         return replace(
             state.seen, asked_in=msgspec.structs.replace(state, seen=Seen()), answer=answer
         )
 
     def statement(self, m: MomentFields) -> dict[str, Any]:
-        """What it asks, its sensitivity, its noise and its cost."""
+        """Return the question of the round, its sensitivity, noise and cost."""
         question = m.question(self)
         return {
             "asks": type(self).__struct_config__.tag,
@@ -270,7 +267,7 @@ class MeanRound(
         return location.mean(m, state, sums, count)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
-        """What the first answer has shown: a sum that is clipped nowhere, if the radius holds the
+        """Return the finding of the first answer: an unclipped sum, if the radius contains the
         whole box.
         """
         shown = super().seen(m, state, answer, noise)
@@ -373,7 +370,7 @@ class VotesRound(
     tag_field="asks",
     tag="votes",
 ):
-    """How many records each candidate is the nearest of."""
+    """Votes: the number of records nearest to each candidate."""
 
     in_words: ClassVar[str] = "which of some public candidates they are nearest to"
     powers: ClassVar[tuple[int, ...]] = (0,)
@@ -418,7 +415,7 @@ class VotesRound(
         return start.from_votes(m, state, votes)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
-        """What all answers up to these votes have shown."""
+        """Return the findings of all answers up to these votes."""
         (votes,) = self.noisy_parts(m, state, answer, noise)
         return super().seen(m, state, answer, noise).with_votes(state.candidates, votes)
 
@@ -477,7 +474,7 @@ class StepRound(
         return steps.step(m, state, sums, counts, in_directions=self.in_directions)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
-        """What all answers have shown; a step is kept only if it is among all features."""
+        """Return the findings of all answers. A step is kept only if it is among all features."""
         shown = super().seen(m, state, answer, noise)
         return (
             shown

@@ -1,4 +1,4 @@
-"""Where the clustering starts: k means of the fitted Gaussian, or of a noisy histogram (step 3 of
+"""Start of the clustering: k means of the fitted Gaussian, or of a noisy histogram (step 3 of
 docs/momentlloyd.md).
 """
 
@@ -126,13 +126,13 @@ def from_votes(m: MomentFields, state: State, votes: Noisy) -> State:
 
 
 def with_far(near: int) -> int:
-    """How many candidates there are, where so many are to be near."""
+    """Return the number of candidates if `near` of them are near."""
     return near + near // (FAR_PART - 1)
 
 
 def number_far(m: MomentFields) -> int:
-    """How many of the candidates, the last ones, are far away; with few features their box is
-    widened instead.
+    """Return the number of far candidates, which are the last ones. With few features their box is
+    wider instead.
     """
     return m.n_candidates // FAR_PART if m.n_directions else 0
 
@@ -226,8 +226,8 @@ def _spread(
 
 
 def _sample(m: MomentFields, state: State) -> FloatArray:
-    """What votes would be of if nothing more were known: the fitted Gaussian, or all of the box
-    that has candidates.
+    """Return points that votes would count if nothing more were known: of the fitted Gaussian, or
+    of the whole box of candidates.
     """
     draws = _draws(m, b"expected")
     if m.n_directions:

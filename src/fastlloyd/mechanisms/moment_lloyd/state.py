@@ -1,9 +1,9 @@
-"""What MomentLloyd knows between two rounds: functions of noisy answers and of the plan.
+"""State of MomentLloyd between two rounds: functions of noisy answers and of the plan.
 
 Later rounds go on from integers alone. The client that works the next ones out uses floating point,
 whose last digits are not the same on every machine; it rounds them to integers, and in a federated
-run these travel to the others, as bytes. Beside them everyone keeps what the answers have shown:
-the result tells with it how far centroids may be off.
+run these travel to the others, as bytes. Beside them all parties keep the findings of the answers,
+from which the errors of the result's centroids follow.
 """
 
 import math
@@ -28,9 +28,9 @@ NUMBER_BITS = 16  # numbers of records are in units of 2**-16
 class MomentFields(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The fields of `MomentMechanism`, for the modules that it calls.
 
-    n_directions : r, how many directions are kept for records of many features; 0 for few features.
-    edge : an eigenvalue of the noisy second moment counts as a direction from so many times the
-    largest one of noise alone.
+    n_directions : r, number of directions that are kept for records of many features, 0 for few
+    features. edge : an eigenvalue of the noisy second moment counts as a direction if it is at
+    least this many times the largest one of noise alone.
     """
 
     n_directions: int
@@ -43,7 +43,7 @@ class MomentFields(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def n_candidates(self) -> int:
-        """How many candidates are voted on; 0 without a vote."""
+        """Return the number of candidates of the vote, 0 without a vote."""
         raise NotImplementedError
 
     @property
@@ -102,11 +102,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the answers so far have shown.
+    """Findings of the answers so far.
 
-    total : None if the first sum was clipped. histogram : None where there were no votes. steps :
-    those among all features, in order. asked_in : the state in which the last round was asked,
-    answer : its noisy answer; None before there is one.
+    total : None if the first sum was clipped. histogram : None without votes. steps : those among
+    all features, in order. asked_in : state at the query of the last round. answer : its noisy
+    answer, or None before there is one.
     """
 
     total: Total | None = None
@@ -132,12 +132,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """Zeros stand for what is not known yet. Lengths in grid units, squared lengths in squared grid
     units.
 
-    number : how many records there are, in units of 2**-16. centre : int64 (d,), their mean. length
-    : their typical distance from it. directions : int64 (d, r) in units of 2**-20, those in which
-    they spread, zeros where fewer were found; variances : int64 (r,), along these. candidates :
-    int64 (m, r or d). points : int64 (k, r), centroids seen in the directions. centroids : int64
-    (k, d). sizes : int64 (k,), records per cluster, in units of 2**-16. spread : mean squared
-    distance to be expected from the nearest centroid; inner_spread : the same along the directions.
+    number : number of records, in units of 2**-16. centre : int64 (d,), their mean. length : their
+    typical distance from it. directions : int64 (d, r) in units of 2**-20, the directions of their
+    spread, zeros if fewer were found. variances : int64 (r,), along these. candidates : int64 (m, r
+    or d). points : int64 (k, r), centroids seen in the directions. centroids : int64 (k, d). sizes
+    : int64 (k,), records per cluster, in units of 2**-16. spread : expected mean squared distance
+    from the nearest centroid. inner_spread : the same along the directions.
 
     seen and loss do not travel: every party has them from the answers. loss : noisy, in the units
     of `LossRound`.
@@ -206,7 +206,7 @@ def known(m: MomentFields, state: State, **changes: Value) -> State:
 
 
 def limit(m: MomentFields, name: str) -> Any:
-    """What the entries of that field are at most."""
+    """Return the largest entry of the field."""
     return m.fields_of_state[name].most
 
 
@@ -223,10 +223,10 @@ def encode(m: MomentFields, names: Container[str], state: State) -> bytes:
 
 
 def decode(m: MomentFields, names: Container[str], data: bytes) -> State:
-    """Read what `encode` wrote; all other fields are zeros.
+    """Read the bytes that `encode` wrote. All other fields are zeros.
 
-    Raises OverflowRisk where the length is another or a number is out of its range; no value is
-    shown.
+    Raises OverflowRisk, without showing a value, if the length is wrong or a number is out of its
+    range.
     """
     if len(data) != n_bytes(m, names):
         raise OverflowRisk(f"the parameters have {len(data)} bytes; expected {n_bytes(m, names)}")
@@ -240,7 +240,7 @@ def decode(m: MomentFields, names: Container[str], data: bytes) -> State:
 
 
 def n_bytes(m: MomentFields, names: Container[str]) -> int:
-    """How many bytes `encode` writes."""
+    """Return the number of bytes that `encode` writes."""
     return sum(field.size * field.dtype.itemsize for field in _named(m, names))
 
 

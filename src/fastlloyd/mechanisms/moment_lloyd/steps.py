@@ -67,7 +67,7 @@ def step(
 
 
 def _most(m: MomentFields, spread: int, dimensions: int) -> float:
-    """A coordinate's part of the squared offset to be expected, over so many dimensions.
+    """Return a coordinate's part of the expected squared offset, over `dimensions` dimensions.
 
     Among the features the same along the directions and across: offsets reach farther along them,
     and noise is believed less.
@@ -91,11 +91,11 @@ def sizes(counts: Noisy, n: float) -> FloatArray:
 def shrunk(
     moves: FloatArray, variances: FloatArray, sizes: FloatArray, dimensions: int, most: float
 ) -> FloatArray:
-    """Moves (k, .) that lie in so many dimensions, each times tau / (tau + variance): empirical
+    """Return moves (k, .) in `dimensions` dimensions, each times tau / (tau + variance): empirical
     Bayes, tau pooled.
 
     variances : (k,), of the noise in each coordinate of a move. sizes : (k,), the weights of
-    clusters in tau. most : tau is no larger; the mean offset of records is no longer than offsets
+    clusters in tau. most : bound of tau, since the mean offset of records is no longer than offsets
     are.
     """
     if dimensions == 0:

@@ -1,1 +1,1 @@
-"""What may be asked of records: integer sums whose sensitivity is known before the run."""
+"""Queries of records: integer sums whose sensitivity is known before the run."""

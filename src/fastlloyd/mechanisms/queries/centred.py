@@ -1,4 +1,4 @@
-"""How the records spread around a centre: sums of functions of x - g, clipped."""
+"""Spread of the records around a centre: sums of functions of x - g, clipped."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,7 +50,7 @@ class _Centred(Question):
         return self.shape
 
     def _of_block(self, Z: FloatArray, radius: int) -> FloatArray:
-        """What some records x - g (n, d), which may be overwritten, add: integers."""
+        """Return the sum, in integers, over some records x - g (n, d), which may be overwritten."""
         raise NotImplementedError
 
     def _columns(self, total: IntArray) -> IntArray:

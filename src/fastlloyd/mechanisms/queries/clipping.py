@@ -1,4 +1,4 @@
-"""Vectors clipped to a radius and normalised to integers: where a record's length is bounded.
+"""Vectors clipped to a radius and normalised to integers, which bounds the length of a record.
 
 The same integers come out of compiled code, `clustering/compiled/clipping.py`, and nowhere else.
 

@@ -1,6 +1,4 @@
-"""How the records spread over each feature: counts in the nodes of a tree of equal intervals, level
-by level.
-"""
+"""Histograms of each feature: counts in the nodes of a tree of equal intervals, level by level."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,16 +24,16 @@ MAX_LEVELS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Histograms(Question):
-    """Per feature, how many records lie in each node of `n_levels` levels of 8, 64, 512, ... nodes:
-    (d, 8 + 64 + ...).
+    """Number of records per feature in each node of `n_levels` levels of 8, 64, 512, ... nodes: (d,
+    8 + 64 + ...).
 
     Parameters: `start` and `step`, int64 (d,), grid units. The nodes of the last level, the leaves,
-    are intervals of `step` from `start` on; leaf 0 also takes what lies below, and the last leaf
-    what lies above. A node of another level is eight of the next one. Counts are on a grid of
+    are intervals of `step` from `start` on. Leaf 0 also takes all values below, and the last leaf
+    all values above. A node of another level is eight of the next one. Counts are on a grid of
     2**-count_bits records, a part per level.
 
-    One record added or removed moves one node per feature and level by 2**count_bits; one replaced
-    moves two.
+    One record added or removed changes one node per feature and level by 2**count_bits. One
+    replaced changes two.
     """
 
     domain: Domain
@@ -57,8 +55,8 @@ class Histograms(Question):
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """`start` within the box, and `step`, of which the leaves need not reach farther than the
-        box.
+        """Return `start`, within the box, and `step`, with which the leaves need not reach farther
+        than the box.
         """
         B, shape = self.domain.half_widths, (self.domain.n_features,)
         start = Parameter(name="start", shape=shape, least=-B, most=B.copy())
@@ -78,8 +76,8 @@ class Histograms(Question):
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """See the class: d nodes of every level at once, of which none is bounded by less where
-        others move.
+        """Return the sensitivity of the class: d nodes of every level change at once, each by its
+        full bound.
         """
         one, d = 1 << self.count_bits, self.domain.n_features
         return Sensitivity(

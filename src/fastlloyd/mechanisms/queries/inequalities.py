@@ -1,8 +1,8 @@
-"""What exact answers have in common, whatever the records and the parameters: linear inequalities
-between their entries.
+"""Linear inequalities between the entries of an exact answer, which hold for all records and
+parameters.
 
 A noisy answer breaks them by no more than noise can, unless it is not the answer of records. Each
-kind of question says which hold (`Question.inequalities`), at most twice as many as its answer has
+kind of question lists its own (`Question.inequalities`), at most twice as many as its answer has
 entries.
 """
 
@@ -24,10 +24,11 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Inequality:
-    """left <= right, entry by entry; left may be an absolute value, and is then two inequalities.
+    """Inequality left <= right, entry by entry. An absolute value on the left makes two
+    inequalities.
 
-    left, right : float64, linear in the answer but for this. terms : what left - right is made of;
-    weights broadcast to it.
+    left, right : float64, linear in the answer but for this. terms : the terms of left - right,
+    with weights that broadcast to it.
     """
 
     left: FloatArray

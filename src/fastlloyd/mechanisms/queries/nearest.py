@@ -1,5 +1,5 @@
-"""What is asked of the records nearest to each of some points: how many they are, and offsets,
-clipped and not dropped.
+"""Questions about the records nearest to each of some points: their number, and offsets, clipped
+and not dropped.
 """
 
 import math
@@ -31,8 +31,8 @@ RECORDS_PER_SUM = 64  # with fewer, adding up what threads found takes longer th
 
 @dataclass(frozen=True, kw_only=True)
 class Votes(Question):
-    """How many records each candidate is the nearest of, ties to the lowest index: (m, 1), on a
-    grid of 2**-count_bits records.
+    """Number of records nearest to each candidate, ties to the lowest index: (m, 1), on a grid of
+    2**-count_bits records.
 
     One record added or removed moves one entry by 2**count_bits; one replaced moves two.
     """
@@ -141,7 +141,7 @@ class ClippedOffsets(Question):
         return totals
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """Those of sums and counts; no coordinate of z is longer than z."""
+        """Return the inequalities of sums and counts. No coordinate of z is longer than z."""
         bounds = np.full(len(self.space.limits), self.units)
         return sums_and_counts(answer, bounds, 1 << self.count_bits, n_records)
 
@@ -175,7 +175,7 @@ def _compiled_sums(
 
 
 def check_count(name: str, value: int, count_bits: int) -> None:
-    """Refuse so many rows of an answer, or a grid of counts so fine, that no run could use it."""
+    """Refuse a number of rows, or a grid of counts, that is too large for any run."""
     if type(value) is not int or not 1 <= value <= MAX_POINTS:
         raise PlanError(f"{name} is {value!r:.40}; expected 1 to {MAX_POINTS}")
     if type(count_bits) is not int or not 0 <= count_bits <= MAX_COUNT_BITS:

@@ -1,9 +1,9 @@
-"""What a query takes from earlier answers: integers of a known number, each in a known range,
-checked before any is used.
+"""Parameters that a query takes from earlier answers: integers of known number and range, checked
+before any is used.
 
-Whoever works the parameters out may err or cheat. A record's share of an answer stays within the
-sensitivity for *every* value in range, and no product of integers in range wraps; what is out of
-range is refused. So a wrong parameter costs utility, never privacy.
+The party that works the parameters out may err or cheat. A record's share of an answer stays within
+the sensitivity for *every* value in range, and no product of integers in range wraps. A value out
+of range is refused. So a wrong parameter costs utility, never privacy.
 """
 
 import math
@@ -50,8 +50,8 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return np.dtype("<i4") if reach < 1 << 31 else np.dtype("<i8")
 
     def check(self, value: Value) -> Value:
-        """The value, arrays as a copy that nobody else can change; raises OverflowRisk, which shows
-        no value.
+        """Return the value, an array as a copy that no other code can change. Raises OverflowRisk,
+        which shows no value.
         """
         if self.shape == ():
             if type(value) is not int or not self.least <= value <= self.most:

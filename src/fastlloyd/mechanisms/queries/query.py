@@ -1,5 +1,5 @@
-"""What a round asks: the plan fixes a question; with parameters in range it becomes a query, which
-records answer.
+"""Questions and queries: the plan fixes a question, which parameters in range turn into a query for
+records.
 
 The server knows the question of every round, with shape, parts and sensitivity, and never the
 parameters. Answers of disjoint sets of records add up to the answer of their union.
@@ -25,22 +25,22 @@ MAX_BLOCK_RECORDS = (
 
 
 class Question:
-    """What the plan fixes of a query: everything but the parameters."""
+    """Everything of a query but its parameters, fixed by the plan."""
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What must be given to ask the question, in the order in which it is sent."""
+        """Return the parameters of the question, in the order in which they are sent."""
         raise NotImplementedError
 
     @property
     def n_rows(self) -> int:
-        """How many rows the answer has."""
+        """Return the number of rows of the answer."""
         return 1
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """How many columns each part of the answer has: the entries of a part carry noise of one
-        scale.
+        """Return the number of columns of each part of the answer. The entries of a part get noise
+        of one scale.
         """
         raise NotImplementedError
 
@@ -51,9 +51,7 @@ class Question:
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """How far one record moves the answer at most, whatever parameters in range it is asked
-        with.
-        """
+        """Return the largest change of the answer by one record, for all parameters in range."""
         raise NotImplementedError
 
     @property
@@ -65,14 +63,14 @@ class Question:
 
     # where none are known
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:  # noqa: ARG002
-        """What would hold for `answer` without noise, over at most `n_records` records, for all
-        parameters in range.
+        """Return the inequalities that hold for an `answer` without noise over at most `n_records`
+        records, for all parameters in range.
         """
         return ()
 
     @property
     def digest_prefix(self) -> bytes:
-        """What stands before the parameters in the digest of a query."""
+        """Return the bytes before the parameters in the digest of a query."""
         return b"fastlloyd/v1/parameters"
 
 

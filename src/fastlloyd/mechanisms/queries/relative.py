@@ -1,4 +1,4 @@
-"""What Lloyd's iterations ask, around centroids: sums and counts per cluster, and in the end the
+"""Questions of Lloyd's iterations: sums and counts per cluster around centroids, and in the end the
 loss.
 
 Departs from the paper, which scales counts by 2**16 like sums.
@@ -72,7 +72,7 @@ class Moments(_AroundCentroids):
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """As derived in the docstring of the class."""
+        """Return the sensitivity derived in the docstring of the class."""
         H2, domain, one = self.squared_radius, self.domain, 1 << self.count_bits
         if H2 is None:
             B: list[int] = domain.half_widths.tolist()
@@ -98,8 +98,8 @@ class Moments(_AroundCentroids):
         return np.column_stack([sums, counts << self.count_bits])
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """Those of sums and counts; totals differ between rounds, as records beyond the radius
-        count nowhere.
+        """Return the inequalities of sums and counts. Totals differ between rounds, since records
+        beyond the radius are not counted.
         """
         H2, B = self.squared_radius, self.domain.half_widths
         bounds = B if H2 is None else np.full(len(B), math.isqrt(H2))
@@ -121,7 +121,7 @@ class ClippedLoss(_AroundCentroids):
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """As derived in the docstring of the class."""
+        """Return the sensitivity derived in the docstring of the class."""
         cap, squared = (self.cap,), ((self.cap**2,),)
         return Sensitivity(
             entries=cap, added=squared, replaced=squared, l1_added=cap, l1_replaced=cap

@@ -1,7 +1,7 @@
-"""How far one record moves an answer whose columns come in parts, as exact integers.
+"""Sensitivity of answers whose columns come in parts, as exact integers.
 
-The squared changes of the parts, (|D_1|^2, ..., |D_P|^2), never lie beyond the convex hull of a few
-*corners*, vectors of integers. With Gaussian noise of variance v_p in part p a release costs
+The squared changes of the parts, (|D_1|^2, ..., |D_P|^2), are never outside the convex hull of a
+few *corners*, vectors of integers. With Gaussian noise of variance v_p in part p a release costs
 
     mu^2 = max over neighbours of sum_p |D_p|^2 / v_p  <=  max over corners a of sum_p a_p / v_p,
 
@@ -25,12 +25,12 @@ Release = GaussianRelease | GeometricRelease
 
 
 class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one record moves an answer at most, part by part.
+    """Largest change of an answer by one record, part by part.
 
-    entries : by how much one record added or removed moves one entry of the part at most (the bound
-    of the ring). added : corners for one record added or removed. replaced : corners for one record
-    replaced by another, both of them used. l1_added, l1_replaced : the sum of absolute changes of
-    each part at most; empty for questions that take no Laplace noise.
+    entries : largest change of one entry of each part by one record added or removed (the bound of
+    the ring). added : corners for one record added or removed. replaced : corners for one record
+    replaced by another, both of them used. l1_added, l1_replaced : largest sum of absolute changes
+    of each part, empty for questions that take no Laplace noise.
     """
 
     entries: tuple[int, ...]
@@ -60,13 +60,13 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def of_persons(self, persons: Persons) -> "Sensitivity":
-        """How far one person moves the answer in shares, if this is how far one record moves that
-        for records.
+        """Return the largest change of the answer in shares by one person, if this is that of the
+        answer for records by one record.
 
-        A person with W shares at each of c clients moves it by a weighted mean of what single
-        records do, c W times; squares are convex, so every corner grows by (c W)**2. Somebody
-        replaced may have more or fewer usable rows than before: that is why `corners` has those of
-        `added` too. At one client an entry moves by W times what a record moves it by.
+        A person with W shares at each of c clients moves it by c W times a weighted mean of changes
+        by single records. Squares are convex, so every corner grows by (c W)**2. A person who is
+        replaced may have more or fewer usable rows than before, so `corners` has those of `added`
+        too. At one client an entry moves by W times what a record moves it by.
         """
         W, most = persons.shares, persons.reach
         return Sensitivity(

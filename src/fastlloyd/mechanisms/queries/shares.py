@@ -1,9 +1,9 @@
-"""A question asked of persons: every row answers it for each of its shares.
+"""Question asked of persons: every row answers it for each of its shares.
 
 A person has W shares. The answer is a sum over rows of w a(x), where a(x) is the integer vector
 that the row x adds to the answer for records, and the w of a person's rows add up to at most W. So
-it is the answer for records of which there are w of each row: whoever holds the rows multiplies,
-and nothing else of a question changes but its sensitivity.
+it is the answer for a table with w copies of each row. The client multiplies, and of the question
+only the sensitivity changes.
 """
 
 from collections.abc import Callable
@@ -27,22 +27,22 @@ class InShares(Question):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Those of the question."""
+        """Return the parts of the question."""
         return self.question.parameters
 
     @property
     def n_rows(self) -> int:
-        """As many as the question has."""
+        """Return the number of rows of the question."""
         return self.question.n_rows
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Those of the question."""
+        """Return the parameters of the question."""
         return self.question.parts
 
     @property
     def digest_prefix(self) -> bytes:
-        """That of the question."""
+        """Return the prefix of the question."""
         return self.question.digest_prefix
 
     @property
@@ -52,11 +52,11 @@ class InShares(Question):
 
     @cached_property
     def sensitivity(self) -> Sensitivity:
-        """How far one person moves the answer at most (`Sensitivity.of_persons`)."""
+        """Return the largest change of the answer by one person (`Sensitivity.of_persons`)."""
         return self.question.sensitivity.of_persons(self.persons)
 
     def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:
-        """Those of as many records as `n_records` persons have shares."""
+        """Return the inequalities for as many records as `n_records` persons have shares."""
         return self.question.inequalities(answer, n_records * self.persons.shares)
 
 

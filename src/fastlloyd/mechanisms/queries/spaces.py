@@ -1,4 +1,4 @@
-"""Where a query works: among the features themselves, or in a few directions from an origin.
+"""Space of a query: the features themselves, or a few directions from an origin.
 
 In a subspace a record x becomes y = V'(x - g), rounded towards zero to the grid of the features. V
 is a matrix of integers in units of 2**-20. The products of integers are exact in float64, so every
@@ -45,8 +45,8 @@ class Features:
 
 @dataclass(frozen=True, kw_only=True)
 class Subspace:
-    """So many directions; unused ones are columns of zeros. Raises PlanError where distances would
-    not be exact.
+    """Subspace of `n_directions` directions, unused ones being columns of zeros. Raises PlanError
+    if distances would not be exact.
 
     Parameters: `origin` g within the box, and `directions` V, int64 (n_features, n_directions) in
     units of 2**-20, each column of norm at most 1. They need not be orthogonal: no bound relies on
