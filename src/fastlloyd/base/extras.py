@@ -1,10 +1,21 @@
-"""Optional packages: which an extra brings, and the command that installs those that are
-missing.
+"""Optional packages: which an extra brings, the command that installs those that are missing, and
+what is said of one that cannot be imported.
+
+A package that is installed may still refuse to be imported, with an error of any kind: it was built
+for another NumPy, or lacks a library, or the system forbids what it does.
 """
 
+import logging
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final
+
+from fastlloyd.base.notes import note
+
+_LOG = logging.getLogger(__name__)
+_noted: set[str] = set()
+_SHOWN: Final = 200  # characters of what a package says
 
 MODULES: Final = {
     "sklearn": ("sklearn",),
@@ -23,6 +34,44 @@ MODULES: Final = {
 def is_installed(extra: str) -> bool:
     """Return whether all packages of an extra are installed, without importing them."""
     return all(find_spec(module) is not None for module in MODULES[extra])
+
+
+def optional(name: str) -> Any | None:
+    """Import a module that makes things faster and changes no result.
+
+    None if it is not there, or cannot be imported: the latter is noted once. Only the import of the
+    module is meant, so it must bring whatever it needs later.
+    """
+    try:
+        return import_module(name)
+    except Exception as error:  # noqa: BLE001 - a package may fail in any way, and is done without
+        is_absent = isinstance(error, ModuleNotFoundError) and name.startswith(error.name or name)
+        if not is_absent and name not in _noted:
+            _noted.add(name)
+            what = "the result is the same, and takes longer"
+            note(_LOG, logging.WARNING, f"{name} is not used, {what}: {_said(error)}")
+        return None
+
+
+def why_not(error: Exception, *extras: str) -> str:
+    """Say why a package of these extras could not be imported, and what to do: the end of a
+    sentence that begins with its name.
+    """
+    if isinstance(error, ModuleNotFoundError):
+        return f"is not installed: {command(*extras)}"
+    anew = command(*extras).replace(" install ", " install --force-reinstall ")
+    return (
+        f"is installed but cannot be imported ({_said(error)}); put that right, or install it"
+        f" anew: {anew}"
+    )
+
+
+def _said(error: Exception) -> str:
+    """Return the first line of what a package says when it is imported, where it knows no
+    records.
+    """
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]:.{_SHOWN}}" if lines else type(error).__name__
 
 
 def command(*extras: str) -> str:

@@ -8,13 +8,17 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TextIO
 
 import typer
 
 from fastlloyd.cli.usage import UsageError
 from fastlloyd.errors import FastLloydError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 DONE, UNEXPECTED, REFUSED, INTERRUPTED = 0, 1, 2, 130
 
@@ -45,14 +49,14 @@ def run(arguments: Sequence[str]) -> int:
         return _reader_has_gone() if ended.code else DONE
     except BrokenPipeError:
         return _reader_has_gone()
-    except OSError as error:  # of the screen: files are written with errors of their own
-        _reader_has_gone()
-        return _say(REFUSED, f"Error: the output cannot be written ({error.strerror})")
+    except OSError as error:  # of the screen, or of anything: files have errors of their own
+        if _Screen.fault:
+            _reader_has_gone()
+            return _say(REFUSED, f"Error: the output cannot be written ({_Screen.fault})")
+        return _unexpected(error, debug=_is_debugged(arguments))
     # the last resort: whatever it is, its message may hold private values
     except Exception as error:  # noqa: BLE001
-        return _unexpected(
-            error, debug="--debug" in arguments or os.environ.get("FASTLLOYD_DEBUG") == "1"
-        )
+        return _unexpected(error, debug=_is_debugged(arguments))
     if code == INTERRUPTED:
         return _say(INTERRUPTED, "Interrupted")
     return DONE if code is None else int(code)
@@ -75,15 +79,36 @@ def _say(code: int, sentence: str) -> int:
     return code
 
 
+def _is_debugged(arguments: Sequence[str]) -> bool:
+    return "--debug" in arguments or os.environ.get("FASTLLOYD_DEBUG") == "1"
+
+
 def _unexpected(error: Exception, *, debug: bool) -> int:
+    """Say the kind of an error, and of one of the system its number in words: all else may hold
+    values.
+    """
     if debug:
         traceback.print_exception(error)
+    number = error.errno if isinstance(error, OSError) else None
+    why = "" if number is None else f" ({os.strerror(number)})"
     return _say(
         UNEXPECTED,
-        f"Error: fastlloyd failed with an unexpected {type(error).__name__}; please report what you"
-        " ran. Details are withheld because they may hold values of your records: fastlloyd"
-        " --debug COMMAND shows them.",
+        f"Error: fastlloyd failed with an unexpected {type(error).__name__}{why}; please report"
+        " what you ran. Details are withheld because they may hold values of your records:"
+        " fastlloyd --debug COMMAND shows them.",
     )
+
+
+@contextmanager
+def dispensable() -> Iterator[None]:
+    """Show what is in files anyway: if the screen takes it no more, the exit code stays the
+    run's.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except (OSError, SystemExit):  # the latter is Rich's word for a reader that has gone
+        _reader_has_gone()
 
 
 def _reader_has_gone() -> int:
@@ -96,7 +121,63 @@ def _reader_has_gone() -> int:
 
 
 def _never_fail_to_print() -> None:
-    """Print a question mark for every character that the terminal's encoding lacks."""
+    """Print a question mark for every character that the terminal's encoding lacks, and let go of
+    notes that stderr does not take.
+
+    Where a stream was closed by whoever began this process, no file may be opened under its number:
+    what libraries print would go into that file.
+    """
+    for name, number, kind in (("stdout", 1, _Screen), ("stderr", 2, _Notes)):
+        stream: TextIO | None = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, _closed(number))
+        elif stream is getattr(sys, f"__{name}__"):
+            setattr(sys, name, _over(stream, kind))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+class _Screen(io.FileIO):
+    """A stream that remembers why it could not be written."""
+
+    fault = ""
+
+    def write(self, data: "ReadableBuffer") -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            type(self).fault = error.strerror or type(error).__name__
+            raise
+
+
+class _Notes(io.FileIO):
+    """A stream that drops what it cannot write: its reader has gone, or its disk is full."""
+
+    def write(self, data: "ReadableBuffer") -> int:
+        written: int | None = None
+        with suppress(OSError):
+            written = super().write(data)
+        return memoryview(data).nbytes if written is None else written
+
+
+def _over(stream: TextIO, kind: type[io.FileIO]) -> TextIO:
+    """Return a stream of that kind to where `stream` goes; `stream` itself to a Windows console,
+    which is no file.
+    """
+    buffer = getattr(stream, "buffer", None)
+    if type(getattr(buffer, "raw", buffer)) is not io.FileIO:
+        return stream
+    written = io.BufferedWriter(kind(stream.fileno(), "w", closefd=False))
+    is_live = kind is _Notes or stream.isatty()
+    return io.TextIOWrapper(written, encoding=stream.encoding, line_buffering=is_live)
+
+
+def _closed(number: int) -> TextIO:
+    """Return a stream that takes nothing, under the number of one that was closed."""
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    if nowhere != number:
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+    kind = _Screen if number == 1 else _Notes
+    return io.TextIOWrapper(io.BufferedWriter(kind(number, "w", closefd=False)))

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, partial
-from importlib import import_module
 from itertools import pairwise
 from queue import Empty, SimpleQueue
 from threading import Lock
@@ -229,10 +228,8 @@ class _OneBlasThread:
     first found.
     """
 
-    def __init__(self) -> None:
-        from threadpoolctl import ThreadpoolController
-
-        self.lock, self.within, self.blas = Lock(), 0, ThreadpoolController()
+    def __init__(self, blas: Any) -> None:
+        self.lock, self.within, self.blas = Lock(), 0, blas
         self.limit: Any = None
 
     def __enter__(self) -> None:
@@ -253,11 +250,14 @@ def one_blas_thread() -> AbstractContextManager[None]:
     """A context in which BLAS uses only the thread that calls it, in all of the process: BLAS knows
     nothing narrower.
 
-    All threads of a process share it; a forked child makes its own.
+    All threads of a process share it; a forked child makes its own. Where BLAS cannot be told, its
+    threads stay: that costs time only.
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=one_blas_thread.cache_clear)
-    return _OneBlasThread()
+    if (controls := extras.optional("threadpoolctl")) is None:
+        return nullcontext()
+    return _OneBlasThread(controls.ThreadpoolController())
 
 
 class _state:  # noqa: N801 - a place for what is true of this process
@@ -301,7 +301,7 @@ def reading_ahead() -> Iterator[None]:
 @cache
 def _can_be_loaded() -> bool:
     """Load compiled code; False without the extra, or where numba refuses to be imported, as beside
-    too new a NumPy.
+    too new a NumPy or where a process may make no code.
     """
     if not extras.is_installed("fast"):
         return False
@@ -309,13 +309,9 @@ def _can_be_loaded() -> bool:
     # modules are no garbage, and to look for some takes a fifth of the time of their loading
     gc.disable()
     try:
-        import_module(
-            "fastlloyd.clustering.compiled.jit"
-        )  # for which other threads wait: numba imports itself in circles
-    except ImportError:
-        return False
+        # for which other threads wait: numba imports itself in circles
+        _state.loaded = extras.optional("fastlloyd.clustering.compiled.jit") is not None
     finally:
         if collects:
             gc.enable()
-    _state.loaded = True
-    return True
+    return _state.loaded

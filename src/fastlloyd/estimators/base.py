@@ -78,9 +78,9 @@ try:
         validate_collection,
         validate_records,
     )
-except ImportError:
+except Exception as error:  # noqa: BLE001 - a package may fail in any way
     raise ImportError(
-        f"the estimators need scikit-learn 1.6 or later: {extras.command('sklearn')}"
+        f"the estimators need scikit-learn 1.6 or later, which {extras.why_not(error, 'sklearn')}"
     ) from None
 
 

@@ -289,9 +289,9 @@ def _unit_box(X: FloatArray) -> FloatArray:
 def _sklearn_metrics() -> Any:
     try:
         from sklearn import metrics
-    except ImportError:
+    except Exception as error:  # noqa: BLE001 - a package may fail in any way
         raise DataError(
-            f"this measure needs scikit-learn, which is not installed: {extras.command('sklearn')}"
+            f"this measure needs scikit-learn, which {extras.why_not(error, 'sklearn')}"
         ) from None
     return metrics
 

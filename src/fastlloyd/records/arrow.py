@@ -38,9 +38,9 @@ def load(name: str, source: str) -> Any:
     """A module of pyarrow, or DataError that says how to install it."""
     try:
         return importlib.import_module(name)
-    except ImportError:
+    except Exception as error:  # noqa: BLE001 - a package may fail in any way
         raise DataError(
-            f"{source}: this needs pyarrow, which is not installed: {extras.command('data')}"
+            f"{source}: this needs pyarrow, which {extras.why_not(error, 'data')}"
         ) from None
 
 

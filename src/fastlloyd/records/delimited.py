@@ -184,7 +184,7 @@ class DelimitedFile(Reader):
             coming
         ):  # not before there is one: to load Arrow takes longer than to read a short file
             further = chain([chunk], coming)
-            if len(self.names) > 1 and extras.is_installed("data"):
+            if len(self.names) > 1 and extras.optional("pyarrow.csv") is not None:
                 yield from ArrowText(
                     self._delimiter, len(self.names), self._chosen, self._missing, self._unit
                 ).parsed(further)

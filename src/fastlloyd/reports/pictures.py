@@ -182,9 +182,9 @@ def new_figure(
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure as Base
         from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except ImportError:
+    except Exception as error:  # noqa: BLE001 - a package may fail in any way
         raise OutputError(
-            f"{name} was left out because matplotlib is not installed: {extras.command('plot')}"
+            f"{name} was left out because matplotlib {extras.why_not(error, 'plot')}"
         ) from None
 
     class Figure(Base):

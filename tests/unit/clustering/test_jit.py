@@ -38,6 +38,70 @@ def test_a_library_that_refuses_to_be_imported_is_done_without(
     subprocess.run([sys.executable, "-c", before + PROGRAM], check=True)
 
 
+BOTH = """
+import logging, sys
+logging.basicConfig(format="%%(message)s")
+sys.path.insert(0, sys.argv[1])
+%s
+for _ in range(2):
+    with parallel.one_blas_thread():
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["OSError(13, 'no executable memory')", "AttributeError('x')", "RuntimeError('y\\nz')"],
+)
+def test_whatever_an_accelerator_raises_when_it_is_imported_is_noted_once_and_done_without(
+    tmp_path: Path, error: str
+) -> None:
+    for name in ("numba", "threadpoolctl"):
+        (tmp_path / f"{name}.py").write_text(f"raise {error}")
+    program = BOTH % PROGRAM
+    # our own program
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], check=True, capture_output=True, text=True
+    )
+    notes = done.stderr.splitlines()
+    kind = error.partition("(")[0].replace("OSError", "PermissionError")
+    assert len(notes) == 2
+    for name, said in zip(("fastlloyd.clustering.compiled.jit", "threadpoolctl"), notes):
+        assert said.startswith(f"{name} is not used, the result is the same")
+        assert kind in said
+
+
+PR_SET_MDWE, REFUSE_EXEC_GAIN = 65, 1
+WITHOUT_EXECUTABLE_MEMORY = f"""
+import ctypes, os, sys
+if ctypes.CDLL(None).prctl({PR_SET_MDWE}, {REFUSE_EXEC_GAIN}, 0, 0, 0):
+    os._exit(77)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the rule is Linux's")
+def test_where_no_memory_may_become_executable_fit_gives_the_same_result(tmp_path: Path) -> None:
+    """As under systemd's MemoryDenyWriteExecute and SELinux without execmem. The records are enough
+    for compiled code to pay.
+    """
+    rows = "\n".join(f"{i * 37 % 101},{i * 53 % 89}" for i in range(30_000))
+    (tmp_path / "a.csv").write_text(f"x,y\n{rows}\n")
+    options = "--algorithm lloyd -k 40 --bounds x=0:100,y=0:90 --iterations 5 --n-records 30000 --public-seed 3 --json"
+    fit = ["-m", "fastlloyd", "fit", "a.csv", *options.split(), "--no-out"]
+    found = []
+    for wrapper in ([], ["-c", WITHOUT_EXECUTABLE_MEMORY]):
+        # our own program
+        done = subprocess.run(
+            [sys.executable, *wrapper, *fit], cwd=tmp_path, capture_output=True, text=True
+        )
+        if wrapper and done.returncode == 77:
+            pytest.skip("this kernel does not know the rule")
+        assert done.returncode == 0, done.stderr
+        found.append(done.stdout)
+    assert found[0] == found[1]
+
+
 def test_where_numba_is_told_not_to_compile_it_is_done_without() -> None:
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     # our own program

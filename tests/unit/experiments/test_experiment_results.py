@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastlloyd.errors import DataError, OutputError
-from fastlloyd.evaluation.experiments import results
 from fastlloyd.evaluation.experiments.reading import read
 from fastlloyd.evaluation.experiments.results import Folder, read_rows
 from fastlloyd.evaluation.experiments.trial import Trial
@@ -151,7 +151,7 @@ def test_the_tables_keep_every_row_of_the_folder_when_fewer_trials_are_asked_for
 def test_without_pyarrow_there_is_no_parquet_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(results, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with opened(tmp_path / "out") as folder:
         folder.append(ROW)
         paths = folder.finish([TRIAL], None)
@@ -163,7 +163,7 @@ def test_without_pyarrow_a_parquet_file_that_would_lack_rows_is_removed(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (written / "results.parquet").write_bytes(b"of an earlier session")
-    monkeypatch.setattr(results, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with opened(written) as folder:
         folder.finish([TRIAL], None)
     assert not (written / "results.parquet").exists()

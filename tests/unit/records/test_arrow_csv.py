@@ -3,6 +3,7 @@ the file.
 """
 
 import gzip
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastlloyd.base import extras
 from fastlloyd.errors import DataError
 from fastlloyd.records import NUMERIC, Missing, delimited, open_records
 from fastlloyd.records.arrow_csv import ArrowText
@@ -163,7 +163,7 @@ def chunks_of(first: int, others: int, *, arrow: bool) -> Iterator[None]:
         patch.setattr(delimited, "CHUNK_BYTES", others)
         patch.setattr(delimited, "MOST_CHUNK_BYTES", others)
         if not arrow:
-            patch.setattr(extras, "is_installed", lambda _: False)
+            patch.setitem(sys.modules, "pyarrow.csv", None)
         yield
 
 

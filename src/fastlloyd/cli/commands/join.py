@@ -261,6 +261,7 @@ def _run(
     is none.
     """
     from fastlloyd.cli import network, results
+    from fastlloyd.cli.failures import dispensable
     from fastlloyd.federation.protocol.actions import Ended
     from fastlloyd.reports.result import result_of_run
 
@@ -282,10 +283,11 @@ def _run(
     result = result_of_run(client.plan, outcome)
     paths = _write(result, output, place, mine, kept)
     party.conclude()
-    results.for_machines(result, output, paths)
-    if not output.json:  # it says all that the screen would, and stderr is a log of JSON
-        results.show(result, output)
-        results.say_where(output, paths, "")
+    with dispensable():
+        results.for_machines(result, output, paths)
+        if not output.json:  # it says all that the screen would, and stderr is a log of JSON
+            results.show(result, output)
+            results.say_where(output, paths, "")
     return None
 
 
@@ -479,6 +481,7 @@ def _say_again(plan: "Plan", output: OutputOptions) -> None:
     folder does not hold it.
     """
     from fastlloyd.cli import results
+    from fastlloyd.cli.failures import dispensable
 
     found = results.finished_before(output.out, plan)
     if found is None:
@@ -487,12 +490,13 @@ def _say_again(plan: "Plan", output: OutputOptions) -> None:
             f" run: renew it. {output.out} does not hold the result of this run; to see it, pass"
             " the folder that does as --out"
         )
-    terminal.console(stderr=output.json).print(
-        f"Run {plan.run_id} has finished before, and this is its result."
-    )
-    results.say_where(output, [Path(file) for file in found["files"]], "")
-    if output.json:
-        terminal.print_json(found)
+    with dispensable():
+        terminal.console(stderr=output.json).print(
+            f"Run {plan.run_id} has finished before, and this is its result."
+        )
+        results.say_where(output, [Path(file) for file in found["files"]], "")
+        if output.json:
+            terminal.print_json(found)
 
 
 def _rehearse(client: _Client, where: Path, mine: "OwnRecords") -> None:

@@ -105,9 +105,8 @@ def find(entry: DataSet) -> Table:
     Raises DataError, which says how to get the set, if it is not; and if the file in the cache
     holds other values.
     """
-    if entry.bundled is not None and importlib.util.find_spec("sklearn") is not None:
-        from sklearn import datasets
-
+    datasets = None if entry.bundled is None else extras.optional("sklearn.datasets")
+    if entry.bundled is not None and datasets is not None:
         values = np.ascontiguousarray(getattr(datasets, entry.bundled)().data, dtype=np.float64)
         if values_digest(values) == entry.digest:
             columns = tuple(f"x{i}" for i in range(1, entry.n_features + 1))
@@ -200,9 +199,9 @@ def _downloader() -> Callable[[str], bytes]:
     try:
         from pooch import HTTPDownloader
         from requests import HTTPError, RequestException
-    except ImportError:
+    except Exception as error:  # noqa: BLE001 - a package may fail in any way
         raise DataError(
-            f"fetching needs pooch, which is not installed: {extras.command('datasets')}"
+            f"fetching needs pooch, which {extras.why_not(error, 'datasets')}"
         ) from None
 
     def get(address: str) -> bytes:

@@ -152,10 +152,10 @@ def load_iris() -> Table:
 def _columns_of(loader: str, bounds: Mapping[str, tuple[float, float]]) -> Table:
     try:
         from sklearn import datasets
-    except ImportError:
+    except Exception as error:  # noqa: BLE001 - a package may fail in any way
         raise DataError(
-            "the bundled data sets ship with scikit-learn, which is not installed:"
-            f" {extras.command('sklearn')}"
+            "the bundled data sets ship with scikit-learn, which"
+            f" {extras.why_not(error, 'sklearn')}"
         ) from None
     bunch: Any = getattr(datasets, loader)()
     names = [str(name) for name in bunch.feature_names]

@@ -8,11 +8,11 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
+from fastlloyd.base import extras
 from fastlloyd.base.files import replacing, to_json, write_chunks, write_file
 from fastlloyd.errors import DataError, OutputError, StateError
 from fastlloyd.evaluation.experiments import reading
@@ -130,7 +130,7 @@ class Folder:
         )
         write_chunks(self.path / TABLE, csv_lines(rows, names))
         paths = [self.path / name for name in (TRIALS, TABLE, PROVENANCE)]
-        if find_spec("pyarrow") is not None:
+        if extras.optional("pyarrow.parquet") is not None:
             self._write_parquet(rows, names, options)
             paths.append(self.path / PARQUET)
         else:  # what an earlier session wrote would lack the rows of this one

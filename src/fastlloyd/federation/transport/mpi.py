@@ -35,7 +35,7 @@ def load_mpi() -> Any:
     """
     try:
         return import_module("mpi4py.MPI")
-    except (ImportError, RuntimeError) as error:  # the latter where mpi4py finds no library to load
+    except Exception as error:  # noqa: BLE001 - RuntimeError where mpi4py finds no library to load
         raise NetworkError(
             "MPI needs mpi4py and an MPI library such as Open MPI or MPICH: install fastlloyd[mpi]"
             " and the library of this machine, and start the program by mpirun"

@@ -54,7 +54,7 @@ class DaskEngine:
         """
         if not extras.is_installed("dask"):
             raise EngineError(f"Dask is not installed: {extras.command('dask')}")
-        dask = importlib.import_module("dask")
+        dask = _imported("dask")
         # its log would tell of what is said in a sentence below
         dask.config.set({"logging": _SILENCE, "distributed.comm.timeouts.connect": f"{_PATIENCE}s"})
         has_tls = dask.config.get("distributed.comm.tls.ca-file", None)
@@ -69,7 +69,7 @@ class DaskEngine:
                 " its ports can run code in this command, which holds your keys; name it as"
                 f" tls://{address}, or use a cluster on this machine"
             )
-        distributed = importlib.import_module("distributed")
+        distributed = _imported("distributed")
         protocol = "tls" if has_tls else "tcp"
         try:
             asyncio.run(_greet(distributed, f"{protocol}://{address}"))
@@ -174,6 +174,13 @@ class DaskEngine:
                 f"{self.name} has had no workers for {_ALONE} seconds; start some with `dask"
                 " worker`, and the command again"
             )
+
+
+def _imported(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # noqa: BLE001 - a package may fail in any way
+        raise EngineError(f"this needs Dask, which {extras.why_not(error, 'dask')}") from None
 
 
 def _is_here(address: str) -> bool:

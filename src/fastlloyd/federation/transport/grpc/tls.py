@@ -109,9 +109,9 @@ def load_grpc() -> Any:
     try:
         import grpc
         import grpc.aio
-    except ImportError:
+    except Exception as error:  # noqa: BLE001 - a package may fail in any way
         raise NetworkError(
-            f"runs over a network need gRPC, which is not installed: {extras.command('network')}"
+            f"runs over a network need gRPC, which {extras.why_not(error, 'network')}"
         ) from None
     return grpc
 
