@@ -80,13 +80,13 @@ def test_a_demo_in_which_a_process_fails_says_which_and_why_and_writes_nothing(
         monkeypatch.setattr(demo, "free_address", lambda: address)
         refused(
             fastlloyd("demo", "--out", "result"),
-            f"server failed: cannot listen at {address}: it is not an",
+            f"server failed: cannot listen at {address}: another",
         )
         hosted = fastlloyd("demo", "--without-server", "--out", "result")
         refused(
             hosted,
-            f"hospital-a failed: the server did not start: cannot listen at {address}: it is"
-            " not an",
+            f"hospital-a failed: the server did not start: cannot listen at {address}: another"
+            " program listens",
         )
     assert tree(here) == before
 

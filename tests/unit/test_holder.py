@@ -27,7 +27,8 @@ from fastlloyd.federation.ledger import account
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import History, Role, Store, read
 from fastlloyd.federation.store.events import LimitSet
-from fastlloyd.federation.store.files import Lock, files
+from fastlloyd.federation.store.files import files
+from fastlloyd.federation.store.lock import Lock
 from fastlloyd.mechanisms.answering import CappedRecords
 from fastlloyd.mechanisms.private_run import PrivateRun
 from mortal_parties import DISK_FAULTS, NOT_SYNCED, FailingDisk

@@ -16,6 +16,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from fastlloyd.base.owners import whose
 from fastlloyd.errors import IdentityError, OutputError
 
 OWNER_ONLY = 0o600
@@ -66,7 +67,7 @@ def write_private(path: Path, text: str, *, replace: bool = False) -> None:
     except FileExistsError:
         raise OutputError(f"{path} exists already; choose another name") from None
     except OSError as error:
-        raise OutputError(f"{path} cannot be written ({error.strerror})") from None
+        raise OutputError(f"{path} cannot be written ({error.strerror}){whose(path)}") from None
     finally:
         if taken:
             with suppress(OSError):
@@ -110,7 +111,7 @@ def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
             f"{path} is a folder; name a private identity, such as clinic-a.identity.toml"
         ) from None
     except OSError as error:
-        raise IdentityError(f"{path} cannot be read ({error.strerror})") from None
+        raise IdentityError(f"{path} cannot be read ({error.strerror}){whose(path)}") from None
     if len(content) > max_bytes:
         raise IdentityError(
             f"{path} is larger than {max_bytes} bytes; this is not a private identity"
@@ -154,7 +155,8 @@ def check_destination(out: Path, *, force: bool, files: Sequence[str] = ()) -> N
         probe.rmdir()
     except OSError as error:
         raise OutputError(
-            f"{out} cannot be made: {parent} is not a folder one can write to ({error.strerror})"
+            f"{out} cannot be made: {parent} is not a folder one can write to"
+            f" ({error.strerror}){whose(target, parent)}"
         ) from None
 
 
@@ -246,7 +248,7 @@ def write_bytes(path: Path, data: bytes) -> None:
         with replacing(path.resolve()) as file:
             file.write(data)
     except OSError as error:
-        raise OutputError(f"{path} cannot be written ({error.strerror})") from None
+        raise OutputError(f"{path} cannot be written ({error.strerror}){whose(path)}") from None
 
 
 def write_chunks(path: Path, chunks: Iterable[str]) -> None:
@@ -257,7 +259,7 @@ def write_chunks(path: Path, chunks: Iterable[str]) -> None:
         with replacing(path.resolve()) as file:
             file.writelines(chunk.encode() for chunk in chunks)
     except OSError as error:
-        raise OutputError(f"{path} cannot be written ({error.strerror})") from None
+        raise OutputError(f"{path} cannot be written ({error.strerror}){whose(path)}") from None
 
 
 def sync_folder(folder: Path) -> None:

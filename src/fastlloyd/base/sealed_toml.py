@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 import tomli_w
 
+from fastlloyd.base.owners import whose
 from fastlloyd.errors import PlanError
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -77,7 +78,7 @@ def load_text(path: Path) -> str:
         with path.open("rb") as opened:
             return opened.read(MAX_BYTES + 1).decode()
     except OSError as error:
-        raise PlanError(f"{path} cannot be read ({error.strerror})") from None
+        raise PlanError(f"{path} cannot be read ({error.strerror}){whose(path)}") from None
     except UnicodeDecodeError:
         raise PlanError(
             f"{path} is not a text file; name settings of fastlloyd, such as plan.toml"

@@ -10,10 +10,12 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import typer
 
+from fastlloyd.base.owners import whose
 from fastlloyd.cli.usage import UsageError
 from fastlloyd.errors import FastLloydError
 
@@ -47,13 +49,8 @@ def run(arguments: Sequence[str]) -> int:
         )
     except SystemExit as ended:  # a shell has been told how to complete, or click's reader has gone
         return _reader_has_gone() if ended.code else DONE
-    except BrokenPipeError:
-        return _reader_has_gone()
-    except OSError as error:  # of the screen, or of anything: files have errors of their own
-        if _Screen.fault:
-            _reader_has_gone()
-            return _say(REFUSED, f"Error: the output cannot be written ({_Screen.fault})")
-        return _unexpected(error, debug=_is_debugged(arguments))
+    except OSError as error:
+        return _of_system(error, arguments)
     # the last resort: whatever it is, its message may hold private values
     except Exception as error:  # noqa: BLE001
         return _unexpected(error, debug=_is_debugged(arguments))
@@ -77,6 +74,21 @@ def _say(code: int, sentence: str) -> int:
     with suppress(OSError):  # where it goes may be full; the code says it too
         typer.echo(sentence, err=True)
     return code
+
+
+def _of_system(error: OSError, arguments: Sequence[str]) -> int:
+    """Say what the system refused: the screen, a file, or what only we can tell. Files that a
+    command reads and writes have errors of their own.
+    """
+    if isinstance(error, BrokenPipeError):
+        return _reader_has_gone()
+    if _Screen.fault:
+        _reader_has_gone()
+        return _say(REFUSED, f"Error: the output cannot be written ({_Screen.fault})")
+    if isinstance(error.filename, str) and error.errno is not None:
+        why, owner = os.strerror(error.errno), whose(Path(error.filename))
+        return _say(REFUSED, f"Error: {error.filename} cannot be used ({why}){owner}")
+    return _unexpected(error, debug=_is_debugged(arguments))
 
 
 def _is_debugged(arguments: Sequence[str]) -> bool:

@@ -22,6 +22,7 @@ from typing import Any, TextIO, TypeVar
 import typer
 from rich.console import Console
 
+from fastlloyd.base.owners import whose
 from fastlloyd.cli.settings import read_plan
 from fastlloyd.errors import IdentityError, PlanError, StateError
 from fastlloyd.federation.identity.identity import MAX_PASSPHRASE, PrivateIdentity, PublicIdentity
@@ -111,7 +112,7 @@ def _first_line(file: Path) -> str:
         passphrase = line.decode().rstrip("\r\n")
     except OSError as error:
         raise IdentityError(
-            f"the passphrase cannot be read from {file} ({error.strerror})"
+            f"the passphrase cannot be read from {file} ({error.strerror}){whose(file)}"
         ) from None
     except UnicodeDecodeError:
         raise IdentityError(f"the passphrase in {file} is not UTF-8 text") from None

@@ -66,7 +66,9 @@ def test_whatever_an_accelerator_raises_when_it_is_imported_is_noted_once_and_do
     notes = done.stderr.splitlines()
     kind = error.partition("(")[0].replace("OSError", "PermissionError")
     assert len(notes) == 2
-    for name, said in zip(("fastlloyd.clustering.compiled.jit", "threadpoolctl"), notes):
+    for name, said in zip(
+        ("fastlloyd.clustering.compiled.jit", "threadpoolctl"), notes, strict=True
+    ):
         assert said.startswith(f"{name} is not used, the result is the same")
         assert kind in said
 
@@ -93,7 +95,11 @@ def test_where_no_memory_may_become_executable_fit_gives_the_same_result(tmp_pat
     for wrapper in ([], ["-c", WITHOUT_EXECUTABLE_MEMORY]):
         # our own program
         done = subprocess.run(
-            [sys.executable, *wrapper, *fit], cwd=tmp_path, capture_output=True, text=True
+            [sys.executable, *wrapper, *fit],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if wrapper and done.returncode == 77:
             pytest.skip("this kernel does not know the rule")

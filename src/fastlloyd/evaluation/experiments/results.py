@@ -26,7 +26,7 @@ from fastlloyd.evaluation.experiments.reading import (
     trials_content,
 )
 from fastlloyd.evaluation.experiments.trial import Trial, key
-from fastlloyd.federation.store.files import Lock
+from fastlloyd.federation.store.lock import InUseError, Lock
 from fastlloyd.records.arrow import load
 
 PARQUET = "results.parquet"
@@ -283,8 +283,10 @@ def _locked(path: Path) -> Lock:
         raise OutputError(f"{path} is not a folder one can write to; choose another")
     try:
         return Lock(path / TRIALS)
-    except StateError:
+    except InUseError:
         raise OutputError(
             f"{path} is in use by another run of an experiment; wait until it ends, or choose"
             " another"
         ) from None
+    except StateError as error:
+        raise OutputError(str(error)) from None

@@ -27,9 +27,10 @@ from fastlloyd.federation.store.events import (
     next_head,
     seconds_now,
 )
-from fastlloyd.federation.store.files import FINGERPRINT_KEY, FOR_EVER, Lock
+from fastlloyd.federation.store.files import FINGERPRINT_KEY, FOR_EVER
 from fastlloyd.federation.store.head_file import HeadFile
 from fastlloyd.federation.store.history import History
+from fastlloyd.federation.store.lock import Lock
 from fastlloyd.federation.store.sealed import Sealed, Secrets, Text
 
 Row = tuple[int, int, bytes, bytes]

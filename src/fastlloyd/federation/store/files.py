@@ -6,8 +6,6 @@ import hashlib
 import os
 import secrets
 import sqlite3
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from fastlloyd.base.files import sync_folder
+from fastlloyd.base.owners import whose
 from fastlloyd.errors import StateError
 from fastlloyd.federation.secagg.keys import PUBLIC_KEY_BYTES
 from fastlloyd.federation.store import head_file
@@ -30,6 +29,7 @@ from fastlloyd.federation.store.events import (
 )
 from fastlloyd.federation.store.history import History
 from fastlloyd.federation.store.key_file import keys_path
+from fastlloyd.federation.store.lock import NO_LOCKS
 
 SUFFIX: Final = ".store"
 IDENTITY_SUFFIX: Final = ".identity.toml"
@@ -43,7 +43,6 @@ FORMAT: Final = 3
 FOR_EVER: Final = b""
 """In place of a run id: the key of fingerprints, which outlives every run and is not sealed."""
 FINGERPRINT_KEY: Final = "fingerprint"
-_PAUSE: Final = 0.02  # seconds between two looks at a lock
 
 SCHEMA: Final = (
     "CREATE TABLE store (role TEXT NOT NULL, identity BLOB NOT NULL, salt BLOB NOT NULL)",
@@ -98,15 +97,14 @@ def sentences(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StateError(f"{path} {_reason(error)}") from None
+        raise StateError(f"{path} {_reason(error, path)}") from None
     except (
         UnicodeDecodeError
     ):  # from a table's own definition; SQLite has no rule for what is in a text
         raise _damaged(path, "a text is none") from None
     except OSError as error:
-        raise StateError(
-            f"{path} cannot be used ({error.strerror or type(error).__name__})"
-        ) from None
+        why = error.strerror or type(error).__name__
+        raise StateError(f"{path} cannot be used ({why}){whose(*files(path))}") from None
 
 
 def store_path(named: Path) -> Path:
@@ -482,15 +480,17 @@ def _damaged(path: Path, how: str) -> StateError:
     )
 
 
-def _reason(error: sqlite3.Error) -> str:
+def _reason(error: sqlite3.Error, path: Path) -> str:
     name = getattr(error, "sqlite_errorname", "") or type(error).__name__
+    if name == "SQLITE_PROTOCOL" or (name.startswith("SQLITE_IOERR") and name.endswith("LOCK")):
+        return NO_LOCKS.format(name)
     match name.split("_")[1] if name.startswith("SQLITE_") else name:
         case "FULL":
             return "cannot grow: the disk is full; free some space and start again"
         case "READONLY" | "CANTOPEN" | "PERM" | "AUTH":
-            return (
-                f"cannot be written ({name}): the disk is read-only, or the permissions of the file"
-                " or its folder forbid it"
+            return f"cannot be written ({name})" + (
+                whose(*files(path))
+                or ": the disk is read-only, or the permissions of the file or its folder forbid it"
             )
         case "NOTADB":
             return NOT_A_STORE
@@ -503,71 +503,3 @@ def _reason(error: sqlite3.Error) -> str:
                 f"cannot be used: the disk failed, or is full or read-only ({name}); put that right"
                 " and start again"
             )
-
-
-class Lock:
-    """An exclusive lock on `PATH-lock`, held from here to `release`. StateError if another holder
-    has it.
-
-    The file beside the store is empty and stays: removing it would let two processes lock two files
-    of one name. It is not the store itself because the locks of SQLite and those of `flock` meet on
-    some systems, macOS among them. Nothing but `flock` there, and `msvcrt.locking` on Windows,
-    decides: a file left behind by a process that was killed locks nobody out.
-    """
-
-    def __init__(self, path: Path, patience: float = 0.0) -> None:
-        """patience : seconds to wait for another holder."""
-        file = path.with_name(path.name + "-lock")
-        try:
-            self._descriptor = os.open(
-                file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600
-            )
-        except OSError as error:
-            raise StateError(
-                f"{file} cannot be made ({error.strerror}); the folder of a store must be writable"
-            ) from None
-        end = time.monotonic() + patience
-        while not self._is_taken():
-            if time.monotonic() >= end:
-                os.close(self._descriptor)
-                raise StateError(
-                    f"{path} is in use by another process; one at a time may work with a store:"
-                    " wait until it ends"
-                )
-            time.sleep(_PAUSE)
-
-    def _is_taken(self) -> bool:
-        try:
-            _take(self._descriptor)
-        except OSError:
-            return False
-        return True
-
-    def release(self) -> None:
-        """Release the lock; may be called once."""
-        _give_back(self._descriptor)
-        os.close(self._descriptor)
-
-
-if sys.platform == "win32":
-
-    def _take(descriptor: int) -> None:
-        import msvcrt
-
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-
-    def _give_back(descriptor: int) -> None:
-        """Closing the file will do."""
-
-else:
-
-    def _take(descriptor: int) -> None:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def _give_back(descriptor: int) -> None:
-        """Also where a process was forked meanwhile, which holds the file open."""
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_UN)

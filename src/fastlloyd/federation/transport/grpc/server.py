@@ -16,7 +16,7 @@ from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import ServerResult
 from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode, printable
 from fastlloyd.federation.store.events import LogPosition
-from fastlloyd.federation.transport.grpc import frames, tls
+from fastlloyd.federation.transport.grpc import frames, listening, tls
 from fastlloyd.federation.transport.grpc.log import SparingLog
 from fastlloyd.federation.transport.grpc.outbox import Meter, Outbox
 from fastlloyd.federation.transport.grpc.turns import LOOK, PAUSE, Arrivals, Pace, Presence, Turns
@@ -142,10 +142,8 @@ class GrpcServer:
             self.port = self._grpc.add_secure_port(self._address, credentials)
         except RuntimeError:
             await self._grpc.stop(None)
-            raise NetworkError(
-                f"cannot listen at {self._address}: it is not an address of this machine, or"
-                " somebody else listens at that port; choose another HOST:PORT"
-            ) from None
+            why = await asyncio.to_thread(listening.why_not, self._address)
+            raise NetworkError(f"cannot listen at {self._address}: {why}") from None
         self._presence.watch(self._plan.names)
         self._counting = asyncio.create_task(self._count_unheard())
         await self._grpc.start()

@@ -1,0 +1,63 @@
+"""Why an address cannot be listened at. gRPC does not say: the same is tried with a socket, whose
+error has a number.
+"""
+
+import errno
+import socket
+from contextlib import suppress
+
+_IN_USE = (
+    "another program listens at that port, which may be an earlier server of this run: stop that"
+    " one, or pass another port with --listen and forward the plan's port to it"
+)
+_NO_RIGHT = (
+    "this user may not listen at that port; systems keep the ports below 1024 to themselves: pass a"
+    " higher one with --listen, such as [::]:8443, and forward the plan's port to it, or give the"
+    " right to it (AmbientCapabilities=CAP_NET_BIND_SERVICE in the unit)"
+)
+_NOT_HERE = (
+    "it is not an address of this machine; where a router or firewall forwards the plan's address"
+    " to this machine, pass --listen [::]:PORT"
+)
+_NO_HOST = (
+    "there is no host of that name, or no DNS to ask; pass an address of this machine with"
+    " --listen, or [::]:PORT for all of them"
+)
+_NO_FAMILY = (
+    "this machine has no addresses of that kind (IPv6 may be switched off); pass --listen"
+    " 0.0.0.0:PORT for all that it has"
+)
+_REASONS = {
+    errno.EADDRINUSE: _IN_USE,
+    errno.EACCES: _NO_RIGHT,
+    errno.EPERM: _NO_RIGHT,
+    errno.EADDRNOTAVAIL: _NOT_HERE,
+    errno.EAFNOSUPPORT: _NO_FAMILY,
+}
+_NOW_FREE = "it could not be had a moment ago, and now it can: give the same command again"
+
+
+def why_not(address: str) -> str:
+    """Say why nothing can listen at HOST:PORT, and what to do: the end of a sentence."""
+    host, _, port = address.rpartition(":")
+    try:
+        places = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except (socket.gaierror, UnicodeError):  # the latter of a name that no DNS can have
+        return _NO_HOST
+    reasons = [_reason(family, place) for family, _, _, _, place in places]
+    return next((reason for reason in reasons if reason), _NOW_FREE)
+
+
+def _reason(family: int, place: tuple[object, ...]) -> str:
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as listening:
+            with suppress(AttributeError, OSError):  # as gRPC does
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            listening.bind(place)
+            listening.listen(1)
+    except OSError as error:
+        return _REASONS.get(error.errno or 0, f"the system refuses it ({error.strerror})")
+    return ""
