@@ -134,6 +134,46 @@ def test_a_full_disk_is_said_and_leaves_nothing(
     assert tree(here) == before
 
 
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (OSError(5, f"of record {SECRET_TEXT}"), 1, "an unexpected OSError (Input/output error)"),
+        (OSError(f"record {SECRET_TEXT}"), 1, "an unexpected OSError; please report"),
+        (PermissionError(13, "no", "kept.bin"), 2, "kept.bin cannot be used (Permission denied)"),
+    ],
+)
+def test_what_the_system_refuses_is_not_called_the_output_unless_it_was(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch, error: OSError, code: int, said: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(central, "cluster", fail)
+    outcome = fastlloyd(*FIT, "--no-out")
+    assert (outcome.code, outcome.out) == (code, "")
+    assert said in outcome.err
+    assert "output" not in outcome.err
+    assert SECRET_TEXT not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code", "said"),
+    [
+        (">/dev/full", 2, "Error: the output cannot be written (No space left on device)\n"),
+        (">&-", 2, "Error: the output cannot be written (Bad file descriptor)\n"),
+        ("2>/dev/full", 0, ""),
+        ("2>&-", 0, ""),
+    ],
+)
+def test_a_screen_that_takes_nothing_is_named_and_notes_are_let_go(
+    here: Path, redirected: str, code: int, said: str
+) -> None:
+    program = f"exec {sys.executable} -m fastlloyd datasets list {redirected}"
+    # our own program
+    done = subprocess.run(["/bin/sh", "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, said)
+
+
 def test_ctrl_c_ends_a_process_quietly(here: Path) -> None:
     """The data come through a named pipe: once it is open for reading, the program is at work, and
     stays so.

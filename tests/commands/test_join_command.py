@@ -26,7 +26,7 @@ def test_join_refuses_what_is_not_what_was_agreed_on(site: Site) -> None:
     other_site(site, "a")
     other_site(site, "stranger")
     digest = site.plan.digest.hex()
-    wrong = ("0" if digest[0] != "0" else "1") + digest[1:]
+    wrong = digest[32:] + digest[:32]
     refused(
         site, site.join("a", "--digest", wrong), "is not the plan that was agreed on", digest, wrong
     )

@@ -268,7 +268,7 @@ REFUSED_KEYGEN = {
         ("--name", "a", "--passphrase-file", os.devnull),
         f"the first line of {os.devnull} is empty; expected the passphrase there",
     ),
-    "a passphrase in bytes": (("--name", "a", "--passphrase-file", "bytes"), "is not UTF-8 text"),
+    "a passphrase in bytes": (("--name", "a", "--passphrase-file", "bytes"), "is not a text file"),
     "a file for a folder": (("--name", "a", "--out", "bytes"), "bytes"),
     "a folder in a file": (("--name", "a", "--out", "bytes/keys"), "bytes/keys"),
 }

@@ -3,8 +3,12 @@ missing.
 """
 
 import json
+import os
+import shlex
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -19,6 +23,31 @@ from fastlloyd.federation.store.events import ExchangeCharged, RunEnded
 from fastlloyd.reports.run_result import EXACT, PLAN
 from network_processes import DATASET, HANG, NAMES, SERVER, Site, cleared
 from network_site import FAST, NO_RESULT, REFUSED, STOPPED, events, here, left, refused, tree
+
+
+def test_a_log_that_nobody_reads_or_that_cannot_be_kept_fails_no_party(site: Site) -> None:
+    """A full disk, a reader that has gone, and streams that were closed from the beginning."""
+    reading, gone = os.pipe()
+    os.close(reading)
+
+    def begun(arguments: list[str], redirected: str) -> None:
+        program = shlex.join([sys.executable, "-m", "fastlloyd", *arguments])
+        # our own program
+        site.processes.append(
+            subprocess.Popen(
+                ["/bin/sh", "-c", f"exec {program} {redirected}"], cwd=site.folder, pass_fds=[gone]
+            )
+        )
+
+    begun(site.serve(), "2>/dev/full")
+    begun(site.join("a"), f">&{gone} 2>&{gone}")
+    begun(site.join("b", "--json"), ">/dev/full 2>/dev/full")
+    begun(site.join("c"), ">&- 2>&-")
+    assert [process.wait(HANG) for process in site.processes] == [0, 0, 0, 0]
+    os.close(gone)
+    assert set(site.centroids()) == set(NAMES)
+    begun(site.join("b"), ">/dev/full 2>/dev/full")
+    assert site.processes[-1].wait(HANG) == 0  # where its result is
 
 
 def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_show(

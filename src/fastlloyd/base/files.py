@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from fastlloyd.base.owners import whose
+from fastlloyd.base.texts import MARK, decoded
 from fastlloyd.errors import IdentityError, OutputError
 
 OWNER_ONLY = 0o600
@@ -99,7 +100,7 @@ def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
             if (
                 os.name == "posix"
                 and found.st_mode & OTHERS
-                and content.startswith(secret_if.encode())
+                and content.removeprefix(MARK).startswith(secret_if.encode())
             ):
                 raise IdentityError(
                     f"{path} can be read or changed by others (mode"
@@ -117,11 +118,9 @@ def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
             f"{path} is larger than {max_bytes} bytes; this is not a private identity"
         )
     try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise IdentityError(
-            f"{path} is not a text file; name a private identity, such as clinic-a.identity.toml"
-        ) from None
+        return decoded(content, "name a private identity, such as clinic-a.identity.toml")
+    except ValueError as error:
+        raise IdentityError(f"{path} {error}") from None
 
 
 def _create(path: Path, *, private: bool) -> int:

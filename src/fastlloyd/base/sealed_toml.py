@@ -17,6 +17,7 @@ import msgspec
 import tomli_w
 
 from fastlloyd.base.owners import whose
+from fastlloyd.base.texts import changed_on_its_way, decoded
 from fastlloyd.errors import PlanError
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -76,13 +77,13 @@ def load_text(path: Path) -> str:
     """Read the text of a document, at most the bytes a document can have. Raises PlanError."""
     try:
         with path.open("rb") as opened:
-            return opened.read(MAX_BYTES + 1).decode()
+            return decoded(
+                opened.read(MAX_BYTES + 1), "name settings of fastlloyd, such as plan.toml"
+            )
     except OSError as error:
         raise PlanError(f"{path} cannot be read ({error.strerror}){whose(path)}") from None
-    except UnicodeDecodeError:
-        raise PlanError(
-            f"{path} is not a text file; name settings of fastlloyd, such as plan.toml"
-        ) from None
+    except ValueError as error:
+        raise PlanError(f"{path} {error}") from None
 
 
 def from_toml(text: str, kind: type[T], source: str) -> T:
@@ -103,6 +104,8 @@ def from_toml(text: str, kind: type[T], source: str) -> T:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
+        if how := changed_on_its_way(text):
+            raise PlanError(f"{source} {how}") from None
         raise PlanError(
             f"{source} is not valid TOML: {error}; get the original, or make a new one"
         ) from None

@@ -6,10 +6,8 @@ import asyncio
 import base64
 import contextlib
 import getpass
-import hmac
 import json
 import logging
-import re
 import signal
 import sys
 import time
@@ -23,6 +21,7 @@ import typer
 from rich.console import Console
 
 from fastlloyd.base.owners import whose
+from fastlloyd.base.texts import decoded
 from fastlloyd.cli.settings import read_plan
 from fastlloyd.errors import IdentityError, PlanError, StateError
 from fastlloyd.federation.identity.identity import MAX_PASSPHRASE, PrivateIdentity, PublicIdentity
@@ -59,24 +58,6 @@ def networked_plan(path: Path) -> Plan:
     return plan
 
 
-def check_digest(plan: Plan, digest: str, path: Path) -> None:
-    """Raise PlanError unless the plan is the one that was agreed on; spaces and capitals do not
-    matter.
-    """
-    agreed = re.sub(r"[\s:-]", "", digest).lower()
-    if not re.fullmatch(r"[0-9a-f]{64}", agreed):
-        raise PlanError(
-            f"--digest is {digest!r:.80}; expected the 64 hex digits that `fastlloyd plan digest"
-            " PLAN` prints"
-        )
-    if not hmac.compare_digest(agreed, plan.digest.hex()):
-        raise PlanError(
-            f"{path} is not the plan that was agreed on: its digest is {plan.digest.hex()}, and"
-            f" --digest says {agreed}; ask for the plan of that digest, and look at `fastlloyd plan"
-            " explain` of both"
-        )
-
-
 def load_identity(key: Path, passphrase_file: Path | None) -> PrivateIdentity:
     """Load a private identity; its passphrase is read from the file, or asked for. Raises
     IdentityError.
@@ -109,13 +90,13 @@ def _first_line(file: Path) -> str:
     try:
         with file.open("rb") as opened:
             line = opened.readline(_MAX_BYTES)
-        passphrase = line.decode().rstrip("\r\n")
+        passphrase = decoded(line, "its first line is to be the passphrase").rstrip("\r\n")
     except OSError as error:
         raise IdentityError(
             f"the passphrase cannot be read from {file} ({error.strerror}){whose(file)}"
         ) from None
-    except UnicodeDecodeError:
-        raise IdentityError(f"the passphrase in {file} is not UTF-8 text") from None
+    except ValueError as error:
+        raise IdentityError(f"{file} {error}") from None
     if not passphrase:
         raise IdentityError(f"the first line of {file} is empty; expected the passphrase there")
     return passphrase

@@ -119,12 +119,12 @@ def join(
     """Take part in a run with your records, which stay here. It can be stopped and started at any
     time.
     """
-    from fastlloyd.cli import charging, engines, hosting, network, persons
+    from fastlloyd.cli import charging, digests, engines, hosting, network, persons
     from fastlloyd.cli.options import LedgerOptions
     from fastlloyd.federation.store import Role
 
     agreed = network.networked_plan(plan)
-    network.check_digest(agreed, digest, plan)
+    digests.check_digest(agreed, digest, plan)
     network.warn_of(agreed, as_json=output.json)
     named = charging.named_data_set(
         dataset, LedgerOptions(new_dataset=new_dataset, new_unit=new_unit, rows_are=rows_are)

@@ -98,7 +98,7 @@ def read(path: Path, *, quick: bool = False) -> Spec:
     """The specification in a file, with what `[quick]` sets if that is wanted. Raises PlanError
     naming file and field.
     """
-    text = load_text(path).removeprefix("\ufeff")  # a mark of byte order, as some editors put there
+    text = load_text(path)
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -23,6 +23,7 @@ from fastlloyd.base.files import read_private, write_private
 from fastlloyd.base.names import NAME
 from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.base.sealed_toml import from_toml, load_text, to_toml
+from fastlloyd.base.texts import changed_on_its_way
 from fastlloyd.errors import IdentityError, PlanError, RemoteProtocolError
 from fastlloyd.federation.identity.certificates import make_certificate, parse_certificate
 from fastlloyd.federation.identity.parties import Client, Server
@@ -329,6 +330,8 @@ def _stored(path: Path) -> _Stored:
     try:
         return from_toml(text, _Stored, "")
     except PlanError:  # what it says could quote a secret
+        if how := changed_on_its_way(text):
+            raise IdentityError(f"{path} {how}") from None
         raise _damaged(path) from None
 
 

@@ -1,0 +1,58 @@
+"""Text files as they come back from editors and mail programs: marks of byte order, UTF-16, broken
+lines.
+"""
+
+import re
+from typing import Final
+
+MARK: Final = b"\xef\xbb\xbf"
+"""A mark of byte order, which some editors put before UTF-8."""
+
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+_AS_ATTACHMENT: Final = "have the file sent as an attachment, in a ZIP file if need be"
+# a line of TOML as fastlloyd writes it: nothing, a comment, a table, a field, an item of a list
+_LINE: Final = re.compile(
+    r"\s*(?:|[#\[\]{}].*|[A-Za-z0-9_\".-]+\s*=(?!3D).*|[\"'0-9+-].*|true,|false,)"
+)
+
+
+def decoded(data: bytes, otherwise: str) -> str:
+    """The text of a file in UTF-8, without a mark of byte order.
+
+    ValueError says what is wrong: the end of a sentence that begins with the file's name.
+    otherwise : says what to do with a file that is no text.
+    """
+    if data.startswith(_UTF_16) or b"\0" in data[:64]:
+        raise ValueError(
+            "is saved as UTF-16, as Windows PowerShell does; use the original file, or save this"
+            " one as UTF-8"
+        )
+    try:
+        return data.removeprefix(MARK).decode()
+    except UnicodeDecodeError:
+        raise ValueError(f"is not a text file; {otherwise}") from None
+
+
+def changed_on_its_way(text: str) -> str:
+    """Say what a mail program did to a text that is TOML no more: the end of a sentence, empty if
+    nothing of the kind is seen. No part of the text is quoted.
+    """
+    lines = text.splitlines()
+    if any(line.startswith(">") for line in lines):
+        how = "its lines begin with >, as in an answer to a mail"
+    elif re.search(r"(?i)<html|<body|&quot;|\{\\rtf", text):
+        how = "it is a formatted page, no plain text"
+    elif "=3D" in text:
+        how = "it has the = signs of a mail's own encoding"
+    elif re.search("[\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb]", text):
+        how = "its quotation marks were exchanged for curly ones"
+    elif any(_is_broken(line) for line in lines):
+        how = "a line was broken in two"
+    else:
+        return ""
+    return f"was changed by a mail program or an editor ({how}); {_AS_ATTACHMENT}"
+
+
+def _is_broken(line: str) -> bool:
+    marks = len(re.findall(r'(?<!\\)"', line))
+    return _LINE.fullmatch(line) is None or (marks % 2 == 1 and not line.startswith("#"))
