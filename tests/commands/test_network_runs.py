@@ -35,12 +35,12 @@ def test_a_log_that_nobody_reads_or_that_cannot_be_kept_fails_no_party(site: Sit
         # our own program
         site.processes.append(
             subprocess.Popen(
-                ["/bin/sh", "-c", f"exec {program} {redirected}"], cwd=site.folder, pass_fds=[gone]
+                ["/bin/sh", "-c", f"exec {program} {redirected}"], cwd=site.folder, stdin=gone
             )
         )
 
     begun(site.serve(), "2>/dev/full")
-    begun(site.join("a"), f">&{gone} 2>&{gone}")
+    begun(site.join("a"), ">&0 2>&0")
     begun(site.join("b", "--json"), ">/dev/full 2>/dev/full")
     begun(site.join("c"), ">&- 2>&-")
     assert [process.wait(HANG) for process in site.processes] == [0, 0, 0, 0]
