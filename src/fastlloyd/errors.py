@@ -58,12 +58,31 @@ class StateError(FastLloydError):
     """
 
 
+class OldStoreError(StateError):
+    """A store is an older copy than one that was seen, or another one."""
+
+
+class OldServerError(StateError):
+    """The store of a run's server is an older copy than one that was seen."""
+
+
 class LocalProtocolError(FastLloydError):
     """The caller used a session wrongly."""
 
 
 class RemoteProtocolError(FastLloydError):
     """Another party sent something the protocol does not allow."""
+
+
+class OldCopyError(RemoteProtocolError):
+    """A client's store is an older copy than one that was seen, or another one.
+
+    fact : that, without what to do about it.
+    """
+
+    def __init__(self, fact: str, remedy: str) -> None:
+        super().__init__(f"{fact}; {remedy}")
+        self.fact = fact
 
 
 class NetworkError(FastLloydError, OSError):

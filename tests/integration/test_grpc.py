@@ -454,8 +454,8 @@ def test_tls_1_2_is_refused_and_1_3_is_spoken() -> None:
     [
         (lambda _: [b""], "a frame begins with nothing"),
         (lambda _: [b"GET / HTTP/1.1\r\n\r\n"], "a frame begins with 47"),
-        (lambda _: [b"\x02\xc1"], "a frame of 2 bytes cannot be read"),
-        (lambda _: [b"\x02" + b"\x91" * 500], "cannot be read"),
+        (lambda _: [b"\x03\xc1"], "a frame of 2 bytes cannot be read"),
+        (lambda _: [b"\x03" + b"\x91" * 500], "cannot be read"),
         (lambda site: [site.attach() + b"\x00"], "cannot be read"),
         (lambda site: [site.attach(plan_digest=bytes(32))], "your plan has digest 0000"),
         (lambda site: [site.attach(run_id=bytes(16))], "your run id is 0000"),
@@ -577,7 +577,7 @@ def test_a_second_stream_of_a_client_takes_the_place_of_the_first() -> None:
                 await second.write(site.attach())
                 assert isinstance(await answer(site, second), Attached)
                 assert await answer(site, first) == Refused(
-                    "another connection of client c0 took the place of this one"
+                    "another connection of this process took the place of this one"
                 )
                 assert await answer(site, first) is None
                 assert server.connected == {"c0"}

@@ -57,6 +57,9 @@ from fastlloyd.federation.transport.grpc.frames import (
     Post,
     Refused,
     ServerFrame,
+    Stop,
+    Twice,
+    Waiting,
 )
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import make_plan
@@ -202,14 +205,21 @@ def _client_frames() -> Target:
         _encode_message(_examples()[Upload][0]),
     )
     return _frame(
-        [Attach(bytes(32), bytes(16), log), Post(log, upload), Leave()], frames.decode_client_frame
+        [Attach(bytes(32), bytes(16), log, bytes(16)), Post(log, upload), Leave(), Stop(1)],
+        frames.decode_client_frame,
     )
 
 
 def _server_frames() -> Target:
     answer = Answer(_encode_message(_examples()[Broadcast][0]))
     return _frame(
-        [Attached(LogPosition(0, bytes(32))), answer, Refused("another plan")],
+        [
+            Attached(LogPosition(0, bytes(32))),
+            answer,
+            Refused("another plan"),
+            Waiting(2),
+            Twice("::1"),
+        ],
         frames.decode_server_frame,
     )
 

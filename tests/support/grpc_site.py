@@ -116,6 +116,7 @@ class Site:
             "plan_digest": self.plan.digest,
             "run_id": bytes.fromhex(self.plan.run_id),
             "log": position(0),
+            "process": bytes(16),
             **changed,
         }
         return encode_frame(Attach(**fields))

@@ -108,6 +108,10 @@ class SessionServer:
         self.announced.append(name)
 
     @property
+    def awaited(self) -> tuple[str, ...]:
+        return self.session.awaited
+
+    @property
     def gone(self) -> frozenset[str]:
         return frozenset()
 

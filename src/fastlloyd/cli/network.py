@@ -362,6 +362,11 @@ def seconds_left(timeout: float | None) -> str:
     return "" if timeout is None else f", {_clock(timeout)} left"
 
 
+def waiting_for(n_awaited: int, n_clients: int) -> str:
+    """Say how many clients have not answered, if the server said so."""
+    return f", waiting for {n_awaited} of {n_clients} clients" if n_awaited else ""
+
+
 def gives_up_in(timeout: float | None) -> str:
     """Say how long a client still waits for the server: longer than the server for the others,
     which is what the step takes.

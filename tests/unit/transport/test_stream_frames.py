@@ -19,6 +19,9 @@ from fastlloyd.federation.transport.grpc.frames import (
     Post,
     Refused,
     ServerFrame,
+    Stop,
+    Twice,
+    Waiting,
     decode_client_frame,
     decode_server_frame,
     encode_frame,
@@ -30,14 +33,18 @@ PLAN = make_plan(3)
 LIMITS = Limits.of(PLAN)
 MANY = SignedPosition(MAX_EVENTS, bytes(range(32)), bytes(range(64)))
 CLIENT_FRAMES: list[ClientFrame] = [
-    Attach(bytes(32), bytes(16), MANY),
+    Attach(bytes(32), bytes(16), MANY, bytes(16)),
     Post(MANY, b"message"),
     Leave(),
+    Stop(0),
+    Stop(255),
 ]
 SERVER_FRAMES: list[ServerFrame] = [
     Attached(LogPosition(0, bytes(32))),
     Answer(b"message"),
     Refused("no"),
+    Waiting(1000),
+    Twice("192.0.2.7"),
 ]
 
 
@@ -57,7 +64,7 @@ def test_what_the_server_encodes_a_client_decodes(frame: ServerFrame) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_frame_or_a_refusal(data: bytes) -> None:
-    for tail in (data, b"\x02" + data):
+    for tail in (data, b"\x03" + data):
         for decode in (decode_client_frame, decode_server_frame):
             try:
                 frame = decode(tail, LIMITS)
@@ -81,30 +88,36 @@ def test_a_frame_that_is_cut_or_continued_is_refused(
 @pytest.mark.parametrize(
     ("fields", "what"),
     [
-        ([1, bytes(31), bytes(16), [0, bytes(32), bytes(64)]], "length >= 32"),
-        ([1, bytes(32), bytes(17), [0, bytes(32), bytes(64)]], "length <= 16"),
-        ([1, bytes(32), bytes(16), [-1, bytes(32), bytes(64)]], ">= 0"),
-        ([1, bytes(32), bytes(16), [(1 << 32) + 1, bytes(32), bytes(64)]], "<= 4294967296"),
-        ([1, bytes(32), bytes(16), [0, bytes(32)]], "length"),
-        ([1, bytes(32), bytes(16), [0, bytes(32), bytes(64)], 0], "length"),
+        ([1, bytes(31), bytes(16), [0, bytes(32), bytes(64)], bytes(16)], "length >= 32"),
+        ([1, bytes(32), bytes(17), [0, bytes(32), bytes(64)], bytes(16)], "length <= 16"),
+        ([1, bytes(32), bytes(16), [-1, bytes(32), bytes(64)], bytes(16)], ">= 0"),
+        (
+            [1, bytes(32), bytes(16), [(1 << 32) + 1, bytes(32), bytes(64)], bytes(16)],
+            "<= 4294967296",
+        ),
+        ([1, bytes(32), bytes(16), [0, bytes(32)], bytes(16)], "length"),
+        ([1, bytes(32), bytes(16), [0, bytes(32), bytes(64)], bytes(15)], "length >= 16"),
         ([3, 0], "length"),
-        ([7], "Invalid value 7"),
+        ([7, 256], "<= 255"),
+        ([7, -1], ">= 0"),
+        ([7, "a reason of a client's own"], "int"),
+        ([10], "Invalid value 10"),
     ],
 )
 def test_a_frame_with_a_field_that_is_wrong_is_refused(fields: list[object], what: str) -> None:
     with pytest.raises(RemoteProtocolError, match=what):
-        decode_client_frame(b"\x02" + msgspec.msgpack.encode(fields), LIMITS)
+        decode_client_frame(b"\x03" + msgspec.msgpack.encode(fields), LIMITS)
 
 
 def test_a_longer_encoding_of_the_same_frame_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="shortest"):
-        decode_client_frame(b"\x02\xdc\x00\x01\x03", LIMITS)
+        decode_client_frame(b"\x03\xdc\x00\x01\x03", LIMITS)
 
 
 def test_a_frame_of_another_version_is_named() -> None:
     with pytest.raises(
         RemoteProtocolError,
-        match="begins with 01; expected 02: this version of fastlloyd speaks version 2",
+        match="begins with 01; expected 03: this version of fastlloyd speaks version 3",
     ):
         decode_client_frame(b"\x01" + encode_frame(Leave())[1:], LIMITS)
 
@@ -114,7 +127,7 @@ def test_no_frame_is_longer_than_the_longest_and_a_longer_one_is_refused() -> No
     for frame in (
         Post(MANY, longest),
         Answer(longest),
-        Attach(bytes(32), bytes(16), MANY),
+        Attach(bytes(32), bytes(16), MANY, bytes(16)),
         Refused(printable("x" * 10_000)),
     ):
         assert len(encode_frame(frame)) <= max_frame_bytes(LIMITS)
@@ -123,7 +136,7 @@ def test_no_frame_is_longer_than_the_longest_and_a_longer_one_is_refused() -> No
         with pytest.raises(
             RemoteProtocolError, match=f"in this run none has more than {max_frame_bytes(LIMITS)}"
         ):
-            decode(b"\x02" + bytes(max_frame_bytes(LIMITS)), LIMITS)
+            decode(b"\x03" + bytes(max_frame_bytes(LIMITS)), LIMITS)
 
 
 def test_a_reason_is_cut_and_cleaned_for_the_terminal_it_is_shown_on() -> None:

@@ -410,7 +410,10 @@ def _take_part(
             connected.run if beside is None else partial(beside.accompany, connected.run, stop),
             stop,
             lambda: party.session.progress,
-            lambda: f"{network.gives_up_in(party.timeout)}; {connected.meter}",
+            lambda: (
+                network.waiting_for(connected.n_awaited, client.plan.n_clients)
+                + f"{network.gives_up_in(party.timeout)}; {connected.meter}"
+            ),
         )
     except (DataError, EngineError) as error:
         raise type(error)(

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Self
 
 from fastlloyd.dp.noise import NoiseSource
-from fastlloyd.errors import RemoteProtocolError, StateError
+from fastlloyd.errors import OldServerError, RemoteProtocolError, StateError
 from fastlloyd.federation.admission import DataSet, check, reserve
 from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.holder import HoldersLedger
@@ -154,8 +154,8 @@ class DurableClient(DurableParty[ClientSession]):
         )
 
     def attached(self, log: LogPosition) -> None:
-        """The server remembers this position of the store; StateError if this store, or the
-        server's, is an old copy.
+        """The server remembers this position of the store; OldStoreError if this store is an old
+        copy, OldServerError if the server's is.
 
         A server makes a sum durable together with the positions of the clients in it. One that
         remembers less than the position at which this client made an answer that it has since seen
@@ -169,7 +169,7 @@ class DurableClient(DurableParty[ClientSession]):
             (at for at, event in enumerate(self._store.events(), 1) if last and event == charged), 0
         )
         if log.length < answered:
-            raise StateError(
+            raise OldServerError(
                 f"the server's store is an old copy: it remembers {log.length} events of this"
                 f" client's, and a sum that it had closed holds an answer made at {answered}; the"
                 " server must go on with its newest, or the run is given up"

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Self
 
 from fastlloyd.dp.noise import NoiseSource
-from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.errors import OldCopyError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
@@ -87,6 +87,11 @@ class DurableServer(DurableParty[ServerSession]):
             return None  # the time to join begins with the first that comes
         return None if allowed is None else self._timer.left((session.state, session.step), allowed)
 
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """The clients that have not answered in this step."""
+        return self._session.awaited
+
     def attach(self, name: str, log: SignedPosition) -> LogPosition:
         """Client `name` is there (again), its store at `log`; the position last remembered of it,
         or that of the plan.
@@ -95,7 +100,8 @@ class DurableServer(DurableParty[ServerSession]):
         position.
         """
         known = self._check_grown(name, log)
-        self._seen[name] = log
+        # what it says here is remembered once it has said more: only then has it found that its
+        # store is the one whose position it is told now
         self._session.back(name)
         return max(known, key=lambda position: position.length, default=LogPosition(0, bytes(32)))
 
@@ -197,10 +203,11 @@ class DurableServer(DurableParty[ServerSession]):
             if log.length < position.length or (
                 log.length == position.length and log.head != position.head
             ):
-                raise RemoteProtocolError(
+                others = "others " if log.length == position.length else ""
+                raise OldCopyError(
                     f"the store of client {name!r} is an old copy: it holds {log.length} events,"
-                    f" and {position.length} were seen; bring back the newest copy, or go on under"
-                    " a new identity"
+                    f" and {position.length} {others}were seen",
+                    "bring back the newest copy, or go on under a new identity",
                 )
         return known
 

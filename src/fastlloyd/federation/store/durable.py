@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from fastlloyd.errors import StateError
+from fastlloyd.errors import OldStoreError, StateError
 from fastlloyd.federation.store import files
 from fastlloyd.federation.store.events import (
     Event,
@@ -137,8 +137,7 @@ class Store:
         raise StateError(f"{self.path} holds {self._position.length} events and not {length}")
 
     def check_remembered(self, remembered: LogPosition, by: str) -> None:
-        """Raise StateError if `by` remembers more of this store than it holds, or other events: it
-        is an old copy then.
+        """Raise OldStoreError if `by` remembers more of this store than it holds, or other events.
 
         A length of 0 says that nothing is remembered.
         """
@@ -146,10 +145,12 @@ class Store:
         if remembered.length and (
             remembered.length > holds or self.head_at(remembered.length) != remembered.head
         ):
-            raise StateError(
+            is_other = remembered.length <= holds
+            if_other = "if this identity is used on another machine too, go on there only; else "
+            raise OldStoreError(
                 f"{self.path} is an old copy: {by} remembers {remembered.length} events of it and"
-                f" it holds {'others' if remembered.length <= holds else holds}; bring back the"
-                " newest copy, or go on under a new identity"
+                f" it holds {'others' if is_other else holds}; {if_other if is_other else ''}bring"
+                " back the newest copy, or go on under a new identity"
             )
 
     def events(self) -> Iterator[Event]:

@@ -6,7 +6,7 @@ parties come back, after a break or a restart, drives parties that keep their st
 `ServerParty`, a `ClientParty`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Protocol
@@ -229,6 +229,10 @@ class Party(Protocol):
 
 class ServerParty(Party, Protocol):
     """The server's side of a run, as a transport sees it."""
+
+    @property
+    def awaited(self) -> Sequence[str]:
+        """The clients that have not answered in this step; read from any thread."""
 
     @property
     def gone(self) -> frozenset[str]:

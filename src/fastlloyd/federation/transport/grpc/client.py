@@ -7,7 +7,7 @@ import contextlib
 import logging
 from dataclasses import replace
 from functools import partial
-from secrets import SystemRandom
+from secrets import SystemRandom, token_bytes
 from typing import TYPE_CHECKING, Final
 
 from fastlloyd.errors import NetworkError, RemoteProtocolError
@@ -16,7 +16,8 @@ from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import ClientResult, Ended
 from fastlloyd.federation.protocol.messages import Limits, decode, encode, printable
 from fastlloyd.federation.store.events import LogPosition
-from fastlloyd.federation.transport.grpc import frames, tls
+from fastlloyd.federation.transport.grpc import frames, places, tls
+from fastlloyd.federation.transport.grpc.endings import Ending, ending_of
 from fastlloyd.federation.transport.grpc.failures import SHOWN, explain
 from fastlloyd.federation.transport.grpc.log import SparingLog
 from fastlloyd.federation.transport.grpc.outbox import Meter, Outbox
@@ -76,6 +77,9 @@ class GrpcClient:
             self._limits, server_certificate, keepalive or tls.Keepalive(), is_here=is_here
         )
         self._outbox, self._is_attached, self._was_attached = Outbox(), False, False
+        self._process = token_bytes(frames.PROCESS_BYTES)
+        self._ending: Ending | None = None
+        self.n_awaited = 0  # clients without whose answers this step waits, if the server said so
         self.trouble = ""
         self._n_failures = 0
         self._log = SparingLog(_LOG)
@@ -112,10 +116,7 @@ class GrpcClient:
             await self._turns.watch()
             await self._over.wait()
             await self._turns.close()
-            is_over = (
-                self._outcome.done() and self._outcome.exception() is None
-            )  # after an error the run can be taken up again
-            self._outbox.close(*([frames.encode_frame(frames.Leave())] if is_over else []))
+            self._outbox.close(*map(frames.encode_frame, self._last_frames()))
             await asyncio.wait({connection}, timeout=_LAST_FRAME_SECONDS)
         finally:
             await self._turns.close()
@@ -136,6 +137,23 @@ class GrpcClient:
         the loop.
         """
         self._over.set()
+
+    def _last_frames(self) -> list[frames.ClientFrame]:
+        """Why this process ends, unless it is because the run does; and that it will not come back,
+        which after an error it may.
+        """
+        error = self._outcome.exception() if self._outcome.done() else None
+        if error is not None:
+            return [frames.Stop(ending_of(error))]
+        if not self._outcome.done():
+            return [frames.Stop(Ending.STOPPED)]
+        why = [] if self._ending is None else [frames.Stop(self._ending)]
+        return [*why, frames.Leave()]
+
+    @property
+    def _has_failed(self) -> bool:
+        """Whether it is the party that failed, and not the line: the server can still be told."""
+        return self._outcome.done() and self._outcome.exception() is not None
 
     async def _stay_connected(self) -> None:
         while not self._over.is_set():
@@ -195,7 +213,9 @@ class GrpcClient:
         await self._turns.take(lambda: self._party.position, positions.append)
         for position in positions:
             attach = frames.encode_frame(
-                frames.Attach(self._plan.digest, bytes.fromhex(self._plan.run_id), position)
+                frames.Attach(
+                    self._plan.digest, bytes.fromhex(self._plan.run_id), position, self._process
+                )
             )
             self.meter.sent += len(attach)
             await call.write(attach)
@@ -212,7 +232,11 @@ class GrpcClient:
         writer = asyncio.create_task(self._outbox.write_all(call.write, self.meter))
         try:
             await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
-            if not reader.done() and writer.exception() is None:
+            if self._has_failed:
+                await asyncio.wait({writer}, timeout=_LAST_FRAME_SECONDS)
+                await call.done_writing()
+                await self._drain(call)
+            elif not reader.done() and writer.exception() is None:
                 await call.done_writing()
                 await reader
         finally:
@@ -223,6 +247,13 @@ class GrpcClient:
             if isinstance(error, Exception):
                 raise error
 
+    async def _drain(self, call: "Call") -> None:
+        """Let the server end the stream, which it does when it has read the last frame."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_FRAME_SECONDS):
+                while isinstance(await call.read(), bytes):
+                    pass
+
     async def _read_all(self, call: "Call", remembered: LogPosition) -> None:
         def begin() -> list[Request]:
             self._party.attached(remembered)
@@ -230,19 +261,29 @@ class GrpcClient:
 
         await self._turns.ask(begin)
         while (frame := await self._read(call)) is not None:
+            if isinstance(frame, frames.Waiting):
+                self.n_awaited = frame.n_clients
+                continue
+            if isinstance(frame, frames.Twice):
+                self._log.warning(self._address, "%s", places.came_twice(frame.host))
+                continue
             if not isinstance(frame, frames.Answer):
                 raise RemoteProtocolError(
                     f"the server sent {type(frame).__name__} on a stream that is attached"
                 )
+            self.n_awaited = 0
             message = decode(frame.message, self._limits)
             try:
                 await self._turns.ask(partial(self._party.receive, message))
             except (
                 RemoteProtocolError
             ) as error:  # which ended the run durably: the others are told by Leave
+                self._ending = Ending.SERVER_REFUSED
                 self._end(Ended(str(error)))
 
-    async def _read(self, call: "Call") -> frames.Attached | frames.Answer | None:
+    async def _read(
+        self, call: "Call"
+    ) -> frames.Attached | frames.Answer | frames.Waiting | frames.Twice | None:
         """The next frame; None once the server has ended the stream in order."""
         data = await call.read()
         if not isinstance(data, bytes):

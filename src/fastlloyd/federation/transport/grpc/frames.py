@@ -7,16 +7,20 @@ message.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.federation.identity.parties import MAX_CLIENTS
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.messages import Digest, Limits, Reason, RunId
 from fastlloyd.federation.store.events import LogPosition
 
-FRAME_VERSION: Final = 2  # 1: positions were not signed
+FRAME_VERSION: Final = 3  # 1: positions were not signed; 2: nobody was told why a client stops
+PROCESS_BYTES: Final = 16
+ProcessId = Annotated[bytes, Meta(min_length=PROCESS_BYTES, max_length=PROCESS_BYTES)]
 FRAME_BYTES: Final = 192  # more than everything in a frame but its message or reason
 
 
@@ -25,13 +29,14 @@ class _Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class Attach(_Frame, frozen=True, tag=1):
-    """Client, first and once per stream: the run I take part in, and where my log stands,
-    signed.
+    """Client, first and once per stream: the run I take part in, where my log stands, signed, and
+    a number that this process drew when it began.
     """
 
     plan_digest: Digest
     run_id: RunId
     log: SignedPosition
+    process: ProcessId
 
 
 class Post(_Frame, frozen=True, tag=2):
@@ -45,6 +50,14 @@ class Leave(_Frame, frozen=True, tag=3):
     """Client: the run is over for me, durably, and I shall not come back. One that stops to come
     again ends its stream.
     """
+
+
+class Stop(_Frame, frozen=True, tag=7):
+    """Client, last, or before Leave: why this process ends in the midst of a run, as a code of
+    `endings.py`.
+    """
+
+    code: Annotated[int, Meta(ge=0, le=255)]
 
 
 class Attached(_Frame, frozen=True, tag=4):
@@ -65,8 +78,20 @@ class Refused(_Frame, frozen=True, tag=6):
     reason: Reason
 
 
-ClientFrame = Attach | Post | Leave
-ServerFrame = Attached | Answer | Refused
+class Waiting(_Frame, frozen=True, tag=8):
+    """Server: of so many clients this step has no answer yet. Good until the next Answer."""
+
+    n_clients: Annotated[int, Meta(ge=0, le=MAX_CLIENTS)]
+
+
+class Twice(_Frame, frozen=True, tag=9):
+    """Server: until now another process with your identity was connected, from this host."""
+
+    host: Reason
+
+
+ClientFrame = Attach | Post | Leave | Stop
+ServerFrame = Attached | Answer | Refused | Waiting | Twice
 Frame = TypeVar("Frame", ClientFrame, ServerFrame)
 
 _ENCODER = msgspec.msgpack.Encoder()

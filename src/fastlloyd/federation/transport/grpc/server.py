@@ -10,15 +10,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from fastlloyd.errors import NetworkError, RemoteProtocolError
+from fastlloyd.errors import NetworkError, OldCopyError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import ServerResult
 from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode, printable
 from fastlloyd.federation.store.events import LogPosition
-from fastlloyd.federation.transport.grpc import frames, listening, tls
+from fastlloyd.federation.transport.grpc import endings, frames, listening, places, tls
 from fastlloyd.federation.transport.grpc.log import SparingLog
 from fastlloyd.federation.transport.grpc.outbox import Meter, Outbox
+from fastlloyd.federation.transport.grpc.places import Place
 from fastlloyd.federation.transport.grpc.turns import LOOK, PAUSE, Arrivals, Pace, Presence, Turns
 from fastlloyd.federation.transport.party import Outcome, Request, ServerParty
 
@@ -32,6 +33,7 @@ _FIRST_FRAME_SECONDS: Final = 10.0
 # of one client: more than an honest one has, whose old streams end soon or are ended by keepalive
 _MAX_STREAMS: Final = 4
 _LAST_FRAME_SECONDS: Final = 2.0  # for what a stream that ends is still owed
+_TELL_SECONDS: Final = 10.0  # between two looks at whether clients know how many are waited for
 GRACE: Final = 20.0  # longer than a client pauses between two attempts to connect
 
 
@@ -84,6 +86,8 @@ class GrpcServer:
         self._presence = Presence(
             grace, lambda name: self._turns.tell(partial(self._party.away, name))
         )
+        self._places: dict[str, Place] = {}  # of those that are connected, or were last
+        self._told: dict[Outbox, int] = {}  # how many are waited for, since the last answer
         self._left = set(party.gone)
         self._waiting: deque[tuple[str, SignedPosition]] = (
             deque()
@@ -145,7 +149,9 @@ class GrpcServer:
             why = await asyncio.to_thread(listening.why_not, self._address)
             raise NetworkError(f"cannot listen at {self._address}: {why}") from None
         self._presence.watch(self._plan.names)
-        self._counting = asyncio.create_task(self._count_unheard())
+        self._working = [
+            asyncio.create_task(work) for work in (self._count_unheard(), self._tell_waiting())
+        ]
         await self._grpc.start()
         facts = {"listening": self._address}
         _LOG.info(
@@ -216,7 +222,8 @@ class GrpcServer:
 
     async def _close(self) -> None:
         self._presence.close()
-        self._counting.cancel()
+        for task in self._working:
+            task.cancel()
         await self._turns.close()
         for name, outbox in list(self._streams.items()):
             self._drop(name, outbox)
@@ -264,6 +271,7 @@ class GrpcServer:
 
     def _drop(self, name: str, outbox: Outbox) -> None:
         outbox.close()
+        self._told.pop(outbox, None)
         if self._streams.get(name) is outbox:
             del self._streams[name]
             self._moved.set()
@@ -280,23 +288,46 @@ class GrpcServer:
                 )
                 self._log.warning("connections", line, more, self._arrivals.n_unheard)
 
+    async def _tell_waiting(self) -> None:
+        """Tell who is connected, now and then, how many clients this step waits for: a number, and
+        no names.
+        """
+        while True:
+            await asyncio.sleep(_TELL_SECONDS)
+            n_awaited = len(self._party.awaited)
+            for outbox in list(self._streams.values()):
+                if n_awaited and self._told.get(outbox) != n_awaited:
+                    self._told[outbox] = n_awaited
+                    outbox.put(frames.encode_frame(frames.Waiting(n_awaited)))
+
     async def _read(self, name: str, outbox: Outbox, context: "Context") -> None:
         """Take what a client says, one frame after another: the next is read when the last has been
         answered.
         """
+        place, why = None, ""
         try:
-            await self._attach(name, outbox, await self._first_frame(context))
+            attach = await self._first_frame(context)
+            place = Place.of(attach.process, context.peer())
+            await self._attach(name, outbox, attach.log, place)
             while data := await context.read():
                 self.meter.received += len(data)
                 frame = frames.decode_client_frame(data, self._limits)
                 match frame:
                     case frames.Post(log, data):
                         message = decode(data, self._limits)
+                        self._register(name, outbox, place)
                         if pause := self._paces[name].pause(asyncio.get_running_loop().time()):
                             await asyncio.sleep(pause)
                         self._waiting.append((name, log))
                         await self._turns.ask(partial(self._receive, name, log, message))
+                    case frames.Stop(code):
+                        why = endings.sentence(code)
+                        line = "client %s has stopped: %s"
+                        self._log.warning(name, line, name, why + self._other(name, code, place))
                     case frames.Leave():
+                        if not self._outcome.done() and name not in self._left:
+                            line = "client %s has left the run for good: %s"
+                            self._log.warning(name, line, name, why or endings.GAVE_UP)
                         self._left.add(name)
                         self._turns.tell(partial(self._party.left, name))
                         self._moved.set()
@@ -305,8 +336,27 @@ class GrpcServer:
                         _refuse(outbox, "a stream is attached once; open another")
                         return
         except RemoteProtocolError as error:
-            self._log.warning(name, "client %s is refused: %s", name, printable(error))
-            _refuse(outbox, error)
+            reason = self._reason(name, error, place)
+            self._log.warning(name, "client %s is refused: %s", name, printable(reason))
+            _refuse(outbox, reason)
+
+    def _reason(self, name: str, error: RemoteProtocolError, place: Place | None) -> str:
+        """Say why a client is refused: of a store that is behind, also where the other one is."""
+        there = self._places.get(name)
+        if not isinstance(error, OldCopyError) or place is None or there is None:
+            return str(error)
+        is_other = place.is_other(there, is_connected=name in self._streams)
+        return places.refused_old(error.fact, place, there) if is_other else str(error)
+
+    def _other(self, name: str, code: int, place: Place) -> str:
+        """Say where another process with the identity of a client is, which stops because its store
+        is not the one that was seen; empty if nobody knows.
+        """
+        there = self._places.get(name)
+        is_other = place.is_other(there, is_connected=name in self._streams)
+        if code != endings.Ending.OLD_STORE or there is None or not is_other:
+            return ""
+        return f"; it is at {place.host}, and the other one was last seen at {there.host}"
 
     def _receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
         """Take one turn, in the party's thread; first the party learns whose messages have come."""
@@ -314,7 +364,7 @@ class GrpcServer:
             self._party.announce(*self._waiting.popleft())
         return self._party.receive(name, log, message)
 
-    async def _first_frame(self, context: "Context") -> SignedPosition:
+    async def _first_frame(self, context: "Context") -> frames.Attach:
         try:
             data = await asyncio.wait_for(context.read(), _FIRST_FRAME_SECONDS)
         except TimeoutError:
@@ -336,20 +386,32 @@ class GrpcServer:
             raise RemoteProtocolError(
                 f"your run id is {frame.run_id.hex()}; this server serves run {self._plan.run_id}"
             )
-        return frame.log
+        return frame
 
-    async def _attach(self, name: str, outbox: Outbox, log: SignedPosition) -> None:
-        def register(known: LogPosition) -> None:
-            if outbox.closed.is_set():
-                return
-            if (older := self._streams.get(name)) is not None:
-                _refuse(older, f"another connection of client {name} took the place of this one")
-            self._streams[name] = outbox
-            self._moved.set()
+    async def _attach(self, name: str, outbox: Outbox, log: SignedPosition, place: Place) -> None:
+        def answer(known: LogPosition) -> None:
             outbox.put(frames.encode_frame(frames.Attached(known)))
-            self._log.info(name, "client %s is connected", name)
+            # another process takes no place before it has spoken: it may find now that its store
+            # is not the one whose position it is told, and end
+            if name not in self._streams or self._places[name].number == place.number:
+                self._register(name, outbox, place)
 
-        await self._turns.take(partial(self._party.attach, name, log), register)
+        await self._turns.take(partial(self._party.attach, name, log), answer)
+
+    def _register(self, name: str, outbox: Outbox, place: Place) -> None:
+        """Have a stream be the client's, unless it is or has ended: the newest counts."""
+        if outbox.closed.is_set() or (older := self._streams.get(name)) is outbox:
+            return
+        if older is not None:
+            there = self._places[name]
+            _refuse(older, places.replaced(there, place))
+            if there.number != place.number:
+                self._log.warning(name, "%s", places.seen_twice(name, there, place))
+                if there.host != place.host:
+                    outbox.put(frames.encode_frame(frames.Twice(printable(there.host))))
+        self._streams[name], self._places[name] = outbox, place
+        self._moved.set()
+        self._log.info(name, "client %s is connected", name)
 
     def _frame(self, message: Message) -> bytes:
         """The frame of a message, in the party's thread: encoded once, however many it is for and
@@ -364,6 +426,7 @@ class GrpcServer:
     def _post(self, name: str, frame: bytes) -> None:
         """Put a frame in a client's outbox. A client that is away asks again when it is back."""
         if name in self._streams:
+            self._told.pop(self._streams[name], None)
             self._streams[name].put(frame)
 
     def _finish(self, outcome: Outcome) -> None:

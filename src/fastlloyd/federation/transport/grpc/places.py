@@ -1,0 +1,68 @@
+"""Places of clients' processes: an identity that is used on two machines is named on both."""
+
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A client's process. number : drawn by it when it began. host : its address."""
+
+    number: bytes
+    host: str
+
+    @classmethod
+    def of(cls, number: bytes, peer: str) -> "Place":
+        """A process by what gRPC says of its connection: `ipv4:192.0.2.7:51234`."""
+        host = unquote(peer).partition(":")[2].rpartition(":")[0]
+        return cls(number, host.strip("[]") or "an unknown address")
+
+    def is_other(self, other: "Place | None", *, is_connected: bool) -> bool:
+        """Return whether `other` shows that the identity is used by two processes, and not by one
+        that was started again.
+        """
+        if other is None or other.number == self.number:
+            return False
+        return is_connected or other.host != self.host
+
+
+_ONE_MACHINE = "An identity belongs to one machine, and to one store"
+
+
+def replaced(older: Place, newer: Place) -> str:
+    """Tell a process that another one with its identity has taken its place."""
+    if older.number == newer.number:
+        return "another connection of this process took the place of this one"
+    return (
+        "another process with the same identity took the place of this one: that one is at"
+        f" {newer.host}, and this one at {older.host}. {_ONE_MACHINE}: stop one of them for good,"
+        " and do not start both in turn; if neither of them is yours, stop and make a new identity"
+    )
+
+
+def seen_twice(name: str, older: Place, newer: Place) -> str:
+    """Tell the server's operator that a client was replaced by another process with its
+    identity.
+    """
+    return (
+        f"the identity of client {name} is used twice: a process at {newer.host} took the place of"
+        f" one at {older.host}. Ask its owner to stop one of them for good"
+    )
+
+
+def came_twice(host: str) -> str:
+    """Tell a process that it took the place of another one with its identity."""
+    return (
+        f"until now another process with this identity was connected to the server, from {host}."
+        f" {_ONE_MACHINE}: make sure that the other one is stopped for good; if it is not yours,"
+        " stop this one too and make a new identity"
+    )
+
+
+def refused_old(what: str, here: Place, there: Place) -> str:
+    """Refuse a process whose store is behind, or beside, one that another process has shown."""
+    return (
+        f"{what}. The identity is used on two machines, or with two stores: that other one was last"
+        f" seen at {there.host}, and this process is at {here.host}. Go on there only, and do not"
+        " start this one again; if the other is not yours, stop and make a new identity"
+    )
