@@ -3,10 +3,10 @@ about it.
 """
 
 import datetime as dt
-import os
 from typing import Final
 
 from fastlloyd.federation.protocol.messages import printable
+from fastlloyd.federation.transport.grpc import proxies
 
 SHOWN: Final = 300  # characters of what gRPC says that has no sentence
 _PROXY_SAID: Final = "HTTP proxy returned "
@@ -21,6 +21,16 @@ _REFUSED_MARKS: Final = (
 _HUNG_UP_MARKS: Final = (
     "Handshake read failed",
     "remote host: getsockopt(SO_ERROR): Connection reset",
+)
+
+_SILENT_MARKS: Final = (
+    "imed out",
+    "imeout",
+    "No route to host",
+    "unreachable",
+    "eadline Exceeded",
+    "DEADLINE_EXCEEDED",
+    "Endpoint closing",  # a handshake, or a proxy, that took longer than gRPC waits
 )
 
 _REFUSED: Final = (
@@ -62,6 +72,42 @@ _AFTER_A_CONNECTION: Final = (
     ),
     ((*_REFUSED_MARKS, *_HUNG_UP_MARKS, "andshake failed"), _LOST),
 )
+_CLOSED_BY_PROXY: Final = (
+    "the connection to {address} through the proxy that {setting} names was closed: the proxy hung"
+    " up, as where it allows no CONNECT to this port, or the server refused this certificate; ask"
+    " whoever runs the proxy, and whether the server has the same plan"
+)
+_THROUGH_PROXY: Final = (
+    (
+        ("Expected 'H'",),
+        (
+            "what {setting} names is no HTTP proxy, so there is no way to {address}; set {setting}"
+            " to the proxy, or no_proxy to the server's host"
+        ),
+    ),
+    (
+        ("Connection refused",),
+        (
+            "nobody listens at the proxy that {setting} names, so there is no way to {address}; is"
+            " the setting right?"
+        ),
+    ),
+    (
+        ("resolv", "lookup"),
+        (
+            "there is no host of the name that {setting} has, or no DNS to ask, so there is no way"
+            " to {address}; is the setting right?"
+        ),
+    ),
+    (
+        _SILENT_MARKS,
+        (
+            "no answer from {address} through the proxy that {setting} names: the proxy does not"
+            " answer, or a firewall behind it drops the connection, or the machine is off; ask"
+            " whoever runs the proxy"
+        ),
+    ),
+)
 _NO_CONNECTION: Final = (
     (
         _HUNG_UP_MARKS,
@@ -91,10 +137,10 @@ _NO_CONNECTION: Final = (
     ),
     (_REFUSED_MARKS, _REFUSED),
     (
-        ("imed out", "imeout", "No route to host", "unreachable", "DEADLINE_EXCEEDED"),
+        _SILENT_MARKS,
         "no answer from {address}: a firewall may be in between, or the machine is off{proxy}",
     ),
-    (("",), "no connection to {address}: {details}"),
+    (("",), "no connection to {address}: {details}{proxy}"),
 )
 
 
@@ -107,18 +153,22 @@ def explain(
     planned : the address in the plan, which may be another. was_connected : this process has talked
     to the server there before, so neither port nor certificate need be doubted.
     """
+    setting = proxies.in_between(address)
     if _PROXY_SAID in details:
         said = printable(details.split(_PROXY_SAID, 1)[1], 80)
-        return f"the HTTP proxy in between does not connect to {address} ({said}){_proxy()}"
+        return f"the HTTP proxy in between does not connect to {address} ({said}){proxies.hint()}"
+    closed = ((*_REFUSED_MARKS, *_HUNG_UP_MARKS), _CLOSED_BY_PROXY)
     rows = (
         *_CERTIFICATE_OF_SERVER,
+        *(_THROUGH_PROXY if setting else ()),
         *(_AFTER_A_CONNECTION if was_connected else ()),
+        *((closed,) if setting else ()),
         *_NO_CONNECTION,
     )
     sentence: str = next(
         sentence for marks, sentence in rows if any(mark in details for mark in marks)
     )
-    if sentence in (_REFUSED, _LOST):
+    if sentence in (_REFUSED, _LOST, _CLOSED_BY_PROXY):
         # TLS 1.3: a client learns that its certificate is refused only by the end of the
         # connection, without a reason
         from fastlloyd.federation.identity import x509
@@ -130,17 +180,9 @@ def explain(
     given = f"the address given as --server (the plan has {planned or 'none'})"
     source = "the address in the plan" if address == planned else given
     return sentence.format(
-        address=address, source=source, proxy=_proxy(), details=printable(details, SHOWN)
+        address=address,
+        source=source,
+        setting=setting,
+        proxy=proxies.hint(),
+        details=printable(details, SHOWN),
     )
-
-
-def _proxy() -> str:
-    """Which setting of the environment sends gRPC to a proxy. The setting's name only: its value
-    may hold a password.
-    """
-    for name in ("grpc_proxy", "https_proxy", "http_proxy"):
-        if os.environ.get(name):
-            return (
-                f"; the environment sets {name}, so a proxy is asked unless no_proxy names the host"
-            )
-    return ""
