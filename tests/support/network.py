@@ -93,6 +93,10 @@ class SessionServer:
         self.session.back(name)
         return remembered(known)
 
+    def disowned(self, name: str) -> list[Request]:
+        self.logs.pop(name, None)
+        return []
+
     def away(self, name: str) -> list[Request]:
         return requests(self.session.away(name))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fastlloyd.errors import RemoteProtocolError, StateError
+from fastlloyd.errors import OldCopyError, RemoteProtocolError, StateError
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import (
@@ -221,6 +221,27 @@ def test_an_old_copy_of_a_clients_store_is_refused(world: World, is_durable: boo
         "c0", signed("c0", length + 1)
     )  # whether that is a continuation the client itself can tell
     server.attach("c1", signed("c1", 99))  # others go on
+
+
+@pytest.mark.parametrize("n_more", [1, 7])
+def test_another_store_that_disowns_what_it_claimed_throws_out_nobody(
+    world: World, n_more: int
+) -> None:
+    """Two machines with one identity: whoever finds that its store is not the one that was seen says
+    so, and the first goes on.
+    """
+    server = started_without(world)
+    mine = world.parties["c0"].party.position
+    server.attach("c0", mine)
+    server.attach("c0", signed("c0", mine.length + n_more))
+    with pytest.raises(OldCopyError):  # while nobody has said whose claim is wrong
+        server.attach("c0", mine)
+    assert server.disowned("c0") == []
+    server.attach("c0", mine)
+    server.attach("c0", signed("c0", mine.length + n_more))
+    server.disowned("c0")
+    carry(world)  # the other's messages are still taken
+    assert world.parties["c0"].party.outcome is not None
 
 
 def test_whenever_a_server_is_started_again_it_knows_of_every_upload_it_took_and_refuses_older_copies(

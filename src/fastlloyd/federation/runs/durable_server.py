@@ -43,6 +43,7 @@ class DurableServer(DurableParty[ServerSession]):
         self._keys = {client.name: client.signing_key for client in session.plan.clients}
         self._planned = {client.name: client.store for client in session.plan.clients}
         self._seen: dict[str, SignedPosition] = {}
+        self._before: dict[str, SignedPosition | None] = {}  # what was seen when a client attached
         self._end_is_said = False
 
     @classmethod
@@ -100,10 +101,20 @@ class DurableServer(DurableParty[ServerSession]):
         position.
         """
         known = self._check_grown(name, log)
-        # what it says here is remembered once it has said more: only then has it found that its
-        # store is the one whose position it is told now
+        self._before[name], self._seen[name] = self._seen.get(name), log
         self._session.back(name)
         return max(known, key=lambda position: position.length, default=LogPosition(0, bytes(32)))
+
+    def disowned(self, name: str) -> list[Send | Finish]:
+        """Client `name` found that its store is not the one whose position it was told: what it
+        said is forgotten, so that the one that was seen can go on.
+
+        Not if a step of the others became durable in the instant between; then it is in the store.
+        """
+        before = self._before.pop(name, None)
+        if self._seen.pop(name, None) is not None and before is not None:
+            self._seen[name] = before
+        return []
 
     def away(self, name: str) -> list[Send | Finish]:
         """Client `name` has not been there for a while. A process that is started again is told so
@@ -200,10 +211,9 @@ class DurableServer(DurableParty[ServerSession]):
         )
         known = [position for position in (here, there) if position is not None]
         for position in known:
-            if log.length < position.length or (
-                log.length == position.length and log.head != position.head
-            ):
-                others = "others " if log.length == position.length else ""
+            is_as_long = log.length == position.length
+            if log.length < position.length or (is_as_long and log.head != position.head):
+                others = "others " if is_as_long else ""
                 raise OldCopyError(
                     f"the store of client {name!r} is an old copy: it holds {log.length} events,"
                     f" and {position.length} {others}were seen",

@@ -250,6 +250,11 @@ class ServerParty(Party, Protocol):
         Raises RemoteProtocolError to refuse the client.
         """
 
+    def disowned(self, name: str) -> list[Request]:
+        """Client `name` found, when it had attached, that its log is not the one that is
+        remembered: it says nothing more.
+        """
+
     def away(self, name: str) -> list[Request]:
         """Client `name` has not been there for a while; until it is, it may not be worth waiting
         for.

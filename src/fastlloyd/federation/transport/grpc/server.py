@@ -322,6 +322,8 @@ class GrpcServer:
                         await self._turns.ask(partial(self._receive, name, log, message))
                     case frames.Stop(code):
                         why = endings.sentence(code)
+                        if code == endings.Ending.OLD_STORE:
+                            self._turns.tell(partial(self._party.disowned, name))
                         line = "client %s has stopped: %s"
                         self._log.warning(name, line, name, why + self._other(name, code, place))
                     case frames.Leave():
