@@ -35,12 +35,16 @@ class _Server(_Patient):
     """A server that believes what clients say of their logs."""
 
     gone: frozenset[str] = frozenset()
+    awaited: tuple[str, ...] = ()
 
     def left(self, _name: str) -> list[Request]:
         return []
 
     def attach(self, _name: str, log: SignedPosition) -> LogPosition:
         return LogPosition(log.length, log.head)
+
+    def disowned(self, _name: str) -> list[Request]:
+        return []
 
     def away(self, _name: str) -> list[Request]:
         return []
