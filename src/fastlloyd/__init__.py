@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from fastlloyd.estimators.charging import dataset
     from fastlloyd.estimators.estimators import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
+    from fastlloyd.estimators.pipelines import check_private_pipeline
     from fastlloyd.federation.plan.plan import Plan
     from fastlloyd.federation.protocol.client import ClientSession
     from fastlloyd.federation.protocol.server import ServerSession
@@ -42,6 +43,7 @@ __all__ = [
     "SuLloyd",
     "WeakGuaranteeWarning",
     "__version__",
+    "check_private_pipeline",
     "dataset",
     "read_mechanism",
 ]
@@ -65,6 +67,7 @@ _HOME = {
     "Mechanism": "fastlloyd.mechanisms.mechanism",
     "Plan": "fastlloyd.federation.plan.plan",
     "ServerSession": "fastlloyd.federation.protocol.server",
+    "check_private_pipeline": "fastlloyd.estimators.pipelines",
     "dataset": "fastlloyd.estimators.charging",
     "read_mechanism": "fastlloyd.mechanisms.catalogue",
 }

@@ -175,7 +175,7 @@ def test_the_statement_is_the_mechanism_in_words_and_numbers(
     m = mechanism(algorithm, neighboring_relation=relation, count_bits=2)
     statement = mechanism_statement(m)
     assert set(statement) == {
-        "statement_version", "fastlloyd_version", "private", "mechanism", "noise", "epsilon", "delta", "delta_slack", "mu",
+        "statement_version", "fastlloyd_version", "private", "covers", "mechanism", "noise", "epsilon", "delta", "delta_slack", "mu",
         "pure_epsilon", "delta_accounted", "neighboring_relation", "unit_of_protection", "n_iterations", "n_rounds",
         "iterations_and_rounds", "n_clusters",
         "n_records_cap", "features", "rounds", "loss_estimate", "units", "protected",

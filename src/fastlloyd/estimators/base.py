@@ -54,6 +54,7 @@ from fastlloyd.records.bounds import Bounds, data_bounds, given_bounds
 from fastlloyd.records.columns import numbered
 from fastlloyd.records.files import opened
 from fastlloyd.reports import pictures
+from fastlloyd.reports.outside import COVERS_ESTIMATOR
 from fastlloyd.reports.result import StoredResult
 from fastlloyd.reports.run_result import PRIVACY
 from fastlloyd.reports.statement import PrivacyStatement, cautions, with_leaks
@@ -613,6 +614,23 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         if "_split" in state:
             read["_split"] = Split(clearest=state["_split"][0], finer=state["_split"][1])
         super().__setstate__(read)
+
+    def _sk_visual_block_(self) -> object:
+        """Return the block that scikit-learn draws, also in a pipeline, with what the guarantee
+        covers.
+        """
+        try:
+            from sklearn.utils._repr_html.estimator import _VisualBlock
+        except ImportError:  # before scikit-learn 1.7
+            from sklearn.utils._estimator_html_repr import _VisualBlock
+
+        return _VisualBlock(
+            "single",
+            self,
+            names=type(self).__name__,
+            name_details=str(self),
+            name_caption=COVERS_ESTIMATOR if self._algorithm.noise is not Noise.NONE else None,
+        )
 
     def __dir__(self) -> list[str]:
         """All names but `labels_`: scikit-learn draws every attribute listed here into notebooks,

@@ -151,7 +151,8 @@ class FastLloyd(Estimator):
         programs. Worked out when it is first asked for, or the model is saved or copied. "private"
         is False where bounds or n_records were taken from X. It speaks of the last `fit` of this
         very model ALONE: not of earlier ones, nor of the clones that a grid search or a
-        cross-validation fits, each of which spends epsilon too; "data_set" is the name under which
+        cross-validation fits, each of which spends epsilon too, nor of the steps of a pipeline
+        before it, which `check_private_pipeline` names; "data_set" is the name under which
         a ledger adds them up, None if nobody does.
     bounds_ : float64 ndarray (n_features, 2)
         Lower and upper bound of each feature that this fit used, in original units. Public where
@@ -413,7 +414,8 @@ class MomentLloyd(Estimator):
         programs. Worked out when it is first asked for, or the model is saved or copied. "private"
         is False where bounds or n_records were taken from X. It speaks of the last `fit` of this
         very model ALONE: not of earlier ones, nor of the clones that a grid search or a
-        cross-validation fits, each of which spends epsilon too; "data_set" is the name under which
+        cross-validation fits, each of which spends epsilon too, nor of the steps of a pipeline
+        before it, which `check_private_pipeline` names; "data_set" is the name under which
         a ledger adds them up, None if nobody does.
     bounds_ : float64 ndarray (n_features, 2)
         Lower and upper bound of each feature that this fit used, in original units. Public where

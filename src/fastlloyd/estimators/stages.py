@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.names import listing
-from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.dp.noise import Noise, NoiseSource
 from fastlloyd.errors import FastLloydError
 from fastlloyd.estimators.held import Held
 from fastlloyd.mechanisms import central
@@ -18,6 +18,7 @@ from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.two_stages import TwoStages
 from fastlloyd.reports.bounds_result import BoundsResult, FirstStage
+from fastlloyd.reports.outside import COVERS_ESTIMATOR
 from fastlloyd.reports.statement import (
     PrivacyStatement,
     mechanism_statement,
@@ -76,4 +77,7 @@ class Spent(NamedTuple):
         said = said if self.first is None else self.first.with_second(said, self.mechanism)
         if self.mechanism.loss is not None:
             said["loss_estimate"]["standard_error"] = self.mechanism.loss_deviation
+        if self.mechanism.noise is not Noise.NONE:
+            said["covers"] = "this estimator"
+            said["cautions"] = [*said["cautions"], COVERS_ESTIMATOR]
         return PrivacyStatement(said | {"data_set": self.data_set})

@@ -58,6 +58,11 @@ EXACT_OUTPUTS: Final = Fact(
     "labels and distances of records, scores, comparisons with Lloyd, and pictures with records:"
     " they are computed without noise, so keep them where the records are kept",
 )
+COVERS_RUN: Final = "this run"
+COVERS_ESTIMATOR: Final = (
+    "the guarantee covers this estimator alone, not the steps of a pipeline before it;"
+    " fastlloyd.check_private_pipeline names steps that were fitted to the records"
+)
 UNPROTECTED: Final = Fact("everything", "everything: this run added no noise. NOT PRIVATE")
 TAKEN: Final = Fact("taken_from_the_data", "everything, because settings were taken from the data")
 FACTS: Final = (

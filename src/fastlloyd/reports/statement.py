@@ -20,7 +20,7 @@ from fastlloyd.federation.plan.shares import TrustMode
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.coalitions import coalitions, holds_against, one_share_epsilon
-from fastlloyd.reports.outside import TAKEN, UNPROTECTED, Fact, outside
+from fastlloyd.reports.outside import COVERS_RUN, TAKEN, UNPROTECTED, Fact, outside
 
 STATEMENT_VERSION = 2
 
@@ -185,7 +185,16 @@ def _dropouts(at_most: int) -> str:
 class PrivacyStatement(dict[str, Any]):
     """A dict whose repr is one line; `json.dumps` and `dict` give all of it."""
 
-    SHOWN = ("mechanism", "private", "epsilon", "delta", "mu", "neighboring_relation", "data_set")
+    SHOWN = (
+        "mechanism",
+        "private",
+        "covers",
+        "epsilon",
+        "delta",
+        "mu",
+        "neighboring_relation",
+        "data_set",
+    )
 
     def __repr__(self) -> str:
         """Show the most important entries and how many there are."""
@@ -206,6 +215,7 @@ def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]
         "statement_version": STATEMENT_VERSION,
         "fastlloyd_version": __version__,
         "private": private,
+        "covers": COVERS_RUN,
         "mechanism": m.name,
         "noise": {
             "none": "none",
