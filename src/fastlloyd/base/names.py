@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from numbers import Number
 from typing import TypeVar
 
 from fastlloyd.errors import DataError, PlanError
@@ -101,6 +102,16 @@ def split_list(text: str) -> list[str]:
         ) from None
 
 
+def shown(value: object) -> str:
+    """A setting as a message shows it: text, a number, a truth value or None as it is written; of
+    anything else, which may hold records, the type alone.
+    """
+    written = value is None or isinstance(value, str | Number)
+    if written and type(value).__module__ in ("builtins", "numpy", "fractions", "decimal"):
+        return f"{value!r:.40}"
+    return f"a value of type {type(value).__name__:.40}"
+
+
 def choose(kind: type[E], value: str | E, field: str) -> E:
     """The member of an enum by its value, or PlanError that names the field and the words it
     knows.
@@ -118,19 +129,17 @@ def named(known: Mapping[str, T], name: object, field: str) -> T:
     """
     if isinstance(name, str) and name in known:
         return known[name]
-    meant = nearest(str(name).lower(), known)
+    meant = nearest(name.lower(), known) if isinstance(name, str) else None
     hint = f"did you mean {meant!r}? " if meant else ""
-    raise PlanError(
-        f"{field} {str(name)!r:.40} is unknown; {hint}expected one of: {', '.join(known)}"
-    )
+    raise PlanError(f"{field} {shown(name)} is unknown; {hint}expected one of: {', '.join(known)}")
 
 
 def fraction(value: float | Fraction | str, field: str) -> Fraction:
     """The decimal number a person wrote, exactly (0.8 is 4/5), or PlanError naming the field."""
-    text = str(value)
+    text = str(value) if isinstance(value, str | Number) else ""
     if re.fullmatch(
         r"[-+]?[0-9.]{1,40}(e[-+]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", text, re.IGNORECASE
     ):
         with suppress(ValueError, ZeroDivisionError):
             return Fraction(text)
-    raise PlanError(f"{field} is {text!r:.40}; expected a number such as 0.8")
+    raise PlanError(f"{field} is {shown(value)}; expected a number such as 0.8")

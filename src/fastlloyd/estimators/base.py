@@ -15,6 +15,7 @@ import numbers
 import os
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.names import NAME, choose
+from fastlloyd.base.names import NAME, choose, shown
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray, Scaling
@@ -210,10 +211,11 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     def fit(self, X: ArrayLike, y: object = None, *, groups: Any = None, **unknown: object) -> Self:  # noqa: ARG002
         """Cluster the records privately.
 
-        X : array or data frame (n_samples, n_features), finite real numbers; values outside the
-        bounds are clipped. y is ignored. There is no sample_weight: a weight would multiply what
-        one record can change. groups : whose rows these are, one id for each, text or integers
-        (n_samples,). All rows of one id are then protected together, as one person; n_records,
+        X : array or data frame (n_samples, n_features), finite real numbers by their declared types
+        (docs/input.md); values outside the bounds are clipped. y is ignored. There is no
+        sample_weight: a weight would multiply what one record can change. groups : whose rows these
+        are, one id for each, text or integers (n_samples,), with the index of X if both are of
+        pandas. All rows of one id are then protected together, as one person; n_records,
         n_expected, delta and noisy_counts_ then speak of persons (docs/how-to/several-rows.md). Set
         unit="person" too, so that a fit without them is refused. X of Dask (a data frame, or an
         array) stays on the cluster that this process is connected to, whose workers see records and
@@ -421,7 +423,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """
         if not is_collection(X):
             values = validate_records(self, X, reset=True, ensure_all_finite=self.bounds is None)
-            return InMemory(values, None if groups is None else person_ids(groups, len(values)))
+            return InMemory(values, None if groups is None else person_ids(groups, len(values), X))
         if groups is not None:
             raise DataError(
                 "X is a collection of Dask, which groups cannot go with: pass both in memory, or"
@@ -476,7 +478,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             lower, upper = given_bounds(self.value_range, self._names, self.n_features_in_)
             return outer_range(self._columns, lower.tolist(), upper.tolist())
         except (DataError, PlanError) as error:
-            raise type(error)(f"value_range: {error}") from None
+            said = f"value_range: {error}"
+            raise type(error)(said, code=error.code, field=error.field) from None
 
     def _domain(self, values: NDArray[Any] | None, leaks: list[str]) -> Domain:
         """The domain; values : None where bounds are stated. A placeholder where they are still to
@@ -499,20 +502,21 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
     def _persons(self, groups: object) -> Persons | None:
         """Whether persons are protected. Raises PlanError where `unit` says otherwise."""
-        named = self.unit not in (None, "record")
+        of_records = isinstance(self.unit, str) and self.unit == "record"
+        named = self.unit is not None and not of_records
         if named and groups is None:
             raise PlanError(
-                f"unit is {self.unit!r:.40}, and fit was given no groups; pass groups, one id for"
+                f"unit is {shown(self.unit)}, and fit was given no groups; pass groups, one id for"
                 " each row of X"
             )
-        if self.unit == "record" and groups is not None:
+        if of_records and groups is not None:
             raise PlanError(
                 "unit is 'record', and fit was given groups; leave groups out, or pass"
                 " unit='person'"
             )
         if named and not isinstance(self.unit, str):
             raise PlanError(
-                f"unit is {self.unit!r:.40}; expected 'record', or what a person is called"
+                f"unit is {shown(self.unit)}; expected 'record', or what a person is called"
             )
         return (
             None if groups is None else Persons.called("person" if self.unit is None else self.unit)
@@ -552,7 +556,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
                 leaks.append(f"{taken} taken from the data, so the number of {many} leaks")
         elif n_records < 1:
             raise PlanError(
-                f"n_records is {n_records!r:.40}, the cap on the number of {many}; expected at"
+                f"n_records is {shown(n_records)}, the cap on the number of {many}; expected at"
                 " least 1"
             )
         elif n > n_records:
@@ -671,4 +675,8 @@ def _public_seed(random_state: RandomState | None) -> PublicSeed:
         return PublicSeed(os.urandom(32))
     if isinstance(random_state, numbers.Integral):
         return PublicSeed.from_int(int(random_state))
-    return PublicSeed(check_random_state(random_state).bytes(32))
+    with suppress(Exception):  # which shows the whole object
+        return PublicSeed(check_random_state(random_state).bytes(32))
+    raise PlanError(
+        f"random_state is {shown(random_state)}; expected None, an integer or a RandomState"
+    )

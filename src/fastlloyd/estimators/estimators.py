@@ -50,10 +50,11 @@ class FastLloyd(Estimator):
         preset="paper": 1 / (N ln N).
     bounds : tuple (lower, upper) or dict {column name: (lower, upper)} or "private", default=None
         What each feature can be, in the units of X, known without looking at X; values outside are
-        clipped. lower and upper are numbers or array-likes (n_features,); a dict has a pair for
-        every column of a data frame. None takes the bounds from X, which leaks its extreme values
-        (PrivacyLeakWarning): the result is then not private. "private" finds them in value_range
-        with a part of the budget (docs/how-to/when-bounds-are-unknown.md).
+        clipped. lower and upper are numbers, array-likes (n_features,), or pandas Series labelled
+        by column; a dict has a pair for every column of a data frame. None takes the bounds from X,
+        which leaks its extreme values (PrivacyLeakWarning): the result is then not private.
+        "private" finds them in value_range with a part of the budget
+        (docs/how-to/when-bounds-are-unknown.md).
     n_records : int, default=None
         Public upper bound on the number of records. None takes their number, which leaks it
         (PrivacyLeakWarning): the result is then not private, but for
@@ -329,10 +330,11 @@ class MomentLloyd(Estimator):
         In (0, 1), well below one over the number of records. None: 1 / (100 n_records).
     bounds : tuple (lower, upper) or dict {column name: (lower, upper)} or "private", default=None
         What each feature can be, in the units of X, known without looking at X; values outside are
-        clipped. lower and upper are numbers or array-likes (n_features,); a dict has a pair for
-        every column of a data frame. None takes the bounds from X, which leaks its extreme values
-        (PrivacyLeakWarning): the result is then not private. "private" finds them in value_range
-        with a part of the budget (docs/how-to/when-bounds-are-unknown.md).
+        clipped. lower and upper are numbers, array-likes (n_features,), or pandas Series labelled
+        by column; a dict has a pair for every column of a data frame. None takes the bounds from X,
+        which leaks its extreme values (PrivacyLeakWarning): the result is then not private.
+        "private" finds them in value_range with a part of the budget
+        (docs/how-to/when-bounds-are-unknown.md).
     n_records : int, default=None
         Public upper bound on the number of records. None takes their number, which leaks it
         (PrivacyLeakWarning): the result is then not private, but for

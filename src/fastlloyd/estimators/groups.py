@@ -4,7 +4,7 @@ persons apart.
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any
 
@@ -14,17 +14,24 @@ from fastlloyd.errors import DataError
 from fastlloyd.mechanisms.engines.collections import is_collection
 from fastlloyd.records.cells import is_missing
 from fastlloyd.records.ids import BROKEN, in_utf8
+from fastlloyd.records.in_memory import guarded
+from fastlloyd.records.labels import refuse_other_rows
 
 _NOTHING = ("NoneType", "NAType", "NaTType")  # of Python and pandas
 _ONE_EACH = "give groups one id for each row of X, text or integers"
 
 
-def person_ids(groups: Any, n_samples: int) -> list[bytes]:
+def person_ids(groups: Any, n_samples: int, X: Any = None) -> list[bytes]:
     """The id of each row: text in UTF-8 as it stands, or the integer in decimal.
 
     groups : sequence, array or column of text or integers (NumPy, pandas, Polars, Arrow),
-    (n_samples,). Raises DataError, which shows no id, for anything else, and for a missing one.
+    (n_samples,). X : the records; if both are of pandas, their indexes must be equal. Raises
+    DataError, which shows no id, for anything else, and for a missing one.
     """
+    return guarded(lambda: _person_ids(groups, n_samples, X), "groups")
+
+
+def _person_ids(groups: Any, n_samples: int, X: Any) -> list[bytes]:
     if is_collection(groups):
         raise DataError(
             "groups is a collection of Dask; persons are told apart in memory only: pass X and"
@@ -33,6 +40,7 @@ def person_ids(groups: Any, n_samples: int) -> list[bytes]:
     cells = _cells(groups)
     if len(cells) != n_samples:
         raise DataError(f"groups has another length than X; {_ONE_EACH}")
+    refuse_other_rows(X, groups, "groups")
     kinds = set(map(type, cells))
     if any(kind.__name__ in _NOTHING for kind in kinds):
         raise _missing()
@@ -62,7 +70,7 @@ def _cells(groups: Any) -> Sequence[Any]:
     for name in ("to_pylist", "to_list", "tolist"):  # of Arrow, of pandas and Polars, of NumPy
         if hasattr(groups, name):
             return _listed(getattr(groups, name))
-    if not isinstance(groups, Iterable):
+    if not isinstance(groups, Iterable) or isinstance(groups, Mapping | Set):
         raise DataError(f"groups is a {type(groups).__name__:.40}; {_ONE_EACH}")
     return list(groups)
 

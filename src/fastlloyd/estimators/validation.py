@@ -12,9 +12,10 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import assert_all_finite, check_array, validate_data
 
-from fastlloyd.base.names import refuse_repeated
+from fastlloyd.base.names import refuse_repeated, shown
 from fastlloyd.errors import CellTypeError, DataError, PlanError
 from fastlloyd.mechanisms.engines.collections import is_collection, sample
+from fastlloyd.records.arrow import index_names
 from fastlloyd.records.columns import is_index
 from fastlloyd.records.declared import INDEX, INFINITE, MISSING, Holds
 from fastlloyd.records.in_memory import frame_of, guarded, matrix
@@ -49,7 +50,8 @@ def validate_records(
         return np.asarray(validate_data(estimator, X, reset=reset))  # which refuses it
     frame = guarded(lambda: frame_of(X), "X")
     if frame is not None:
-        _refuse_names(list(getattr(frame, "column_names", frame.columns)))
+        names = frame.column_names if hasattr(frame, "column_names") else frame.columns
+        _refuse_names(list(names), index_names(getattr(frame, "schema", None)))
         validate_data(estimator, frame, reset=reset, skip_check_array=True)
     values = _cells(X if frame is None else frame)
     finite = (
@@ -126,13 +128,13 @@ def refuse_collection(X: Any) -> None:
         )
 
 
-def _refuse_names(names: list[Any]) -> None:
+def _refuse_names(names: list[Any], index: frozenset[str]) -> None:
     """Bounds by name, and names to compare at `predict`, need columns that are told apart; and an
     index is no feature. DataError says which are not.
     """
     refuse_repeated(names, "X")
     for name in names:
-        if isinstance(name, str) and is_index(name):
+        if isinstance(name, str) and (is_index(name) or name in index):
             raise DataError(
                 f"column {name!r:.80} of X is the index of a data frame, which some program made a"
                 " column; drop it, or give it a name if it is a feature",
@@ -159,7 +161,7 @@ def check_numbers(settings: Mapping[str, Any]) -> None:
         settings["estimate_loss"], bool | np.bool_
     ):  # any text would count as yes, "no" too
         raise PlanError(
-            f"estimate_loss is {settings['estimate_loss']!r:.40}; expected True or False"
+            f"estimate_loss is {shown(settings['estimate_loss'])}; expected True or False"
         )
     for name in settings.keys() & {"epsilon", "delta", "alpha", "min_count", "loss_share"}:
         _check(name, settings[name], numbers.Real, "a number")
@@ -169,4 +171,4 @@ def _check(name: str, value: object, kind: type, expected: str) -> None:
     if value is None and name not in ("n_clusters", "epsilon"):
         return
     if isinstance(value, bool) or not isinstance(value, kind):
-        raise PlanError(f"{name} is {value!r:.40}; expected {expected}")
+        raise PlanError(f"{name} is {shown(value)}; expected {expected}")

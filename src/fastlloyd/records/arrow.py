@@ -8,9 +8,10 @@ same digits in a text file would be.
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -85,7 +86,10 @@ class ArrowRecords(Reader):
         unit : the column of the ids; also for one that is neither text nor integers.
         """
         names, said = tuple(schema.names), list(map(content, schema.types))
-        indices = chosen(names, columns, source, "schema", lambda i: said[i].is_numbers, unit)
+        index = index_names(schema)
+        indices = chosen(
+            names, columns, source, "schema", lambda i: said[i].is_numbers, unit, index
+        )
         for i in indices:
             if not said[i].is_numbers:
                 numeric = [names[j] for j in range(len(names)) if said[j].is_numbers]
@@ -203,6 +207,16 @@ def errors(source: str, what: str) -> Iterator[None]:
         raise DataError(
             f"{source}: not {what}, or one that is damaged or cut short; write it anew"
         ) from None
+
+
+def index_names(schema: Any) -> frozenset[str]:
+    """The columns that were the index of the pandas frame that was written, as a note in the schema
+    says.
+    """
+    with suppress(ValueError, TypeError, AttributeError, LookupError, RecursionError):
+        said = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+        return frozenset(name for name in said if isinstance(name, str))
+    return frozenset()
 
 
 def no_numbers(

@@ -5,7 +5,7 @@ them, which leaks.
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,14 @@ import tomli_w
 from fastlloyd.base.names import listing, refuse_repeated, split_list, unknown_name
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.records.cells import floats
+from fastlloyd.records.declared import AMBIGUOUS, Holds, content
 from fastlloyd.records.files import opened
+from fastlloyd.records.in_memory import frame_of, guarded, matrix
+from fastlloyd.records.labels import labels_of
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike] | Mapping[str, tuple[float, float]]
-"""As programs give them: (lower, upper), each a number or an array (n_features,); or a pair for
-each column by its name.
+"""As programs give them: (lower, upper), each a number, an array (n_features,) or a Series labelled
+by column; or a pair for each column by its name.
 """
 
 _Interval = tuple[float, float]
@@ -114,11 +117,18 @@ def given_bounds(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Public bounds as a program gives them: arrays (lower, upper), float64 (n_features,).
 
-    bounds : (lower, upper), each a number or array-like (n_features,); or {name: (lower, upper)}
-    for every one of `columns`, which are None where the records have no column names. Raises
-    DataError for names that are missing, unknown or not there to be used, PlanError for what is no
-    pair of numbers; whether they are in order is for `Domain` to say.
+    bounds : (lower, upper), each a number, array-like (n_features,), or a pandas Series labelled by
+    column; or {name: (lower, upper)} for every one of `columns`, which are None where the records
+    have no column names. Raises DataError for names that are missing, unknown or not there to be
+    used, PlanError for what is no pair of numbers, or may be read in two ways (AMBIGUOUS); whether
+    they are in order is for `Domain` to say.
     """
+    return guarded(lambda: _given(bounds, columns, n_features), "bounds")
+
+
+def _given(
+    bounds: Any, columns: Sequence[str] | None, n_features: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     if isinstance(bounds, Mapping):
         if columns is None:
             raise DataError(
@@ -126,40 +136,101 @@ def given_bounds(
                 " whose column names are text, or (lower, upper)"
             )
         _check_names(bounds, columns)
-        pairs = [_pair(bounds[name], 1, f"bounds of {name!r} are") for name in columns]
+        pairs = [_pair(bounds[name], None, 1, f"bounds of {name!r} are") for name in columns]
         lower, upper = np.concatenate(pairs, axis=1)
         return lower, upper
-    if (
-        n_features == 2
-        and isinstance(bounds, list)
-        and all(isinstance(pair, tuple) for pair in bounds)
-    ):
+    _refuse_two_ways(bounds, n_features)
+    return _pair(bounds, columns, n_features, "bounds are")
+
+
+def _refuse_two_ways(bounds: Any, n_features: int) -> None:
+    """Refuse what may mean (lower, upper), or a pair for each feature. A tuple is the former."""
+    two_ways = ""
+    if frame_of(bounds) is not None:
+        two_ways = "a data frame"
+    elif labels_of(bounds) is not None:
+        two_ways = "one labelled Series"
+    elif isinstance(bounds, Set):
+        two_ways = "a set, which has no order"
+    elif n_features == 2 and not isinstance(bounds, tuple) and _shape(bounds) == (2, 2):
+        two_ways = "a list of two pairs" if isinstance(bounds, list) else "two rows of two numbers"
+        two_ways += ", which may mean a pair for each feature or (lower, upper)"
+    if two_ways:
         raise PlanError(
-            "bounds are a list of two pairs, which may mean a pair for each feature or (lower,"
-            " upper); write a dict {name: (lower, upper)}, or two lists ([lower, lower], [upper,"
-            " upper])"
+            f"bounds are {two_ways}; pass a dict {{name: (lower, upper)}}, or a tuple (lower,"
+            " upper) of lists, of arrays or of Series labelled by column",
+            code=AMBIGUOUS,
         )
-    return _pair(bounds, n_features, "bounds are")
+
+
+def _shape(values: Any) -> tuple[int, ...] | None:
+    with suppress(TypeError, ValueError):  # rows of different lengths
+        return tuple(np.shape(values))
+    return None
 
 
 def _pair(
-    ends: Any, length: int, what: str
+    ends: Any, columns: Sequence[str] | None, length: int, what: str
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    pair = None
     with suppress(TypeError, ValueError):
-        lower, upper = (_ends(end, length) for end in ends)
-        return lower, upper
+        lower, upper = ends
+        pair = lower, upper
+    if pair is not None:
+        pair = _by_label(pair, columns)
+        with suppress(TypeError, ValueError, OverflowError):  # DataError is one
+            return _ends(pair[0], length), _ends(pair[1], length)
     arrays = f" or arrays of length {length}, the number of features of X" if length > 1 else ""
-    raise PlanError(f"{what} not a pair (lower, upper) of numbers{arrays}")
+    by_row = length > 2 and _shape(ends) == (length, 2)
+    hint = "; if it has a row for each feature, pass (rows[:, 0], rows[:, 1])" if by_row else ""
+    raise PlanError(f"{what} not a pair (lower, upper) of numbers{arrays}{hint}")
+
+
+def _by_label(pair: tuple[Any, Any], columns: Sequence[str] | None) -> tuple[Any, Any]:
+    """The ends, of which those that are labelled stand in the order of the columns. Raises
+    DataError for labels that are no columns.
+    """
+    labels = [labels_of(end) for end in pair]
+    if all(each is None for each in labels):
+        return pair
+    if any(each is None and _shape(end) != () for each, end in zip(labels, pair, strict=True)):
+        raise PlanError(
+            "of lower and upper bounds only one is labelled, so that columns may be meant in two"
+            " orders; pass both as Series labelled by column, or a dict {name: (lower, upper)}",
+            code=AMBIGUOUS,
+        )
+    if columns is None:
+        raise DataError(
+            "bounds are labelled, but X has no column names; pass a data frame whose column names"
+            " are text, or bounds as arrays",
+            code=AMBIGUOUS,
+        )
+    lower, upper = (
+        end if each is None else _reordered(each, list(end), columns)
+        for each, end in zip(labels, pair, strict=True)
+    )
+    return lower, upper
+
+
+def _reordered(labels: Sequence[Any], values: Sequence[Any], columns: Sequence[str]) -> list[Any]:
+    names = list(map(str, labels))
+    refuse_repeated(names, "labels of bounds")
+    by_name = dict(zip(names, values, strict=True))
+    _check_names(by_name, columns)
+    return [by_name[name] for name in columns]
 
 
 def _ends(given: Any, length: int) -> npt.NDArray[np.float64]:
-    """One number for all features, or one for each. Raises ValueError or TypeError for anything
-    else, and for text.
+    """One number for all features, or one for each. Raises ValueError for anything else, and for
+    text.
     """
-    ends = np.asarray(given)
-    if ends.dtype.kind in "SU" or ends.shape not in ((), (length,)):
+    declared = getattr(given, "dtype", None)
+    if declared is not None and content(declared).holds not in (Holds.NUMBERS, Holds.OBJECTS):
+        raise ValueError  # NumPy would take categories of numbers for numbers
+    ends = matrix(given, "bounds")
+    if ends.shape not in ((), (length,)):
         raise ValueError
-    return np.broadcast_to(np.asarray(given, dtype=np.float64), (length,))
+    return np.broadcast_to(ends.astype(np.float64), (length,))
 
 
 def _check_names(

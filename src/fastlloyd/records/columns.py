@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from fastlloyd.base.names import listing, nearest_name, refuse_repeated
@@ -32,12 +32,14 @@ def chosen(
     where: str,
     is_number: Callable[[int], bool] = lambda _: True,
     unit: str | None = None,
+    index: Collection[str] = (),
 ) -> list[int]:
     """Indices of `columns` among all `names`; of all columns for None; of those that `is_number`
     takes for NUMERIC.
 
     A column without a name is an index that some program wrote: it can be left out, but is never
-    taken for a feature unasked; nor is that of the ids, `unit`. Raises DataError, which says
+    taken for a feature unasked; nor is that of the ids, `unit`, or one of `index`, columns that
+    the source says are an index. Raises DataError, which says
     `where` in the `source` the names stand, for a name that is unknown or repeated, and where no
     column is left.
     """
@@ -55,8 +57,19 @@ def chosen(
                     code=INDEX,
                     field=name,
                 )
+        stored = [name for name in names if name in index and name != unit]
+        if stored and columns is None:
+            raise DataError(
+                f"{source}: column {stored[0]!r} is the index of the pandas frame that was written;"
+                " write it without (index=False), after reset_index() if it is a feature, or choose"
+                " columns with --columns",
+                code=INDEX,
+                field=stored[0],
+            )
         indices = [
-            i for i in range(len(names)) if names[i] != unit and (columns is None or is_number(i))
+            i
+            for i in range(len(names))
+            if names[i] != unit and names[i] not in stored and (columns is None or is_number(i))
         ]
         if not indices:
             raise DataError(f"{source}: no column holds numbers; there are {listing(names)}")

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 # codes of DataError for faults of other kinds
 MISSING, INFINITE, RAGGED, UNREADABLE = "missing", "infinite", "ragged", "unreadable"
-INDEX, ANOTHER_ORDER = "index", "another-order"
+INDEX, ANOTHER_ORDER, AMBIGUOUS = "index", "another-order", "ambiguous"
 
 
 class Holds(enum.Enum):

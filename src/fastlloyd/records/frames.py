@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fastlloyd.errors import DataError
-from fastlloyd.records.arrow import load, no_numbers
+from fastlloyd.records.arrow import index_names, load, no_numbers
 from fastlloyd.records.arrow_ids import check_ids, ids_in
 from fastlloyd.records.columns import chosen, unit_place
 from fastlloyd.records.declared import content
@@ -43,7 +43,8 @@ def table_from_frame(
             f"{source}: expected a pandas or Polars DataFrame or an Arrow table (collect a"
             " LazyFrame first, by .collect()); NumPy arrays go straight to the estimators"
         )
-    records = guarded(lambda: _Frame(columns_of(found), columns, unit, source), source)
+    index = index_names(getattr(found, "schema", None))
+    records = guarded(lambda: _Frame(columns_of(found), columns, unit, source, index), source)
     return RecordFile(records, source, missing, unit=unit).table()
 
 
@@ -55,11 +56,16 @@ class _Frame(Reader):
     n_ahead = 0
 
     def __init__(
-        self, every: list[Column], columns: Sequence[str] | None, unit: str | None, source: str
+        self,
+        every: list[Column],
+        columns: Sequence[str] | None,
+        unit: str | None,
+        source: str,
+        index: frozenset[str],
     ) -> None:
         self.names = tuple(str(each.name) for each in every)
         self._every = dict(zip(self.names, every, strict=True))
-        indices = chosen(self.names, columns, source, "header", unit=unit)
+        indices = chosen(self.names, columns, source, "header", unit=unit, index=index)
         self.columns = tuple(self.names[i] for i in indices)
         self._arrays = [
             self._numbers(name, source, choice=columns is None) for name in self.columns

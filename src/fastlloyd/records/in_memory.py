@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fastlloyd.base import extras
 from fastlloyd.base.names import listing
-from fastlloyd.errors import DataError
+from fastlloyd.errors import DataError, FastLloydError
 from fastlloyd.records.arrow import load, numbers
 from fastlloyd.records.declared import (
     ANOTHER_ORDER,
@@ -65,7 +65,7 @@ def guarded(read: Callable[[], T], what: str) -> T:
     """
     try:
         return read()
-    except DataError:
+    except FastLloydError:
         raise
     except MemoryError:
         fault = f"{what} does not fit into memory a second time; pass an array of float64"

@@ -1,0 +1,44 @@
+"""Labels of rows and entries, which pandas objects have: they count, so that nothing that may be
+read by label is taken by position in silence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastlloyd.errors import DataError
+from fastlloyd.records.declared import ANOTHER_ORDER
+
+
+def labels_of(values: Any) -> list[Any] | None:
+    """The labels of a pandas Series; None for what has none, and where they only count from 0."""
+    index = getattr(values, "index", None)
+    # sequences of Python have a method of that name
+    if index is None or callable(index) or getattr(values, "ndim", 1) != 1:
+        return None
+    labels = list(index)
+    return None if labels == list(range(len(labels))) else labels
+
+
+def refuse_other_rows(X: Any, values: Any, what: str) -> None:
+    """Raise DataError if the entries of `values`, one for each row of X, are labelled and may
+    belong to other rows than those at their positions.
+    """
+    if (index := getattr(values, "index", None)) is None or callable(index):
+        return
+    if hasattr(X, "iloc"):
+        fault = "" if X.index.equals(index) else f"X and {what} have different indexes"
+    else:
+        labels = labels_of(values) or []
+        numbers = all(isinstance(label, int | np.integer) for label in labels)
+        fault = ""
+        if labels and numbers and sorted(labels) == list(range(len(labels))):
+            fault = f"X has no index, and that of {what} numbers the rows in another order"
+    if fault:
+        raise DataError(
+            f"{fault}; pass {what}.loc[X.index] or, if they stand in the order of the rows,"
+            f" {what}.to_numpy()",
+            code=ANOTHER_ORDER,
+        )
