@@ -1,6 +1,4 @@
-"""Who answers queries: the records of one holder, however they are held, and never more of them
-than the cap.
-"""
+"""Answers to queries: the records of one holder, in any form, and never more of them than the cap."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar, Protocol
@@ -40,9 +38,7 @@ class Records(Protocol):
 
 
 class Asked(Protocol):
-    """What is asked of records: plain data. shape : of what is added up over them, a query's answer
-    for example.
-    """
+    """Plain data that is asked of records. shape : of the sum over them, such as a query's answer."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...  # noqa: D102 - see the class
@@ -54,7 +50,7 @@ class Asked(Protocol):
 
 
 class _Nothing:
-    """What is asked where only the number of records counts."""
+    """Request for nothing but the number of records."""
 
     shape = (0,)
 
@@ -69,11 +65,11 @@ class AllRecords(Records, Protocol):
     """`Records` that can be asked more than queries."""
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
-        """What is asked, added up in one pass, and the number of records."""
+        """Return the sum over the records in one pass, and the number of records."""
 
     def count(self) -> int:
-        """How many records there are, by a pass that asks nothing; what asks for numbers of records
-        comes after it.
+        """Return the number of records, by a pass that asks for nothing else. Requests that need
+        this number come after it.
         """
 
 

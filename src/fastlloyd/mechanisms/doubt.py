@@ -1,5 +1,5 @@
-"""Whether a noisy answer can come from records: a check of sums that somebody else's clients and
-noise have gone into.
+"""Check whether a noisy answer can come from records at all, for sums that contain the answers and
+noise of other clients.
 
 It compares noisy answers with public numbers. The guarantee covers the noisy answers of all rounds,
 and so whatever is computed from them: the check is post-processing and costs nothing. Its outcome
@@ -24,11 +24,11 @@ ROUNDING = (
 def is_doubtful(
     m: AnyRun, round: Round, answer: Answer, n_records: int, noise: AnswerNoise, n_draws: int
 ) -> bool:
-    """Whether it is not the answer of at most `n_records` records, however they are chosen, with
-    the planned noise.
+    """Return whether the answer cannot be that of at most `n_records` records with the planned
+    noise, for any records.
 
-    noise : what is known of it. n_draws : how many separately rounded draws every entry holds. If
-    everybody follows the protocol, a run has a doubtful round with probability below 2**-40: with K
+    noise : of the answer. n_draws : number of separately rounded draws in every entry. If all
+    parties follow the protocol, a run has a doubtful round with probability below 2**-40: with K
     numbers in all its answers there are at most 2 K inequalities, and noise breaks each with
     probability below 2**-41 / 2 K (docs/proofs/doubt.md). That is half of what is allowed; the rest
     covers the rounding of what follows, which moves a threshold by less than 2**-44 of itself.

@@ -1,5 +1,5 @@
-"""Whom a mechanism protects where a person has several rows: every person has the same number of
-shares, spread over the rows.
+"""Protection of persons with several rows: every person has the same number of shares, spread over
+the rows.
 
 A query then is a sum over rows of the number of shares times what the row adds, exact integers. One
 person moves it by no more than one record with all shares would (docs/proofs/persons.md). A
@@ -22,16 +22,14 @@ WEIGHT_BITS: Final = 10
 
 
 class Unit(NamedTuple):
-    """What is protected, and what caps and counts are numbers of, in words: one of them, and
-    several.
-    """
+    """Unit of protection, of caps and of counts, in words: its singular and its plural."""
 
     one: str
     many: str
 
     @classmethod
     def called(cls, name: str) -> "Unit":
-        """The unit of which one has this name: a patient, patients; a family, families."""
+        """Return the unit with this singular name: a patient, patients, or a family, families."""
         if name.endswith(("s", "x", "ch", "sh")):
             return cls(name, f"{name}es")
         return cls(
@@ -89,7 +87,7 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def unit(self) -> Unit:
-        """What a person is called, and several are."""
+        """Return the words for a person and for several."""
         return Unit.called(self.name)
 
     @property
@@ -104,7 +102,7 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def unit(persons: Persons | None) -> Unit:
-    """What is protected and counted, in words."""
+    """Return the unit of protection and counting, in words."""
     return RECORD if persons is None else persons.unit
 
 
@@ -119,5 +117,7 @@ def share_bits(persons: Persons | None) -> int:
 
 
 def reach(persons: Persons | None) -> int:
-    """How many times as far as one record the unit of protection moves an answer: c W, or 1."""
+    """Return the factor by which the unit of protection moves an answer farther than one record: c
+    W, or 1.
+    """
     return 1 if persons is None else persons.reach

@@ -31,7 +31,7 @@ State = Any  # of a type that each mechanism has for itself; what drives one han
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerNoise:
-    """What is known of a noisy answer beside its numbers.
+    """Noise of an answer, and the share of clients in it.
 
     deviations : of the noise, one per part, in units of the answer. share : the caps of the clients
     whose records are in the answer, over those of the clients in the first answer of the run; 1 in
@@ -63,7 +63,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         raise NotImplementedError
 
     def question(self, m: Any) -> Question:
-        """What the plan fixes of the query: shape, parts, sensitivity."""
+        """Return the question, which the plan fixes: shape, parts, sensitivity."""
         raise NotImplementedError
 
     def query(self, m: Any, state: State) -> Query:
@@ -75,8 +75,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         raise NotImplementedError
 
     def information_on_number(self, m: Any, scales: Sequence[Fraction]) -> Fraction:
-        """How well the answer tells the number of records, with noise of these scales: one over a
-        variance, in its units.
+        """Return the precision with which the answer tells the number of records, with noise of
+        these scales: one over a variance, in its units.
         """
         return 1 / (m.shape(self)[0] * scales[-1] ** 2) if self.counts_records else Fraction(0)
 
@@ -127,7 +127,7 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return msgspec.structs.replace(state, loss=int(answer[0, 0]))
 
     def statement(self, m: Any) -> dict[str, Any]:
-        """What the estimate means, what it may cost, and its noise."""
+        """Return the meaning of the answer, its cost and its noise."""
         unit = self.unit(m.domain.fraction_bits)
         of_persons = (
             f", weighted so that those of {m.unit.a} count as one record" if m.persons else ""

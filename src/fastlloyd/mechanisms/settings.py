@@ -1,5 +1,5 @@
-"""What a mechanism is designed from: an algorithm, public numbers and choices, in one frozen record
-that checks them.
+"""Settings of a mechanism: an algorithm, public numbers and choices, in one frozen record that
+checks them.
 """
 
 import math
@@ -37,8 +37,8 @@ class AnyAlgorithm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fewest_iterations(self) -> int | None:
-        """How many its planner chooses at least; None where the error does not depend on their
-        number.
+        """Return the least number of iterations that the planner chooses, or None if the error does
+        not depend on it.
         """
         raise NotImplementedError
 
@@ -61,11 +61,11 @@ A_co = TypeVar("A_co", bound=AnyAlgorithm, covariant=True)
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):
-    """What a preset decides where the user does not.
+    """Choices of a preset for settings that the user leaves open.
 
-    algorithm : where none is named. min_count None: the planner's floor under noisy counts.
-    paper_delta: delta = 1 / (N ln N) instead of 1 / (100 N), which lets one record in ln N data
-    sets' worth be exposed on average: for comparison only.
+    algorithm : used if none is named. min_count None: the planner's floor under noisy counts.
+    paper_delta: delta = 1 / (N ln N) instead of 1 / (100 N). It allows one exposed record in about
+    ln N data sets, so it is for comparison only.
     """
 
     initialization: RadiusSearch
@@ -99,13 +99,13 @@ PRESETS = {
 
 
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What every private run is designed from. Raises BudgetError or PlanError naming the setting.
+    """Settings of every run with noise. Raises BudgetError or PlanError naming the setting.
 
-    epsilon, delta : the guarantee; delta None: the default. persons : whose rows are protected
-    together, if not each row alone. n_records : public cap on the number of records, or of persons;
+    epsilon, delta : the guarantee. delta None: the default. persons : the unit, if all rows of a
+    person are protected together. n_records : public cap on the number of records, or of persons.
     n_expected : public guess of it, None: n_records. public_seed : of all public randomness, such
-    as where centroids start. count_bits, delta_slack : of a federated run, which its planner
-    chooses. Without noise epsilon has no effect.
+    as that of the first centroids. count_bits, delta_slack : of a federated run, chosen by its
+    planner. Without noise epsilon has no effect.
     """
 
     domain: Domain
@@ -136,7 +136,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def designed_as(self) -> type:
-        """What decides which design they are for (`catalogue.design`)."""
+        """Return the type that decides the design (`catalogue.design`)."""
         return type(self)
 
     @property
@@ -187,7 +187,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def budget(self) -> Fraction:
-        """What may be spent, exactly: epsilon with Laplace noise, squared mu with Gaussian noise, 0
+        """Return the exact budget: epsilon with Laplace noise, squared mu with Gaussian noise, 0
         without noise.
         """
         return (
@@ -212,12 +212,12 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
-    """What `catalogue.design` makes a clustering of. Raises BudgetError or PlanError naming the
-    setting.
+    """Settings from which `catalogue.design` makes a clustering. Raises BudgetError or PlanError
+    naming the setting.
 
     delta None: the preset's, without Gaussian noise 0. n_iterations None: the algorithm's rule.
-    initialization, min_count None: the preset's. min_count : centroids with a smaller noisy count
-    stay. estimate_loss : spend loss_share of the budget (of mu^2, with Laplace noise of epsilon;
+    initialization, min_count None: the preset's. min_count : least noisy count of a centroid that
+    moves. estimate_loss : spend loss_share of the budget (of mu^2, with Laplace noise of epsilon;
     None: `loss.planned_share`) on the loss in the end. For the others see `RunSettings`.
     """
 
@@ -261,12 +261,12 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
 
     @property
     def noise(self) -> Noise:
-        """That of the algorithm."""
+        """Return the law of the algorithm's noise."""
         return self.algorithm.noise
 
     @property
     def default_delta(self) -> float:
-        """That of the preset."""
+        """Return the default delta of the preset."""
         return self.preset.delta(self.n_records)
 
     @property

@@ -1,1 +1,1 @@
-"""Bounds of the features from noisy histograms: for records whose ranges nobody knows well."""
+"""Bounds of the features from noisy histograms, for records whose ranges are not well known."""

@@ -36,7 +36,7 @@ LEAST_SHARE, MOST_SHARE = Fraction(5, 100), Fraction(20, 100)
 
 
 class BoundsSettings(RunSettings, frozen=True, kw_only=True):
-    """What a run that finds bounds is designed from; domain : `outer_range`."""
+    """Settings of a run that finds bounds. domain : `outer_range`."""
 
     noise: ClassVar[Noise] = Noise.GAUSSIAN
 
@@ -128,7 +128,7 @@ def _needed(settings: BoundsSettings) -> Fraction:
 
 
 def _epsilon(budget: Fraction, delta: float) -> float:
-    """A float just below the epsilon at which mu^2 is this budget: whoever spends what it allows
+    """Return a float just below the epsilon at which mu^2 is this budget, so a run planned for it
     spends no more.
     """
     mu = math.nextafter(mu_from_squared(budget), 0)

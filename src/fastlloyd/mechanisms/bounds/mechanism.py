@@ -55,7 +55,7 @@ class FoundBounds(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> bytes:
-        """That of both ends, which clients confirm."""
+        """Return the digest of both ends, which clients confirm."""
         ends = np.concatenate([self.lower, self.upper]).astype("<i8").tobytes()
         return hashlib.sha256(b"fastlloyd/v1/bounds" + ends).digest()
 
@@ -138,7 +138,7 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return question.n_rows * sum((1 / (n * scale**2) for n, scale in each), Fraction(0))
 
     def statement(self, m: "BoundsMechanism") -> dict[str, Any]:
-        """What it asks, its sensitivity, its noise and its cost."""
+        """Return the question of the round, its sensitivity, noise and cost."""
         question = m.question(self)
         return {
             "asks": "histograms",
@@ -232,7 +232,7 @@ class BoundsMechanism(
         return state
 
     def check_noise(self, totals: Sequence[tuple[Fraction, ...]]) -> None:
-        """Refuse noise of which 3.5 deviations are more than a tenth of the expected records."""
+        """Refuse noise whose 3.5 deviations are more than a tenth of the expected records."""
         deviation = max(map(max, totals)) / 2**self.number_bits
         needed = math.ceil(SEEN_DEVIATIONS * deviation / SEEN_SHARE)
         if needed > self.n_expected:
@@ -246,7 +246,9 @@ class BoundsMechanism(
             )
 
     def choices(self, noise_factor: float) -> Choices:
-        """What each round counts, and from how many records on noise does not hide an interval."""
+        """Return the counts of each round, and the least number of records that noise does not
+        hide.
+        """
         of_rounds = []
         for number, (round, where) in enumerate(
             zip(self.rounds, ("the outer range", "what was found"), strict=True), 1

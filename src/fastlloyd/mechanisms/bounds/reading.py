@@ -1,11 +1,11 @@
-"""What noisy histograms say of where the records of a feature lie: comparisons of integers, the
-same on every machine.
+"""Intervals that contain the records of a feature, read from noisy histograms by comparisons of
+integers, the same on every machine.
 
-A node whose count is above what noise reaches holds records. Those of them without such children
-span an interval, with one more node of their size on either side. It is accepted if hardly more
-records lie outside than noise could pretend; otherwise the same is tried with one level less, down
-to the eight nodes of the first. It is tried, too, for the sake of the last few records, but a few
-records far away are not worth a much wider interval.
+A node whose count is above the reach of noise has records. Such nodes without such children span an
+interval, with one more node of their size on either side. It is accepted if hardly more records lie
+outside than noise could pretend; otherwise the same is tried with one level less, down to the eight
+nodes of the first. It is tried, too, for the sake of the last few records, but a few records far
+away are not worth a much wider interval.
 """
 
 from collections.abc import Iterator, Sequence
@@ -68,12 +68,12 @@ def _up(mp: Any, value: Any) -> int:
 def interval(
     levels: Levels, thresholds: Thresholds, *, open_below: bool, open_above: bool
 ) -> Interval | None:
-    """The leaves [first, last) that hold nearly all records of a feature; None where noise hides
+    """Return the leaves [first, last) with nearly all records of a feature, or None if noise hides
     them.
 
     levels : noisy counts of 8, 64, 512, ... nodes. open_below, open_above : whether the first and
-    the last leaf are leaves like any other. Otherwise they hold what was cut there, belong to no
-    interval, and count as outside.
+    the last leaf are leaves like any other. Otherwise they have the values that were cut there,
+    belong to no interval, and count as outside.
     """
     n_leaves, n_records = len(levels[-1]), sum(levels[0])
     least, most = int(not open_below), n_leaves - int(not open_above)

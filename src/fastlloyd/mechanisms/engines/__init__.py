@@ -1,3 +1,3 @@
-"""Where pieces of records are passed over: processes of this machine, or a cluster. All give the
-same integers.
+"""Engines that read pieces of records: processes of this machine, or a cluster. All give the same
+integers.
 """

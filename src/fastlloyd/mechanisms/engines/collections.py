@@ -23,7 +23,7 @@ _SOURCE = "X"
 
 
 def is_collection(X: Any) -> bool:
-    """Whether X is one of Dask's collections, or made of some."""
+    """Return whether X is one of Dask's collections, or made of some."""
     kind = type(X)
     return hasattr(kind, "__dask_graph__") and (
         hasattr(kind, "to_delayed") or X.__dask_graph__() is not None

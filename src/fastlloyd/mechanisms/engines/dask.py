@@ -25,10 +25,10 @@ _ALONE = 120  # seconds for which a scheduler may have no workers in the middle 
 
 
 class DaskEngine:
-    """The workers of a cluster, so many in the beginning; see `Engine`. client : a
-    `distributed.Client`, which `close` closes.
+    """Engine of the workers of a Dask cluster. client : a `distributed.Client`, which `close`
+    closes.
 
-    What it is handed may also be Dask's own: a future, or something delayed.
+    Pieces may also be Dask's own futures or delayed values.
     """
 
     def __init__(self, client: Any, name: str) -> None:
@@ -132,8 +132,8 @@ class DaskEngine:
             raise self._failed(error) from None
 
     def _next(self, done: "SimpleQueue[Any]") -> Any:
-        """The next future that is done; None where none is after a while. Raises EngineError where
-        none can be.
+        """Return the next finished future, or None if none finishes for a while. Raises EngineError
+        if none can.
         """
         try:
             future = done.get(timeout=PULSE)

@@ -1,6 +1,4 @@
-"""What an engine has to offer: it hands pieces of records to workers, which may die and be
-replaced.
-"""
+"""Interface of an engine: it hands pieces of records to workers, which may die and be replaced."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
@@ -25,12 +23,12 @@ class Engine(Protocol):
     def map(
         self, function: Callable[[Any], Result], pieces: Sequence[Any]
     ) -> Iterator[tuple[int, Result] | None]:
-        """What the function returns for each piece, with the number of the piece, from 0; in any
-        order.
+        """Yield the result of the function for each piece, with the number of the piece from 0, in
+        any order.
 
-        None stands for a while in which nothing came, so that whoever waits may give up. The
-        function is plain data that can be called, and raises nothing. It may be called again for a
-        piece whose worker died; only what is returned counts. Raises EngineError.
+        None means that nothing came for a while, so that the caller may give up. The function is
+        plain data that can be called, and raises nothing. It may be called again for a piece whose
+        worker died; only what is returned counts. Raises EngineError.
         """
         ...
 

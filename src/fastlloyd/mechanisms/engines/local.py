@@ -22,8 +22,8 @@ _PATIENCE = 10.0  # seconds that a process has to end by itself
 
 
 class LocalEngine:
-    """So many processes; see `Engine`. They share the cores, and end with the process that started
-    them.
+    """Engine of several processes of this machine. They share the cores, and end with the process
+    that started them.
     """
 
     def __init__(self, n_workers: int) -> None:
@@ -92,7 +92,7 @@ class LocalEngine:
 
 
 class _Kept(NamedTuple):
-    """What stands for function(piece), which the process of number `worker` keeps as `number`."""
+    """Handle of function(piece), which the process number `worker` keeps as `number`."""
 
     number: int
     worker: int
@@ -116,7 +116,7 @@ class _Worker:
         return cls(process, ours)
 
     def received(self, name: str) -> Any:
-        """What the process has sent. Raises EngineError where it has ended."""
+        """Receive from a process. Raises EngineError if it has ended."""
         try:
             return self.connection.recv()
         except (EOFError, OSError):
@@ -129,7 +129,7 @@ class _Worker:
 
 
 def _work(connection: Connection, threads: int) -> None:
-    """Do what comes, until nobody sends any more."""
+    """Carry out requests until the connection closes."""
     forbid_core_dumps()
     signal.signal(
         signal.SIGINT, signal.SIG_IGN

@@ -35,22 +35,21 @@ Report = Callable[[int, int], None]
 
 
 def silent(_done: int, _of: int) -> None:
-    """Tell nobody."""
+    """Ignore a report of progress."""
 
 
 class EngineRecords:
     """`AllRecords` in parts that an engine's workers pass over.
 
-    As many parts as fit are kept by the workers as grid points; the others are read anew in each
-    pass. n_outside, dropped : as of `GridRecords` and `RecordFile`, after a complete pass. A pass
+    Workers keep parts as grid points as long as there is room, and read the others anew in each
+    pass. n_outside, dropped : as in `GridRecords` and `RecordFile`, after a complete pass. A pass
     raises what these raise, EngineError, and whatever `report` raises, which gives it up.
 
-    Parameters
-    ----------
-    source : of the records, for messages. parts : what stands on the engine for each `Part`, in the
-    order of their numbers. cells : the most that each part can have, None where only reading tells.
-    report : is told now and then, and after each part, how many parts of the pass are done, and of
-    how many. check_unchanged : raises DataError where the records are others than at the beginning.
+    Parameters ---------- source : of the records, for messages. parts : the engine's handle of each
+    `Part`, in the order of their numbers. cells : largest number of cells of each part, or None if
+    only reading tells. report : called now and then, and after each part, with the number of
+    finished parts of the pass and of all parts. check_unchanged : raises DataError if the records
+    have changed since the beginning.
     """
 
     share_bits: ClassVar[int] = 0
@@ -119,8 +118,8 @@ class EngineRecords:
         return self.look(asked)[:2]
 
     def look(self, asked: Asked, summarize: Summary | None = None) -> tuple[IntArray, int, Words]:
-        """As `total`, and what `summarize` adds up to over the records, which are all read where it
-        is given.
+        """Return `total`, and the sum of `summarize` over the records. With `summarize`, all
+        records are read.
         """
         self._check_unchanged()
         is_read = self.n is None or summarize is not None
@@ -161,7 +160,7 @@ class EngineRecords:
         return total, n, found.summary
 
     def _keep(self, make: MakeGrid, cells: Iterable[tuple[int, int]]) -> None:
-        """Have the workers keep parts that have so many cells, as long as there is room."""
+        """Let the workers keep parts with these numbers of cells, as long as there is room."""
         fitting = list[int]()
         for number, most in cells:
             if most <= self._room:
@@ -172,7 +171,7 @@ class EngineRecords:
             self._places[number] = place
 
     def _tallies(self, ask: Ask) -> Iterator[tuple[int, Tally]]:
-        """What each part says, once, with its number."""
+        """Yield the tally of each part once, with its number."""
         left, of = set(range(len(self._places))), len(self._places)
         self._report(0, of)
         for came in self._engine.map(ask, self._places):
@@ -205,8 +204,8 @@ def _anywhere(piece: Piece) -> Piece:
 
 
 def _most_cells(piece: Piece, n_features: int) -> int | None:
-    """The most that a piece can have, however few characters a cell of text has; None where only
-    reading tells.
+    """Return the largest number of cells of a piece, for the shortest cells of text, or None if
+    only reading tells.
     """
     if piece.n_rows is not None:
         return piece.n_rows * n_features

@@ -1,8 +1,8 @@
-"""What workers do with a part of the records: plain data that can be called. It holds no noise and
-nothing of a store.
+"""Tasks of workers on a part of the records: plain data that can be called, without noise and
+without anything of a store.
 
-Nothing is raised on a worker, whose logs would quote what was at hand: what is wrong is returned,
-in one sentence.
+A worker raises nothing, since its logs would quote the values at hand. It returns the fault, in one
+sentence.
 """
 
 import platform
@@ -69,16 +69,14 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What the records of a part are found to be, and what they are summed up to (see
-    `Summary`).
-    """
+    """Findings about the records of a part, and their sum (see `Summary`)."""
 
     n_outside: int = field(default=0, repr=False)  # clipped
     dropped: int = field(default=0, repr=False)  # before
     summary: Words = field(default_factory=lambda: np.zeros((), dtype=np.uint64), repr=False)
 
     def __add__(self, other: "Found") -> "Found":
-        """What all are, of both."""
+        """Return the findings of both parts together."""
         return Found(
             n_outside=self.n_outside + other.n_outside,
             dropped=self.dropped + other.dropped,
@@ -97,7 +95,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What a part says to what is asked, int64 of its shape, and how many records gave it."""
+    """Answer of a part, int64 of the shape asked for, and its number of records."""
 
     answer: IntArray = field(repr=False)
     n: int = field(repr=False)
@@ -106,8 +104,8 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a part, or with the worker it fell to: a sentence without a value of a
-    record; code, column : of the error; host : where.
+    """Fault of a part or of its worker: a sentence without a value of a record. code, column : of
+    the error. host : of the worker.
     """
 
     sentence: str
@@ -144,9 +142,7 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfPart:
-    """What is done with a part under a domain, by workers that run the very code of whoever asks
-    (`code`).
-    """
+    """Task on a part under a domain, for workers that run the same code as the caller (`code`)."""
 
     domain: Domain
     outside: Outside

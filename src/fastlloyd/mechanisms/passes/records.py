@@ -163,7 +163,7 @@ class _Dealing(Spreading):
 
 
 def in_shares(asked: Asked, X: GridArray, shares: Shares) -> IntArray:
-    """What is asked of rows X, added up once for each of their shares."""
+    """Return the sum over rows X, each added once for each of its shares."""
     total = np.zeros(asked.shape, dtype=np.int64)
     for share, rows in grouped(X, shares):
         if share:

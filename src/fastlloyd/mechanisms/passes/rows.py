@@ -29,8 +29,8 @@ class Seal:
     """The tags of all spans of rows of the first pass, under a key that nothing but this object
     holds.
 
-    A tag is that of Poly1305 (RFC 8439), under keys for this span alone, and is shown to nobody:
-    other rows have the same one with a probability below 2**-70.
+    A tag is that of Poly1305 (RFC 8439), under keys for this span alone, and is never shown. Other
+    rows have the same one with a probability below 2**-70.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
 """Numbers that wait on disk, encrypted, in a file without a name, which the system removes with the
 process.
 
-A `Spill` sorts rows of them into parts, of which one after the other is read again. `Collected`
-takes a number for each row of records, of shares for example, which is found in any order and read
-in that of the rows.
+A `Spill` sorts rows of numbers into parts, which are read again one after the other. `Collected`
+takes a number for each row of records, such as its shares, in any order, and gives them back in the
+order of the rows.
 """
 
 import errno
@@ -35,7 +35,7 @@ _BLOCK: Final = 64  # bytes of keystream that ChaCha20 numbers with 32 bits
 
 
 class Sheet(NamedTuple):
-    """What was written at once: where it begins, and its number."""
+    """Piece that was written at once: its beginning and its number."""
 
     start: int
     number: int
@@ -114,7 +114,7 @@ class Spill:
             self._write()
 
     def size(self, part: int) -> int:
-        """How many rows a part has."""
+        """Return the number of rows of a part."""
         self._write()
         return int(self._sizes[part])
 
@@ -149,7 +149,7 @@ class NumbersOnDisk:
         self._scratch, self._sheets, self._span = scratch, sheets, span
 
     def of(self, first: int, n: int) -> Numbers:
-        """Those of n rows from row `first` on, uint16 (n,)."""
+        """Return the numbers of n rows from row `first` on, uint16 (n,)."""
         parts, stop = [np.empty(0, dtype=np.uint8)], first + n
         while first < stop:
             at, within = divmod(first, self._span)
