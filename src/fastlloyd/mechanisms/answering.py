@@ -1,4 +1,4 @@
-"""Answers to queries: the records of one holder, in any form, and never more of them than the cap."""
+"""Answers to queries by the records of one holder, in any form, never more than the cap."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar, Protocol
@@ -38,7 +38,7 @@ class Records(Protocol):
 
 
 class Asked(Protocol):
-    """Plain data that is asked of records. shape : of the sum over them, such as a query's answer."""
+    """Plain data that is asked of records. shape : of the sum over them."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...  # noqa: D102 - see the class
