@@ -23,9 +23,9 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.identity.certificates import make_certificate
 from fastlloyd.federation.plan.design import design_plan
-from fastlloyd.federation.plan.plan import Masks, Plan
+from fastlloyd.federation.plan.plan import Client, Masks, Plan
 from fastlloyd.federation.protocol.actions import ClientResult, Ended
-from fastlloyd.federation.simulation import roster
+from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.transport.grpc.client import GrpcClient
 from fastlloyd.federation.transport.grpc.server import GrpcServer
 from fastlloyd.federation.transport.grpc.tls import TlsIdentity
@@ -56,7 +56,11 @@ class Setup:
         masks: Masks = Masks.GROUP,
     ) -> "Setup":
         """Clients with caps of so many records each, in the unit cube; 64-bit words."""
-        clients, signing = roster([f"client-{i}" for i in range(n_clients)], records * n_clients)
+        signing = {f"client-{i}": Identity.generate() for i in range(n_clients)}
+        clients = tuple(
+            Client(name=name, max_records=records, signing_key=identity.public.hex())
+            for name, identity in signing.items()
+        )
         names = tuple(f"x{i}" for i in range(n_features))
         settings = Settings(
             algorithm=FASTLLOYD,

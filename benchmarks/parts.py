@@ -21,7 +21,7 @@ from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext
 from fastlloyd.federation.secagg.ring import Ring
-from fastlloyd.federation.simulation import roster, simulate, split_evenly
+from fastlloyd.federation.simulation import roster, simulate
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
@@ -84,8 +84,10 @@ def a_round(repetitions: int) -> Row:
         public_seed=seed,
         n_iterations=ROUNDS,
     )
-    plan = design_plan(settings, clients=clients, run_id=os.urandom(16), masks=Masks.GROUP)
-    parts = split_evenly(X, 2, seed)
+    plan = design_plan(
+        settings, clients=clients, run_id=os.urandom(16), masks=Masks.GROUP, simulated=True
+    )
+    parts = np.array_split(X, 2)
     source, masks = SystemNoise(), GroupMasks(GroupKey.draw(os.urandom), plan.ring)
     m = plan.mechanism
     if not isinstance(m, LloydMechanism):

@@ -31,9 +31,10 @@ from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.errors import FastLloydError
 from fastlloyd.evaluation.datasets import named
 from fastlloyd.evaluation.metrics import nicv
+from fastlloyd.federation.dealing import deal
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import TrustMode
-from fastlloyd.federation.simulation import roster, simulate, split
+from fastlloyd.federation.simulation import roster, simulate
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.settings import PRESETS, Settings
@@ -106,9 +107,13 @@ def run_cell(
             initialization=search,
         )
         plan = design_plan(
-            settings, clients=clients, run_id=os.urandom(16), trust=TrustMode.SERVER_NOISE
+            settings,
+            clients=clients,
+            run_id=os.urandom(16),
+            trust=TrustMode.SERVER_NOISE,
+            simulated=True,
         )
-        result = simulate(plan, identities, split(LocalRecords(domain, grid), 2, seed))
+        result = simulate(plan, identities, deal(plan, LocalRecords(domain, grid)))
         values.append(nicv(grid, result.clustering.centroids) / 4**domain.fraction_bits)
     return Cell(
         float(np.mean(values)),

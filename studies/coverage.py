@@ -23,9 +23,10 @@ from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.errors import FastLloydError
 from fastlloyd.evaluation.datasets import load
+from fastlloyd.federation.dealing import deal
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Masks, noise_deviation_of_run
-from fastlloyd.federation.simulation import Drop, roster, simulate, split
+from fastlloyd.federation.simulation import Drop, roster, simulate
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.catalogue import ALGORITHMS, design
 from fastlloyd.mechanisms.central import cluster
@@ -120,9 +121,15 @@ def _federated(case: Case, domain: Domain, grid: GridArray, seed: int) -> Found:
     clients, identities = roster([f"c{i}" for i in range(case.clients)], len(grid))
     settings = _settings(case, domain, len(grid), seed)
     plan = design_plan(
-        settings, clients=clients, run_id=seed.to_bytes(16), max_dropouts=1, masks=Masks.GROUP
+        settings,
+        clients=clients,
+        run_id=seed.to_bytes(16),
+        max_dropouts=1,
+        masks=Masks.GROUP,
+        simulated=True,
     )
-    parts = split(LocalRecords(domain, grid), case.clients, PublicSeed.from_int(seed))
+    chance = np.random.default_rng(seed).bytes
+    parts = deal(plan, LocalRecords(domain, grid), random_bytes=chance)
     run = simulate(
         plan,
         identities,

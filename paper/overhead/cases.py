@@ -12,15 +12,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import DataError, OverflowRisk
 from fastlloyd.evaluation.datasets import named
 from fastlloyd.federation.plan.design import design_plan
-from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
+from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
 from fastlloyd.federation.secagg.keys import Identity
-from fastlloyd.federation.simulation import roster, split_evenly
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
@@ -120,7 +119,13 @@ class Case:
         """The paper's settings (noise of the server, epsilon 1, delta 1 / (N ln N)), on the finest
         grid the ring takes.
         """
-        clients, identities = roster([f"client-{i}" for i in range(1, self.n_clients + 1)], len(X))
+        parts = self._parts(X)
+        names = [f"client-{i}" for i in range(1, self.n_clients + 1)]
+        identities = {name: Identity.generate() for name in names}
+        clients = tuple(
+            Client(name=name, max_records=len(part), signing_key=identities[name].public.hex())
+            for name, part in zip(names, parts, strict=True)
+        )
         for fraction_bits in range(16, 3, -1):
             domain = Domain(
                 features=tuple(f"x{i}" for i in range(1, X.shape[1] + 1)),
@@ -152,6 +157,11 @@ class Case:
             return plan, identities
         raise AssertionError(f"no grid of {self.set} fits {self.ring_bits} bits")
 
+    def _parts(self, X: Records) -> list[npt.NDArray[np.int64]]:
+        """The numbers of each client's records: equal parts, as in the paper, of a public set."""
+        order = Draws(PublicSeed.from_int(1), b"paper/overhead/parts").permutation(len(X))
+        return np.array_split(order, self.n_clients)
+
     def write(self, folder: Path, X: Records) -> Plan:
         """Plan, keys and records of everyone, into a folder only we can read: these are public sets
         and keys for minutes.
@@ -161,12 +171,10 @@ class Case:
         (folder / "plan.toml").write_text(plan.to_toml())
         (folder / "case.json").write_bytes(msgspec.json.encode((self.latency, self.n_runs)))
         grid = plan.mechanism.domain.to_grid(X)
-        for name, part in zip(
-            plan.names, split_evenly(grid, self.n_clients, PublicSeed.from_int(1)), strict=True
-        ):
+        for name, part in zip(plan.names, self._parts(X), strict=True):
             np.save(
                 folder / f"{name}.npy",
-                np.array(part, order="F" if grid.flags.f_contiguous else "C"),
+                np.array(grid[part], order="F" if grid.flags.f_contiguous else "C"),
             )  # as `join` has them
             (folder / f"{name}.key").write_bytes(identities[name].private_bytes())
         return plan

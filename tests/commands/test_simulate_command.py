@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from command_line import PAPERS, PUBLIC, Command, strict
+from fastlloyd.federation.dealing import cap_of_each
 from fastlloyd.federation.plan.plan import Plan
 
 
@@ -35,7 +36,8 @@ def test_simulate_names_who_was_included_in_every_round(fastlloyd: Command) -> N
     ]
     plan = Plan.from_toml(Path("result/plan.toml").read_text())
     assert (plan.max_dropouts, plan.n_clients, plan.trust.value) == (2, 4, "client-noise")
-    assert sum(client.max_records for client in plan.clients) == 500
+    assert (plan.simulated, plan.mechanism.n_records) == (True, 500)
+    assert {client.max_records for client in plan.clients} == {cap_of_each(500, 4)}
     assert (
         strict(Path("result/privacy.json").read_text())["federated"]["plan_digest"]
         == plan.digest.hex()

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from command_line import PUBLIC, Command, refused
-from designs import design_mechanism
-from fastlloyd.base.randomness import PublicSeed, PublicStream
+from designs import design_mechanism, design_plan
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.cli.own_records import OwnRecords, Stopped
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside
-from fastlloyd.federation import simulation
+from fastlloyd.federation.dealing import deal
+from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import rehearse
 from fastlloyd.mechanisms.engines.engine import Engine
@@ -23,6 +24,7 @@ from fastlloyd.mechanisms.engines.records import EngineRecords
 from fastlloyd.mechanisms.engines.tasks import FilePart
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.records import Missing, RecordFile, open_records
+from federation import entropy
 from network_processes import HANG, NAMES, SERVER, Site
 
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
@@ -142,38 +144,38 @@ def test_an_owner_stops_a_pass_of_an_engine_between_two_parts(folder: Path) -> N
     assert "1 of 4 pieces (exact: NOT PRIVATE)" in said[0]
 
 
+def plan_of(n_clients: int) -> Plan:
+    """A simulation of so many clients."""
+    return design_plan(
+        FASTLLOYD,
+        DOMAIN,
+        clients=tuple(Client(name=f"c{i}", max_records=500) for i in range(n_clients)),
+        run_id=bytes(16),
+        n_clusters=2,
+        n_records=500,
+        epsilon=1.0,
+        public_seed=PublicSeed.from_int(1),
+        trust=TrustMode.SERVER_NOISE,
+        masks=Masks.GROUP,
+        simulated=True,
+    )
+
+
 @pytest.mark.parametrize(
     ("n_clients", "workers"), [(1, Inline(2000)), (3, OneMethod()), (500, Inline(2000))]
 )
 def test_a_simulation_deals_the_same_records_to_the_same_clients_with_an_engine(
     n_clients: int, workers: Engine, folder: Path
 ) -> None:
-    records, seed = open_records(folder, missing=Missing.DROP), PublicSeed.from_int(4)
+    records, plan = open_records(folder, missing=Missing.DROP), plan_of(n_clients)
     here = LocalRecords(DOMAIN, GridRecords(records, DOMAIN, Outside.CLIP, source="here"))
     far = EngineRecords.of_files(records, DOMAIN, Outside.CLIP, workers)
-    alone, away = (simulation.split(whole, n_clients, seed) for whole in (here, far))
+    alone, away = (deal(plan, whole, random_bytes=entropy("deal")) for whole in (here, far))
     assert [share.n for share in away] == [share.n for share in alone]
     for mine, theirs in zip(alone, away, strict=True):
         answer, n = theirs.answer(QUERIES[0])
         assert np.array_equal(answer, mine.answer(QUERIES[0])[0])
         assert n == mine.n
-
-
-@pytest.mark.parametrize("n", [0, 1, 40])
-def test_of_records_with_equal_words_the_earlier_comes_first(
-    n: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Few(PublicStream):
-        def words(self, n_words: int) -> Any:
-            return super().words(n_words) % np.uint64(4)
-
-    monkeypatch.setattr(simulation, "PublicStream", Few)
-    for n_clients in (1, 2, 7, 50):
-        seed = PublicSeed.from_int(n_clients)
-        whose = simulation._Owners.of(n, n_clients, seed)
-        owners = [int(owner) for at in range(n) for owner in whose.among(at, 1)]
-        for client, part in enumerate(simulation._parts(n, n_clients, seed)):
-            assert np.array_equal(np.flatnonzero(np.equal(owners, client)), np.sort(part))
 
 
 def test_fit_and_simulate_with_an_engine(fastlloyd: Command, here: Path, address: str) -> None:

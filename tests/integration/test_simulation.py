@@ -17,14 +17,17 @@ from fastlloyd.clustering import reference
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError, FastLloydError, PlanError
 from fastlloyd.federation import simulation
+from fastlloyd.federation.dealing import deal
 from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.secagg.keys import Identity
-from fastlloyd.federation.simulation import Drop, parse_drop, roster, split, split_evenly
+from fastlloyd.federation.simulation import Drop, parse_drop, roster
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.answering import LocalRecords
+from fastlloyd.mechanisms.deal import Deal
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
 from fastlloyd.testing import InjectedNoise, SeededNoise
+from federation import entropy
 from kinds import lloyd_of
 from lloyd_queries import around, moved
 
@@ -73,8 +76,15 @@ def _plan(
         n_iterations=T,
         estimate_loss=estimate_loss,
         masks=masks,
+        simulated=True,
     )
     return plan, identities
+
+
+def _dealt(X: IntArray, n_clients: int, chance: str = "deal") -> list[IntArray]:
+    """The records of each client, by the word of each record's number."""
+    clients = Deal(n_clients, random_bytes=entropy(chance)).of_records(0, len(X))
+    return [X[clients == client] for client in range(n_clients)]
 
 
 def _silence(plan: Plan) -> InjectedNoise:
@@ -104,20 +114,6 @@ def _centroids_of(plan: Plan, run: ClientResult, parts: list[IntArray]) -> IntAr
     return centroids
 
 
-@settings(max_examples=25)
-@given(n=st.integers(0, 500), n_clients=st.integers(1, 12), seed=st.integers(0, 2**64))
-def test_every_record_goes_to_one_client_and_no_client_exceeds_its_cap(
-    n: int, n_clients: int, seed: int
-) -> None:
-    X = np.arange(2 * n).reshape(n, 2)
-    parts = split_evenly(X, n_clients, PublicSeed.from_int(seed))
-    clients, _ = roster([f"c{i}" for i in range(n_clients)], 500)
-    assert sorted(np.vstack(parts)[:, 0].tolist()) == X[:, 0].tolist()
-    assert sum(client.max_records for client in clients) == 500
-    assert all(len(part) <= client.max_records for part, client in zip(parts, clients, strict=True))
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
-
-
 class Blocks:
     """Blocks of records that count how often they are read."""
 
@@ -132,19 +128,19 @@ class Blocks:
 @settings(max_examples=25)
 @given(
     n=st.integers(0, 300),
-    n_clients=st.integers(1, 12),
-    seed=st.integers(0, 2**64),
+    n_clients=st.integers(2, 12),
+    key=st.integers(0, 2**64),
     cuts=st.lists(st.integers(0, 300), max_size=5),
 )
 def test_one_pass_gives_every_client_the_answer_of_its_part(
-    n: int, n_clients: int, seed: int, cuts: list[int]
+    n: int, n_clients: int, key: int, cuts: list[int]
 ) -> None:
-    X = _records(n)
-    blocks = Blocks(X, cuts)
-    shares = split(LocalRecords(DOMAIN, blocks), n_clients, PublicSeed.from_int(seed))
-    parts = split_evenly(X, n_clients, PublicSeed.from_int(seed))
+    X, chance = _records(n), f"deal {key}"
+    blocks, plan = Blocks(X, cuts), _plan(n_clients)[0]
+    shares = deal(plan, LocalRecords(DOMAIN, blocks), random_bytes=entropy(chance))
+    parts = _dealt(X, n_clients, chance)
     assert [share.n for share in shares] == [len(part) for part in parts]
-    lloyd = lloyd_of(_plan(2)[0])
+    lloyd = lloyd_of(plan)
     for centroids in (lloyd.initial_centroids(), lloyd.initial_centroids() // 2):
         query = around(lloyd, lloyd.rounds[0], centroids)
         for share, part in zip(shares, parts, strict=True):
@@ -157,30 +153,21 @@ def test_one_pass_gives_every_client_the_answer_of_its_part(
 def test_a_simulation_passes_over_the_records_once_a_round_however_many_clients_there_are() -> None:
     plan, identities = _plan(5)
     blocks = Blocks(_records(300), [7, 200])
-    shares = split(LocalRecords(DOMAIN, blocks), 5, SEED)
+    shares = deal(plan, LocalRecords(DOMAIN, blocks), random_bytes=entropy("deal"))
     run = simulation.simulate(plan, identities, shares, noise=_silence(plan))
     assert blocks.n_passes == 1 + T
-    assert np.array_equal(
-        run.clustering.centroids, _centroids_of(plan, run, split_evenly(_records(300), 5, SEED))
-    )
+    parts = _dealt(_records(300), 5, "deal")
+    assert np.array_equal(run.clustering.centroids, _centroids_of(plan, run, parts))
 
 
 @pytest.mark.parametrize("n", [299, 301])
 def test_records_that_become_more_or_fewer_between_two_rounds_are_refused(n: int) -> None:
     plan, identities = _plan(3)
     blocks = Blocks(_records(300), [150])
-    shares = split(LocalRecords(DOMAIN, blocks), 3, SEED)
+    shares = deal(plan, LocalRecords(DOMAIN, blocks))
     blocks.parts = [_records(n)]
     with pytest.raises(DataError, match="changed between two passes"):
         simulation.simulate(plan, identities, shares)
-
-
-def test_the_split_is_decided_by_the_seed_and_not_by_the_order_alone() -> None:
-    X = np.arange(400).reshape(200, 2)
-    first, again, other = (split_evenly(X, 2, PublicSeed.from_int(s)) for s in (1, 1, 2))
-    assert np.array_equal(first[0], again[0])
-    assert not np.array_equal(first[0], other[0])
-    assert not np.array_equal(first[0], X[:100])
 
 
 @pytest.mark.parametrize("ring_bits", [32, 64])
@@ -191,7 +178,7 @@ def test_a_simulated_run_equals_the_central_model_bit_for_bit(
     """Server noise: the same samples in the same order make the same answers."""
     plan, identities = _plan(n_clients, trust=TrustMode.SERVER_NOISE, ring_bits=ring_bits)
     X = _records(400)
-    run = simulate(plan, identities, split_evenly(X, n_clients, SEED), noise=SeededNoise(1))
+    run = simulate(plan, identities, _dealt(X, n_clients), noise=SeededNoise(1))
     alone = central.cluster(
         plan.clustering, LocalRecords(plan.clustering.domain, X), SeededNoise(1)
     )
@@ -217,7 +204,7 @@ def test_dropped_clients_miss_exactly_their_rounds(
     algorithm: Algorithm, drops: tuple[str, ...]
 ) -> None:
     plan, identities = _plan(5, algorithm=algorithm, max_dropouts=2)
-    parts = split_evenly(_records(300), 5, SEED)
+    parts = _dealt(_records(300), 5)
     read = [parse_drop(text, plan.names) for text in drops]
     run = simulate(plan, identities, parts, drops=read, noise=_silence(plan))
     for number, included in enumerate(run.included, 1):
@@ -230,7 +217,7 @@ def test_dropped_clients_miss_exactly_their_rounds(
 
 def test_more_clients_than_records_run_too() -> None:
     plan, identities = _plan(7)
-    parts = split_evenly(_records(3), 7, SEED)
+    parts = _dealt(_records(3), 7)
     run = simulate(plan, identities, parts, noise=_silence(plan))
     assert np.array_equal(run.clustering.centroids, _centroids_of(plan, run, parts))
 
@@ -247,7 +234,7 @@ def test_masks_are_derived_as_often_as_there_are_clients_and_not_as_there_are_pa
 
     plan, identities = _plan(n_clients)
     monkeypatch.setattr(Keystreams, "of", counted)
-    simulate(plan, identities, split_evenly(_records(100), n_clients, SEED))
+    simulate(plan, identities, _dealt(_records(100), n_clients))
     assert len(derived) == T * (
         n_clients + n_clients - 1
     )  # to hide, and to open the sum but for one's own
@@ -256,7 +243,7 @@ def test_masks_are_derived_as_often_as_there_are_clients_and_not_as_there_are_pa
 def test_laplace_noise_is_added_by_the_server() -> None:
     plan, identities = _plan(3, algorithm=SULLOYD, trust=TrustMode.SERVER_NOISE)
     X = _records(200)
-    run = simulate(plan, identities, split_evenly(X, 3, SEED), noise=SeededNoise(2))
+    run = simulate(plan, identities, _dealt(X, 3), noise=SeededNoise(2))
     assert np.array_equal(
         run.clustering.centroids,
         central.cluster(
@@ -267,14 +254,14 @@ def test_laplace_noise_is_added_by_the_server() -> None:
 
 def test_the_noise_of_a_simulation_is_the_systems_unless_given() -> None:
     plan, identities = _plan(3)
-    parts = split_evenly(_records(100), 3, SEED)
+    parts = _dealt(_records(100), 3)
     first, second = (simulate(plan, identities, parts).clustering.answer for _ in range(2))
     assert not np.array_equal(first, second)
 
 
 def test_too_many_dropouts_end_the_run_with_a_reason() -> None:
     plan, identities = _plan(4, max_dropouts=1)
-    parts = split_evenly(_records(100), 4, SEED)
+    parts = _dealt(_records(100), 4)
     drops = [parse_drop(text, plan.names) for text in ("1@2", "2@2")]
     with pytest.raises(FastLloydError, match="without a result"):
         simulate(plan, identities, parts, drops=drops)
@@ -282,13 +269,14 @@ def test_too_many_dropouts_end_the_run_with_a_reason() -> None:
 
 def test_a_client_with_more_records_than_its_cap_is_refused() -> None:
     plan, identities = _plan(2)
+    cap = plan.clients[0].max_records
     with pytest.raises(DataError, match="cap"):
-        simulate(plan, identities, [_records(251), _records(10)])
+        simulate(plan, identities, [_records(cap + 1), _records(10)])
 
 
 def test_a_client_that_misses_the_loss_is_missing_in_it_and_nowhere_else() -> None:
     plan, identities = _plan(4, max_dropouts=1, estimate_loss=True)
-    parts = split_evenly(_records(300), 4, SEED)
+    parts = _dealt(_records(300), 4)
     silence = [np.zeros(n, dtype=np.int64) for _ in range(T * plan.n_clients) for n in (6, 3)]
     silence += [np.zeros(1, dtype=np.int64)] * plan.n_clients
     run = simulate(
@@ -311,7 +299,7 @@ def test_a_client_that_misses_the_loss_is_missing_in_it_and_nowhere_else() -> No
 
 def test_a_run_that_loses_too_many_clients_at_the_loss_ends_without_a_result() -> None:
     plan, identities = _plan(4, max_dropouts=1, estimate_loss=True)
-    parts = split_evenly(_records(100), 4, SEED)
+    parts = _dealt(_records(100), 4)
     drops = [parse_drop(f"{client}@{T + 1}", plan.names) for client in (1, 2)]
     with pytest.raises(
         FastLloydError,
@@ -334,7 +322,7 @@ def test_drops_outside_the_run_are_refused(round: int) -> None:
         simulate(
             plan,
             identities,
-            split_evenly(_records(30), 3, SEED),
+            _dealt(_records(30), 3),
             drops=[Drop(client="client-1", round=round, for_good=False)],
         )
 

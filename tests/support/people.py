@@ -17,12 +17,19 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.mechanisms.answering import SharedRecords
+from fastlloyd.mechanisms.deal import Clients, Deal
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.queries.query import Query, Question
 from fastlloyd.mechanisms.queries.relative import ClippedLoss, Moments
 from fastlloyd.mechanisms.queries.sensitivity import Corner
 from fastlloyd.mechanisms.queries.shares import InShares
-from fastlloyd.mechanisms.spread import shares_of, spread_key
+from fastlloyd.mechanisms.spread import (
+    numbers_among_equals,
+    person_hashes,
+    row_hashes,
+    shares_of,
+    spread_key,
+)
 
 KEY = spread_key(PublicSeed.from_int(7))
 WORD = (1 << 64) - 1
@@ -90,6 +97,13 @@ def rows(domain: Domain, weight_bits: int, generator: np.random.Generator) -> In
 def shared(domain: Domain, ids: Sequence[bytes], X: IntArray, weight_bits: int) -> SharedRecords:
     shares, n = shares_of(ids, X, KEY, weight_bits)
     return SharedRecords(domain, X, shares, n_persons=n, share_bits=weight_bits)
+
+
+def clients_of(deal: Deal, ids: Sequence[bytes], X: IntArray, key: bytes = KEY) -> Clients:
+    """The client of each row of persons that a simulation deals out."""
+    persons = person_hashes(ids, key)
+    hashes = row_hashes(persons, X)
+    return deal.of_rows(persons, hashes, numbers_among_equals(persons, hashes))
 
 
 def one_person(

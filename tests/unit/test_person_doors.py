@@ -11,12 +11,13 @@ from designs import design_mechanism
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError
-from fastlloyd.federation.simulation import split
+from fastlloyd.federation.dealing import deal
 from fastlloyd.mechanisms.answering import SharedRecords
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.records import read_table
+from federation import make_plan
 from record_files import pa, pq
 
 BOX = Domain(features=("x", "y"), lower=(-1.0,) * 2, upper=(1.0,) * 2)
@@ -43,7 +44,7 @@ def test_records_of_persons_are_not_split_row_by_row() -> None:
     """
     records = SharedRecords.of_persons(mechanism(Persons()), X, IDS)
     with pytest.raises(DataError, match="parted from the others of their person"):
-        split(records, 2, PublicSeed.from_int(1))
+        deal(make_plan(2), records)
 
 
 def test_no_shares_are_spread_for_a_mechanism_that_protects_single_records() -> None:

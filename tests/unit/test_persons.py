@@ -19,7 +19,6 @@ from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode, ring_load
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.server import ServerSession
-from fastlloyd.federation.simulation import deal_persons
 from fastlloyd.federation.transport.in_process import run_in_process
 from fastlloyd.mechanisms.answering import LocalRecords, SharedRecords
 from fastlloyd.mechanisms.catalogue import design, read_mechanism
@@ -347,28 +346,3 @@ def test_a_run_of_persons_is_the_central_run_with_the_same_noise_whatever_client
     expected = run(m, ask)
     assert all(same_clustering(result.clustering, expected) for result in results)
     assert all(result.doubtful == () for result in results)
-
-
-# Dealt out for a simulation
-
-
-@pytest.mark.parametrize("c", [1, 2, 3])
-def test_persons_are_dealt_to_as_many_clients_as_they_may_be_at_and_no_row_is_lost(c: int) -> None:
-    rng = np.random.default_rng(c)
-    sizes = rng.integers(1, 9, 31)
-    ids = [b"%d" % person for person in rng.permutation(np.repeat(np.arange(31), sizes))]
-    dealt = deal_persons(ids, 4, c, PublicSeed.from_int(0))
-    assert sorted(np.concatenate(dealt).tolist()) == list(range(len(ids)))
-    for person in set(ids):
-        clients = [
-            client for client, rows in enumerate(dealt) if any(ids[row] == person for row in rows)
-        ]
-        assert len(clients) == min(c, sizes[int(person)])
-    if c == 1:
-        numbers = [len({ids[row] for row in rows}) for rows in dealt]
-        assert numbers == [8, 8, 8, 7]
-
-
-def test_a_simulation_of_more_clients_than_persons_leaves_some_without_rows() -> None:
-    dealt = deal_persons([b"a", b"a", b"b"], 5, 1, PublicSeed.from_int(0))
-    assert sorted(map(len, dealt)) == [0, 0, 0, 1, 2]

@@ -203,8 +203,7 @@ def federated_answer(name: str, case: Case) -> dict[str, Any]:
     rest = dict(case)
     n_clients, drops = rest.pop("n_clients"), rest.pop("drops", [])
     within, X, settings = _posed(name, rest)
-    each, more = divmod(settings["n_records"], n_clients)
-    p = internals.plan(within, settings, [each + (number < more) for number in range(n_clients)])
+    p = internals.plan(within, settings, n_clients)
     with repeatable_noise():
         run = internals.federated(p, X, drops, zlib.crc32(name.encode()))
     return _answer(

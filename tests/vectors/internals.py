@@ -6,7 +6,7 @@ If a module moves, this file follows, and no other here.
 
 import hashlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +20,7 @@ from fastlloyd.clustering.domain import Scaling
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import NoiseSource
-from fastlloyd.federation import simulation
+from fastlloyd.federation import dealing, simulation
 from fastlloyd.federation.identity.parties import Client
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import (
@@ -102,22 +102,20 @@ def mechanism(within: Domain, said: Mapping[str, Any]) -> Mechanism:
     return catalogue.design(_settings(within, said))
 
 
-def plan(within: Domain, said: Mapping[str, Any], caps: Sequence[int]) -> Plan:
-    """The plan of clients c1, c2, ... with these caps and fixed keys."""
+def plan(within: Domain, said: Mapping[str, Any], n_clients: int) -> Plan:
+    """The plan of a simulation of clients c1, c2, ... with fixed keys."""
     others = {
         name: said[name] for name in said if name in inspect.signature(design_plan).parameters
     }
-    others["masks"] = Masks(said.get("masks", "group"))
+    others["masks"], others["simulated"] = Masks(said.get("masks", "group")), True
     if "trust" in others:
         others["trust"] = TrustMode(others["trust"])
-    names = [f"c{i}" for i in range(1, len(caps) + 1)]
+    cap = dealing.cap_of_each(said["n_records"], n_clients)
     clients = tuple(
         Client(name=name, max_records=cap, signing_key=identity(name).public.hex())
-        for name, cap in zip(names, caps, strict=True)
+        for name in (f"c{i}" for i in range(1, n_clients + 1))
     )
-    settings = _settings(
-        within, {"n_records": sum(caps)} | {name: said[name] for name in said if name not in others}
-    )
+    settings = _settings(within, {name: said[name] for name in said if name not in others})
     return design_plan(settings, clients=clients, run_id=b"sixteen bytes :)", **others)
 
 
@@ -150,15 +148,18 @@ def identity(name: str) -> Identity:
     )
 
 
+def _chance(seed: int) -> Callable[[int], bytes]:
+    """Bytes that look random and follow from a number."""
+    return lambda n: hashlib.shake_256(f"vectors: deal {seed}".encode()).digest(n)
+
+
 def federated(p: Plan, X: IntArray, drops: Sequence[str], seed: int) -> ClientResult:
     """What the clients of a simulated run end with; within `testing.repeatable_noise` only."""
     noise: NoiseSource = CountedNoise(f"run {seed}")
     return simulation.simulate(
         p,
         {name: identity(name) for name in p.names},
-        simulation.split(
-            LocalRecords(p.mechanism.domain, X), p.n_clients, PublicSeed.from_int(seed)
-        ),
+        dealing.deal(p, LocalRecords(p.mechanism.domain, X), random_bytes=_chance(seed)),
         drops=[simulation.parse_drop(text, p.names) for text in drops],
         noise=noise,
     )

@@ -1,7 +1,7 @@
 """The one expander of fastlloyd: a key and a label become a ChaCha20 keystream.
 
-Masks (secret key) and public randomness (public seed: initial centroids, splits that all parties
-must agree on, synthetic records) are both expanded here, under labels that no two purposes share.
+Masks and the deal of a simulation (secret keys) and public randomness (public seed: initial
+centroids, synthetic records) are all expanded here, under labels that no two purposes share.
 HKDF-Expand is RFC 5869, section 2.3; ChaCha20 is RFC 8439, section 2.4, with block counter and
 nonce zero: every stream has a key of its own. NumPy's generators are not used, because their
 streams may change from one version to the next.
@@ -29,6 +29,7 @@ MAX_STREAM_BYTES = 2**32 * 64
 _FIRST_BLOCK = b"\x01"  # T(1) of HKDF-Expand, which is as long as the key
 _PUBLIC_LABEL = b"fastlloyd/v1/public"
 _LARGEST_WORD = np.uint64(2**64 - 1)
+_BLOCK_WORDS = 8  # 64-bit words in a block of ChaCha20
 
 
 def length_prefixed(*fields: bytes) -> bytes:
@@ -78,11 +79,40 @@ class Keystreams:
         return _chacha20(mac.digest()).update(bytes(n_bytes))
 
 
-def _chacha20(key: bytes, block: int = 0) -> CipherContext:
-    """The keystream from this block of 64 bytes on."""
-    return Cipher(
-        algorithms.ChaCha20(key, nonce=block.to_bytes(4, "little") + bytes(12)), mode=None
-    ).encryptor()
+class SecretWords:
+    """The 64-bit words that a secret key gives to the numbers 0, 1, ...: the same for a number
+    whenever it is asked for.
+    """
+
+    __slots__ = ("_key",)
+
+    def __init__(self, key: bytes, label: bytes) -> None:
+        self._key = derive(key, label)
+
+    def of(self, first: int, n: int) -> npt.NDArray[np.uint64]:
+        """The words of n numbers from `first` on, uint64 (n,), uniform on [0, 2**64)."""
+        parts = [np.empty(0, dtype=np.uint64)]
+        while n:
+            number, within = divmod(first, MAX_STREAM_BYTES // 8)
+            taken = min(n, MAX_STREAM_BYTES // 8 - within)
+            block, skipped = divmod(within, _BLOCK_WORDS)
+            stream = _chacha20(self._key, block, number)
+            parts.append(_words(stream, skipped + taken)[skipped:])
+            first, n = first + taken, n - taken
+        return np.concatenate(parts)
+
+
+def _chacha20(key: bytes, block: int = 0, number: int = 0) -> CipherContext:
+    """The keystream from this block of 64 bytes on; number : of the stream among those of the
+    key.
+    """
+    nonce = block.to_bytes(4, "little") + number.to_bytes(12, "little")
+    return Cipher(algorithms.ChaCha20(key, nonce=nonce), mode=None).encryptor()
+
+
+def _words(stream: CipherContext, n: int) -> npt.NDArray[np.uint64]:
+    """The next n words of a keystream, little-endian in it."""
+    return np.frombuffer(stream.update(bytes(8 * n)), dtype="<u8").astype(np.uint64, copy=False)
 
 
 def _check_key(key: bytes) -> None:
@@ -170,25 +200,21 @@ class PublicStream:
     """Public random integers, the same on every machine and for every version of NumPy.
 
     A seed and a label determine a stream of 64-bit words, little-endian in the keystream; each call
-    takes the next ones, from the word number `first` on.
+    takes the next ones.
     """
 
-    def __init__(self, seed: PublicSeed, label: bytes, first: int = 0) -> None:
+    def __init__(self, seed: PublicSeed, label: bytes) -> None:
         if not isinstance(seed, PublicSeed):
             raise LocalProtocolError(
                 "public randomness is expanded from a PublicSeed, never from a key"
             )
-        block, skipped = divmod(8 * first, 64)
-        self._stream = _chacha20(derive(seed.value, _PUBLIC_LABEL + length_prefixed(label)), block)
-        self._stream.update(bytes(skipped))
+        self._stream = _chacha20(derive(seed.value, _PUBLIC_LABEL + length_prefixed(label)))
 
     def words(self, n_words: int) -> npt.NDArray[np.uint64]:
         """Take the next `n_words` words of the stream, uniform on [0, 2**64)."""
         if not 0 <= 8 * n_words <= MAX_STREAM_BYTES:
             raise LocalProtocolError(f"n_words = {n_words} is outside [0, {MAX_STREAM_BYTES // 8}]")
-        return np.frombuffer(self._stream.update(bytes(8 * n_words)), dtype="<u8").astype(
-            np.uint64, copy=False
-        )
+        return _words(self._stream, n_words)
 
     def integers(
         self, low: npt.ArrayLike, high: npt.ArrayLike, shape: tuple[int, ...] | None = None

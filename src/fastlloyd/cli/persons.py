@@ -1,7 +1,6 @@
 """From options to whose rows are protected together, and from a column of ids to who answers."""
 
 import enum
-import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
@@ -9,9 +8,9 @@ from fastlloyd.base.names import choose
 from fastlloyd.cli import terminal
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.errors import PlanError
+from fastlloyd.federation.dealing import deal_persons, deal_persons_in_passes
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.simulation import deal_persons, split_persons
-from fastlloyd.mechanisms.answering import AllRecords, Records, SharedRecords, check_cap
+from fastlloyd.mechanisms.answering import AllRecords, Records, SharedRecords
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.passes.records import PersonsInPasses
 from fastlloyd.mechanisms.persons import Persons, max_clients
@@ -68,12 +67,9 @@ def _persons(name: str | None, max_clients: int) -> Persons:
     return Persons.called(Persons().name if name is None else name, max_clients)
 
 
-def cap_at_clients(n: int, n_clients: int, of: Persons | None) -> int:
-    """A cap on n records or persons of a simulation, each counted at each client it is at; the
-    clients share it evenly.
-    """
-    c = max_clients(of)
-    return n if c == 1 else c * n_clients * math.ceil(n / n_clients)
+def cap_at_clients(n: int, of: Persons | None) -> int:
+    """A cap on n records or persons of a simulation, each counted at each client it may be at."""
+    return max_clients(of) * n
 
 
 def check_alone(column: str | None, engine: str | None) -> None:
@@ -103,24 +99,17 @@ def check_agreed(plan: Plan, column: str | None) -> None:
         )
 
 
-def split(plan: Plan, records: Table | RecordFile, X: GridRecords) -> list[Records]:
-    """The records of each client of a simulation: persons are dealt out, and each is at as many
-    clients as the plan says.
+def dealt(plan: Plan, records: Table | RecordFile, X: GridRecords) -> list[Records]:
+    """The records of each client of a simulation: chance deals persons out, each to no more clients
+    than the plan says.
 
-    Raises DataError where the clients have more persons together, each counted once at each, than
+    Raises DataError where there are more persons, each counted at every client it can be at, than
     the plan allows.
     """
-    m, ids = plan.mechanism, ids_of(records)
-    if ids is None:
-        parts = split_persons(X, plan, records.source)
-    else:
-        (grid,) = X
-        dealt = deal_persons(ids, plan.n_clients, max_clients(m.persons), m.seed)
-        parts = [
-            SharedRecords.of_persons(m, grid[rows], [ids[row] for row in rows]) for rows in dealt
-        ]
-    check_cap(sum(part.n or 0 for part in parts), m.n_records, m.unit)
-    return parts
+    if (ids := ids_of(records)) is None:
+        return deal_persons_in_passes(plan, X, records.source)
+    (grid,) = X
+    return deal_persons(plan, ids, grid)
 
 
 def ids_of(records: Table | RecordFile) -> list[bytes] | None:

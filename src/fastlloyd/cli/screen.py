@@ -31,10 +31,6 @@ RELATIONS = {
     "replace_one": "what any single {one} says",
 }
 OF_PERSONS = {**RELATIONS, "replace_one": "what the rows of any single {one} say"}
-DROPPED = (
-    "clients were dropped from a simulation that deals records by position: the guarantee compares"
-    " runs in which every other record stays at its client; do not publish this result"
-)
 
 
 def warn(sentences: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ are numbered by plain arithmetic on whole arrays, as in SplitMix64 (Steele, Lea 
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,18 +63,21 @@ def row_hashes(persons: Words, X: GridArray) -> Words:
     persons : uint64 (n, 2), the `person_hashes` of each row; X : grid points (n, n_features),
     features in the plan's order.
     """
-    hashes, n_bytes = np.empty(len(X), dtype=np.uint64), 8 * (2 + X.shape[1])
+    hashes = np.empty(len(X), dtype=np.uint64)
     for start in range(0, len(X), _SPAN):
         span = slice(start, start + _SPAN)
-        rows = (
+        hashes[span] = hashed(
             np.column_stack([persons[span], X[span].astype(np.int64).view(np.uint64)])
-            .astype("<u8")
-            .tobytes()
         )
-        each = (rows[at : at + n_bytes] for at in range(0, len(rows), n_bytes))
-        digests = b"".join([hashlib.blake2b(row, digest_size=_ROW_BYTES).digest() for row in each])
-        hashes[span] = np.frombuffer(digests, dtype="<u8")
     return hashes
+
+
+def hashed(rows: Words, key: bytes = b"") -> Words:
+    """64 bits of BLAKE2b, under the key if there is one, for each row of words, uint64 (n, m)."""
+    content, n_bytes = rows.astype("<u8").tobytes(), 8 * rows.shape[1]
+    each = (content[at : at + n_bytes] for at in range(0, len(content), n_bytes))
+    digests = [hashlib.blake2b(row, digest_size=_ROW_BYTES, key=key).digest() for row in each]
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
 def numbered_hashes(hashes: Words, numbers: IntArray) -> Words:
@@ -145,32 +148,14 @@ def ranks(values: NDArray[Any]) -> IntArray:
     return _ranks(_differs(values))[0]
 
 
-class Deal(NamedTuple):
-    """How persons are dealt out to clients, for a simulation: in turn, by the order of their
-    hashes, which means nothing.
-
-    So with one client each the numbers of persons differ by at most one, the larger first; further
-    rows of a person go to the clients that follow, `max_clients` in all.
+def numbers_among_equals(persons: Words, hashes: Words) -> IntArray:
+    """The number of each row, from 0, among the rows of its person with this very hash, in the
+    order in which they stand, int64 (n,).
     """
-
-    n_clients: int
-    max_clients: int
-
-    def clients(self, persons: Words, first: int = 0) -> tuple[IntArray, int]:
-        """The client of each row, from 0, int64 (n,), and how many persons there are; rows of a
-        person in their order.
-
-        persons : uint64 (n, 2), the `person_hashes`; first : how many persons come before all of
-        these.
-        """
-        order = np.lexsort(persons.T[::-1])
-        turns, found = numbered(persons[order]), np.empty(len(persons), dtype=np.int64)
-        found[order] = self.following(turns + first, ranks(turns))
-        return found, int(turns[-1]) + 1 if len(turns) else 0
-
-    def following(self, turns: IntArray | int, rows: IntArray) -> IntArray:
-        """The client of rows of these numbers among those of their person, whose turn it is."""
-        return np.asarray((turns + rows % self.max_clients) % self.n_clients)
+    order = np.lexsort((hashes, *persons.T[::-1]))
+    found = np.empty(len(order), dtype=np.int64)
+    found[order], _ = _ranks(_differs(hashes[order]) | _differs(numbered(persons[order])))
+    return found
 
 
 def _mix(state: Words) -> None:

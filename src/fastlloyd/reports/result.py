@@ -123,7 +123,6 @@ class Result(RunResult, frozen=True, kw_only=True):
         run: ClientResult,
         *,
         leaks: tuple[str, ...] = (),
-        cautions: tuple[str, ...] = (),
     ) -> "Result":
         """Make the result of a client of a federated run."""
         n_included = len(run.included[len(plan.mechanism.rounds) - 1])
@@ -137,7 +136,6 @@ class Result(RunResult, frozen=True, kw_only=True):
             unconfirmed=run.unconfirmed,
             doubtful=run.doubtful,
             loss=loss_estimate_of_run(plan, run.clustering, len(run.included[-1])),
-            cautions=cautions,
         )
 
     @property

@@ -2,6 +2,7 @@
 pass sees the same rows.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,10 +16,10 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.errors import DataError
-from fastlloyd.federation.simulation import deal_persons
 from fastlloyd.mechanisms.answering import SharedRecords
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import rehearse
+from fastlloyd.mechanisms.deal import Deal
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
@@ -26,9 +27,11 @@ from fastlloyd.mechanisms.passes import rows as sealed_rows
 from fastlloyd.mechanisms.passes.records import DealtPersons, PersonsInPasses
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import Settings
-from fastlloyd.mechanisms.spread import Deal
+from fastlloyd.mechanisms.spread import spread_key
 from fastlloyd.records import Missing, open_records
 from fastlloyd.records.ids import Ids, TextIds
+from federation import entropy
+from people import clients_of
 from person_files import INTEGERS, TEXT, UNIT, small_blocks, written
 from record_files import SECRET, Matrix
 from small_parts import small_parts
@@ -277,10 +280,14 @@ def test_persons_in_passes_are_dealt_out_as_those_in_memory(
     path = written(tmp_path, INTEGERS["parquet"], X, ids)
     m, texts = mechanism(), [b"%d" % i for i in ids]
     with small_parts(*((5, 7, 30) if small else (1 << 19, 1 << 19, 1 << 20))):
-        dealt = DealtPersons(on_grid(path), m, Deal(4, c), source="")
-    rows = deal_persons(texts, 4, c, m.seed)
+        dealt = DealtPersons(on_grid(path), m, Deal(4, c, entropy("deal")), source="")
+    whose = clients_of(
+        Deal(4, c, entropy("deal")), texts, DOMAIN.to_grid(np.clip(X, -1, 1)), spread_key(m.seed)
+    )
+    rows = [np.flatnonzero(whose == client) for client in range(4)]
     expected = [in_memory(m, X[mine], [texts[i] for i in mine]) for mine in rows]
     assert dealt.sizes == tuple(each.count() for each in expected)
+    assert dealt.n_counted == sum(min(c, n) for n in Counter(texts).values())
     for query in rehearse(m):
         for answer, client in zip(dealt.answers(query), expected, strict=True):
             assert answer.tobytes() == client.answer(query)[0].tobytes()

@@ -62,6 +62,7 @@ NEXT = (
     " result` clusters it. docs/tutorial.md goes through it; docs/how-to/run-a-study.md tells"
     " several organisations how to run a study."
 )
+_PARTS = b"fastlloyd/v1/demo/parts"  # label of the words that part the records
 _SECONDS = 300
 _LOWEST_PORT, _PORTS = 20_000, 12_000
 
@@ -194,16 +195,18 @@ def free_address() -> str:
 
 
 def _parts(plan: "Plan", table: "Table") -> "dict[str, Table]":
-    """Each hospital's share of the records, shuffled by the public seed."""
+    """Return the records that each hospital has: equal parts of the public ones, by the public
+    seed. They are given, as a hospital's own are; no hospital is missing from a round.
+    """
     import numpy as np
 
-    from fastlloyd.federation.simulation import split_evenly
+    from fastlloyd.base.randomness import Draws
     from fastlloyd.records import Table
 
-    order = np.arange(len(table.values))[:, np.newaxis]
-    shares = split_evenly(order, len(HOSPITALS), plan.clustering.seed)
+    order = Draws(plan.clustering.seed, _PARTS).permutation(len(table.values))
+    shares = np.array_split(order, len(HOSPITALS))
     return {
-        name: Table(values=table.values[share[:, 0]], columns=table.columns, source=name)
+        name: Table(values=table.values[share], columns=table.columns, source=name)
         for name, share in zip(HOSPITALS, shares, strict=True)
     }
 

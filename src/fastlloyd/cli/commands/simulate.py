@@ -21,21 +21,24 @@ from fastlloyd.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from fastlloyd.federation.plan.plan import Plan
     from fastlloyd.federation.simulation import Drop
-    from fastlloyd.mechanisms.answering import AllRecords, Records
 
 Clients = Annotated[
     int,
     in_federation(
-        "--clients", min=1, max=1000, help="How many clients share the records evenly.", metavar="M"
+        "--clients",
+        min=1,
+        max=1000,
+        help="How many clients chance deals the records to.",
+        metavar="M",
     ),
 ]
 DroppedUploads = Annotated[
     list[str] | None,
     in_federation(
         "--drop",
-        help="CLIENT@ROUND: that upload is lost; CLIENT@ROUND+: gone from then on. Several times.",
+        help="CLIENT@ROUND: that upload is lost; CLIENT@ROUND+: gone from then on. Several times."
+        " Choose without a look at the records.",
         metavar="CLIENT@ROUND",
     ),
 ]
@@ -58,10 +61,12 @@ def simulate(
     max_clients_per_person: MaxClientsPerPerson = None,
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
-    """Split records over clients and run them together in this process, message by message."""
+    """Deal records to clients by chance and run them together in this process, message by
+    message.
+    """
     import os
 
-    from fastlloyd.cli import charging, engines, persons, results, screen, terminal
+    from fastlloyd.cli import charging, engines, persons, results, terminal
     from fastlloyd.cli.settings import (
         check_options,
         given_cap,
@@ -70,7 +75,7 @@ def simulate(
         public_numbers,
         read_records,
     )
-    from fastlloyd.federation import simulation
+    from fastlloyd.federation import dealing, simulation
     from fastlloyd.federation.plan.design import design_plan
     from fastlloyd.reports.result import Result
 
@@ -95,36 +100,27 @@ def simulate(
         )
         domain, n_records, leaks = public_numbers(mechanism, records, missing, of)
         if given_cap(mechanism) is None:
-            n_records = persons.cap_at_clients(n_records, clients, of)
+            n_records = persons.cap_at_clients(n_records, of)
         X = on_grid(records, domain, outside)
         roster, identities = simulation.roster(names, n_records)
         settings = given_settings(mechanism, domain, n_records, of)
         with terminal.placing(mechanism.n_clusters):
-            plan = design_plan(settings, clients=roster, run_id=os.urandom(16), **terms)
+            plan = design_plan(
+                settings, clients=roster, run_id=os.urandom(16), simulated=True, **terms
+            )
         simulation.check_drops(plan, dropped)
         with (
             terminal.at_work(f"{clients} clients at work", plan.clustering),
             engines.answering(records, X, outside, workers) as whole,
         ):
-            parts = _split(plan, whole) if of is None else persons.split(plan, records, X)
+            parts = dealing.deal(plan, whole) if of is None else persons.dealt(plan, records, X)
             with till.charged(plan.mechanism, leaks, plan=plan) as charged:
                 charged.drawing(plan.mechanism.n_rounds - 1)  # sessions draw where they like
                 run = simulation.simulate(plan, identities, parts, drops=dropped)
-    result = Result.of_run(plan, run, leaks=leaks, cautions=(screen.DROPPED,) if dropped else ())
+    result = Result.of_run(plan, run, leaks=leaks)
     results.end(
         result, output, place, records, X, with_comparison=compare_non_private, remarks=charged.said
     )
-
-
-def _split(plan: "Plan", records: "AllRecords") -> "list[Records]":
-    """The records of each client, shared out evenly. Raises DataError where there are more than the
-    plan allows.
-    """
-    from fastlloyd.federation import simulation
-    from fastlloyd.mechanisms.answering import check_cap
-
-    check_cap(records.count(), plan.mechanism.n_records)
-    return simulation.split(records, plan.n_clients, plan.mechanism.seed)
 
 
 def _terms(

@@ -15,9 +15,10 @@ from fastlloyd.errors import PlanError
 from fastlloyd.evaluation.experiments import pe_means
 from fastlloyd.evaluation.experiments.problem import Problem
 from fastlloyd.evaluation.experiments.references import is_reference, resolve
+from fastlloyd.federation.dealing import deal
 from fastlloyd.federation.plan.design import design_plan
 from fastlloyd.federation.plan.plan import Masks, TrustMode
-from fastlloyd.federation.simulation import roster, simulate, split
+from fastlloyd.federation.simulation import roster, simulate
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.catalogue import design, preset
 from fastlloyd.mechanisms.central import cluster
@@ -170,7 +171,7 @@ def _federated(
     settings: Settings[AnyAlgorithm], problem: Problem, setting: Setting
 ) -> tuple[Mechanism, Clustering]:
     """Unless the option trust says otherwise the server adds all noise, as in the paper: then as in
-    the central model.
+    the central model. No client is missing, so the deal, which is drawn anew, does not matter.
     """
     clients, identities = roster(
         (f"client-{i + 1}" for i in range(setting.clients)), problem.n_records
@@ -184,8 +185,9 @@ def _federated(
         ),
         # the quicker kind: masks come off every sum, and leave the noise as it is
         masks=Masks.GROUP,
+        simulated=True,
     )
-    parts = split(LocalRecords(problem.domain, problem.grid), setting.clients, setting.public_seed)
+    parts = deal(plan, LocalRecords(problem.domain, problem.grid))
     result = simulate(plan, identities, parts, noise=SeededNoise(setting.noise_seed))
     return plan.clustering, result.clustering
 

@@ -39,6 +39,7 @@ def design_plan(
     ring_bits: int | None = None,
     masks: Masks | None = None,
     host: str | None = None,
+    simulated: bool = False,
 ) -> Plan:
     """The plan of these settings, whose count_bits and delta_slack are chosen here, for these
     clients.
@@ -46,6 +47,7 @@ def design_plan(
     server, timeouts, authority : for a run over a network; None: none, and those of `Timeouts`.
     study : what it is for, in words. max_colluding is ignored in server-noise. ring_bits None: 64.
     masks None: as `chosen_masks` has it. host : the client on whose machine the server runs.
+    simulated : whether one process deals the records by chance, see `Plan`.
     """
     kind = chosen_masks(masks, max_dropouts)
     persons = settings.persons
@@ -78,6 +80,7 @@ def design_plan(
         study=study,
         masks=kind,
         host=host,
+        simulated=simulated or None,
     )
     mechanism.check_noise([plan.total_scales(round) for round in mechanism.rounds])
     return plan
@@ -134,10 +137,11 @@ def renew(
     plan stay where none is newer. masks : with others, the steps for which the plan waits as long
     as the masks before have it wait as long as these have. host : "" for none.
 
-    Raises PlanError for unknown or repeated names, for certificates that the authority did not
-    issue, where what is left cannot give the guarantee or half of the clients would be enough for a
-    round, and if one identity signed two positions of a length.
+    Raises PlanError for the plan of a simulation, for unknown or repeated names, for certificates
+    that the authority did not issue, where what is left cannot give the guarantee or half of the
+    clients would be enough for a round, and if one identity signed two positions of a length.
     """
+    plan.check_apart()
     kind = masks or plan.masks
     clients = {client.name: client for client in plan.clients}
     for name in leave_out:

@@ -55,6 +55,10 @@ __all__ = [
 ]  # fmt: skip
 
 PROTOCOL_VERSION = 4
+SIMULATED = (
+    "the plan is that of a simulation, whose clients' caps may add up to more than n_records; make"
+    " another one with `fastlloyd plan new`"
+)
 MAX_TEXT_LENGTH = 500  # characters
 
 
@@ -107,7 +111,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     server, timeouts : for a run over a network; a simulation needs neither. authority : the
     certificate, base64 of DER, of the only one that may have issued the parties'; None: who issued
     them does not matter. study : what it is for and who answers for it, in words. host : the client
-    on whose machine the server runs; None: on a machine of its own. None is left out of the digest.
+    on whose machine the server runs; None: on a machine of its own. simulated : True only where one
+    process deals the records to the clients by chance: the caps may then add up to more than
+    n_records, which that process checks itself, and parties with records of their own refuse the
+    plan. None is left out of the digest.
     """
 
     protocol_version: int
@@ -124,6 +131,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     study: Study | None = None
     masks: Masks
     host: str | None = None
+    simulated: bool | None = None
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "clients", tuple(self.clients))  # plans are hashed
@@ -135,7 +143,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             sum(client.max_records for client in self.clients),
             self.mechanism.n_records,
         )
-        if total > n_records:
+        if total > n_records and not self.simulated:
             counted = (
                 f" ({m.unit.a} counts once at each client)" if (m := self.mechanism).persons else ""
             )
@@ -258,7 +266,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The first thing a run over a network would lack, in a sentence; nothing if everything is
         there.
         """
-        return lacking(self.clients, self.server)
+        return SIMULATED if self.simulated else lacking(self.clients, self.server)
+
+    def check_apart(self) -> None:
+        """Raise PlanError unless parties with records of their own may run the plan, each of which
+        checks its own cap only.
+        """
+        if self.simulated:
+            raise PlanError(SIMULATED)
 
     def certificates(self) -> list[Certificate]:
         """The certificates that the plan has, parsed, the server's first."""
@@ -289,6 +304,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
         now : a time that knows its zone; None: the system's clock.
         """
+        self.check_apart()
         check_networked(
             self.clients, self.server, self.issuer, datetime.now(UTC) if now is None else now
         )

@@ -181,12 +181,13 @@ class ClientRounds:
         round = self._mechanism.all_rounds[index]
         total = self._masked.open(broadcast.payload, included, self.plan.n_words(round))
         answer = total.reshape(self._mechanism.shape(round))
-        n_records = sum(map(self._caps.__getitem__, included))
+        capped = sum(map(self._caps.__getitem__, included))
+        n_records = min(capped, self._mechanism.n_records)  # less only in a simulation
         self._plausible.check(answer, n_records, self.number)
         self._included.append(tuple(included))
         self._transcript_hash = extend_transcript(self._transcript_hash, broadcast)
         n_first = sum(map(self._caps.__getitem__, self._included[0]))
-        share = n_records / n_first if n_first else 1.0  # caps may be 0
+        share = capped / n_first if n_first else 1.0  # caps may be 0
         noise = AnswerNoise(deviations=self.plan.deviations(round, len(included)), share=share)
         if is_doubtful(
             self._mechanism, round, answer, n_records, noise, self.plan.n_draws(len(included))

@@ -154,8 +154,9 @@ def serve(session: ServerSession, wire: Wire) -> ServerResult:
     """Drive the server of a run to its end.
 
     A client that breaks the protocol is told so and is out; the others go on. A deadline passes
-    when the wire waits no longer.
+    when the wire waits no longer. Raises PlanError for the plan of a simulation.
     """
+    session.plan.check_apart()
     limits, clients, gone = Limits.of(session.plan), session.plan.names, set[str]()
     while session.outcome is None:
         if (heard := wire.receive(_A_MOMENT)) is None:
@@ -180,8 +181,9 @@ def serve(session: ServerSession, wire: Wire) -> ServerResult:
 
 def take_part(session: ClientSession, wire: Wire) -> ClientResult | Ended:
     """Drive one client of a run to its end. It listens until the server has said its last: nothing
-    is on its way then.
+    is on its way then. Raises PlanError for the plan of a simulation.
     """
+    session.plan.check_apart()
     driver, last = ClientDriver(session, wire.send), Heard(SERVER, Kind.END)
     driver.begin()
     heard = None

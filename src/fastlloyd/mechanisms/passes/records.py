@@ -12,11 +12,21 @@ from fastlloyd.clustering.domain import GridArray
 from fastlloyd.clustering.grid_records import Rows
 from fastlloyd.clustering.grouping import grouped
 from fastlloyd.mechanisms.answering import Asked
+from fastlloyd.mechanisms.deal import Deal, counted, rows_of_each
 from fastlloyd.mechanisms.passes.rows import SealedRows
-from fastlloyd.mechanisms.passes.scratch import Collected, NumbersOnDisk, Scratch, Words
+from fastlloyd.mechanisms.passes.scratch import (
+    N_PARTS,
+    Collected,
+    NumbersOnDisk,
+    Scratch,
+    Spill,
+    Words,
+)
 from fastlloyd.mechanisms.passes.spread import (
+    HASH,
     PERSON,
     ROW,
+    WIDTH,
     Part,
     Spreading,
     spread_in_passes,
@@ -24,7 +34,7 @@ from fastlloyd.mechanisms.passes.spread import (
 )
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.queries.query import Query
-from fastlloyd.mechanisms.spread import Deal, Shares, spread_key
+from fastlloyd.mechanisms.spread import Shares, numbers_among_equals, spread_key
 
 
 class PersonsInPasses:
@@ -78,8 +88,10 @@ class DealtPersons:
     """Persons in passes, each at one or more clients, who spread shares of their own over the rows
     that they have.
 
-    sizes : how many persons each client has, after the first pass, which is made at once; domain,
-    share_bits : as of `answering.Records`. Raises what reading the rows raises, and DataError.
+    sizes : how many persons each client has, after the first pass, which is made at once. n_counted
+    : how many persons all of them have at most, each counted at as many clients as the person may
+    be at and has rows for. domain, share_bits : as of `answering.Records`. Raises what reading the
+    rows raises, and DataError.
     """
 
     def __init__(self, rows: Rows, run: AnyRun, deal: Deal, *, source: str) -> None:
@@ -95,6 +107,7 @@ class DealtPersons:
         finally:
             scratch.close()
         self.sizes: tuple[int, ...] = tuple(dealing.sizes.tolist())
+        self.n_counted = dealing.n_counted
         self._shares, self._clients = dealing.shares.on_disk(), dealing.clients.on_disk()
 
     def answers(self, query: Query) -> list[IntArray]:
@@ -117,49 +130,55 @@ class _Dealing(Spreading):
     """Spreads the shares that each client gives the persons it has.
 
     clients : where the client of each row is collected. sizes : int64 (n_clients,), how many
-    persons each has so far.
+    persons each has so far. n_counted : see `DealtPersons`.
     """
 
     def __init__(self, scratch: Scratch, n_rows: int, weight_bits: int, deal: Deal) -> None:
         super().__init__(scratch, Collected(n_rows), weight_bits)
         self.clients, self.sizes = Collected(n_rows), np.zeros(deal.n_clients, dtype=np.int64)
-        self._deal = deal
+        self.n_counted = 0
+        self._deal, self._dealt = deal, scratch
 
     def whole_persons(self, words: Words) -> int:
         """See `Spreading`."""
-        clients, n_persons = self._deal.clients(words[:, PERSON], self.n_persons)
+        persons, hashes = words[:, PERSON], words[:, HASH]
+        clients = self._deal.of_rows(persons, hashes, numbers_among_equals(persons, hashes))
         for client in np.unique(clients):
             mine = words[clients == client]
             self.sizes[client] += super().whole_persons(mine)
             self._note(client, mine)
-        return n_persons
+        n_rows = rows_of_each(persons)
+        self.n_counted += counted(n_rows, self._deal.max_clients)
+        return len(n_rows)
 
     def one_person(self, part: Part) -> int:
         """See `Spreading`."""
-        for client in np.unique(
-            self._deal.following(
-                self.n_persons, np.arange(min(part.n_rows, self._deal.max_clients))
+        dealt, found = Spill(self._dealt, WIDTH + 1), set[int]()
+        for words, numbers in self.numbered(part):
+            clients = self._deal.of_rows(words[:, PERSON], words[:, HASH], numbers)
+            found.update(np.unique(clients).tolist())
+            dealt.add(
+                (clients % N_PARTS).astype(np.uint8),
+                np.column_stack([words, clients.astype(np.uint64)]),
             )
-        ):
-            pieces = partial(self._of_client, part, client)
+        for client in sorted(found):
+            pieces = partial(_of_client, dealt, client)
             self.sizes[client] += super().one_person(Part(sum(map(len, pieces())), pieces))
             for mine in pieces():
                 self._note(client, mine)
+        self.n_counted += counted(np.array([part.n_rows]), self._deal.max_clients)
         return 1
-
-    def _of_client(self, part: Part, client: int) -> Iterator[Words]:
-        """The rows that a client has of the one person of a part."""
-        n = 0
-        for words in part.pieces():
-            mine = words[
-                self._deal.following(self.n_persons, np.arange(n, n + len(words))) == client
-            ]
-            n += len(words)
-            if len(mine):
-                yield mine
 
     def _note(self, client: int, words: Words) -> None:
         self.clients.add(words[:, ROW], np.full(len(words), client, dtype=np.uint16))
+
+
+def _of_client(dealt: Spill, client: int) -> Iterator[Words]:
+    """The rows that a client has of the one person whose rows were dealt."""
+    for words in dealt.rows(client % N_PARTS):
+        mine = words[words[:, -1] == client, :-1]
+        if len(mine):
+            yield mine
 
 
 def in_shares(asked: Asked, X: GridArray, shares: Shares) -> IntArray:

@@ -31,7 +31,7 @@ from fastlloyd.records.ids import Ids
 
 MOST_ROWS = 1 << 19  # sorted at once
 
-PERSON, HASH, ROW, _WIDTH = slice(2), 2, 3, 4  # the words of a row
+PERSON, HASH, ROW, WIDTH = slice(2), 2, 3, 4  # the words of a row
 _FIRST_OF_HASH = 16  # of the bytes of a row, after those of the person
 
 
@@ -78,9 +78,9 @@ def waiting(
     """How many rows there are, and themselves, who wait in parts by the first byte of their
     person.
     """
-    found, n_rows = Spill(scratch, _WIDTH), 0
+    found, n_rows = Spill(scratch, WIDTH), 0
     for X, ids in rows:
-        words = np.empty((len(X), _WIDTH), dtype=np.uint64)
+        words = np.empty((len(X), WIDTH), dtype=np.uint64)
         words[:, PERSON] = persons = _persons(ids, key)
         words[:, HASH] = row_hashes(persons, X)
         words[:, ROW] = np.arange(n_rows, n_rows + len(X))
@@ -133,32 +133,32 @@ class Spreading:
         for words in part.pieces():
             self.shares.add(words[:, ROW], np.full(len(words), least, dtype=np.uint16))
         first = np.empty((3, 0), dtype=np.uint64)
-        for more in self._ordered(part, _FIRST_OF_HASH):
-            first = np.concatenate([first, more], axis=1)
+        for words, numbers in self.numbered(part):
+            first = np.concatenate([first, _order(words, numbers)], axis=1)
             first = first[:, np.lexsort(first[::-1])[:left]]
         self.shares.add(first[-1], np.ones(first.shape[1], dtype=np.uint16))
         return 1
 
-    def _ordered(self, part: Part, byte: int) -> Iterator[Words]:
-        """What the rows of one person are ordered by, uint64 (3, n): numbered hashes, hashes and
-        numbers of rows.
+    def numbered(self, part: Part, byte: int = _FIRST_OF_HASH) -> Iterator[tuple[Words, IntArray]]:
+        """The rows of one person in pieces, and the number of each among those of its hash, int64
+        (n,), in the order of the rows; byte : of person and hash, the next one to sort by.
         """
         if part.n_rows <= MOST_ROWS:
             words = np.concatenate(list(part.pieces()))
             words = words[np.argsort(words[:, HASH], kind="stable")]
-            yield _order(words, ranks(words[:, HASH]))
+            yield words, ranks(words[:, HASH])
         elif _are_equal(part, HASH):
             n = 0
             for words in part.pieces():
-                yield _order(words, np.arange(n, n + len(words), dtype=np.int64))
+                yield words, np.arange(n, n + len(words), dtype=np.int64)
                 n += len(words)
         else:
             for smaller in self._sorted(part, byte):
-                yield from self._ordered(smaller, byte + 1)
+                yield from self.numbered(smaller, byte + 1)
 
     def _sorted(self, part: Part, byte: int) -> Iterator[Part]:
         """The rows of a part in parts by a byte."""
-        smaller = Spill(self._scratch, _WIDTH)
+        smaller = Spill(self._scratch, WIDTH)
         for words in part.pieces():
             smaller.add(_byte(words, byte), words)
         return _parts(smaller)

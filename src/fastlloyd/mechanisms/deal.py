@@ -1,0 +1,98 @@
+"""Which client of a simulation has a record, or a row of a person: chance decides, by a secret key
+that is drawn for one run and kept nowhere.
+
+A record goes to client floor(M u / 2**64), u the 64-bit word of its number: no record is looked at,
+and no number of records. So with one record more, or another one, each of the others is as likely
+at a client as before, and this is what the guarantee of a run with missing clients rests on
+(docs/proofs/deal.md). A deal in equal parts, or by an order of words, would move others.
+
+A person begins at client floor(M h), h a keyed hash of the id in [0, 1), and may be at the c
+clients from there on, modulo M. A row is at one of them by a keyed hash of person, row, and the
+row's number among equal rows of the person.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.base.arrays import IntArray
+from fastlloyd.base.randomness import KEY_BYTES, SecretWords, derive
+from fastlloyd.errors import PlanError
+from fastlloyd.mechanisms.spread import Words, hashed, numbered, ranks
+
+Clients = NDArray[np.uint16]
+
+MAX_CLIENTS: Final = 1 << 15
+_LABEL: Final = b"fastlloyd/v1/simulation/deal/"
+_HALF: Final = np.uint64(32)  # bits of half a word
+
+
+class Deal:
+    """Chance that deals records, or rows of persons, to clients; the same object deals alike in
+    every pass.
+
+    n_clients : M. max_clients : c, at how many clients a person may be. random_bytes : the system's
+    random source; another one only in tests and studies. The key leaves this object for nothing but
+    the workers that pass over the records.
+    """
+
+    __slots__ = ("_person_key", "_row_key", "_words", "max_clients", "n_clients")
+
+    def __init__(
+        self,
+        n_clients: int,
+        max_clients: int = 1,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        if not 1 <= max_clients <= n_clients <= MAX_CLIENTS:
+            raise PlanError(
+                f"records cannot be dealt to {n_clients} clients, {max_clients} for each person;"
+                f" expected 1 to {MAX_CLIENTS} clients, and no more for a person than there are"
+            )
+        key = random_bytes(KEY_BYTES)
+        self.n_clients, self.max_clients = n_clients, max_clients
+        self._words = SecretWords(key, _LABEL + b"records")
+        self._person_key, self._row_key = (derive(key, _LABEL + of) for of in (b"persons", b"rows"))
+
+    def of_records(self, first: int, n: int) -> Clients:
+        """The clients, from 0, of n records from number `first` on, uint16 (n,)."""
+        return _scaled(self._words.of(first, n), self.n_clients)
+
+    def of_rows(self, persons: Words, hashes: Words, numbers: IntArray) -> Clients:
+        """The clients, from 0, of rows of persons, uint16 (n,).
+
+        persons, hashes : the `spread.person_hashes` and `spread.row_hashes`; numbers : the
+        `spread.numbers_among_equals`, int64 (n,).
+        """
+        order = np.lexsort(persons.T[::-1])
+        whose, begins = numbered(persons[order]), np.empty(len(order), dtype=np.uint16)
+        each = persons[order[np.flatnonzero(ranks(whose) == 0)]]
+        begins[order] = _scaled(hashed(each, self._person_key), self.n_clients)[whose]
+        if self.max_clients == 1:
+            return begins
+        rows = np.column_stack([persons, hashes, numbers.view(np.uint64)])
+        further = _scaled(hashed(rows, self._row_key), self.max_clients)
+        return (begins + further) % np.uint16(self.n_clients)
+
+
+def rows_of_each(persons: Words) -> IntArray:
+    """How many rows each person has, int64 (n_persons,). persons : as of `Deal.of_rows`."""
+    return np.bincount(numbered(persons[np.lexsort(persons.T[::-1])]))
+
+
+def counted(n_rows: IntArray, max_clients: int) -> int:
+    """How many persons there are, each counted at as many clients as its rows can be at. n_rows :
+    of each person.
+
+    No key decides about it, so neither does chance whether there are more than a cap.
+    """
+    return int(np.minimum(n_rows, max_clients).sum())
+
+
+def _scaled(words: Words, n: int) -> Clients:
+    """floor(n w / 2**64) for each word w, with n at most 2**15: no product leaves 64 bits."""
+    low, of = words & np.uint64(2**32 - 1), np.uint64(n)
+    return (((words >> _HALF) * of + (low * of >> _HALF)) >> _HALF).astype(np.uint16)
