@@ -14,6 +14,7 @@ DAMAGES ?= 4000
 EXECUTIONS ?= 1000000
 PERSONS ?= 1000000
 RECORDS ?= 1000000
+PAIRS ?= 100000
 VECTORS ?= 30000000
 
 .DEFAULT_GOAL := help
@@ -66,7 +67,7 @@ audit: $(READY)  ## the long statistical campaigns; rewrites docs/results/audit*
 	$(BIN)/python -m pytest -m audit -n 0 tests/campaigns/coalition_campaign.py
 	$(BIN)/python -m pytest -m audit -n 0 tests/unit/dp/test_quantiles.py
 
-campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers, persons, bounds, clipping; rewrites docs/results/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999 PERSONS=9999 RECORDS=9999 VECTORS=9999` only prints
+campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed parsers, persons, bounds, dealt records, clipping; rewrites docs/results/campaigns.md; `make campaign SCHEDULES=5000 KILLS=50 DAMAGES=400 EXECUTIONS=9999 PERSONS=9999 RECORDS=9999 PAIRS=999 VECTORS=9999` only prints
 	$(INSTALL) $(LOCKED) requirements-fuzz.lock \
 		|| echo "Atheris was not installed (pip says why; it has wheels for few platforms): no parser will be fuzzed"
 	SCHEDULES=$(SCHEDULES) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/protocol_campaign.py
@@ -76,6 +77,7 @@ campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed p
 	EXECUTIONS=$(EXECUTIONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/fuzz_campaign.py
 	PERSONS=$(PERSONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/persons_campaign.py
 	RECORDS=$(RECORDS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/bounds_campaign.py
+	PAIRS=$(PAIRS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/deal_campaign.py
 	$(BIN)/python -m pytest -m campaign -n $(WORKERS) tests/properties tests/unit tests/integration
 	VECTORS=$(VECTORS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/clipping_campaign.py
 

@@ -24,6 +24,7 @@ SECTIONS = (
     "Fuzzed parsers",
     "Persons",
     "Bounds",
+    "Dealt records",
     "Clipping",
 )
 HEADING = """\
