@@ -11,6 +11,7 @@ from fastlloyd.base.randomness import (
     Keystreams,
     PublicSeed,
     PublicStream,
+    SecretWords,
     derive,
     keystream,
     length_prefixed,
@@ -275,3 +276,25 @@ def test_bounds_that_repeat_need_not_be_repeated(high: list[int]) -> None:
     low = [-1, -7, INT64_MIN]
     rows = PublicStream(SEED, b"rows").integers(np.tile(low, (50, 1)), np.tile(high, (50, 1)))
     assert np.array_equal(PublicStream(SEED, b"rows").integers(low, high, shape=(50, 3)), rows)
+
+
+def test_a_secret_word_is_the_same_whenever_its_number_is_asked_for() -> None:
+    words = SecretWords(bytes(range(32)), b"label")
+    whole = words.of(0, 100)
+    expected = keystream(bytes(range(32)), b"label", 800)
+    assert whole.tobytes() == expected
+    for first, n in ((0, 0), (99, 1), (3, 14), (8, 8), (7, 90)):
+        assert np.array_equal(words.of(first, n), whole[first : first + n])
+
+
+def test_secret_words_go_on_where_one_keystream_ends() -> None:
+    words, end = SecretWords(bytes(32), b"label"), MAX_STREAM_BYTES // 8
+    across = words.of(end - 5, 12)
+    assert np.array_equal(across, np.concatenate([words.of(end - 5, 5), words.of(end, 7)]))
+    assert len({*across.tolist(), *words.of(0, 12).tolist(), *words.of(2 * end, 12).tolist()}) == 36
+
+
+def test_a_secret_key_is_not_shown() -> None:
+    words = SecretWords(b"\x41" * 32, b"label")
+    assert repr(words).startswith("<fastlloyd.")
+    assert not hasattr(words, "__dict__")

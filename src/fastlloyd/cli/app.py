@@ -16,7 +16,7 @@ from fastlloyd.cli.usage import Command, Group
 
 COMMANDS = {
     "fit": "Cluster the records of one holder with differential privacy.",
-    "simulate": "Split records over clients and run them together in this process.",
+    "simulate": "Deal records to clients by chance and run them together in this process.",
     "advise": (
         "Say what to expect of a run (error, noise, bytes) before there is one, from public"
         " numbers."
