@@ -194,7 +194,8 @@ def test_the_cap_counts_persons() -> None:
         m, SharedRecords.of_persons(m, grid, [b"%d" % (i % 5) for i in range(40)]), SeededNoise(0)
     )
     with pytest.raises(
-        DataError, match=r"more patients than the cap of 5; .* leave patients out at random"
+        DataError,
+        match=r"more patients than the cap of 5; .* leave patients out, each by a coin toss",
     ):
         cluster(
             m,

@@ -234,5 +234,5 @@ def check_cap(n: int, cap: int, unit: Unit = RECORD) -> None:
     if n > cap:
         raise DataError(
             f"there are more {unit.many} than the cap of {cap}; agree on a higher cap (n_records),"
-            f" or leave {unit.many} out at random"
+            f" or leave {unit.many} out, each by a coin toss of its own"
         )

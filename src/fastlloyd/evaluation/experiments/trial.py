@@ -52,9 +52,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def public_seed(self) -> PublicSeed:
-        """Follows from data set and run alone: all methods start from the same centroids and share
-        the split over clients.
-        """
+        """Follows from data set and run alone: all methods start from the same centroids."""
         return PublicSeed(_hash("public", self.seed, self.dataset, self.run))
 
     @property

@@ -55,7 +55,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if n > self.max_records:
             raise DataError(
                 f"client {self.name!r} has more {unit.many} than its cap, max_records"
-                f" {self.max_records}; agree on a higher cap, or leave {unit.many} out at random"
+                f" {self.max_records}; agree on a higher cap, or leave {unit.many} out, each by a"
+                " coin toss of its own"
             )
 
 
