@@ -99,5 +99,5 @@ def test_many_features_and_clients_are_summed_up_on_screen_and_complete_in_the_f
     assert "3 more" in out
     assert "keep these files from it" in " ".join(out.split())
     [header, *rows] = Path("result/centroids.csv").read_text().splitlines()
-    assert header.count(",") == 21
+    assert header.count(",") == 30
     assert len(rows) == 2
