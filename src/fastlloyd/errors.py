@@ -104,7 +104,7 @@ class NoisyResultWarning(UserWarning):
 
 
 class ClippedRecordsWarning(UserWarning):
-    """Many records have values outside the bounds. An exact fact about the records, for their
+    """Many values of a feature lie outside the bounds. An exact fact about the records, for their
     owner: not to be published.
     """
 

@@ -2,10 +2,12 @@
 many.
 """
 
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,16 +18,21 @@ from command_line import (
     FROM_DATA,
     HANG,
     PUBLIC,
+    START,
     Command,
     refused,
     started,
     strict,
     write_arrow,
 )
+from fastlloyd.cli.commands import join
+from fastlloyd.cli.own_records import OwnRecords
 from fastlloyd.clustering import grid_records
 from fastlloyd.mechanisms.catalogue import read_mechanism
-from fastlloyd.records import RecordFile, reading
+from fastlloyd.records import RecordFile, Table, reading
 from fastlloyd.reports.run_result import COMPARISON
+from fastlloyd.testing import SeededNoise
+from federation import make_plan
 
 
 def test_a_constant_column_gets_bounds_half_a_unit_away(fastlloyd: Command, here: Path) -> None:
@@ -46,6 +53,58 @@ def test_values_outside_the_bounds_are_clipped_and_the_owner_is_told(fastlloyd: 
     assert code == 0
     assert f"Note: {outside} of your records" in err
     assert strict(out)["leaks"] == []
+
+
+@pytest.mark.usefixtures("repeatable_noise")
+def test_the_owner_is_warned_by_column_from_two_percent_of_its_values_on_and_nobody_else(
+    fastlloyd: Command, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values beyond a bound are the same records on the grid as values on it: with the same noise
+    every byte that is written, and all of the JSON, is the same.
+    """
+    monkeypatch.setattr("fastlloyd.dp.noise.SystemNoise", lambda: SeededNoise(1))
+    header = (here / "data.csv").read_text().splitlines()[0]
+    X = np.loadtxt("data.csv", delimiter=",", skiprows=1)
+    many, few = len(X) // 10, int(0.019 * len(X))
+    written, said = {}, {}
+    for name, age, dose in (("on", 100, 5), ("beyond", 777, 77)):
+        X[:many, 0], X[:few, 1] = age, dose
+        np.savetxt("values.csv", X, delimiter=",", header=header, comments="")
+        code, out, said[name] = fastlloyd(
+            "fit", "values.csv", *PUBLIC, *START, "--json", "--out", name
+        )
+        assert code == 0, said[name]
+        files = {path.name: path.read_bytes() for path in Path(name).iterdir()}
+        written[name] = files, {**strict(out), "files": None}
+    assert written["on"] == written["beyond"]
+    assert "lie outside" not in said["on"]
+    assert "of your records have values" not in said["on"]
+    warned = [line for line in said["beyond"].splitlines() if line.startswith("Warning: ")]
+    assert f"Warning: {many / len(X):.1%} of the values of 'age' lie outside" in warned[0]
+    assert not [line for line in warned if "'dose'" in line]
+
+
+def test_no_number_of_clipped_or_dropped_records_is_in_the_log_of_a_client(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --json what a client says is a log, and the same whatever its records are."""
+    plan = make_plan()
+    domain, said = plan.mechanism.domain, {}
+    for name, value in (("on", 1.0), ("beyond", 99.0)):
+        values = np.zeros((20, domain.n_features))
+        values[:7, 0] = value * domain.upper[0]
+        table = Table(values=values, columns=domain.features, source="memory")
+        for as_json in (True, False):
+            client: Any = SimpleNamespace(
+                plan=plan, identity=SimpleNamespace(name=plan.names[0]), as_json=as_json
+            )
+            join._look(client, OwnRecords(table, domain, "clip"), b"k" * 32)
+            said[name, as_json] = capsys.readouterr().err
+    assert [json.loads(line)["message"] for line in said["on", True].splitlines()] == [
+        json.loads(line)["message"] for line in said["beyond", True].splitlines()
+    ]
+    assert "outside" not in said["on", False]
+    assert "35.0% of the values of" in said["beyond", False]
 
 
 @pytest.mark.parametrize("large", [False, True], ids=["in memory", "in passes"])

@@ -111,9 +111,9 @@ def test_the_first_pass_of_an_engine_finds_what_that_of_this_process_finds_and_r
         opened.clear()
         assert there.look(b"k" * 32, queries).digest == here.look(b"k" * 32, queries).digest
         assert sorted(opened) == list(range(len(SIZES)))
-        assert (there.answers.n, there.n_outside, there.dropped) == (
+        assert (there.answers.n, there.clipped, there.dropped) == (
             here.answers.n,
-            here.n_outside,
+            here.clipped,
             here.dropped,
         )
         for query in QUERIES:

@@ -117,7 +117,7 @@ def test_workers_give_the_integers_of_one_process(
     found = central.cluster(m, away, SeededNoise(7))
     assert np.array_equal(found.centroids, expected.centroids)
     assert np.array_equal(found.answer, expected.answer)
-    assert (found.loss, away.n_outside, away.dropped) == (expected.loss, here.n_outside, dropped)
+    assert (found.loss, away.clipped, away.dropped) == (expected.loss, here.clipped, dropped)
     assert here.n_outside > 0
     assert dropped
     assert [done for done, _ in dict.fromkeys(steps)] == list(range(len(SIZES) + 1))
@@ -322,6 +322,7 @@ def test_workers_are_sent_questions_and_places_and_nothing_of_noise_keys_or_stor
     assert {name for name in modules if not name.startswith("fastlloyd.mechanisms.queries.")} <= {
         "fastlloyd.clustering.domain",
         "fastlloyd.clustering.grid_records",
+        "fastlloyd.clustering.outside",
         "fastlloyd.mechanisms.engines.tasks",
         "fastlloyd.records.files",
         "fastlloyd.records.pieces",

@@ -93,4 +93,4 @@ def answering(
             records, X.domain, choose(Outside, outside, "outside"), workers, report
         )
         yield far
-    X.n_outside, records.dropped = far.n_outside, far.dropped
+    X.clipped, records.dropped = far.clipped, far.dropped

@@ -11,6 +11,7 @@ from fastlloyd.cli.persons import has_ids
 from fastlloyd.cli.settings import Records
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords, Outside
+from fastlloyd.clustering.outside import Clipped
 from fastlloyd.federation.fingerprint import (
     Fingerprint,
     PersonsHash,
@@ -42,7 +43,7 @@ class OwnRecords:
     or by an engine's workers.
 
     answers : the `Records` of the session; where persons are protected, their records with shares
-    after the first pass. n_outside, dropped : numbers of records, after the first pass: private.
+    after the first pass. clipped, dropped : numbers of records, after the first pass: private.
     seconds : that the last pass took.
     """
 
@@ -136,9 +137,9 @@ class OwnRecords:
         return max(queries, key=seconds)
 
     @property
-    def n_outside(self) -> int:
-        """How many records have a value outside the bounds: private."""
-        return self._grid.n_outside if self._far is None else self._far.n_outside
+    def clipped(self) -> Clipped:
+        """Numbers of records and values outside the bounds: private."""
+        return self._grid.clipped if self._far is None else self._far.clipped
 
     @property
     def dropped(self) -> int:

@@ -166,7 +166,7 @@ def find(
         or engines.answering(records, X, outside, workers) as answering,
     ):
         found = release(first, answering, SystemNoise(), drawing)
-    screen.tell_owner(X.n_outside, "values outside --range, which were clipped to it")
+    screen.clipped(X.clipped, first.domain.features, ends="--range")
     return found
 
 

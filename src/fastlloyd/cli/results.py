@@ -140,7 +140,7 @@ def end(
     taken = result.leaks if result.has_noise else ()
     screen.warn([*taken, *cautions(result.mechanism), *result.cautions])
     screen.left_out(records.dropped or 0)
-    screen.clipped(X.n_outside)
+    screen.clipped(X.clipped, X.domain.features)
     exact, figures = None, dict[str, Any]()
     if with_comparison:
         from fastlloyd.evaluation import comparison

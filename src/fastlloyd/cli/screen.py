@@ -1,7 +1,7 @@
 """What a command says: warnings, notes for the owner only, and a result in words and tables."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -10,6 +10,7 @@ from rich.console import Console
 from fastlloyd.base import precision
 from fastlloyd.base.names import listing
 from fastlloyd.cli import terminal
+from fastlloyd.clustering.outside import Clipped
 from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.mechanisms import estimand, uncertainty
@@ -49,9 +50,24 @@ def left_out(n: int, say: Callable[[str], None] = on_stderr) -> None:
     tell_owner(n, f"missing cells and {'was' if n == 1 else 'were'} left out", say)
 
 
-def clipped(n: int, say: Callable[[str], None] = on_stderr) -> None:
-    """Tell the owner how many records the bounds cut."""
-    tell_owner(n, "values outside the bounds, which were clipped", say)
+def clipped(
+    found: Clipped,
+    features: Sequence[str],
+    say: Callable[[str], None] = on_stderr,
+    *,
+    ends: str = "the bounds",
+) -> None:
+    """Tell the owner how many records the bounds cut, and of which features they cut many values.
+
+    ends : what values are clipped to, for messages.
+    """
+    tell_owner(found.n_outside, f"values outside {ends}, which were clipped", say)
+    for name, share in found.often(features).items():
+        say(
+            f"Warning: {share:.1%} of the values of {name!r} lie outside {ends} and count as the"
+            " bound. Centroids and intervals are for the clipped values. State wider bounds from"
+            " public knowledge if you can. This share is exact: keep it to yourself."
+        )
 
 
 def tell_owner(n: int, what: str, say: Callable[[str], None] = on_stderr) -> None:

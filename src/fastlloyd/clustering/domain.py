@@ -11,7 +11,7 @@ sensitivity is that of its grid points.
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache, cached_property, lru_cache
 from typing import Any
@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastlloyd.base.arrays import FloatArray, IntArray, fixed
 from fastlloyd.base.names import listing
 from fastlloyd.base.precision import exact, fifty_digits
+from fastlloyd.clustering.outside import OutsideMarks
 from fastlloyd.clustering.parallel import is_compiled, over_spans
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.records.declared import ANOTHER_ORDER
@@ -250,24 +251,24 @@ class Domain(
         """
         return self.to_grid_and_outside(X)[0]
 
-    def to_grid_and_outside(
-        self, X: ArrayLike | ColumnBlock
-    ) -> tuple[GridArray, NDArray[np.bool_]]:
-        """Grid points as `to_grid` gives them, and which records have a value outside the bounds:
-        bool (n,), private too.
+    def to_grid_and_outside(self, X: ArrayLike | ColumnBlock) -> tuple[GridArray, OutsideMarks]:
+        """Grid points as `to_grid` gives them, and which records and how many values lie outside
+        the bounds, which is private too.
         """
         frame = self._frame()
-        outside = np.zeros(len(X) if isinstance(X, ColumnBlock) else 0, dtype=np.bool_)
-        if isinstance(X, ColumnBlock) and (found := self._columns_to_grid(X, outside)) is not None:
-            return found, outside
+        if isinstance(X, ColumnBlock):
+            marks = OutsideMarks.none(*X.shape)
+            if (found := self._columns_to_grid(X, marks)) is not None:
+                return found, marks
         table = self._table(np.asarray(X) if isinstance(X, ColumnBlock) else X)
         grid = np.empty(table.shape, dtype=np.int32, order="F" if is_by_feature(table) else "C")
-        outside = np.zeros(len(table), dtype=np.bool_)
-        if not (is_compiled(table.size) and _compiled_grid(table, frame, grid, outside)):
-            self._plain_grid(table, frame, grid, outside)
-        return grid, outside
+        marks = OutsideMarks.none(*table.shape)
+        if not (is_compiled(table.size) and _compiled_grid(table, frame, grid, marks)):
+            marks = OutsideMarks.none(*table.shape)
+            self._plain_grid(table, frame, grid, marks)
+        return grid, marks
 
-    def _columns_to_grid(self, X: ColumnBlock, outside: NDArray[np.bool_]) -> GridArray | None:
+    def _columns_to_grid(self, X: ColumnBlock, marks: OutsideMarks) -> GridArray | None:
         """The grid points by compiled code; None if that is not used for such a block, or if a
         value is not finite.
         """
@@ -278,7 +279,7 @@ class Domain(
         ):
             return None
         grid = np.empty(X.shape, dtype=np.int32, order="F")
-        return grid if _compiled_columns(X.arrays, self._frame(), grid, outside) else None
+        return grid if _compiled_columns(X.arrays, self._frame(), grid, marks) else None
 
     def check_grid(self, X: GridArray) -> None:
         """Refuse what is not grid points of this domain: every sensitivity is that of a point in
@@ -347,7 +348,7 @@ class Domain(
         table: NDArray[Any],
         frame: FloatArray,
         grid: NDArray[np.int32],
-        outside: NDArray[np.bool_],
+        marks: OutsideMarks,
     ) -> None:
         """Fill the grid, and mark records, block by block. Raises DataError at the first value that
         is not finite.
@@ -369,7 +370,9 @@ class Domain(
                     f"record {start + row}, feature {self.features[column]!r} is NaN or infinite;"
                     " remove the record or fill the value in"
                 )
-            outside[start : start + rows] = ((values < lower) | (values > upper)).any(axis=1)
+            outside = (values < lower) | (values > upper)
+            marks.records[start : start + rows] = outside.any(axis=1)
+            marks.counts[:] += outside.sum(axis=0)
             # one subtraction, one division, one addition per value: correctly rounded, so the same
             # on every machine
             np.clip(values, lower, upper, out=values)
@@ -419,7 +422,7 @@ def usable_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
 
 
 def _compiled_grid(
-    table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], outside: NDArray[np.bool_]
+    table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], marks: OutsideMarks
 ) -> bool:
     """Fill the grid by compiled code; False if it has none for such a table, or if a value is not
     finite.
@@ -430,38 +433,57 @@ def _compiled_grid(
         return False
     by_feature = grid.flags.f_contiguous
     if by_feature and table.flags.f_contiguous:
-        return _compiled_columns(table.T, frame, grid, outside)
-    rows = max(1, BLOCK_ELEMENTS // table.shape[1])  # what is copied is copied in parts
+        return _compiled_columns(table.T, frame, grid, marks)
+    rows, outside = max(1, BLOCK_ELEMENTS // table.shape[1]), marks.records
 
-    def fill(start: int, stop: int) -> bool:
+    def fill(start: int, stop: int, counts: IntArray) -> bool:
         if by_feature:
-            return grid_features(table, start, stop, frame, grid.T, outside)
+            return grid_features(table, start, stop, frame, grid.T, outside, counts)
+        # what is copied is copied in parts
         parts = (slice(first, min(first + rows, stop)) for first in range(start, stop, rows))
         return all(
-            grid_rows(np.ascontiguousarray(table[part]), frame, grid[part], outside[part])
+            grid_rows(np.ascontiguousarray(table[part]), frame, grid[part], outside[part], counts)
             for part in parts
         )
 
-    return all(over_spans(fill, grid))
+    return _over_spans(fill, grid, marks)
 
 
 def _compiled_columns(
     columns: Sequence[NDArray[Any]] | NDArray[Any],
     frame: FloatArray,
     grid: NDArray[np.int32],
-    outside: NDArray[np.bool_],
+    marks: OutsideMarks,
 ) -> bool:
     """Fill the grid from columns that are contiguous in memory; False if a value is not finite."""
     from fastlloyd.clustering.compiled.grid import grid_column
 
-    def fill(start: int, stop: int) -> bool:
+    def fill(start: int, stop: int, counts: IntArray) -> bool:
         part = slice(start, stop)
         return all(
-            grid_column(column[part], frame[:, j], grid[part, j], outside[part])
+            grid_column(
+                column[part], frame[:, j], grid[part, j], marks.records[part], counts[j : j + 1]
+            )
             for j, column in enumerate(columns)
         )
 
-    return all(over_spans(fill, grid))
+    return _over_spans(fill, grid, marks)
+
+
+def _over_spans(
+    fill: Callable[[int, int, IntArray], bool], grid: NDArray[np.int32], marks: OutsideMarks
+) -> bool:
+    """Fill spans of the grid, each with counts of its own, as threads share the work."""
+
+    def filled(start: int, stop: int) -> tuple[bool, IntArray]:
+        counts = np.zeros_like(marks.counts)
+        return fill(start, stop, counts), counts
+
+    for is_finite, counts in over_spans(filled, grid):
+        if not is_finite:
+            return False
+        marks.counts[:] += counts
+    return True
 
 
 def is_by_feature(X: NDArray[Any]) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.outside import Clipped
 from fastlloyd.clustering.parallel import is_compiled, reading_ahead
 from fastlloyd.errors import DataError
 from fastlloyd.records.ids import Ids
@@ -74,10 +75,10 @@ class GridRecords:
     """Grid points of records under a `domain`, int32 blocks (n_i, n_features) within its box;
     iterate once per pass.
 
-    `n_outside` says, after a complete pass, how many records have values outside the bounds (a
-    private number). Raises DataError for such a record under `Outside.REFUSE`, and what reading the
-    records raises. Points are made by `domain` in each pass, or in the first and looked at in the
-    others.
+    `clipped` says, after a complete pass, how many records and values lie outside the bounds
+    (private numbers). Raises DataError for such a record under `Outside.REFUSE`, and what reading
+    the records raises. Points are made by `domain` in each pass, or in the first and looked at in
+    the others.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class GridRecords:
         source: str,
         kept_cells: int = KEPT_CELLS,
     ) -> None:
-        self.n_outside = 0
+        self.clipped = Clipped()
         self.domain = domain
         self._records, self._outside = records, outside
         self._source, self._kept_cells = source, kept_cells
@@ -98,6 +99,11 @@ class GridRecords:
         )
         self._counted = False
         self._kept: list[GridArray] | None = None
+
+    @property
+    def n_outside(self) -> int:
+        """Number of records with a value outside the bounds: private."""
+        return self.clipped.n_outside
 
     def __repr__(self) -> str:
         """Show the source, no records and no number of them."""
@@ -127,34 +133,34 @@ class GridRecords:
     def _first_pass(self) -> Iterator[tuple[GridArray, Ids | None]]:
         """Keep the grid points as long as they are few, and count the records outside."""
         kept: list[GridArray] = []
-        n_cells, n_outside = 0, 0
+        n_cells, clipped = 0, Clipped()
         for first, block in self._ahead():
             grid, beyond = self._grid(first, block, self._outside)
-            n_outside += beyond
+            clipped += beyond
             n_cells += grid.size
             if self._may_be_kept and n_cells <= self._kept_cells:
                 kept.append(grid)
             else:
                 kept.clear()
             yield grid, ids_of(block)
-        self.n_outside, self._counted, self._kept = n_outside, True, kept or None
+        self.clipped, self._counted, self._kept = clipped, True, kept or None
 
     def _grid(
         self, first: int, block: RealArray | ColumnBlock, outside: Outside
-    ) -> tuple[GridArray, int]:
-        """Grid points of a block, and how many of its records have a value outside the bounds.
+    ) -> tuple[GridArray, Clipped]:
+        """Grid points of a block, and how many of its records and values lie outside the bounds.
 
         Raises DataError with `Outside.REFUSE`, naming the place of the first such record and its
         column and no value.
         """
         try:
-            grid, beyond = self.domain.to_grid_and_outside(block)
+            grid, marks = self.domain.to_grid_and_outside(block)
         except DataError:
             self._records.check(block, first)  # knows better where it stands
             raise
-        n = int(np.count_nonzero(beyond))
-        if n and outside is Outside.REFUSE:
-            record = int(beyond.argmax())
+        clipped = Clipped.of(marks)
+        if clipped.n_outside and outside is Outside.REFUSE:
+            record = int(marks.records.argmax())
             values, domain = np.asarray(block)[record], self.domain
             column = domain.features[
                 int(np.argmax((values < domain.lower) | (values > domain.upper)))
@@ -163,7 +169,7 @@ class GridRecords:
                 f"{self._source}, {self._records.place(first + record)}, column {column!r}:"
                 f" {OUTSIDE_BOUNDS}"
             )
-        return grid, n
+        return grid, clipped
 
     def _checked(self, kept: GridArray) -> GridArray:
         """Raise DataError if a caller has moved the points of an earlier pass out of the box."""

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.names import NAME, choose, shown
+from fastlloyd.base.names import NAME, choose, listing, shown
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain, GridArray, Scaling
@@ -93,8 +93,9 @@ RandomState = int | np.random.RandomState
 PRIVATE = "private"  # in place of bounds that are to be found
 Limits = Bounds | str | None
 _CLIPPED = (
-    "more than a tenth of the records have values outside the bounds, which are clipped: are the"
-    " bounds in the units of X? This is an exact fact about the records: keep it to yourself."
+    "2 % or more of the values of {features} lie outside the bounds and count as the bound:"
+    " centroids and intervals are for the clipped values. Are the bounds in the units of X? This is"
+    " an exact fact about the records: keep it to yourself."
 )
 _OF_ONE_FIT = (
     "labels_",
@@ -223,9 +224,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         then, which would take one more pass: `X.map_partitions(model.predict)` has them. Warns
         PrivacyLeakWarning naming each public parameter that had to be taken from X, and
         WeakGuaranteeWarning where delta is above 1 / (100 n_records); ClippedRecordsWarning, which
-        is for the owner of X only, where more than a tenth of the records lie outside the bounds;
-        NoisyResultWarning, which the guarantee covers, where the noise dominates the centroids or
-        some of them may be farther from their records than their standard errors say
+        is for the owner of X only, if 2 % or more of the values of a feature lie outside the
+        bounds; NoisyResultWarning, which the guarantee covers, where the noise dominates the
+        centroids or some of them may be farther from their records than their standard errors say
         (`cluster_status_`). Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError
         on sparse X and on any other keyword. With dataset BudgetError too if its limits do not hold
         the fit, and StateError if the ledger cannot be written.
@@ -281,7 +282,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             till.dataset.name if till else None,
             self.interval_radius_,
         )
-        clipped = [ClippedRecordsWarning(_CLIPPED)] if held.many_are_outside else []
+        often = listing(list(held.clipped.often(mechanism.domain.features)))
+        clipped = [ClippedRecordsWarning(_CLIPPED.format(features=often))] if often else []
         return [*clipped, *map(NoisyResultWarning, doubts)]
 
     def _found(self, mechanism: Mechanism, clustering: Clustering) -> list[str]:

@@ -4,10 +4,10 @@ mechanism.
 
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.outside import Clipped, OutsideMarks
 from fastlloyd.errors import DataError
 from fastlloyd.estimators.validation import refuse_not_finite
 from fastlloyd.mechanisms.answering import AllRecords, LocalRecords, SharedRecords
@@ -20,15 +20,14 @@ class Held(Protocol):
     """values : (n, n_features), None where they lie elsewhere. grid : their grid points, where they
     are here.
 
-    many_are_outside : whether more than a tenth of the records had values outside the bounds:
-    private.
+    clipped : numbers of records and values outside the bounds, after a pass: private.
     """
 
     values: NDArray[Any] | None
     grid: GridArray | None
 
     @property
-    def many_are_outside(self) -> bool: ...  # noqa: D102 - see the class
+    def clipped(self) -> Clipped: ...  # noqa: D102 - see the class
 
     def count(self, domain: Domain) -> int:
         """How many records there are, or persons: private. domain : of the first pass."""
@@ -48,12 +47,7 @@ class InMemory:
         self.values: NDArray[Any] | None = values
         self._ids, self._X = ids, values
         self.grid: GridArray | None = None
-        self._n_outside = 0
-
-    @property
-    def many_are_outside(self) -> bool:
-        """See `Held`."""
-        return self._n_outside > len(self._X) / 10
+        self.clipped = Clipped()
 
     def count(self, domain: Domain) -> int:  # noqa: ARG002 - it is known
         """See `Held`."""
@@ -61,8 +55,8 @@ class InMemory:
 
     def on(self, mechanism: AnyRun) -> AllRecords:
         """See `Held`."""
-        self.grid, outside = on_grid(mechanism.domain, self._X)
-        self._n_outside = int(np.count_nonzero(outside))
+        self.grid, marks = on_grid(mechanism.domain, self._X)
+        self.clipped = Clipped.of(marks)
         if self._ids is None:
             return LocalRecords(mechanism.domain, self.grid)
         return SharedRecords.of_persons(mechanism, self.grid, self._ids)
@@ -78,9 +72,9 @@ class OnCluster:
         self._records: EngineRecords | None = None
 
     @property
-    def many_are_outside(self) -> bool:
-        """See `Held`."""
-        return self._records is not None and self._records.n_outside > (self._records.n or 0) / 10
+    def clipped(self) -> Clipped:
+        """Numbers of records and values outside the bounds, after a pass: private."""
+        return Clipped() if self._records is None else self._records.clipped
 
     def count(self, domain: Domain) -> int:
         """See `Held`: a pass."""
@@ -96,7 +90,7 @@ class OnCluster:
         return self._records
 
 
-def on_grid(domain: Domain, values: NDArray[Any]) -> tuple[GridArray, NDArray[np.bool_]]:
+def on_grid(domain: Domain, values: NDArray[Any]) -> tuple[GridArray, OutsideMarks]:
     """`Domain.to_grid_and_outside`, which sees what is not finite; that is refused as validation
     refuses it.
     """

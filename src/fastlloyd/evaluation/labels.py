@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastlloyd.base.arrays import FloatArray, IntArray, RealArray
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.outside import Clipped
 from fastlloyd.records import Missing, open_records
 from fastlloyd.reports.result import StoredResult
 
@@ -24,12 +25,12 @@ class Labels(msgspec.Struct, frozen=True, kw_only=True):
 
     clusters : int32 (n,), index of the nearest centroid in the scaled domain, from 0, ties to the
     lowest. distances : float64 (n,), to that centroid, in half widths of the scaled domain.
-    n_clipped : how many records have a value outside the bounds.
+    clipped : numbers of records and values outside the bounds.
     """
 
     clusters: NDArray[np.int32]
     distances: FloatArray
-    n_clipped: int
+    clipped: Clipped
 
 
 class FittedClustering(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,13 +51,13 @@ class FittedClustering(msgspec.Struct, frozen=True, kw_only=True):
 
         Values outside the bounds are clipped. Raises DataError where a value is not finite.
         """
-        grid, outside = self.domain.to_grid_and_outside(values)
+        grid, marks = self.domain.to_grid_and_outside(values)
         clusters = kernels.assign(grid, self.centroids, limits=self.domain.half_widths)
         squared = ((grid - self.centroids[clusters]) ** 2).sum(axis=1)
         return Labels(
             clusters=clusters,
             distances=np.sqrt(squared.astype(np.float64)) / 2**self.domain.fraction_bits,
-            n_clipped=int(np.count_nonzero(outside)),
+            clipped=Clipped.of(marks),
         )
 
 

@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 from fastlloyd.clustering import domain, parallel
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.grid_records import GridRecords, Outside
+from fastlloyd.clustering.outside import Clipped, OutsideMarks
 from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError
 from fastlloyd.records.table import ColumnBlock, numbered
@@ -120,7 +121,7 @@ def test_points_and_marks_are_the_same_by_every_way(
     blocks = [] if dtype is np.int64 else [ColumnBlock([np.ascontiguousarray(x) for x in X.T])]
     every: list[npt.NDArray[Any] | ColumnBlock] = [*tables, *blocks]
     for records in every:
-        grid, outside = wide.to_grid_and_outside(records)
+        grid, (outside, _) = wide.to_grid_and_outside(records)
         assert np.array_equal(grid, expected)
         assert np.array_equal(outside, marks)
 
@@ -160,11 +161,34 @@ def test_compiled_code_makes_the_points_and_marks_of_numpy_in_every_memory_order
         np.full((n, d), 7, dtype=np.int32, order="F" if domain.is_by_feature(X) else "C")
         for _ in range(2)
     )
-    marks, expected_marks = np.zeros((2, n), dtype=np.bool_)
+    marks, expected_marks = (OutsideMarks.none(n, d) for _ in range(2))
     finite = domain._compiled_grid(X, box._frame(), found, marks)
     assert finite == np.isfinite(X).all()
     if finite:
         box._plain_grid(X, box._frame(), expected, expected_marks)
         assert np.array_equal(found, expected)
-        assert np.array_equal(marks, expected_marks)
+        assert np.array_equal(marks.records, expected_marks.records)
+        assert np.array_equal(marks.counts, expected_marks.counts)
+        assert np.array_equal(marks.counts, ((lower > X) | (upper < X)).sum(axis=0))
         box.check_grid(found)
+
+
+def test_values_outside_are_counted_for_each_feature_however_records_come_in_blocks() -> None:
+    X = np.array([[-1.0, 20], [50, 61], [130, 5], [0, 60], [121, 30]])
+    found = Clipped.of(DOMAIN.to_grid_and_outside(X)[1])
+    assert (found.n_records, found.n_outside, found.counts) == (5, 4, (3, 2))
+    parts = [Clipped.of(DOMAIN.to_grid_and_outside(part)[1]) for part in (X[:1], X[1:2], X[2:])]
+    assert sum(parts, Clipped()) == found
+    assert Clipped() + Clipped() == Clipped()
+
+
+def test_a_feature_is_named_from_two_percent_of_its_values_on() -> None:
+    names = ("age", "bmi", "dose")
+    found = Clipped(n_records=1000, n_outside=40, counts=(19, 20, 1000))
+    assert found.often(names) == {"bmi": 0.02, "dose": 1.0}
+    assert Clipped(n_records=1000, counts=(0, 0, 0)).often(names) == {}
+    assert Clipped().often(names) == {}
+
+
+def test_numbers_of_what_is_outside_are_shown_by_no_repr() -> None:
+    assert not set("0123456789") & set(repr(Clipped(n_records=123, n_outside=45, counts=(45, 6))))

@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 from fastlloyd.base.arrays import RealArray
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.grid_records import GridRecords, Outside
+from fastlloyd.clustering.outside import OutsideMarks
 from fastlloyd.clustering.parallel import is_compiled
 from fastlloyd.errors import DataError
 from fastlloyd.records import Missing, arrow, open_records, read_table
@@ -53,7 +54,9 @@ def test_long_batches_of_floats_are_given_as_they_are_and_hold_the_same_records(
     for block in blocks:
         table = np.array(block)
         assert np.array_equal(DOMAIN.to_grid(block), DOMAIN.to_grid(table))
-        found, expected = (DOMAIN.to_grid_and_outside(records)[1] for records in (block, table))
+        found, expected = (
+            DOMAIN.to_grid_and_outside(records)[1].records for records in (block, table)
+        )
         assert (
             found.tolist()
             == expected.tolist()
@@ -114,7 +117,7 @@ def test_passes_give_the_grid_points_of_the_records_that_are_kept(
     X = GridRecords(file, DOMAIN, Outside.CLIP, source="x", kept_cells=0)
     for _ in range(2):
         assert np.array_equal(np.concatenate(list(X)), DOMAIN.to_grid(table))
-    assert X.n_outside == DOMAIN.to_grid_and_outside(table)[1].sum() > 0
+    assert X.n_outside == DOMAIN.to_grid_and_outside(table)[1].records.sum() > 0
     assert file.dropped == (missing is Missing.DROP)
 
 
@@ -149,17 +152,20 @@ def test_compiled_code_makes_the_same_points_of_columns_and_says_what_it_met(
         [column.astype(dtype) for column, dtype in zip(values, dtypes, strict=True)]
     )
     table = np.asarray(block, dtype=np.float64)
-    outside = np.zeros(len(block), dtype=np.bool_)
-    found = domain._columns_to_grid(block, outside)
+    marks = OutsideMarks.none(*block.shape)
+    found = domain._columns_to_grid(block, marks)
     if not np.isfinite(table).all():
         assert found is None
         return
     assert found is not None
-    expected, marked = np.empty_like(found), np.zeros_like(outside)
+    expected, marked = np.empty_like(found), OutsideMarks.none(*block.shape)
     domain._plain_grid(table, domain._frame(), expected, marked)
     assert np.array_equal(found, expected)
-    assert np.array_equal(outside, ((table < lower) | (table > upper)).any(axis=1))
-    assert np.array_equal(outside, marked)
+    outside = (table < lower) | (table > upper)
+    assert np.array_equal(marks.records, outside.any(axis=1))
+    assert np.array_equal(marks.records, marked.records)
+    assert np.array_equal(marks.counts, outside.sum(axis=0))
+    assert np.array_equal(marks.counts, marked.counts)
     domain.check_grid(found)
 
 
@@ -170,7 +176,7 @@ def test_columns_that_lie_otherwise_in_memory_are_no_matter_for_compiled_code() 
     for odd in (shifted, np.linspace(-1, 1, 80)[::2], np.linspace(-1, 1, 40).astype(">f8")):
         block = ColumnBlock([np.zeros(40), odd])
         assert not block.is_plain
-        assert DOMAIN._columns_to_grid(block, np.zeros(40, dtype=np.bool_)) is None
+        assert DOMAIN._columns_to_grid(block, OutsideMarks.none(40, 2)) is None
         assert np.array_equal(
             DOMAIN.to_grid(block),
             DOMAIN.to_grid(np.array([np.zeros(40), odd.astype(np.float64)]).T),
@@ -204,7 +210,7 @@ def test_a_float32_is_compared_with_the_bound_itself(tmp_path: Path, high: float
         assert all(len(block) for block in X)
         assert X.n_outside == n
     (block,) = open_records(path).column_blocks()
-    assert domain.to_grid_and_outside(block)[1].sum() == n
+    assert domain.to_grid_and_outside(block)[1].records.sum() == n
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint64", "float16", "float32", "float64"])

@@ -84,7 +84,7 @@ def assign(
         typer.echo(f"Written to {out}.")
     screen.warn([f"NOT PRIVATE. Outside the guarantee are {EXACT_OUTPUTS.sentence}"])
     screen.tell_owner(tally.n_unlabelled, "missing cells and no label")
-    screen.clipped(tally.n_clipped)
+    screen.clipped(tally.clipped, fitted.domain.features)
 
 
 class _Tally:
@@ -92,7 +92,10 @@ class _Tally:
     screen only.
     """
 
-    n_clipped = n_unlabelled = 0
+    def __init__(self) -> None:
+        from fastlloyd.clustering.outside import Clipped
+
+        self.clipped, self.n_unlabelled = Clipped(), 0
 
 
 def _csv(
@@ -130,7 +133,7 @@ def _labels(
     for.
     """
     labels = fitted.label(values)
-    tally.n_clipped += labels.n_clipped
+    tally.clipped += labels.clipped
     clusters = [str(cluster) for cluster in labels.clusters.tolist()]
     if not distance:
         return clusters

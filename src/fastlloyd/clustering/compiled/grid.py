@@ -1,5 +1,5 @@
-"""The grid's inner loops: records to grid points, and which of them have a value outside the
-bounds.
+"""The grid's inner loops: records to grid points, which of them have a value outside the bounds,
+and how many values of each feature are outside.
 
 Every operation is rounded as it is written, so the points are those of NumPy. A record is clipped,
 and marked, by the same operations whether its values lie within the bounds or not.
@@ -28,49 +28,66 @@ BLOCK_CELLS = (
 )
 
 _Marks = NDArray[np.bool_]
-_FLOATS, _MARKS = (types.float32, types.float64), types.boolean[::1]
+_FLOATS, _MARKS, _COUNTS = (types.float32, types.float64), types.boolean[::1], types.int64[::1]
 
 
 @rounded_helper
-def _column(values: Any, frame: FloatArray, points: Points, outside: _Marks) -> bool:
+def _column(
+    values: Any, frame: FloatArray, points: Points, outside: _Marks, counts: IntArray
+) -> bool:
     """Compute what `grid_column` promises, in one loop."""
     low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]
-    finite = True
+    finite, n = True, 0
     for r in range(len(points)):
         value = np.float64(values[r])
         finite &= value - value == 0.0
         x = min(max(value, low), high)
         outside[r] |= x != value
+        n += x != value
         points[r] = np.int32(min(max(np.floor((x - centre) / unit + 0.5), -box), box))
+    counts[0] += n
     return finite
 
 
 @kernel(
-    *(types.boolean(read(x, 1), read(REAL, 1, "A"), types.int32[::1], _MARKS) for x in _FLOATS),
+    *(
+        types.boolean(read(x, 1), read(REAL, 1, "A"), types.int32[::1], _MARKS, _COUNTS)
+        for x in _FLOATS
+    ),
     exact=False,
 )
-def grid_column(values: Any, frame: FloatArray, points: Points, outside: _Marks) -> bool:
+def grid_column(
+    values: Any, frame: FloatArray, points: Points, outside: _Marks, counts: IntArray
+) -> bool:
     """One feature of records as `Domain.to_grid` defines it; False if a value is not finite.
 
     values : float32 or float64 (n,). frame : lower and upper bound, centre, unit and half width.
     points : set. outside : bool (n,), set to True for each record whose value is outside the
-    bounds.
+    bounds. counts : int64 (1,), grows by the number of these.
     """
-    return _column(values, frame, points, outside)
+    return _column(values, frame, points, outside, counts)
 
 
 @kernel(
     *(
-        types.boolean(read(x, 2, "A"), INTEGER, INTEGER, TABLE, types.int32[:, ::1], _MARKS)
+        types.boolean(
+            read(x, 2, "A"), INTEGER, INTEGER, TABLE, types.int32[:, ::1], _MARKS, _COUNTS
+        )
         for x in _FLOATS
     ),
     exact=False,
 )
 def grid_features(
-    X: Any, start: int, stop: int, frame: FloatArray, points: Points, outside: _Marks
+    X: Any,
+    start: int,
+    stop: int,
+    frame: FloatArray,
+    points: Points,
+    outside: _Marks,
+    counts: IntArray,
 ) -> bool:
     """Do as `grid_column` for each feature of the records X[start:stop] (n, d), of any memory
-    order: points (d, n).
+    order: points (d, n), counts (d,).
 
     In blocks, so that a record that is read for one feature is still in the cache for the next.
     """
@@ -83,16 +100,23 @@ def grid_features(
         for j in range(d):
             for r in range(first, last):
                 column[r - first] = X[r, j]
-            finite &= _column(column, frame[:, j], points[j, first:last], outside[first:last])
+            finite &= _column(
+                column,
+                frame[:, j],
+                points[j, first:last],
+                outside[first:last],
+                counts[j : j + 1],
+            )
     return finite
 
 
 @kernel(
-    *(types.boolean(read(x, 2), TABLE, types.int32[:, ::1], _MARKS) for x in _FLOATS), exact=False
+    *(types.boolean(read(x, 2), TABLE, types.int32[:, ::1], _MARKS, _COUNTS) for x in _FLOATS),
+    exact=False,
 )
-def grid_rows(X: Any, frame: FloatArray, points: Points, outside: _Marks) -> bool:
+def grid_rows(X: Any, frame: FloatArray, points: Points, outside: _Marks, counts: IntArray) -> bool:
     """Do as `grid_column` for all features of records X (n, d), record by record: points (n, d),
-    frame (5, d).
+    frame (5, d), counts (d,).
     """
     finite = True
     low, high, centre, unit, box = frame[0], frame[1], frame[2], frame[3], frame[4]
@@ -101,8 +125,9 @@ def grid_rows(X: Any, frame: FloatArray, points: Points, outside: _Marks) -> boo
         for j in range(X.shape[1]):
             value = np.float64(record[j])
             finite &= value - value == 0.0
-            beyond |= (value < low[j]) | (value > high[j])
             x = min(max(value, low[j]), high[j])
+            beyond |= x != value
+            counts[j] += x != value
             point[j] = np.int32(
                 min(max(np.floor((x - centre[j]) / unit[j] + 0.5), -box[j]), box[j])
             )

@@ -11,6 +11,7 @@ import numpy as np
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import Outside
+from fastlloyd.clustering.outside import Clipped
 from fastlloyd.errors import DataError, EngineError
 from fastlloyd.mechanisms.answering import NOTHING, Asked
 from fastlloyd.mechanisms.engines.engine import Engine
@@ -42,7 +43,7 @@ class EngineRecords:
     """`AllRecords` in parts that an engine's workers pass over.
 
     Workers keep parts as grid points as long as there is room, and read the others anew in each
-    pass. n_outside, dropped : as in `GridRecords` and `RecordFile`, after a complete pass. A pass
+    pass. clipped, dropped : as in `GridRecords` and `RecordFile`, after a complete pass. A pass
     raises what these raise, EngineError, and whatever `report` raises, which gives it up.
 
     Parameters ---------- source : of the records, for messages. parts : the engine's handle of each
@@ -66,13 +67,18 @@ class EngineRecords:
         report: Report = silent,
         check_unchanged: Callable[[], None] = lambda: None,
     ) -> None:
-        self.domain, self.n_outside, self.dropped = domain, 0, 0
+        self.domain, self.clipped, self.dropped = domain, Clipped(), 0
         self.n: int | None = None
         self._source, self._outside, self._engine, self._report = source, outside, engine, report
         self._check_unchanged = check_unchanged
         self._parts, self._cells = parts, cells
         self._places, self._room = list(parts), 0
         self._sizes: list[int | None] = [None] * len(parts)
+
+    @property
+    def n_outside(self) -> int:
+        """Number of records with a value outside the bounds: private."""
+        return self.clipped.n_outside
 
     @classmethod
     def of_files(
@@ -151,7 +157,7 @@ class EngineRecords:
         if not n:
             what = "every record has a missing cell" if found.dropped else "there are no records"
             raise DataError(f"{self._source}: {what}")
-        self.n, self.n_outside, self.dropped = n, found.n_outside, found.dropped
+        self.n, self.clipped, self.dropped = n, found.clipped, found.dropped
         if is_read:
             sizes = (
                 (i, (size or 0) * self.domain.n_features) for i, size in enumerate(self._sizes)

@@ -20,6 +20,7 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords, Outside
+from fastlloyd.clustering.outside import Clipped
 from fastlloyd.errors import FastLloydError
 from fastlloyd.mechanisms.answering import Asked, LocalRecords
 from fastlloyd.records.pieces import Piece
@@ -71,14 +72,14 @@ class FilePart:
 class Found:
     """Findings about the records of a part, and their sum (see `Summary`)."""
 
-    n_outside: int = field(default=0, repr=False)  # clipped
+    clipped: Clipped = field(default_factory=Clipped)
     dropped: int = field(default=0, repr=False)  # before
     summary: Words = field(default_factory=lambda: np.zeros((), dtype=np.uint64), repr=False)
 
     def __add__(self, other: "Found") -> "Found":
         """Return the findings of both parts together."""
         return Found(
-            n_outside=self.n_outside + other.n_outside,
+            clipped=self.clipped + other.clipped,
             dropped=self.dropped + other.dropped,
             summary=np.add(self.summary, other.summary),
         )
@@ -134,7 +135,7 @@ class _Reading:
     @property
     def found(self) -> Found:
         return Found(
-            n_outside=self.points.n_outside,
+            clipped=self.points.clipped,
             dropped=self._records.dropped or 0,
             summary=self._summary,
         )
