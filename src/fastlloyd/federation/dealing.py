@@ -1,10 +1,10 @@
 """Records that chance deals to the clients of a simulation, with a key that is drawn anew for each
 run and kept nowhere.
 
-Clients may be missing from rounds, so whose a record is decides about a sum. With a `Deal` no
-record decides whose another one is: the guarantee of the plan holds whoever is missing
-(docs/proofs/deal.md). How many records a client has is left to chance: the caps have room for it,
-and the plan's `n_records` limits them all.
+Clients may be missing from rounds, so a sum depends on the client that a record is at. With a
+`Deal` no record decides about the client of another one: the guarantee of the plan holds whoever is
+missing (docs/proofs/deal.md). Chance also decides how many records a client has: the caps have room
+for it, and the plan's `n_records` limits them all.
 """
 
 import math
@@ -42,8 +42,8 @@ _SPAN: Final = 1 << 20  # records whose clients are counted at a time
 def cap_of_each(n_records: int, n_clients: int) -> int:
     """The cap of one client: N/M + t, N = `n_records` and M = `n_clients`, t about sqrt(56 N/M).
 
-    The number X of records, or of persons counted at each of their clients, that chance deals to a
-    client is a sum of independent numbers 0 and 1 with mean and variance of at most N/M. Bernstein:
+    Let X be the number of records, or persons, that chance deals to a client. It is a sum of
+    independent numbers 0 and 1, with mean and variance of at most N/M. Bernstein:
     P(X > N/M + t) <= exp(-t**2 / 2 / (N/M + t/3)), which is e**-28 at t = a + sqrt(a**2 + 56 N/M)
     with a = 28/3. No more than N come anyway.
     """
@@ -100,7 +100,8 @@ def deal_persons(
 def deal_persons_in_passes(
     plan: Plan, rows: Rows, source: str, *, random_bytes: RandomBytes = os.urandom
 ) -> list[Records]:
-    """As `deal_persons`, of rows that are read in passes: one pass at once, and one for each query.
+    """Return what `deal_persons` does, for rows that are read in passes: one pass at once, and one
+    for each query.
 
     source : of the rows, for messages. Raises DataError as well, and what reading the rows raises.
     """

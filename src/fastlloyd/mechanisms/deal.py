@@ -1,12 +1,12 @@
-"""Which client of a simulation has a record, or a row of a person: chance decides, by a secret key
-that is drawn for one run and kept nowhere.
+"""Deal of records, or of rows of persons, to the clients of a simulation: chance decides, by a
+secret key that is drawn for one run and kept nowhere.
 
-A record goes to client floor(M u / 2**64), u the 64-bit word of its number: no record is looked at,
-and no number of records. So with one record more, or another one, each of the others is as likely
-at a client as before, and this is what the guarantee of a run with missing clients rests on
-(docs/proofs/deal.md). A deal in equal parts, or by an order of words, would move others.
+A record goes to client floor(M u / 2**64), u the 64-bit word of its number. No record is looked at,
+and no number of records. So with one record more, or another one, chance deals the others as
+before. The guarantee of a run with missing clients rests on that (docs/proofs/deal.md). A deal in
+equal parts, or by an order of words, would move others.
 
-A person begins at client floor(M h), h a keyed hash of the id in [0, 1), and may be at the c
+A person begins at client floor(M h), h a keyed hash of the id in [0, 1). The person may be at the c
 clients from there on, modulo M. A row is at one of them by a keyed hash of person, row, and the
 row's number among equal rows of the person.
 """
@@ -25,7 +25,7 @@ from fastlloyd.mechanisms.spread import Words, hashed, numbered, ranks
 
 Clients = NDArray[np.uint16]
 
-MAX_CLIENTS: Final = 1 << 15
+_MOST_CLIENTS: Final = 1 << 15  # for which no product below leaves 64 bits
 _LABEL: Final = b"fastlloyd/v1/simulation/deal/"
 _HALF: Final = np.uint64(32)  # bits of half a word
 
@@ -47,10 +47,10 @@ class Deal:
         max_clients: int = 1,
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        if not 1 <= max_clients <= n_clients <= MAX_CLIENTS:
+        if not 1 <= max_clients <= n_clients <= _MOST_CLIENTS:
             raise PlanError(
                 f"records cannot be dealt to {n_clients} clients, {max_clients} for each person;"
-                f" expected 1 to {MAX_CLIENTS} clients, and no more for a person than there are"
+                f" expected 1 to {_MOST_CLIENTS} clients, and no more for a person than there are"
             )
         key = random_bytes(KEY_BYTES)
         self.n_clients, self.max_clients = n_clients, max_clients
