@@ -198,7 +198,7 @@ def test_a_store_that_is_younger_than_the_plan_says_joins_nothing(
     seen = KnownStoreOf(
         name="c0", signing_key=PLAN.clients[0].signing_key, store=KnownStore.of(before)
     )
-    undivided = msgspec.structs.replace(PLAN, max_dropouts=0)
+    undivided = make_plan(3, n_clusters=2, n_features=2, n_iterations=2)
     later = renew(undivided, run_id=bytes(16), positions=[Positions(clients=(seen,))])
     with Store.create(
         tmp_path / "wiped.store", role=Role.CLIENT, identity=identity("c0").public
