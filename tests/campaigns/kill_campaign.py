@@ -32,16 +32,19 @@ RUNS = {
     for algorithm in ALGORITHMS
     for masks in Masks
 }
+WHEN = ("before", "after", "before key", "after key")
 COLUMNS = ("run", "kills", "runs", "commits of a run without kills", "runs that broke a rule")
 TEXT = """\
 {measured}
 A server and three clients run as separate processes, over gRPC and TLS on one machine. SIGKILL comes before or after about two
 of three commits of every party, drawn from the run's number; a killed process starts again. No kill lost or changed anything.
+Half of the kills at the first commit of a run and at its last come before or after the key of the run is written or destroyed.
 
 {table}
 
 - *kills*: processes killed just before or just after a transaction of their store, in *runs* whole runs.
-- *rule*: every client ends with the same files, byte for byte, as in an uninterrupted run in one process.
+- *rule*: every client ends with the same files, byte for byte, as in an uninterrupted run in one process, and no store of
+  an ended run has a key left.
 
 Not shown: kills at commits that only say where clients' stores stood (tests within one process kill there), or in the middle of
 what SQLite or the operating system does; loss of power (a killed process loses nothing that was handed to the system); a full
@@ -49,11 +52,15 @@ or failing disk; several machines."""
 
 
 def deaths(number: int, n_commits: Mapping[str, int]) -> dict[str, list[Death]]:
-    """About two of three commits of every party, before or after."""
+    """About two of three commits of every party, before or after; half of the deaths at the first
+    and last, which draw and destroy a key, are before or after that.
+    """
     rng = np.random.default_rng(number)
     return {
         name: [
-            (at, ("before", "after")[rng.integers(2)]) for at in range(n) if rng.random() < 2 / 3
+            (at, WHEN[rng.integers(4 if at in (0, n - 1) else 2)])
+            for at in range(n)
+            if rng.random() < 2 / 3
         ]
         for name, n in n_commits.items()
     }

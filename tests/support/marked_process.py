@@ -1,7 +1,8 @@
 """`fastlloyd` in a process that a test has marked: MARKS (JSON), then the command line.
 
-die : [n, "before" or "after"], kill this process at its n-th commit to a store, from 0; those that
-only say whom a server saw do not count, since how many they are depends on who came together.
+die : [n, "before", "before key", "after key" or "after"], kill this process at its n-th commit to a
+store, from 0, or at the write of a key that belongs to it, if there is one, else after it; those
+that only say whom a server saw do not count, since how many they are depends on who came together.
 die_in_ledger : the same of commits to the ledger. noise : draw known noise of this name instead of
 genuine noise. grace : seconds that a client waits longer than the server. joining : seconds that a
 client waits for the others to join. hurry : the server waits for so many clients to join, and then
@@ -40,6 +41,7 @@ from fastlloyd.federation.protocol.transitions import ClientState, ServerState
 from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.events import ClientJoined, ClientLeft, Event, PeerSigned
+from fastlloyd.federation.store.key_file import KeyFile
 from fastlloyd.federation.transport.grpc.server import GrpcServer
 from fastlloyd.records import delimited, reading
 from fastlloyd.reports import pictures
@@ -60,11 +62,20 @@ def counts(store: Store, events: Sequence[Event], *, in_ledger: bool = False) ->
 
 
 def die_at(commit: int, when: str, *, in_ledger: bool = False) -> None:
-    """Kill this process, as `kill -9` does, right before or right after a genuine commit."""
-    genuine, n_commits = Store.append, 0
+    """Kill this process, as `kill -9` does, right before or right after a genuine commit, or the
+    write of a key.
+    """
+    genuine, write, n_commits, is_it = Store.append, KeyFile._write, 0, False
+
+    def write_key(file: KeyFile, *slot: Any) -> None:
+        if is_it and when == "before key":
+            os.kill(os.getpid(), signal.SIGKILL)
+        write(file, *slot)
+        if is_it and when == "after key":
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def append(store: Store, events: Sequence[Event], **more: Any) -> None:
-        nonlocal n_commits
+        nonlocal n_commits, is_it
         counted = counts(store, events, in_ledger=in_ledger)
         is_it = n_commits == commit and counted
         n_commits += counted
@@ -75,6 +86,7 @@ def die_at(commit: int, when: str, *, in_ledger: bool = False) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     Store.append = append  # type: ignore[assignment,method-assign]  # the mark
+    KeyFile._write = write_key  # type: ignore[assignment,method-assign]  # the mark
 
 
 @contextmanager

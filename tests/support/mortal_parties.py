@@ -27,6 +27,7 @@ from fastlloyd.federation.protocol.messages import Limits, Message, decode, enco
 from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.events import Event, ExchangeCharged, MessageRecorded
+from fastlloyd.federation.store.key_file import KeyFile, keys_path
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.testing import repeatable_noise
 from federation import entropy, identity
@@ -36,9 +37,10 @@ from stores import copy_store
 SERVER_KEY = identity("the server").public
 DATASET, FINGERPRINT = DataSet(name="patients"), Fingerprint(bytes(32))
 BEFORE, AFTER = "before", "after"
+BEFORE_KEY, AFTER_KEY = "before key", "after key"
 Death = tuple[int, str]
-"""Which commit of a party, from 0, counted over all its lives; before or after it, or what its disk
-does in it.
+"""Which commit of a party, from 0, counted over all its lives; before or after it, or the write of a
+key that belongs to it, or what its disk does in it.
 """
 
 
@@ -141,6 +143,7 @@ class World:
     clock: Clock = field(default_factory=Clock)
     results: dict[str, list[ClientResult]] = field(default_factory=dict)
     died: Counter[str] = field(default_factory=Counter)
+    _commits: Mortal | None = None
 
     def __post_init__(self) -> None:
         self.queue: deque[tuple[str, str, bytes]] = deque()
@@ -164,6 +167,7 @@ class World:
             number = -1 if mortal is None else mortal.n_appends
             if mortal is not None:
                 mortal.n_appends += 1
+                self._commits = mortal
                 self._maybe_kill(mortal, (number, BEFORE))
                 for fault in DISK_FAULTS:
                     if (number, fault) in mortal.deaths:
@@ -173,7 +177,19 @@ class World:
             if mortal is not None:
                 self._maybe_kill(mortal, (number, AFTER))
 
+        write = KeyFile._write
+
+        def mortal_write(file: KeyFile, *slot: Any) -> None:
+            mortal = self._commits
+            at = next((m for m in self.parties.values() if keys_path(m.path) == file.path), None)
+            if at is None or at is not mortal or at.store is None:
+                return write(file, *slot)
+            self._maybe_kill(at, (at.n_appends - 1, BEFORE_KEY))
+            write(file, *slot)
+            return self._maybe_kill(at, (at.n_appends - 1, AFTER_KEY))
+
         monkeypatch.setattr(Store, "append", mortal_append)
+        monkeypatch.setattr(KeyFile, "_write", mortal_write)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -29,6 +29,8 @@ from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.plan import Plan, Timeouts
 from fastlloyd.federation.protocol.actions import SERVER as SERVER_NAME
 from fastlloyd.federation.protocol.actions import ClientResult
+from fastlloyd.federation.store import read
+from fastlloyd.federation.store.key_file import keys_path
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.settings import AnyAlgorithm
@@ -63,8 +65,9 @@ DISK_FAILED = re.compile(
 writes its result.
 """
 Death = tuple[int, str]
-"""Which commit of a party, from 0, counted over all its lives; before or after it; "full": its disk
-is, during it. "result": its disk is full while the result is written, before this commit.
+"""Which commit of a party, from 0, counted over all its lives; before or after it, or the write of
+its key, which the first one waits for and the last one is followed by; "full": its disk is, during
+it. "result": its disk is full while the result is written, before this commit.
 """
 
 
@@ -306,7 +309,8 @@ class Site:
             if left[name]:
                 commit, when = left[name].pop(0)
                 marks |= mark_of(commit - done[name], when)
-                done[name] = commit + (when == "after")
+                is_done = when == "after" or (when.endswith(" key") and commit > 0)
+                done[name] = commit + is_done
             running[name] = self.start(name, self.command(name), marks)
 
         for name in N_COMMITS:
@@ -349,7 +353,12 @@ class Site:
         return True
 
     def check_results(self) -> None:
+        """Results are as expected, and no store whose run has ended has a key left."""
         expected = self.expected()
+        for name in N_COMMITS:
+            path = self.folder / f"{name}.store"
+            if not any(run.is_open for run in read(path)[0].history.runs.values()):
+                assert not any(keys_path(path).read_bytes()), name
         for name in NAMES:
             folder = self.folder / f"result-{name}"
             for file, content in expected.items():

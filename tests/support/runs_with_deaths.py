@@ -6,6 +6,7 @@ from pathlib import Path
 from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult
 from fastlloyd.federation.store import Role
+from fastlloyd.federation.store.key_file import keys_path
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from federation import Federation, make_federation, make_plan, same_clustering
 from known_noise import KnownNoise
@@ -110,6 +111,7 @@ def run_to_the_end(
             run_id = bytes.fromhex(federation.plan.run_id)
             assert mortal.store.messages(run_id) == []
             assert mortal.store.secrets(run_id) == {}
+            assert not any(keys_path(mortal.path).read_bytes())
             ended = mortal.store.history.runs[run_id].ended
             assert ended is not None, name
             assert ended.released == ()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.protocol.actions import SERVER
 from federation import starts_cheaply
-from mortal_parties import AFTER, BEFORE
+from mortal_parties import AFTER, AFTER_KEY, BEFORE, BEFORE_KEY
 from runs_with_deaths import (
     KINDS,
     MOMENTS,
@@ -54,6 +54,24 @@ def test_whoever_dies_at_a_commit_is_started_again_and_nothing_is_lost(
     trust = TrustMode.SERVER_NOISE if name == SERVER else TrustMode.CLIENT_NOISE
     world = run_with((trust, masks), tmp_path, {name: [(commit, when)]})
     assert world.died == {name: 1}
+
+
+FIRST_KEPT = {"c0": 0, "c1": 0, "c2": 0, SERVER: 2}  # commits; a server keeps nothing of a Hello
+
+
+@pytest.mark.parametrize("when", [BEFORE_KEY, AFTER_KEY])
+@pytest.mark.parametrize(("name", "masks"), DYING)
+def test_whoever_dies_when_a_key_is_drawn_or_destroyed_is_started_again_and_no_key_is_left(
+    name: str, masks: Masks, when: str, tmp_path: Path
+) -> None:
+    first, last = FIRST_KEPT[name], N_COMMITS[name]  # one more, for the first is made twice
+    world = run_with((TrustMode.CLIENT_NOISE, masks), tmp_path, {name: [(first, when)]})
+    assert world.died == {name: 1}
+    assert world.parties[name].n_appends == last + 1
+    there = tmp_path / "both"
+    deaths = [(first, when), (world.parties[name].n_appends - 1, when)]
+    world = run_with((TrustMode.CLIENT_NOISE, masks), there, {name: deaths})
+    assert world.died == {name: 2}
 
 
 @EVERY_KIND

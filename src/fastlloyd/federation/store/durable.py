@@ -238,18 +238,15 @@ class Store:
             self._history, self._position = history, position
             if ended:  # the step stands even if this fails; the next opening tries again
                 self._owes_destroying = True
-                try:
-                    with files.sentences(self.path):
-                        self._sealed.destroy_keys(history)
-                    self._owes_destroying = False
-                except StateError as error:
-                    self._failure = str(error)
+                self._destroy_keys()
 
     def close(self) -> None:
         """Let go of the store. StateError if the key of a run that has ended is not destroyed."""
         with self._one_at_a_time:
             if self._lock is None:
                 return
+            if self._owes_destroying:  # an interruption may have come between
+                self._destroy_keys()
             try:
                 with files.sentences(self.path), closing(self._head), closing(self._sealed):
                     # brings the log into the file and removes it, unless somebody reads
@@ -274,6 +271,15 @@ class Store:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _destroy_keys(self) -> None:
+        """Destroy the keys of runs that have ended; a failure stops all further steps."""
+        try:
+            with files.sentences(self.path):
+                self._sealed.destroy_keys(self._history)
+            self._owes_destroying = False
+        except StateError as error:
+            self._failure = str(error)
 
     def _rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         with self._one_at_a_time, files.sentences(self.path):
