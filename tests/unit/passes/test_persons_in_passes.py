@@ -272,19 +272,22 @@ def test_records_that_were_read_without_ids_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("small", [True, False])
-@pytest.mark.parametrize("c", [1, 2, 3])
+@pytest.mark.parametrize(("n_clients", "c"), [(4, 1), (4, 2), (4, 3), (600, 520)])
 def test_persons_in_passes_are_dealt_out_as_those_in_memory(
-    tmp_path: Path, c: int, small: bool
+    tmp_path: Path, n_clients: int, c: int, small: bool
 ) -> None:
     X, ids = visits()
     path = written(tmp_path, INTEGERS["parquet"], X, ids)
     m, texts = mechanism(), [b"%d" % i for i in ids]
     with small_parts(*((5, 7, 30) if small else (1 << 19, 1 << 19, 1 << 20))):
-        dealt = DealtPersons(on_grid(path), m, Deal(4, c, entropy("deal")), source="")
+        dealt = DealtPersons(on_grid(path), m, Deal(n_clients, c, entropy("deal")), source="")
     whose = clients_of(
-        Deal(4, c, entropy("deal")), texts, DOMAIN.to_grid(np.clip(X, -1, 1)), spread_key(m.seed)
+        Deal(n_clients, c, entropy("deal")),
+        texts,
+        DOMAIN.to_grid(np.clip(X, -1, 1)),
+        spread_key(m.seed),
     )
-    rows = [np.flatnonzero(whose == client) for client in range(4)]
+    rows = [np.flatnonzero(whose == client) for client in range(n_clients)]
     expected = [in_memory(m, X[mine], [texts[i] for i in mine]) for mine in rows]
     assert dealt.sizes == tuple(each.count() for each in expected)
     assert dealt.n_counted == sum(min(c, n) for n in Counter(texts).values())
