@@ -96,7 +96,9 @@ def test_pages_and_docstrings_say_it_too() -> None:
 def test_of_persons_each_counts_once() -> None:
     patients = mechanism(MOMENTLLOYD, persons=Persons.called("patient"))
     assert patients.promise.startswith(mechanism(MOMENTLLOYD).promise)
-    assert "Each patient counts once" in patients.promise
+    assert patients.promise.endswith("Each patient counts once, whatever the number of rows.")
+    shared = mechanism(MOMENTLLOYD, persons=Persons.called("patient", max_clients=2))
+    assert "counts once at each organisation" in shared.promise
 
 
 def test_nothing_is_promised_without_noise() -> None:
@@ -173,3 +175,19 @@ def test_a_figure_is_rounded_up_and_says_to_which_side() -> None:
     features = [f"x{i}" for i in range(15)]
     assert "R is 2 in 'x0'" in estimand.radius_in_words(features, np.full(15, 2.0))
     assert "3 more" in estimand.radius_in_words(features, np.full(15, 2.0))
+
+
+def test_the_study_takes_centres_and_means_of_the_records_that_are_nearest() -> None:
+    """Records at 1, 3 and 20 from a centroid with R 4, and one at another: 20 counts as 4, or is
+    left out.
+    """
+    from studies.coverage import _exact
+
+    grid, centroids = np.array([[1], [3], [20], [1000]]), np.array([[0], [1000], [-1000]])
+    radius, units = np.array([8.0]), np.array([2.0])
+    for far, expected in ((FarRecords.PULLED_IN, 8 / 3), (FarRecords.LEFT_OUT, 2.0)):
+        centres, means = _exact(grid, centroids, far, radius, units)
+        assert np.allclose(centres.ravel(), np.array([expected, 0, np.nan]), equal_nan=True)
+        assert np.allclose(means.ravel(), np.array([8, 0, np.nan]), equal_nan=True)
+    centres, means = _exact(grid, centroids, FarRecords.COUNTED, None, units)
+    assert np.array_equal(centres, means, equal_nan=True)

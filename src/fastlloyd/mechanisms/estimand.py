@@ -14,7 +14,7 @@ import numpy as np
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.precision import two_digits_up
-from fastlloyd.mechanisms.persons import Unit
+from fastlloyd.mechanisms.persons import Persons
 
 SHOWN: Final = 12  # features, or figures, in one sentence
 
@@ -46,15 +46,19 @@ CENTRES = {
 WITHOUT_NOISE = "Without noise nothing is estimated: standard errors are 0, and cover nothing."
 CLIPPED = "Values outside the bounds count as the bound."
 OF_PERSONS = "Each {one} counts once, whatever the number of rows."
+AT_SEVERAL = "Each {one} counts once at each organisation, whatever the number of rows."
 CANNOT_BE_TOLD = (
     "The released numbers cannot tell how much farther out the mean of a skewed column may lie."
 )
 
 
-def promise(far: FarRecords, unit: Unit | None) -> str:
-    """Return what the intervals cover; unit : persons, or None where each record counts once."""
-    of_persons = [] if unit is None else [OF_PERSONS.format(one=unit.one)]
-    return " ".join([CENTRES[far], CLIPPED, *of_persons])
+def promise(far: FarRecords, persons: Persons | None) -> str:
+    """Return what the intervals cover; persons : None if each record counts once."""
+    said = [CENTRES[far], CLIPPED]
+    if persons is not None:
+        counted = OF_PERSONS if persons.max_clients == 1 else AT_SEVERAL
+        said.append(counted.format(one=persons.name))
+    return " ".join(said)
 
 
 def radius_in_words(features: Sequence[str], radius: FloatArray) -> str:

@@ -165,7 +165,7 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
         """What two standard errors of a centroid cover, in words."""
         if self.noise is Noise.NONE:
             return WITHOUT_NOISE
-        return promise(self.far_records, None if self.persons is None else self.unit)
+        return promise(self.far_records, self.persons)
 
     @property
     def sums_are_relative(self) -> bool:
