@@ -236,3 +236,16 @@ def test_what_no_plan_can_be_is_called_changed_only_if_its_digest_line_says_so()
     with pytest.raises(PlanError) as refused:
         Plan.from_toml(changed.replace(make_plan().digest.hex(), sealed))
     assert "was changed" not in str(refused.value)
+
+
+def test_a_document_of_another_form_that_was_sealed_so_is_another_versions() -> None:
+    text = make_plan().to_toml()
+    content = tomllib.loads(text)
+    del content["seal"]
+    content["what_later_versions_know"] = 1
+    sealed = hashlib.sha256(
+        json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
+    newer = "what_later_versions_know = 1\n" + text.replace(make_plan().digest.hex(), sealed)
+    with pytest.raises(PlanError, match="install the fastlloyd that the others have"):
+        Plan.from_toml(newer)

@@ -495,7 +495,7 @@ def test_a_limit_for_patients_holds_fits_that_protect_them_or_have_one_row_of_ea
 
 @pytest.mark.parametrize("name", [123, True, ["p"], b"p", "", "a b", "x" * 65])
 def test_what_cannot_be_a_name_is_refused_in_one_sentence(ledger: HoldersLedger, name: Any) -> None:
-    with pytest.raises(BudgetError, match=r"^dataset is .*; expected letters, digits"):
+    with pytest.raises(BudgetError, match=r"^dataset is .*; expected a-z, A-Z, 0-9"):
         model(dataset=name).fit(X)
     assert not ledger.is_there()
 

@@ -123,7 +123,10 @@ def from_toml(text: str, kind: type[T], source: str) -> T:
         document = msgspec.convert(content, kind, dec_hook=_decode)
     except msgspec.ValidationError as error:
         if _sealed(content, seal["digest"]):
-            raise PlanError(f"{source}: {error}") from None
+            # what the document itself says of its content has a remedy of its own
+            is_of_another_form = error.__cause__ is None
+            remedy = "; install the fastlloyd that the others have, which made this"
+            raise PlanError(f"{source}: {error}{remedy if is_of_another_form else ''}") from None
         raise PlanError(
             f"{source} was changed after it was made, or damaged; get the original ({error})"
         ) from None

@@ -270,8 +270,8 @@ def drive(
 
 
 def heed_signals(run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None]) -> T:
-    """Run to the end. SIGTERM and Ctrl-C call `stop`, which finishes the step in progress; a second
-    Ctrl-C ends it at once.
+    """Run to the end. SIGTERM, Ctrl-C and the end of the terminal (SIGHUP) call `stop`, which
+    finishes the step in progress; a second Ctrl-C ends it at once. Under nohup no SIGHUP is heard.
     """
 
     async def main() -> T:
@@ -279,6 +279,9 @@ def heed_signals(run: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], N
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(NotImplementedError):  # Windows
                 loop.add_signal_handler(number, _stop_once, loop, number, stop)
+        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            # not once: both the terminal and the shell may send it
+            loop.add_signal_handler(signal.SIGHUP, stop)
         return await run()
 
     return asyncio.run(main())
@@ -317,9 +320,7 @@ async def _log_waiting(step: Callable[[], str], details: Callable[[], str]) -> N
 def logging_to_stderr(*, as_json: bool) -> Iterator[None]:
     """Show what the network says, a line each; no line holds a value of a record or a secret."""
     handler = _Lines(sys.stderr)
-    handler.setFormatter(
-        _Json() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    )
+    handler.setFormatter(_Json() if as_json else _Text("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("fastlloyd")
     before = logger.level
     logger.addHandler(handler)
@@ -338,6 +339,13 @@ class _Lines(logging.StreamHandler[TextIO]):
         pass
 
 
+class _Text(logging.Formatter):
+    """Formats a message as a line that begins with the time, in UTC."""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802, ARG002 - logging's
+        return _stamp(record.created)
+
+
 class _Json(logging.Formatter):
     """Formats a message as one JSON object, with its facts if it has any."""
 
@@ -353,8 +361,12 @@ class _Json(logging.Formatter):
 def _entry(
     created: float, level: str, message: str, facts: Mapping[str, object] = MappingProxyType({})
 ) -> str:
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(created))
-    return json.dumps({"time": stamp, "level": level, "message": message, **facts})
+    said = {"time": _stamp(created), "level": level, "message": message}
+    return json.dumps({**said, **facts})
+
+
+def _stamp(created: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(created))
 
 
 def seconds_left(timeout: float | None) -> str:

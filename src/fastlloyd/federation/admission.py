@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from fastlloyd.base.names import NAME, is_plural, listing, unknown_name
+from fastlloyd.base.names import NAME, NAME_RULE, is_plural, listing, unknown_name
 from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import BudgetError
@@ -238,10 +238,7 @@ def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> N
 def check_dataset(dataset: object) -> None:
     """Raise BudgetError unless this can be the name of a data set."""
     if not (isinstance(dataset, str) and NAME.fullmatch(dataset)):
-        raise BudgetError(
-            f"dataset is {dataset!r:.80}; expected letters, digits, dot, dash or underscore, at"
-            " most 64"
-        )
+        raise BudgetError(f"dataset is {dataset!r:.80}; expected {NAME_RULE}")
 
 
 def check_unit_name(unit: object) -> None:

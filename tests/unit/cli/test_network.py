@@ -3,6 +3,10 @@
 import asyncio
 import importlib.util
 import json
+import logging
+import os
+import signal
+import time
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -130,3 +134,57 @@ def test_bytes_are_said_in_units_that_people_read() -> None:
     assert str(Meter(sent=1000, received=123_456_789)) == "1 kB sent, 123 MB received"
     assert str(Meter(sent=2 * 10**18, received=1234)) == "2,000,000 TB sent, 1.23 kB received"
     assert str(Meter(sent=999_499, received=999_500)) == "999 kB sent, 1 MB received"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_every_signal_to_end_finishes_the_step_in_progress(number: signal.Signals) -> None:
+    """SIGHUP may come twice, from the terminal and from the shell; it ends nothing sooner."""
+    stopped = []
+
+    async def run() -> str:
+        for _ in range(2 if number is signal.SIGHUP else 1):
+            os.kill(os.getpid(), number)
+            n_before = len(stopped)
+            while len(stopped) == n_before:
+                await asyncio.sleep(0)
+        return "the step's end"
+
+    before = signal.getsignal(signal.SIGHUP)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        assert network.heed_signals(run, lambda: stopped.append(number)) == "the step's end"
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert set(stopped) == {number}
+
+
+def test_under_nohup_the_end_of_the_terminal_is_not_heard() -> None:
+    async def run() -> str:
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(0)
+        return "the end"
+
+    before = signal.getsignal(signal.SIGHUP)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert network.heed_signals(run, lambda: pytest.fail("it was heard")) == "the end"
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_lines_of_a_log_for_people_begin_with_the_time_in_utc(
+    capsys: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
+    time.tzset()
+    try:
+        with network.logging_to_stderr(as_json=False):
+            record = logging.getLogger("fastlloyd.x").makeRecord(
+                "fastlloyd.x", logging.INFO, "", 0, "connected", (), None
+            )
+            record.created = 1_800_000_000.5
+            logging.getLogger("fastlloyd").handle(record)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert capsys.readouterr().err == "2027-01-15T08:00:00Z INFO connected\n"

@@ -5,13 +5,22 @@ from typing import Annotated, Any
 
 import typer
 
-from fastlloyd.cli import terminal
 from fastlloyd.cli.options import in_output
-from fastlloyd.cli.terminal import Column, print_json
+from fastlloyd.cli.terminal import print_json
 from fastlloyd.errors import StateError
 
 JOINING = "joining"
 SHOWN_CLIENTS = 12
+_USED = {
+    True: "a process works with it",
+    False: "no process works with it",
+    None: "whether a process works with it cannot be told here",
+}
+_WAITS = {
+    "this client": "this client, which makes the next answer",
+    "the others": "the others and the server; who they are, only the server's operator knows",
+}
+_ANSWERS = ("Hello", "SealedKeys", "Upload", "Proposal", "Confirmation")
 
 StoreFile = Annotated[
     Path, typer.Argument(help="A store, or the identity it belongs to.", metavar="STORE")
@@ -21,7 +30,7 @@ Json = Annotated[bool, in_output("--json", help="Print it as JSON.")]
 
 def status(store: StoreFile, json: Json = False) -> None:
     """Show every run of a client's or server's store, and how far it has come."""
-    from fastlloyd.federation.store import Role, read, store_path
+    from fastlloyd.federation.store import Role, lock, read, store_path
 
     path = store_path(store)
     contents, events = read(path)
@@ -30,34 +39,47 @@ def status(store: StoreFile, json: Json = False) -> None:
             f"{path} is a ledger, which takes no part in runs; `fastlloyd ledger show` says what is"
             " in it"
         )
-    runs = _runs(contents.history, events)
+    is_held, runs = lock.is_held(path), _runs(contents.history, events)
     if json:
-        print_json({"role": contents.role.value, "events": contents.position.length, "runs": runs})
+        print_json(
+            {
+                "role": contents.role.value,
+                "events": contents.position.length,
+                "in_use": is_held,
+                "runs": runs,
+            }
+        )
         return
-    console = terminal.console()
     if not runs:
         nothing = (
             "no run; a server notes one when the first client has joined"
             if contents.role is Role.SERVER
             else "no run"
         )
-        console.print(f"{path} has seen {nothing}.")
+        typer.echo(f"{path} has seen {nothing}.")
         return
-    began = [
-        f"{run['client']}, data set {run['dataset']}" if run["client"] else "server" for run in runs
-    ]
-    now = [run["state"] + _more(run) for run in runs]
-    columns = [
-        Column(
-            heading="run", cells=[run["run_id"] for run in runs], justify="left"
-        ),  # whole, as `ledger release --run` wants it
-        Column(heading="began as", cells=began, justify="left", is_text=True),
-        Column(heading="rounds", cells=[str(run["rounds"]) for run in runs]),
-        Column(heading="now", cells=now, justify="left", is_text=True),
-    ]
-    terminal.show(
-        console, f"{path}: a {contents.role.value}, {contents.position.length} events", columns
+    typer.echo(
+        f"{path}: a {contents.role.value}, {contents.position.length} events; {_USED[is_held]}"
     )
+    for run in runs:
+        began = f"{run['client']}, data set {run['dataset']}" if run["client"] else "server"
+        closed = f"{run['rounds']} round{'' if run['rounds'] == 1 else 's'} closed"
+        typer.echo(f"run {run['run_id']}: {run['state']}{_more(run)}")  # whole, for `--run`
+        typer.echo(f"    {began}; {closed}{_waits(run)}")
+
+
+def _waits(run: dict[str, Any]) -> str:
+    """Say for whom an open run waits, as far as the store knows."""
+    if run["reason"] or run["waits_for"] is None:
+        return ""
+    if run["client"]:
+        return f"; waits for {_WAITS[run['waits_for']]}"
+    names = run["waits_for"]
+    if not names:
+        return "; all have been heard from since then"
+    n_more = len(names) - SHOWN_CLIENTS
+    more = f" and {n_more} more" if n_more > 0 else ""
+    return f"; not heard from since then: {', '.join(names[:SHOWN_CLIENTS])}{more}"
 
 
 def _more(run: dict[str, Any]) -> str:
@@ -90,6 +112,7 @@ def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
                 "rounds": kinds.count("Broadcast"),
                 "charged": list(run.charged),
                 "joined": None if run.reserved else list(run.joined),
+                "waits_for": None if run.ended else _waits_for(run, run_id, kinds, events),
                 "state": (
                     run.ended.outcome.value
                     if run.ended
@@ -99,6 +122,26 @@ def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _waits_for(run: Any, run_id: bytes, kinds: list[str], events: list[Any]) -> Any:
+    """Return for whom a run waits: at a client, "this client" or "the others"; at a server, the
+    names of those who have not been heard from since the last step, None while clients join.
+    """
+    from fastlloyd.federation.store.events import MessageRecorded, PeerSigned
+
+    if run.reserved:
+        return "the others" if kinds and kinds[-1] in _ANSWERS else "this client"
+    if not kinds:
+        return None
+    steps = (
+        at
+        for at, event in enumerate(events)
+        if isinstance(event, MessageRecorded) and event.run_id == run_id
+    )
+    since = events[max(steps) + 1 :]
+    heard = {event.client for event in since if isinstance(event, PeerSigned)}
+    return [name for name in run.joined if name not in heard and name not in run.left]
 
 
 def _going_on(kinds: list[str], *, is_client: bool) -> str:

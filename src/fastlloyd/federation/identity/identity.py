@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from fastlloyd.base.files import read_private, write_private
-from fastlloyd.base.names import NAME
+from fastlloyd.base.names import NAME, NAME_RULE
 from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.base.sealed_toml import from_toml, load_text, to_toml
 from fastlloyd.base.texts import changed_on_its_way
@@ -65,10 +65,7 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
-            raise IdentityError(
-                f"name {self.name!r:.80} is not usable; expected letters, digits, dot, dash or"
-                " underscore"
-            )
+            raise IdentityError(f"name {self.name!r:.80} is not usable; expected {NAME_RULE}")
         found = parse_certificate(self.certificate, self.name)
         if (found.signing_key, found.expires) != (self.signing_key, self.expires):
             raise IdentityError(
@@ -158,10 +155,7 @@ class PrivateIdentity(Secret):
         from fastlloyd.federation.identity import x509
 
         if not NAME.fullmatch(name):
-            raise IdentityError(
-                f"name {name!r:.80} is not usable; expected letters, digits, dot, dash or"
-                " underscore, at most 64"
-            )
+            raise IdentityError(f"name {name!r:.80} is not usable; expected {NAME_RULE}")
         today = datetime.now(UTC).date()
         if not today <= expires <= today + timedelta(days=MAX_DAYS):
             raise IdentityError(

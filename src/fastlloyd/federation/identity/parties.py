@@ -9,7 +9,7 @@ from datetime import datetime
 
 import msgspec
 
-from fastlloyd.base.names import NAME
+from fastlloyd.base.names import NAME, NAME_RULE
 from fastlloyd.errors import DataError, IdentityError, PlanError
 from fastlloyd.federation.identity.certificates import (
     Authority,
@@ -116,10 +116,7 @@ def check_clients(clients: Sequence[Client]) -> None:
         raise PlanError(f"the plan names {len(clients)} clients; expected 1 to {MAX_CLIENTS}")
     for client in clients:
         if not NAME.fullmatch(client.name):
-            raise PlanError(
-                f"client name {client.name!r:.80} is not usable; expected letters, digits, dot,"
-                " dash or underscore, at most 64"
-            )
+            raise PlanError(f"client name {client.name!r:.80} is not usable; expected {NAME_RULE}")
         if client.max_records < 0:
             raise PlanError(
                 f"max_records of client {client.name!r} is {client.max_records}; expected 0 or more"
@@ -150,10 +147,7 @@ def check_network(clients: Sequence[Client], server: Server, timeouts: Timeouts)
     clock is looked at.
     """
     if not NAME.fullmatch(server.name):
-        raise PlanError(
-            f"server name {server.name!r:.80} is not usable; expected letters, digits, dot, dash or"
-            " underscore"
-        )
+        raise PlanError(f"server name {server.name!r:.80} is not usable; expected {NAME_RULE}")
     if server.certificate and server.name in {client.name for client in clients}:
         raise PlanError(
             f"server and client are both called {server.name!r}; everyone needs a name of their own"

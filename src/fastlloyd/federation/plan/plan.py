@@ -463,9 +463,11 @@ _share_scales = lru_cache(maxsize=64)(share_scales)  # asked for in every round,
 
 def _check_run(plan: Plan) -> None:
     if plan.protocol_version != PROTOCOL_VERSION:
+        is_newer = plan.protocol_version > PROTOCOL_VERSION
+        remedy = "install the fastlloyd that the others have" if is_newer else "make the plan anew"
         raise PlanError(
             f"protocol_version is {plan.protocol_version}; this program reads plans of version"
-            f" {PROTOCOL_VERSION}: make the plan anew"
+            f" {PROTOCOL_VERSION}: {remedy}"
         )
     if not re.fullmatch(r"[0-9a-f]{32}", plan.run_id):
         raise PlanError("run_id is not 32 hex digits; make a new plan")

@@ -17,6 +17,7 @@ NO_LOCKS: Final = (
 # of a lock that another process has: what flock says, and lockf and msvcrt.locking, which stand in
 # for it on some drives and systems; every other error means that there are no locks
 _HELD: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
+_A_MOMENT: Final = 0.1  # seconds: somebody may only be looking whether it is held
 _PAUSE: Final = 0.02  # seconds between two looks at a lock
 
 
@@ -45,7 +46,7 @@ class Lock:
             why = whose(file) or "; the folder of a store must be writable"
             how = "used" if file.exists() else "made"
             raise StateError(f"{file} cannot be {how} ({error.strerror}){why}") from None
-        end = time.monotonic() + patience
+        end = time.monotonic() + max(patience, _A_MOMENT)
         try:
             while not self._is_taken(path):
                 if time.monotonic() >= end:
@@ -72,6 +73,27 @@ class Lock:
         """Release the lock; may be called once."""
         _give_back(self._descriptor)
         os.close(self._descriptor)
+
+
+def is_held(path: Path) -> bool | None:
+    """Return whether a process works with the store at `path`; None where nobody can tell."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    try:
+        descriptor = os.open(path.with_name(path.name + "-lock"), os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return True if error.errno in _HELD else None
+    finally:
+        os.close(descriptor)
+    return False
 
 
 if sys.platform == "win32":

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.names import NAME
+from fastlloyd.base.names import NAME, NAME_RULE
 from fastlloyd.clustering import update
 from fastlloyd.clustering.packing import RadiusSearch, initial_centroids
 from fastlloyd.clustering.update import Postprocessing
@@ -125,8 +125,7 @@ class LloydMechanism(
         self.algorithm.check()
         if not NAME.fullmatch(self.name):
             raise PlanError(
-                f"the algorithm's name {self.name!r:.80} is not usable; expected letters, digits,"
-                " dash or dot"
+                f"the algorithm's name {self.name!r:.80} is not usable; expected {NAME_RULE}"
             )
         if self.min_count < 0:
             raise PlanError(f"min_count is {self.min_count}; expected 0 (the paper's rule) or more")

@@ -120,7 +120,8 @@ def _decode(decoder: "msgspec.msgpack.Decoder[Frame]", data: bytes, limits: Limi
     if data[:1] != _VERSION:
         raise RemoteProtocolError(
             f"a frame begins with {data[:1].hex() or 'nothing'}; expected {_VERSION.hex()}: "
-            f"this version of fastlloyd speaks version {FRAME_VERSION} of the frames"
+            f"this version of fastlloyd speaks version {FRAME_VERSION} of the frames; install the"
+            " same version on both sides"
         )
     try:
         frame = decoder.decode(memoryview(data)[1:])

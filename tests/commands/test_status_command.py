@@ -1,0 +1,94 @@
+"""`status` in the midst of a run: whom it waits for, and whether a process works with the store, at
+every width of a terminal.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from command_line import Command
+from fastlloyd.federation.protocol.actions import SERVER
+from fastlloyd.federation.protocol.messages import Broadcast, Upload, decode
+from fastlloyd.federation.store import lock
+from federation import make_federation, make_plan
+from mortal_parties import World
+from stores import copy_store
+
+FEDERATION = make_federation(make_plan(3, n_clusters=1, n_features=1, n_iterations=2), seed=4)
+
+
+def carried(world: World, until: Callable[[str, str, object], bool]) -> None:
+    """Deliver what is on its way until somebody would get such a message."""
+    world._revive()
+    world.queue.clear()
+    for name in world.plan.names:
+        world.connect(name)
+    while world.queue:
+        sender, to, data = world.queue[0]
+        if until(sender, to, decode(data, world.limits)):
+            return
+        world.queue.popleft()
+        world._deliver(sender, to, data)
+    raise AssertionError("nobody gets such a message")
+
+
+def test_status_names_who_has_not_been_heard_from_since_the_last_step(
+    fastlloyd: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def upload_of_the_last(sender: str, _to: str, message: object) -> bool:
+        return sender == "c2" and isinstance(message, Upload) and message.round == 2
+
+    with World(FEDERATION.plan, FEDERATION.X, tmp_path) as world:
+        carried(world, upload_of_the_last)
+        stores = {}
+        for name in (SERVER, "c0", "c2"):
+            store = world.parties[name].store
+            assert store is not None
+            stores[name] = str(store.path)
+            code, out, _ = fastlloyd("status", stores[name], "--json")
+            told = json.loads(out)
+            (run,) = told["runs"]
+            assert (code, told["in_use"], run["rounds"]) == (0, True, 1)
+            # the server's store has heard of an upload that was taken, and not of one on its way
+            waits = {SERVER: ["c2"], "c0": "the others", "c2": "the others"}
+            assert run["waits_for"] == waits[name]
+        for columns in ("80", "40", "200"):
+            monkeypatch.setenv("COLUMNS", columns)
+            code, out, _ = fastlloyd("status", stores[SERVER])
+            first, *rows = out.splitlines()
+            assert first.endswith("; a process works with it")
+            assert len(rows) == 2
+            assert rows[0].startswith(f"run {world.plan.run_id}: 1 rounds closed")
+            assert rows[1].endswith("; 1 round closed; not heard from since then: c2")
+        code, out, _ = fastlloyd("status", stores["c0"])
+        assert out.endswith("only the server's operator knows\n")
+        copy = copy_store(Path(stores[SERVER]), tmp_path / "copy")
+    code, out, _ = fastlloyd("status", str(copy))
+    assert "no process works with it" in out
+    assert json.loads(fastlloyd("status", str(copy), "--json").out)["in_use"] is False
+
+
+def test_a_client_that_owes_the_next_answer_says_that_it_is_waited_for(
+    fastlloyd: Command, tmp_path: Path
+) -> None:
+    def broadcast(_sender: str, to: str, message: object) -> bool:
+        return to == "c1" and isinstance(message, Broadcast) and message.round == 1
+
+    with World(FEDERATION.plan, FEDERATION.X, tmp_path) as world:
+        carried(world, broadcast)
+        store = world.parties["c1"].store
+        assert store is not None
+        assert "waits for the others and the server" in fastlloyd("status", str(store.path)).out
+
+
+def test_looking_whether_a_store_is_used_keeps_nobody_from_using_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.store"
+    assert lock.is_held(path) is False
+    for _ in range(3):
+        held = lock.Lock(path)
+        assert lock.is_held(path) is True
+        held.release()
+        assert lock.is_held(path) is False
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "a.store-lock"]
