@@ -91,6 +91,20 @@ def test_the_unit_lets_the_largest_plan_have_its_connections_and_leaves_no_core_
     assert service["LimitCORE"] == "0"
 
 
+def test_the_unit_waits_for_network_and_clock_and_listens_where_no_network_is_needed() -> None:
+    """Exit code 2 is never started again, so nothing that a boot brings later may be its cause."""
+    for order in ("After", "Wants"):
+        assert set(unit()["Unit"][order].split()) == {"network-online.target", "time-sync.target"}
+    assert "--listen" not in unit()["Service"]["ExecStart"]
+
+
+def test_the_unit_may_listen_below_1024_and_has_no_other_right() -> None:
+    service = unit()["Service"]
+    for rights in ("AmbientCapabilities", "CapabilityBoundingSet"):
+        assert service[rights] == "CAP_NET_BIND_SERVICE"
+    assert service["NoNewPrivileges"] == "yes"
+
+
 def test_both_run_the_program_where_the_dockerfile_installs_it() -> None:
     (environment,) = re.findall(r"python -m venv (\S+)", " ".join(of("RUN")))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

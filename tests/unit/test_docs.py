@@ -271,7 +271,9 @@ def test_the_coalitions_are_those_of_the_shares_of_noise_that_they_leave_rounded
 @pytest.mark.parametrize("page", ["ledger.md", "firewalls-and-proxies.md"])
 def test_the_messages_that_a_page_explains_are_those_of_the_code(page: str) -> None:
     sources = "".join(
-        path.read_text() for path in (ROOT / "src/fastlloyd/federation").rglob("*.py")
+        path.read_text()
+        for room in ("base", "federation")
+        for path in (ROOT / "src/fastlloyd" / room).rglob("*.py")
     )
     said = re.sub(r'"\s*f?"', "", sources)
     text = " ".join((ROOT / "docs/how-to" / page).read_text().split())
@@ -305,6 +307,7 @@ def test_the_exit_codes_of_a_run_are_those_of_the_code() -> None:
         failures.DONE,
         failures.REFUSED,
         *ends,
+        128 + signal.SIGHUP,
         failures.INTERRUPTED,
         128 + signal.SIGTERM,
     ]
