@@ -139,7 +139,7 @@ def test_bytes_are_said_in_units_that_people_read() -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_every_signal_to_end_finishes_the_step_in_progress(number: signal.Signals) -> None:
     """SIGHUP may come twice, from the terminal and from the shell; it ends nothing sooner."""
-    stopped = []
+    stopped: list[signal.Signals] = []
 
     async def run() -> str:
         for _ in range(2 if number is signal.SIGHUP else 1):
