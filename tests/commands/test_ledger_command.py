@@ -446,6 +446,7 @@ def test_a_run_that_is_given_up_frees_what_was_never_charged_and_never_sends_aga
     for again, reason in [
         (run_id, "has ended"),
         ("ff" * 16, "never reserved"),
+        (run_id[:-1] + "f", "one digit differs, the first is digit 32"),
         ("x", "32 hex digits"),
     ]:
         assert run(["ledger", "release", str(store), "--run", again]) == 2

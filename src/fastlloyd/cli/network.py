@@ -406,8 +406,8 @@ def turned_away(reason: str, *, as_json: bool = False) -> typer.Exit:
     to raise.
     """
     remedy = (
-        "The run is not over for this client: put that right, and the same command goes on, or give"
-        " the run up with `fastlloyd ledger release`."
+        "The run is not over for this client: once that is put right, the same command goes on, or"
+        " the run is given up with `fastlloyd ledger release`."
     )
     say_last(f"Not taken part: {reason}. {remedy}", level="warning", as_json=as_json)
     return typer.Exit(TURNED_AWAY)

@@ -397,6 +397,7 @@ def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = 
     """Give up a run that a client or server will not take up again: what was never charged is free,
     and it never sends again.
     """
+    from fastlloyd.cli.digests import mistyped
     from fastlloyd.federation.holder import HoldersLedger, place
     from fastlloyd.federation.store import Role, Store, store_path
     from fastlloyd.federation.store.events import Outcome
@@ -420,6 +421,9 @@ def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = 
                     " charged."
                 )
             return
+        for known in (other.hex() for other in store.history.runs):
+            if what := mistyped(run, known):
+                raise StateError(f"--run is nearly the id of a run in {store.path}: {what}")
         if not is_client and run_id not in store.history.runs:
             raise StateError(f"run {run} never began in {store.path}; nothing is to be given up")
         end = store.history.open_run(run_id).end(Outcome.ABORTED, "given up by its owner")
