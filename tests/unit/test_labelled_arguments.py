@@ -14,6 +14,7 @@ from fastlloyd import Lloyd
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError, FastLloydError, PlanError
 from fastlloyd.estimators.groups import person_ids
+from fastlloyd.evaluation import metrics
 from fastlloyd.records import NUMERIC, open_records, table_from_frame
 from fastlloyd.records.bounds import given_bounds
 from record_files import pa, pq
@@ -193,6 +194,25 @@ def test_a_domain_takes_no_columns_in_another_order_for_its_features() -> None:
         X.rename(columns=str.upper),
     ):
         assert code_of(lambda: domain.to_grid(frame)) == "another-order"  # noqa: B023
+
+
+def test_a_domain_takes_no_labelled_ends() -> None:
+    turned = LIMITS[::-1]
+    for ends in (
+        {"lower": turned["lower"], "upper": (300.0,) * 3},
+        {"lower": (0.0,) * 3, "upper": turned["upper"]},
+    ):
+        assert code_of(lambda: Domain(features=tuple(NAMES), **ends)) == "ambiguous"  # noqa: B023
+
+
+def test_a_stream_that_gives_its_records_once_is_read_once() -> None:
+    domain = Domain(features=tuple(NAMES), lower=(0.0,) * 3, upper=(300.0,) * 3)
+    table = pa.table(X.to_dict("list"))
+    model = Lloyd(2, bounds=(0, 300), **PUBLIC).fit(table.to_reader())
+    assert np.array_equal(model.predict(table.to_reader()), model.labels_)
+    assert np.array_equal(domain.to_grid(table.to_reader()), domain.to_grid(X))
+    assert metrics.wcss(table.to_reader(), X[:2]) == metrics.wcss(X, X[:2])
+    assert len(table_from_frame(table.to_reader()).values) == 40
 
 
 def test_columns_in_another_order_at_predict_are_refused_in_every_kind_of_frame() -> None:

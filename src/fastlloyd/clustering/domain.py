@@ -11,7 +11,7 @@ sensitivity is that of its grid points.
 
 import enum
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import cache, cached_property, lru_cache
 from typing import Any
@@ -26,8 +26,9 @@ from fastlloyd.base.precision import exact, fifty_digits
 from fastlloyd.clustering.outside import OutsideMarks
 from fastlloyd.clustering.parallel import is_compiled, over_spans
 from fastlloyd.errors import DataError, PlanError
-from fastlloyd.records.declared import ANOTHER_ORDER
-from fastlloyd.records.in_memory import matrix, names_of
+from fastlloyd.records.declared import AMBIGUOUS, ANOTHER_ORDER
+from fastlloyd.records.in_memory import matrix, names_of, taken_over
+from fastlloyd.records.labels import labels_of
 from fastlloyd.records.table import ColumnBlock
 
 # records on the grid: int32 as the domain makes them (enough, and half as large) or int64
@@ -100,8 +101,8 @@ class Domain(
         )  # hashed, with the plan they stand in
         # an int or a NumPy float would be written to a file in another spelling than the one that
         # is read back
-        msgspec.structs.force_setattr(self, "lower", tuple(float(low) for low in self.lower))
-        msgspec.structs.force_setattr(self, "upper", tuple(float(high) for high in self.upper))
+        msgspec.structs.force_setattr(self, "lower", _floats(self.lower))
+        msgspec.structs.force_setattr(self, "upper", _floats(self.upper))
         for name, low, high in zip(self.features, self.lower, self.upper, strict=True):
             # names are shown to people who decide by what they read; line breaks and terminal codes
             # could show another text
@@ -327,6 +328,7 @@ class Domain(
         value.
         """
         what = "the table of records"
+        X = taken_over(X, what)
         names = names_of(X, what)
         if names is not None and names != self.features:
             raise DataError(
@@ -494,6 +496,16 @@ def is_by_feature(X: NDArray[Any]) -> bool:
 UNUSABLE_BOUNDS = "unusable-bounds"
 # of a bound, and the reciprocal of the least width: centroids and their errors stay finite
 _LARGEST = 1e300
+
+
+def _floats(ends: Iterable[float]) -> tuple[float, ...]:
+    if labels_of(ends) is not None:
+        raise PlanError(
+            "bounds of a domain stand in the order of its features, and these are labelled; pass"
+            " limits.loc[list(features)].tolist()",
+            code=AMBIGUOUS,
+        )
+    return tuple(float(end) for end in ends)
 
 
 def _check_bounds(name: str, low: float, high: float) -> None:

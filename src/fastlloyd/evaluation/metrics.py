@@ -21,7 +21,7 @@ import numpy.typing as npt
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.errors import DataError
-from fastlloyd.records.in_memory import matrix, refuse_other_columns
+from fastlloyd.records.in_memory import matrix, refuse_other_columns, taken_over
 
 # Cells of float64 in a temporary array (2 MiB): fits a cache, and Python's loop over blocks costs
 # next to nothing.
@@ -218,6 +218,7 @@ def matched_centroid_mse(centroids: npt.ArrayLike, reference: npt.ArrayLike) -> 
     from scipy.optimize import linear_sum_assignment
     from scipy.spatial.distance import cdist
 
+    centroids, reference = taken_over(centroids, "centroids"), taken_over(reference, "reference")
     refuse_other_columns(centroids, "centroids", reference, "reference")
     centroids, reference = _matrix("centroids", centroids), _matrix("reference", reference)
     if centroids.shape != reference.shape:
@@ -252,6 +253,7 @@ def _squared_distances(X: FloatArray, centroids: FloatArray) -> Iterator[FloatAr
 def _records_and_centroids(
     X: npt.ArrayLike, centroids: npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
+    X, centroids = taken_over(X), taken_over(centroids, "centroids")
     refuse_other_columns(X, "X", centroids, "centroids")
     X, centroids = _matrix("X", X), _matrix("centroids", centroids)
     if X.shape[1] != centroids.shape[1]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fastlloyd.base import extras
 from fastlloyd.base.names import listing
 from fastlloyd.errors import DataError, FastLloydError
-from fastlloyd.records.arrow import load, numbers
+from fastlloyd.records.arrow import load, numbers_or_nan
 from fastlloyd.records.declared import (
     ANOTHER_ORDER,
     MISSING,
@@ -144,7 +144,8 @@ def _polars(column: Any) -> Cells:
 
 
 def _arrow(column: Any) -> Cells:
-    return np.concatenate([np.empty(0, np.bool_), *map(numbers, column.chunks)])
+    # every place is looked at for null, whether there is one or not
+    return np.concatenate([np.empty(0, np.bool_), *map(numbers_or_nan, column.chunks)])
 
 
 def matrix(X: Any, what: str = "X") -> Cells:
@@ -225,8 +226,16 @@ def _hides(X: Any) -> bool:
     return any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in X)
 
 
+def taken_over(X: Any, what: str = "X") -> Any:
+    """X as a data frame where it is one, which a stream gives only once; X itself otherwise."""
+    frame = guarded(partial(frame_of, X), what)
+    return X if frame is None else frame
+
+
 def names_of(X: Any, what: str = "X") -> tuple[str, ...] | None:
-    """The names of a data frame's columns, if all are text; None where there are none."""
+    """The names of the columns of what `taken_over` returns, if all are text; None where there are
+    none.
+    """
     frame = guarded(partial(frame_of, X), what)
     if frame is None:
         return None
