@@ -143,20 +143,6 @@ def test_a_federated_result_is_one_as_well(records: Any) -> None:
     assert model.predict(records).shape == (300,)
 
 
-def test_a_statement_of_before_what_was_taken_from_the_data_counted_is_read_as_not_private(
-    records: Any,
-) -> None:
-    folder = _left_by()
-    said = json.loads(Path(folder, "privacy.json").read_text())
-    assert said["private"] is True
-    Path(folder, "privacy.json").write_text(
-        json.dumps(said | {"taken_from_the_data": ["bounds were taken"]})
-    )
-    model = MomentLloyd.from_result(folder)
-    assert model.privacy_spent_["private"] is False
-    assert any("NOT PRIVATE" in text.get_text() for text in model.plot().axes[0].texts)
-
-
 def test_columns_without_names_stay_without_names(records: Any) -> None:
     np.save("data.npy", records.to_numpy())
     shared = (

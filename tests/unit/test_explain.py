@@ -180,7 +180,7 @@ def test_the_statement_is_the_mechanism_in_words_and_numbers(
         "iterations_and_rounds", "n_clusters",
         "n_records_cap", "features", "rounds", "loss_estimate", "units", "protected",
         "outside_the_guarantee", "cautions",
-        "mechanism_digest", "intervals",
+        "mechanism_digest", "intervals", "taken_from_the_data",
     }  # fmt: skip
     assert json.loads(json.dumps(statement, allow_nan=False)) == statement
     assert statement["private"] is True

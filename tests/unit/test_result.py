@@ -71,6 +71,11 @@ def _federated(result: Result) -> Result:
     )
 
 
+def _leaking(result: Result, sentence: str) -> Result:
+    taken = msgspec.structs.replace(result.mechanism, taken_from_the_data=(sentence,))
+    return msgspec.structs.replace(result, mechanism=taken)
+
+
 def _strict(text: str) -> Any:
     def refuse(constant: str) -> float:
         raise AssertionError(constant)
@@ -267,11 +272,12 @@ def test_the_summary_is_strict_json_that_reads_back_exactly(epsilon: float) -> N
 
 def test_what_leaked_stands_in_the_statement() -> None:
     result = _result()
-    leaking = Result(
-        **{name: getattr(result, name) for name in result.__struct_fields__}
-        | {"leaks": ("bounds leak",)}
-    )
-    federated = msgspec.structs.replace(_federated(result), leaks=("bounds leak",))
+    leaking = _leaking(result, "bounds leak")
+    federated = _federated(result)
+    taken = msgspec.structs.replace(federated.mechanism, taken_from_the_data=("bounds leak",))
+    assert federated.plan is not None
+    of_plan = msgspec.structs.replace(federated.plan, mechanism=taken)
+    federated = msgspec.structs.replace(federated, mechanism=taken, plan=of_plan)
     for said in map(Result.statement, (leaking, federated)):
         assert (said["private"], said["taken_from_the_data"], said["protected"]) == (
             False,
@@ -300,7 +306,7 @@ def test_a_marked_mechanism_still_reads_back() -> None:
 def test_every_file_of_a_run_with_bounds_from_the_data_says_that_they_are_not_covered() -> None:
     # three centroids give the widths of the bounds away by their digits alone, so the table needs
     # the mark of its own
-    leaking = msgspec.structs.replace(_result(), leaks=("bounds were taken from the data",))
+    leaking = _leaking(_result(), "bounds were taken from the data")
     texts = {name: content.decode() for name, content in leaking.files().items()}
     assert texts.keys() == {"centroids.csv", "centroids.json", "privacy.json", "mechanism.toml"}
     for name in ("centroids.csv", "centroids.json", "mechanism.toml"):

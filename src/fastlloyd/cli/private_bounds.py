@@ -86,6 +86,7 @@ def bounds_settings(
     outer: Domain,
     n_records: int,
     of: Persons | None,
+    leaks: tuple[str, ...] = (),
     seed: str | None = None,
 ) -> BoundsSettings:
     """What a run that finds bounds and nothing else is designed from. Raises PlanError or
@@ -101,6 +102,7 @@ def bounds_settings(
         n_expected=options.n_expected,
         neighboring_relation=relation(options),
         persons=of,
+        taken_from_the_data=leaks or None,
     )
 
 
@@ -144,7 +146,7 @@ def planned(
     """
     if choose(Kind, kind, "kind") is Kind.BOUNDS:
         outer = given_range(value_range or "", columns, others=None)
-        return bounds_settings(options, outer, n_records, of, options.public_seed)
+        return bounds_settings(options, outer, n_records, of, seed=options.public_seed)
     domain = given_domain(options.bounds or "", columns, options.scaling, others=None)
     return given_settings(options, domain, n_records, of)
 
@@ -208,13 +210,13 @@ def narrow(
         replace(options, scaling=Scaling.PER_FEATURE.value), records, missing, of
     )
     box = placeholder(outer, scaling=choose(Scaling, options.scaling, "scaling"))
-    stages = TwoStages.of(given_settings(options, box, n_records, of), outer)
+    stages = TwoStages.of(given_settings(options, box, n_records, of, leaks), outer)
     with (
         till.charged(stages.first, leaks, then=stages.later) as run,
         terminal.moving("looking for bounds"),
     ):
         found = find(stages.first, records, outside, workers, run.drawing)
-    result = BoundsResult(mechanism=stages.first, bounds=found, leaks=leaks)
+    result = BoundsResult(mechanism=stages.first, bounds=found)
     for sentence in screen.of_bounds(result):
         typer.echo(f"Note: {sentence}", err=True)
     first = FirstStage(result=result, epsilon=stages.epsilon)

@@ -38,12 +38,12 @@ from fastlloyd.reports.run_result import (
     NOT_PRIVATE,
     PICTURE,
     PLAN,
-    PRIVACY,
     ROUNDS,
     UNFINISHED,
     RunResult,
 )
 from fastlloyd.reports.statement import cautions
+from fastlloyd.reports.stored_statement import stored_statement
 
 Records = Table | RecordFile
 
@@ -284,12 +284,8 @@ def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
     if folder is None or not holds_run(folder, plan):
         return None
     try:
-        privacy, rounds = (
-            msgspec.json.decode((folder / name).read_bytes()) for name in (PRIVACY, ROUNDS)
-        )
-        said = (privacy["federated"]["plan_digest"], privacy["federated"]["run_id"], len(rounds))
-        if said != (plan.digest.hex(), plan.run_id, plan.mechanism.n_rounds):
-            return None
+        privacy = stored_statement(folder, plan.mechanism, plan)
+        rounds = msgspec.json.decode((folder / ROUNDS).read_bytes())
         return {
             "private": privacy["private"],
             **_found_before(folder, privacy),

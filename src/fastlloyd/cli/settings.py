@@ -277,7 +277,11 @@ def relation(options: GuaranteeOptions | MechanismOptions) -> NeighboringRelatio
 
 
 def given_settings(
-    options: MechanismOptions, domain: Domain, n_records: int, persons: Persons | None = None
+    options: MechanismOptions,
+    domain: Domain,
+    n_records: int,
+    persons: Persons | None = None,
+    leaks: tuple[str, ...] = (),
 ) -> Settings[AnyAlgorithm]:
     """What the mechanism is designed from. Raises PlanError or BudgetError naming the setting, or
     the option without effect.
@@ -307,6 +311,7 @@ def given_settings(
         estimate_loss=options.loss,
         loss_share=None if share is None else fraction(share, "loss_share"),
         persons=persons,
+        taken_from_the_data=leaks or None,
     )
 
 

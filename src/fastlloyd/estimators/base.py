@@ -10,7 +10,6 @@ from __future__ import (
     annotations,
 )  # signatures in short: help and ? show what is written here, not what it stands for
 
-import json
 import numbers
 import os
 import warnings
@@ -53,12 +52,11 @@ from fastlloyd.mechanisms.two_stages import TwoStages, placeholder
 from fastlloyd.mechanisms.uncertainty import Status, Verdict, noise_deviation, noise_dominates
 from fastlloyd.records.bounds import Bounds, data_bounds, given_bounds
 from fastlloyd.records.columns import numbered
-from fastlloyd.records.files import opened
 from fastlloyd.reports import pictures
 from fastlloyd.reports.outside import COVERS_ESTIMATOR
 from fastlloyd.reports.result import StoredResult
-from fastlloyd.reports.run_result import PRIVACY
-from fastlloyd.reports.statement import PrivacyStatement, cautions, with_leaks
+from fastlloyd.reports.statement import PrivacyStatement, cautions
+from fastlloyd.reports.stored_statement import check_claims, stored_statement
 
 try:
     from sklearn.base import (
@@ -137,7 +135,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
                 f"{path} is a result of {m.name}, not of {cls._algorithm.name}: use the estimator"
                 " of that name"
             )
-        statement = _statement(path if path.is_dir() else path.parent, m)
+        folder = path if path.is_dir() else path.parent
+        statement = stored_statement(folder, m, stored.plan)
         has_names = list(m.domain.features) != numbered(m.n_features)
         model = cls(**cls._parameters(m, has_names=has_names))
         model.mechanism_ = m
@@ -265,7 +264,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=3)
         charge: Charge = partial(till.charged, leaks=leaks, by=self._name) if till else nobodys
         if planned is not None:
-            first, mechanism = narrowed(planned, held, leaks, charge, SystemNoise())
+            first, mechanism = narrowed(planned, held, charge, SystemNoise())
         with charge(mechanism) as drawing:
             clustering = central.cluster(mechanism, held.on(mechanism), SystemNoise(), drawing)
         for name in _OF_ONE_FIT:  # of an earlier fit, whose centroids are gone
@@ -278,7 +277,6 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._spent = Spent(
             mechanism,
             first,
-            tuple(leaks),
             till.dataset.name if till else None,
             self.interval_radius_,
         )
@@ -577,6 +575,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             "estimate_loss": bool(self.estimate_loss),
             "loss_share": None if self.loss_share is None else float(self.loss_share),
             "persons": persons,
+            "taken_from_the_data": tuple(leaks) or None,
         }
         return Settings(**(common | self._own_settings()))
 
@@ -610,11 +609,15 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Read a state as `__getstate__` writes it."""
+        """Read a state as `__getstate__` writes it. Raises DataError if its statement contradicts
+        its settings.
+        """
         read = dict(state)
         if "mechanism_" in state:
+            mechanism = read_mechanism(state["mechanism_"])
+            check_claims("the state of this model", state["privacy_spent_"], mechanism)
             read |= {
-                "mechanism_": read_mechanism(state["mechanism_"]),
+                "mechanism_": mechanism,
                 "privacy_spent_": PrivacyStatement(state["privacy_spent_"]),
             }
         if "_split" in state:
@@ -648,27 +651,6 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 def plain(value: Fraction) -> float | Fraction:
     """The number as a float, if a float is equal to it."""
     return float(value) if Fraction(float(value)) == value else value
-
-
-def _statement(folder: Path, m: Mechanism) -> PrivacyStatement:
-    """The privacy statement of a result with this mechanism. Raises DataError."""
-    path = folder / PRIVACY
-    with opened(path) as text:
-        try:
-            said = json.load(text)
-        except (ValueError, RecursionError):
-            said = None
-    if (
-        not isinstance(said, dict)
-        or said.get("mechanism_digest") != m.digest.hex()
-        or "loss_estimate" not in said
-    ):
-        raise DataError(
-            f"{path} is not the privacy statement of the settings beside it; keep a result together"
-        )
-    return PrivacyStatement(
-        with_leaks(said, said.get("taken_from_the_data", ()))
-    )  # which older statements did not count
 
 
 def _public_seed(random_state: RandomState | None) -> PublicSeed:

@@ -22,7 +22,6 @@ from fastlloyd.reports.outside import COVERS_ESTIMATOR
 from fastlloyd.reports.statement import (
     PrivacyStatement,
     mechanism_statement,
-    with_leaks,
     with_radius,
 )
 
@@ -30,7 +29,7 @@ Charge = Callable[..., AbstractContextManager[Callable[[int], None]]]  # `charge
 
 
 def narrowed(
-    planned: TwoStages, held: Held, leaks: list[str], charge: Charge, noise: NoiseSource
+    planned: TwoStages, held: Held, charge: Charge, noise: NoiseSource
 ) -> tuple[FirstStage, Mechanism]:
     """Find bounds, which spends the first part of the budget, and design the clustering within
     them.
@@ -38,7 +37,7 @@ def narrowed(
     mine = held.on(planned.first)
     with charge(planned.first, then=planned.later) as drawing:
         found = central.release(planned.first, mine, noise, drawing)
-    result = BoundsResult(mechanism=planned.first, bounds=found, leaks=tuple(leaks))
+    result = BoundsResult(mechanism=planned.first, bounds=found)
     first = FirstStage(result=result, epsilon=planned.epsilon)
     try:
         return first, design(planned.second(found))
@@ -60,20 +59,18 @@ class Spent(NamedTuple):
     """What a fit has spent, kept for its statement, which takes longer to work out than a fit of a
     few thousand records.
 
-    first : of a fit of two stages. leaks : settings that were taken from the data. data_set : what
+    first : of a fit of two stages. data_set : what
     it was charged to, if any. radius : of the intervals, if there is one.
     """
 
     mechanism: Mechanism
     first: FirstStage | None
-    leaks: tuple[str, ...]
     data_set: str | None
     radius: FloatArray | None
 
     def statement(self) -> PrivacyStatement:
         """The privacy statement of the fit."""
         said = with_radius(mechanism_statement(self.mechanism), self.radius)
-        said = with_leaks(said, self.leaks)
         said = said if self.first is None else self.first.with_second(said, self.mechanism)
         if self.mechanism.loss is not None:
             said["loss_estimate"]["standard_error"] = self.mechanism.loss_deviation

@@ -124,7 +124,8 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
     `catalogue.design`.
 
     n_expected : to plan the iterations. loss : the round that estimates the loss in the end; None
-    without it. For the other fields see `PrivateRun`.
+    without it. bounds_digest : of the mechanism that found the bounds within the same budget, or
+    None. For the other fields see `PrivateRun`.
     """
 
     domain: Domain
@@ -139,6 +140,8 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
     count_bits: int
     loss: LossRound | None = None
     persons: Persons | None = None
+    taken_from_the_data: tuple[str, ...] | None = None
+    bounds_digest: str | None = None
 
     revealed: ClassVar[str] = "the centroids and noisy counts of every iteration"
     told_by_totals: ClassVar[str] = "their means, and how many of them are in each cluster"

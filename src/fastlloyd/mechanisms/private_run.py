@@ -74,8 +74,8 @@ class PrivateRun(
     """A run that is fully determined but for the records and the noise.
 
     Neighbouring relation: `neighboring_relation`; the unit of protection is one record (one row)
-    or, with `persons`, one person with all rows. Each kind has the properties up to `persons` as
-    fields, in the order in which its files have them.
+    or, with `persons`, one person with all rows. Each kind has the properties up to
+    `taken_from_the_data` as fields, in the order in which its files have them.
     """
 
     @property
@@ -131,6 +131,13 @@ class PrivateRun(
     def persons(self) -> Persons | None:
         """Whose rows are protected together; None where each row stands for itself. An answer then
         is in shares of a person.
+        """
+        raise NotImplementedError
+
+    @property
+    def taken_from_the_data(self) -> tuple[str, ...] | None:
+        """A sentence for each setting that was taken from the data, so that no guarantee holds, or
+        None if all are public.
         """
         raise NotImplementedError
 

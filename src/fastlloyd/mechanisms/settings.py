@@ -104,8 +104,9 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     epsilon, delta : the guarantee. delta None: the default. persons : the unit, if all rows of a
     person are protected together. n_records : public cap on the number of records, or of persons.
     n_expected : public guess of it, None: n_records. public_seed : of all public randomness, such
-    as that of the first centroids. count_bits, delta_slack : of a federated run, chosen by its
-    planner. Without noise epsilon has no effect.
+    as that of the first centroids. taken_from_the_data : a sentence for each setting that is not
+    public, or None. count_bits, delta_slack : of a federated run, chosen by its planner. Without
+    noise epsilon has no effect.
     """
 
     domain: Domain
@@ -118,6 +119,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     count_bits: int = 0
     delta_slack: float = 0.0
     persons: Persons | None = None
+    taken_from_the_data: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         self._become_ints("n_records", "n_expected", "count_bits")
@@ -208,6 +210,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
             "public_seed": self.public_seed.hex(),
             "count_bits": self.count_bits,
             "persons": self.persons,
+            "taken_from_the_data": self.taken_from_the_data or None,
         }
 
 
@@ -218,7 +221,8 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
     delta None: the preset's, without Gaussian noise 0. n_iterations None: the algorithm's rule.
     initialization, min_count None: the preset's. min_count : least noisy count of a centroid that
     moves. estimate_loss : spend loss_share of the budget (of mu^2, with Laplace noise of epsilon;
-    None: `loss.planned_share`) on the loss in the end. For the others see `RunSettings`.
+    None: `loss.planned_share`) on the loss in the end. bounds_digest : of the mechanism that found
+    the bounds within the same budget, 64 hex digits, or None. For the others see `RunSettings`.
     """
 
     algorithm: A_co
@@ -229,6 +233,7 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
     min_count: Fraction | None = None
     estimate_loss: bool = False
     loss_share: float | Fraction | None = None
+    bounds_digest: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -272,7 +277,10 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
     @property
     def fields(self) -> dict[str, Any]:
         """The fields of a `Mechanism` that do not depend on its algorithm."""
-        return super().fields | {"n_clusters": self.n_clusters}
+        return super().fields | {
+            "n_clusters": self.n_clusters,
+            "bounds_digest": self.bounds_digest,
+        }
 
 
 def check_expected(n_expected: int | None, n_records: int, persons: Persons | None = None) -> None:

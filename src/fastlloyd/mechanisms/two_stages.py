@@ -57,7 +57,9 @@ class TwoStages(msgspec.Struct, frozen=True):
         domain = found.domain(
             self.first.domain, scaling=box.scaling, fraction_bits=box.fraction_bits
         )
-        return msgspec.structs.replace(self.later, domain=domain)
+        return msgspec.structs.replace(
+            self.later, domain=domain, bounds_digest=self.first.digest.hex()
+        )
 
 
 def placeholder(outer: Domain, *, scaling: Scaling, fraction_bits: int = 16) -> Domain:

@@ -17,7 +17,7 @@ from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism, FoundBounds
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.records.bounds import bounds_file
 from fastlloyd.reports.run_result import BOUNDS, RunResult
-from fastlloyd.reports.statement import cautions
+from fastlloyd.reports.statement import cautions, mechanism_statement
 
 FOUND = "Bounds found with differential privacy"  # how every such file begins
 
@@ -107,33 +107,43 @@ class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_second(self, said: dict[str, Any], m: Mechanism) -> dict[str, Any]:
         """The statement of both, from that of the clustering with mechanism m."""
-        first, whole = (
-            self.result.mechanism,
-            self.result.mechanism.accountant().compose(m.releases()),
-        )
-        mine = self.result.statement()
-        return said | {
-            "epsilon": self.epsilon,
-            "mu": mu_from_squared(whole.mu_squared),
-            "delta_accounted": whole.get_delta(self.epsilon),
-            "n_rounds": len(first.rounds) + len(m.rounds),
-            "bounds": {
-                "share_of_budget": float(first.accountant().mu_squared / whole.mu_squared),
-                **{
-                    name: mine[name]
-                    for name in ("outer_range", "not_found", "rounds", "mechanism_digest")
-                },
-            },
-            "protected": (
-                [
-                    f"the noisy answers before the run, {first.revealed}, within the same budget",
-                    *said["protected"],
-                ]
-                if said["private"]
-                else []
-            ),
-            "cautions": [
-                *said["cautions"],
-                *(c for c in cautions(m, self.epsilon) if c not in said["cautions"]),
-            ],
-        }
+        return both_stages(said, self.result.mechanism, m, self.epsilon, self.result.not_found)
+
+
+def both_stages(
+    said: dict[str, Any],
+    first: BoundsMechanism,
+    m: Mechanism,
+    epsilon: float,
+    not_found: list[str],
+) -> dict[str, Any]:
+    """Return the statement of a run that finds bounds and clusters within them.
+
+    said : the statement of the clustering with mechanism m. epsilon : of both together. not_found :
+    features whose bounds were not found.
+    """
+    whole, mine = first.accountant().compose(m.releases()), mechanism_statement(first)
+    known = {name: mine[name] for name in ("outer_range", "rounds", "mechanism_digest")}
+    return said | {
+        "epsilon": epsilon,
+        "mu": mu_from_squared(whole.mu_squared),
+        "delta_accounted": whole.get_delta(epsilon),
+        "n_rounds": len(first.rounds) + len(m.rounds),
+        "bounds": {
+            "share_of_budget": float(first.accountant().mu_squared / whole.mu_squared),
+            "not_found": not_found,
+            **known,
+        },
+        "protected": (
+            [
+                f"the noisy answers before the run, {first.revealed}, within the same budget",
+                *said["protected"],
+            ]
+            if said["private"]
+            else []
+        ),
+        "cautions": [
+            *said["cautions"],
+            *(c for c in cautions(m, epsilon) if c not in said["cautions"]),
+        ],
+    }

@@ -36,12 +36,14 @@ from fastlloyd.reports.bounds_result import BoundsResult, FirstStage
 from fastlloyd.reports.pictures import Picture
 from fastlloyd.reports.run_result import (
     BOUNDS,
+    BOUNDS_MECHANISM,
     CENTROIDS,
     EXACT,
     MECHANISM,
     PLAN,
     RunResult,
     finite_or_none,
+    mark_of,
 )
 from fastlloyd.reports.statement import with_radius
 
@@ -117,20 +119,13 @@ class Result(RunResult, frozen=True, kw_only=True):
         )
 
     @classmethod
-    def of_run(
-        cls,
-        plan: Plan,
-        run: ClientResult,
-        *,
-        leaks: tuple[str, ...] = (),
-    ) -> "Result":
+    def of_run(cls, plan: Plan, run: ClientResult) -> "Result":
         """Make the result of a client of a federated run."""
         n_included = len(run.included[len(plan.mechanism.rounds) - 1])
         return cls.of(
             plan.clustering,
             run.clustering,
             noise_deviation_of_run(plan, n_included),
-            leaks=leaks,
             plan=plan,
             included=run.included,
             unconfirmed=run.unconfirmed,
@@ -244,7 +239,14 @@ class Result(RunResult, frozen=True, kw_only=True):
     def files(self) -> dict[str, bytes]:
         """See `RunResult`, and both tables of the centroids."""
         texts = {CENTROIDS: centroids_csv(self), EXACT: centroids_json(self)}
-        before = {} if self.first is None else {BOUNDS: self.first.result.text()}
+        before = (
+            {}
+            if self.first is None
+            else {
+                BOUNDS: self.first.result.text(),
+                BOUNDS_MECHANISM: self.first.result.mechanism.to_toml(),
+            }
+        )
         return {name: text.encode() for name, text in (texts | before).items()} | super().files()
 
     def picture(self, records: FloatArray | None) -> Picture:
@@ -357,6 +359,7 @@ class _ExactCentroids(msgspec.Struct, frozen=True, kw_only=True):
     clusters: tuple[Cluster, ...]
     clearest_split: int | None = None
     finer_split: int | None = None
+    privacy: str | None = None
 
 
 class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -366,6 +369,7 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     mechanism: Mechanism
+    plan: Plan | None
     centroids: IntArray
     clusters: tuple[Cluster, ...]
     split: Split
@@ -411,11 +415,15 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
         centroids are not theirs.
         """
         table = _table(path)
-        mechanism = _settings(table.parent)
+        settings = _settings(table.parent)
+        plan = settings if isinstance(settings, Plan) else None
+        mechanism = settings.clustering if isinstance(settings, Plan) else settings
         read = _read_exact(table, mechanism.domain)
+        _check_mark(table, read.privacy, mechanism)
         radius = read.intervals.radius
         return cls(
             mechanism=mechanism,
+            plan=plan,
             centroids=_on_grid(table, read.clusters, mechanism),
             clusters=read.clusters,
             split=Split(clearest=read.clearest_split, finer=read.finer_split),
@@ -443,12 +451,22 @@ def _table(path: Path) -> Path:
     return exact
 
 
-def _settings(folder: Path) -> Mechanism:
+def _check_mark(path: Path, mark: str | None, mechanism: Mechanism) -> None:
+    """Raise DataError unless the file says that a result is not private if the settings do."""
+    found = mark_of(mechanism) or None
+    if mark != found:
+        raise DataError(
+            f"{path}: {MARK} is {mark!r:.60}, and the sealed settings beside it give {found!r:.60};"
+            " get the original"
+        )
+
+
+def _settings(folder: Path) -> Mechanism | Plan:
     mechanism, plan = folder / MECHANISM, folder / PLAN
     if mechanism.exists():
         return read_mechanism(load_text(mechanism), str(mechanism))
     if plan.exists():
-        return Plan.from_toml(load_text(plan), str(plan)).clustering
+        return Plan.from_toml(load_text(plan), str(plan))
     raise DataError(
         f"{folder} holds neither {MECHANISM} nor {PLAN}, which say what the centroids mean; keep a"
         " result together"

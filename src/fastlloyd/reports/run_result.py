@@ -16,15 +16,26 @@ from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.protocol.actions import Unfinished
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.pictures import Picture
-from fastlloyd.reports.statement import NOT_COVERED, mechanism_statement, plan_statement, with_leaks
+from fastlloyd.reports.statement import NOT_COVERED, mechanism_statement, plan_statement
 
-PRIVACY, CENTROIDS, EXACT, BOUNDS, MECHANISM, PLAN, ROUNDS, PICTURE, COMPARISON, UNFINISHED = (
-    FILES
-) = (
+(
+    PRIVACY,
+    CENTROIDS,
+    EXACT,
+    BOUNDS,
+    BOUNDS_MECHANISM,
+    MECHANISM,
+    PLAN,
+    ROUNDS,
+    PICTURE,
+    COMPARISON,
+    UNFINISHED,
+) = FILES = (
     "privacy.json",
     "centroids.csv",
     "centroids.json",
     "bounds.toml",
+    "bounds-mechanism.toml",
     "mechanism.toml",
     "plan.toml",
     "rounds.json",
@@ -38,20 +49,23 @@ NOT_PRIVATE = "NOT PRIVATE"
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a run found out, in original units, and the settings that say how private it is.
 
-    leaks : sentences, what was taken from the data although the guarantee does not cover it. Of a
-    federated run: plan; included, the clients in every round's sum; unconfirmed, those of the last
-    round that did not confirm that they ended with the same; doubtful, the rounds, from 1, whose
-    sums cannot come from records and the planned noise. cautions : sentences for the statement,
-    beside those on the mechanism.
+    Of a federated run: plan; included, the clients in every round's sum; unconfirmed, those of the
+    last round that did not confirm that they ended with the same; doubtful, the rounds, from 1,
+    whose sums cannot come from records and the planned noise. cautions : sentences for the
+    statement, beside those on the mechanism.
     """
 
     mechanism: AnyRun
-    leaks: tuple[str, ...] = ()
     plan: Plan | None = None
     included: tuple[tuple[str, ...], ...] = ()
     unconfirmed: tuple[str, ...] = ()
     doubtful: tuple[int, ...] = ()
     cautions: tuple[str, ...] = ()
+
+    @property
+    def leaks(self) -> tuple[str, ...]:
+        """Sentences on what was taken from the data although the guarantee does not cover it."""
+        return self.mechanism.taken_from_the_data or ()
 
     @property
     def has_noise(self) -> bool:
@@ -66,7 +80,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def mark(self) -> str:
         """The warning in every file of a result that is not private; "" if it is."""
-        return NOT_PRIVATE if not self.has_noise else NOT_COVERED if self.leaks else ""
+        return mark_of(self.mechanism)
 
     @property
     def doubts(self) -> list[str]:
@@ -111,7 +125,6 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
             if self.plan is None
             else plan_statement(self.plan, len(self.included[-1]))
         )
-        said = with_leaks(said, self.leaks)
         said["cautions"] = [*said["cautions"], *self.cautions, *self.doubts]
         if self.plan is not None:
             said["federated"]["unconfirmed"] = list(self.unconfirmed)
@@ -149,6 +162,13 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         if self.plan is not None:
             texts[ROUNDS] = to_json(rounds(self.mechanism, self.included, self.doubtful))
         return {name: text.encode() for name, text in texts.items()}
+
+
+def mark_of(m: AnyRun) -> str:
+    """Return the warning in every file of a result with these settings; "" if it is private."""
+    if m.noise is Noise.NONE:
+        return NOT_PRIVATE
+    return NOT_COVERED if m.taken_from_the_data else ""
 
 
 def rounds(

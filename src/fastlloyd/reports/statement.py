@@ -131,7 +131,7 @@ def plan_cautions(plan: Plan) -> list[str]:
     be read.
     """
     m, n, D = plan.mechanism, plan.n_clients, plan.max_dropouts
-    said = cautions(m)
+    said = [*([NOT_COVERED] if m.taken_from_the_data else []), *cautions(m)]
     if n == 2:
         said.append(f"{totals(plan)}; agree that both may know it, or invite a third")
     if plan.min_present == 2 < n:
@@ -208,6 +208,11 @@ def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]
     """The machine-readable privacy statement (`privacy.json`, `privacy_spent_`) of the central
     model, or of a run.
     """
+    return _with_taken(m, _stated(m, federated=federated))
+
+
+def _stated(m: AnyRun, *, federated: bool) -> dict[str, Any]:
+    """Return the statement as if all settings were public."""
     private = m.noise is not Noise.NONE
     accountant = m.accountant()
     gaussian = m.noise is Noise.GAUSSIAN
@@ -279,16 +284,16 @@ def _said(facts: Sequence[Fact]) -> list[dict[str, str]]:
     return [{"code": fact.code, "sentence": fact.sentence} for fact in facts]
 
 
-def with_leaks(statement: dict[str, Any], leaks: Sequence[str]) -> dict[str, Any]:
-    """The statement of a run of which some settings were taken from the data; `leaks` says which, a
-    sentence each.
+def _with_taken(m: AnyRun, statement: dict[str, Any]) -> dict[str, Any]:
+    """Return the statement with the settings that were taken from the data.
 
     The domain of neighbouring data sets then differs, or their caps do: what the noise was made for
     does not hold.
     """
-    taken = {"taken_from_the_data": list(leaks)}
-    if not leaks or not statement["private"]:
+    taken = {"taken_from_the_data": list(m.taken_from_the_data or ())}
+    if not m.taken_from_the_data or not statement["private"]:
         return statement | taken
+    others = [caution for caution in statement["cautions"] if caution != NOT_COVERED]
     return (
         statement
         | taken
@@ -296,7 +301,7 @@ def with_leaks(statement: dict[str, Any], leaks: Sequence[str]) -> dict[str, Any
             "private": False,
             "protected": [],
             "outside_the_guarantee": [*_said([TAKEN]), *statement["outside_the_guarantee"]],
-            "cautions": [NOT_COVERED, *statement["cautions"]],
+            "cautions": [NOT_COVERED, *others],
         }
     )
 
@@ -311,7 +316,7 @@ def plan_statement(plan: Plan, n_included: int | None = None) -> dict[str, Any]:
     """
     n = plan.n_clients if n_included is None else n_included
     shared, rounds = plan.trust is TrustMode.CLIENT_NOISE, plan.mechanism.all_rounds
-    statement = mechanism_statement(plan.mechanism, federated=True)
+    statement = _stated(plan.mechanism, federated=True)
     statement["cautions"] = plan_cautions(plan)
     statement["federated"] = {
         "trust": plan.trust.value,
@@ -333,4 +338,4 @@ def plan_statement(plan: Plan, n_included: int | None = None) -> dict[str, Any]:
         "plan_digest": plan.digest.hex(),
         "run_id": plan.run_id,
     }
-    return statement
+    return _with_taken(plan.mechanism, statement)

@@ -168,13 +168,15 @@ def test_what_no_bounds_could_make_right_is_refused_before_anything_is_asked(
         TwoStages.of(asked("momentlloyd", **given), OUTER)
 
 
-def test_the_second_stage_differs_from_what_was_planned_in_its_bounds_alone() -> None:
+def test_the_second_stage_differs_from_what_was_planned_in_its_bounds_and_who_found_them() -> None:
     stages = TwoStages.of(asked("fastlloyd"), OUTER)
     found = FoundBounds(np.array([0, -(1 << 22)]), np.array([1 << 20, 0]), np.array([True, False]))
     second = stages.second(found)
     assert (second.domain.lower, second.domain.upper) == ((0.0, 0.0), (250.0, 2.5))
     assert (second.domain.scaling, second.domain.fraction_bits) == (Scaling.COMMON, 16)
-    assert msgspec.structs.replace(second, domain=stages.later.domain) == stages.later
+    assert second.bounds_digest == stages.first.digest.hex()
+    planned = msgspec.structs.replace(second, domain=stages.later.domain, bounds_digest=None)
+    assert planned == stages.later
 
 
 def test_found_ends_are_within_the_outer_range_and_wide_enough_to_be_bounds() -> None:

@@ -136,10 +136,12 @@ def estimate(
             list[str](),
         )
         n_records = public_cap(guarantee, records, missing, of, leaks)
-        mechanism = design(private_bounds.bounds_settings(guarantee, outer, n_records, of))
+        mechanism = design(
+            private_bounds.bounds_settings(guarantee, outer, n_records, of, tuple(leaks))
+        )
         with till.charged(mechanism, leaks) as run:
             found = private_bounds.find(mechanism, records, outside, workers, run.drawing)
-    result = BoundsResult(mechanism=mechanism, bounds=found, leaks=tuple(leaks))
+    result = BoundsResult(mechanism=mechanism, bounds=found)
     screen.warn([*leaks, *cautions(mechanism)])
     screen.left_out(records.dropped or 0)
     if out is not None:

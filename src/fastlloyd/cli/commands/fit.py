@@ -77,7 +77,7 @@ def fit(
             outside = "clip"
         else:
             domain, n_records, leaks = public_numbers(stated, records, missing, of)
-            settings = given_settings(stated, domain, n_records, of)
+            settings = given_settings(stated, domain, n_records, of, leaks)
         with terminal.placing(mechanism.n_clusters), private_bounds.after(first):
             m = design(settings)
         X = on_grid(records, m.domain, outside)
@@ -90,9 +90,7 @@ def fit(
         ):
             clustering = cluster(m, answering, SystemNoise(), run.drawing)
     loss = uncertainty.loss_estimate(m, clustering)
-    result = Result.of(
-        m, clustering, uncertainty.noise_deviation(m), leaks=leaks, loss=loss, first=first
-    )
+    result = Result.of(m, clustering, uncertainty.noise_deviation(m), loss=loss, first=first)
     results.end(
         result, output, place, records, X, with_comparison=compare_non_private, remarks=run.said
     )

@@ -103,7 +103,7 @@ def simulate(
             n_records = persons.cap_at_clients(n_records, of)
         X = on_grid(records, domain, outside)
         roster, identities = simulation.roster(names, n_records)
-        settings = given_settings(mechanism, domain, n_records, of)
+        settings = given_settings(mechanism, domain, n_records, of, leaks)
         with terminal.placing(mechanism.n_clusters):
             plan = design_plan(
                 settings, clients=roster, run_id=os.urandom(16), simulated=True, **terms
@@ -117,7 +117,7 @@ def simulate(
             with till.charged(plan.mechanism, leaks, plan=plan) as charged:
                 charged.drawing(plan.mechanism.n_rounds - 1)  # sessions draw where they like
                 run = simulation.simulate(plan, identities, parts, drops=dropped)
-    result = Result.of_run(plan, run, leaks=leaks)
+    result = Result.of_run(plan, run)
     results.end(
         result, output, place, records, X, with_comparison=compare_non_private, remarks=charged.said
     )

@@ -179,6 +179,7 @@ class BoundsMechanism(
     count_bits: int
     rounds: tuple[HistogramRound, ...]
     persons: Persons | None = None
+    taken_from_the_data: tuple[str, ...] | None = None
 
     name: ClassVar[str] = "bounds"
     aim: ClassVar[str] = "bounds"
