@@ -30,6 +30,7 @@ PUBLIC: dict[str, Any] = {
 pytestmark = [
     pytest.mark.usefixtures("repeatable_noise", "client"),
     pytest.mark.filterwarnings("ignore:the noise dominates"),
+    pytest.mark.filterwarnings("ignore::fastlloyd.errors.ClippedRecordsWarning"),
 ]
 
 

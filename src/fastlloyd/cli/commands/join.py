@@ -55,10 +55,6 @@ if TYPE_CHECKING:
     from fastlloyd.reports.run_result import RunResult
 
 T = TypeVar("T")
-_NO_COUNTS = (
-    "Numbers of records with missing cells and of values outside the bounds are private, and this"
-    " log has none; join --dry-run without --json shows them"
-)
 PlanFile = Annotated[Path, typer.Argument(help="The plan that was agreed on.", metavar="PLAN")]
 Digest = Annotated[
     str,
@@ -333,9 +329,7 @@ def _look(
     say = partial(network.say, as_json=client.as_json)
     if not rehearsed and (to_ask_for := _pass_to_ask_for(client.plan, mine.seconds)) is not None:
         say(f"Warning: {_of_passes(client.plan, mine.seconds, to_ask_for)}")
-    if client.as_json:  # whatever the numbers are: others may read a log
-        say(_NO_COUNTS)
-    else:
+    if not client.as_json:  # others may read a log
         screen.left_out(mine.dropped, say)
         screen.clipped(mine.clipped, client.plan.mechanism.domain.features, say)
     return found
