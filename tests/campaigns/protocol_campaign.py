@@ -23,10 +23,14 @@ from schedules import (
     BAD_LUCK,
     BEGINNINGS,
     FEDERATIONS,
+    FEDERATIONS_OF_LIARS,
+    IN_ORDER,
+    KEY_LIES,
     MAX_OPERATIONS,
     Schedule,
     check_after_attacks,
     check_after_bad_luck,
+    check_after_key_lies,
     often_in_order,
     play,
 )
@@ -37,10 +41,13 @@ pytestmark = pytest.mark.campaign
 FULL_SIZE = 100_000
 N_SCHEDULES = int(os.environ.get("SCHEDULES", str(FULL_SIZE)))
 PART = 2500  # schedules of one kind in one federation
+LIES = "lies about keys"
 KINDS = {
-    "bad luck": (BAD_LUCK, check_after_bad_luck),
-    "attacks": (BAD_LUCK + ATTACKS, check_after_attacks),
+    "bad luck": (often_in_order(BAD_LUCK), check_after_bad_luck),
+    "attacks": (often_in_order(BAD_LUCK + ATTACKS), check_after_attacks),
+    LIES: (often_in_order(IN_ORDER) + KEY_LIES, check_after_key_lies),
 }
+SUBJECTS = {kind: FEDERATIONS_OF_LIARS if kind == LIES else FEDERATIONS for kind in KINDS}
 OUTCOMES = (
     "schedules",
     "finished",
@@ -49,6 +56,7 @@ OUTCOMES = (
     "fewer share keys",
     "left out",
     "accused",
+    "charged",
 )
 MOMENTS = ("before commit", "after commit", "after sending some", "between steps")
 
@@ -68,7 +76,9 @@ Crashes, by the moment at which they came. A crashed party starts again from its
 {crashes}
 
 *Bad luck*: messages are lost, repeated, late and out of order; processes die and come back. *Attacks*: the same, and parties
-send what they should not. `schedules.py` has the rules.
+send what they should not. *Lies about keys*: clients sign keys that do not fit, accuse others, or are silent, one or
+several at once; *charged*: schedules in which some client was charged. There nobody was before all were ready, and
+whoever did not lie ended with the result of all or uncharged. `schedules.py` has the rules.
 
 Not shown: longer schedules; more clients; attacks that nobody thought of; real networks and processes (Kills)."""
 
@@ -91,8 +101,9 @@ class Cell:
 
 
 def schedule(kind: str, subject: str, number: int) -> Schedule:
-    rng = np.random.default_rng([number, list(FEDERATIONS).index(subject), list(KINDS).index(kind)])
-    operations = often_in_order(KINDS[kind][0])
+    place = list(SUBJECTS[kind]).index(subject), list(KINDS).index(kind)
+    rng = np.random.default_rng([number, *place])
+    operations = KINDS[kind][0]
     chosen = rng.integers(
         0, [len(operations), 256, 256], (rng.integers(0, MAX_OPERATIONS, endpoint=True), 3)
     )
@@ -170,9 +181,18 @@ def crashes(cells: Cells) -> list[tuple[str, ...]]:
 
 def test_no_schedule_breaks_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
     started = dt.datetime.now(dt.UTC)
-    cells = {(kind, subject): Cell() for kind in KINDS for subject in FEDERATIONS}
-    each = -(-N_SCHEDULES // len(cells))
-    parts = [(*cell, n, min(n + PART, each)) for n in range(0, each, PART) for cell in cells]
+    cells = {(kind, subject): Cell() for kind in KINDS for subject in SUBJECTS[kind]}
+    # as many of lies about keys as of all else together
+    each = {
+        kind: -(-N_SCHEDULES // (len(of) if kind == LIES else 2 * len(of)))
+        for kind, of in SUBJECTS.items()
+    }
+    parts = [
+        (*cell, n, min(n + PART, each[cell[0]]))
+        for n in range(0, max(each.values()), PART)
+        for cell in cells
+        if n < each[cell[0]]
+    ]
     earlier = {
         part: Counter(counts) for part, counts in campaign_page.kept().items() if part in parts
     }
@@ -196,7 +216,7 @@ def test_no_schedule_breaks_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
     assert [failure for cell in cells.values() for failure in cell.failures] == []
     text = TEXT.format(
         measured=campaign_page.measured(started, NumPy=np.__version__),
-        n=len(cells) * each,
+        n=sum(each[kind] for kind, _ in cells),
         taken_up=TAKEN_UP.format(n=n_earlier) if n_earlier else "",
         max_operations=MAX_OPERATIONS,
         table=campaign_page.table(outcomes(cells)[0], outcomes(cells)[1:]),

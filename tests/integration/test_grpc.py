@@ -1313,11 +1313,11 @@ def test_a_round_takes_one_round_trip_however_slow_the_line(
             begun = time.monotonic()
             site.check(await site.run_clients(line.port))
             record_property("seconds", time.monotonic() - begun)
-        # what a client waits for beside Attached: who shares keys, its keys, seven broadcasts, the
-        # confirmations
-        assert [len(party.received) for party in site.parties.values()] == [1 + 1 + 7 + 1] * 5
+        # what a client waits for beside Attached: who shares keys, its keys, that all are ready,
+        # seven broadcasts, the confirmations
+        assert [len(party.received) for party in site.parties.values()] == [1 + 1 + 1 + 7 + 1] * 5
         assert all(party.n_begun == 1 for party in site.parties.values())
         n_speakers = len(masks.speakers(plan.names))
-        assert len(site.party.received) == 5 * (1 + 7 + 1) + n_speakers
+        assert len(site.party.received) == 5 * (1 + 1 + 7 + 1) + n_speakers
 
     within(test)

@@ -17,7 +17,7 @@ import pytest
 from fastlloyd.errors import LocalProtocolError
 from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.plan.quorum import Quorum
-from fastlloyd.federation.protocol import rounds
+from fastlloyd.federation.protocol import roster
 from fastlloyd.federation.protocol.joining import Joining
 from fastlloyd.federation.protocol.messages import SealedKeys
 from fastlloyd.federation.protocol.roster import KeySet
@@ -44,7 +44,7 @@ Patch = pytest.MonkeyPatch
 
 def delivered(n: int) -> Schedule:
     """So many messages arrive in order: with three clients, three each of Hello, Deal, SealedKeys,
-    KeyBox, Upload, ...
+    KeyBox, Ready, AllReady, Upload, ...
     """
     return [("deliver", 0, 0)] * n
 
@@ -52,6 +52,7 @@ def delivered(n: int) -> Schedule:
 NAMED = delivered(3)  # all Hellos came, the Deals are on their way
 SEALED = delivered(6)  # pairwise: all have answered the Deal
 DEALT = delivered(9)  # pairwise: the KeyBoxes are on their way
+AGREED = delivered(15)  # pairwise: all are ready, and AllReady is on its way
 
 
 def keep_nothing(patch: Patch) -> None:
@@ -69,15 +70,27 @@ def add_every_pair_mask(patch: Patch) -> None:
     patch.setattr(PairwiseMasks, "__init__", init)
 
 
+def check_no_signature_of_keys(patch: Patch) -> None:
+    patch.setattr(KeySet, "check_made", lambda *_: None)
+
+
+def ask_nobody_whether_all_are_ready(patch: Patch) -> None:
+    patch.setattr(KeySet, "check_all_ready", lambda *_: None)
+
+
+def commit_to_any_group_key(patch: Patch) -> None:
+    patch.setattr(GroupKey, "commitment", lambda _, deal: sha256(deal).digest())
+
+
 def check_no_hmac(patch: Patch) -> None:
     patch.setattr(PairKey, "check", lambda *_: None)
 
 
 def leave_the_deal_out_of_the_transcript(patch: Patch) -> None:
     patch.setattr(
-        rounds,
+        roster,
         "start_transcript",
-        lambda plan_digest, run_id, _: sha256(plan_digest + run_id).digest(),
+        lambda plan_digest, run_id, *_: sha256(plan_digest + run_id).digest(),
     )
 
 
@@ -113,7 +126,7 @@ def deal_the_same_group_key_again(patch: Patch) -> None:
 
 
 def take_another_hello(patch: Patch) -> None:
-    patch.setattr(KeySet, "is_within", lambda self, other: set(self.names) <= set(other.names))
+    patch.setattr(KeySet, "follows", lambda self, other: set(self.names) <= set(other.names))
 
 
 def check_no_signature_of_parameters(patch: Patch) -> None:
@@ -184,18 +197,46 @@ class Mutant:
 
 
 TO_C1_AND_C2 = 5  # which Deal `other_deal` shows
+WORDS_OF_ANOTHER_DEAL = 6  # which lie `false_ready` tells
+FOR_ALL, ANOTHER_GROUP_KEY = 1, 2 * 5 + 0  # which lies `lying_keys` tells
+NOBODY_IS_READY: Schedule = [
+    *(*DEALT, ("deliver", 0, 0)),
+    *(("give_up", 2, 0), ("false_ready", 0, 0), ("deliver", 0, 0)),
+]
 LAST_CHANGED = 3  # which lie `swap_keys` tells
 UNDER_TWO_DEALS: Schedule = [
-    *DEALT,
+    *AGREED,
     ("crash_client", 1, 0),  # c1 dies with its first upload, before that is durable
     ("deliver", 1, 0),
     *(("other_deal", 1, TO_C1_AND_C2), ("deliver", 0, 0)),
     *(("second_key_set", 1, 0), ("deliver", 0, 0)),
+    *(("false_ready", 1, WORDS_OF_ANOTHER_DEAL), ("deliver", 0, 0)),
 ]
 DEALT_TWICE: Schedule = [*SEALED, ("drop", 2, 0), *delivered(2), ("deadline", 0, 0)]
 MUTANTS = [
     Mutant(add_every_pair_mask, [], "accusations", is_attacked=False),
-    Mutant(check_no_hmac, [*DEALT, ("swap_keys", 2, LAST_CHANGED)], "check_keys_are_their_makers"),
+    Mutant(
+        check_no_signature_of_keys,
+        [*DEALT, ("swap_keys", 2, LAST_CHANGED)],
+        "check_keys_are_their_makers",
+    ),
+    Mutant(check_no_hmac, [*SEALED, ("lying_keys", 1, FOR_ALL)], "check_charged_or_finished"),
+    *(
+        Mutant(
+            commit_to_any_group_key,
+            [*delivered(n), ("lying_keys", 0, ANOTHER_GROUP_KEY)],
+            "check_charged_or_finished",
+            masks,
+        )
+        for masks, n in ((Masks.GROUP, 4), (Masks.PAIRWISE, 6))
+    ),
+    *(
+        Mutant(ask_nobody_whether_all_are_ready, schedule, "check_one_key_set", masks)
+        for masks, schedule in (
+            (Masks.PAIRWISE, NOBODY_IS_READY),
+            (Masks.GROUP, [*delivered(8), *NOBODY_IS_READY[len(DEALT) + 1 :]]),
+        )
+    ),
     Mutant(leave_the_deal_out_of_the_transcript, UNDER_TWO_DEALS, "check_one_key_set_per_mask"),
     *(
         Mutant(seal_a_box_to_oneself, [], "check_one_key_set", masks, is_attacked=False)
@@ -210,9 +251,10 @@ MUTANTS = [
     Mutant(deal_the_same_group_key_again, DEALT_TWICE, "check_one_key_set", is_attacked=False),
     Mutant(
         deal_the_same_group_key_again,
-        [*delivered(4), ("other_deal", 0, 3)],
+        [*delivered(10), ("drop", 2, 0), *delivered(2), ("deadline", 0, 0)],
         "check_one_key_set",
         Masks.GROUP,
+        is_attacked=False,
     ),
     *(
         Mutant(
@@ -222,13 +264,13 @@ MUTANTS = [
     ),
     Mutant(
         check_no_signature_of_parameters,
-        [*delivered(18), ("forged_parameters", 1, 2)],
+        [*delivered(24), ("forged_parameters", 1, 2)],
         "check_words_are_their_speakers",
         algorithm=MOMENTLLOYD,
     ),
     Mutant(
         check_no_signature_of_confirmations,
-        [*delivered(29), ("give_up", 2, 0), ("forged_confirmations", 1, 0)],
+        [*delivered(35), ("give_up", 2, 0), ("forged_confirmations", 1, 0)],
         "check_words_are_their_speakers",
     ),
     Mutant(add_shares_for_all_of_the_plan, BEGINNINGS[-1], "check_enough_noise", is_attacked=False),
@@ -259,7 +301,7 @@ def test_a_client_that_did_not_keep_its_secrets_cannot_take_the_run_up(
 ) -> None:
     """The one that dealt, or, with pairwise masks, any that made the key of a pair."""
     watch, comes_back = Watch.install(monkeypatch), ("crash_client", name, 3)
-    crashed = Mutant(keep_nothing, [*delivered(12), comes_back], "", masks)
+    crashed = Mutant(keep_nothing, [*delivered(18), comes_back], "", masks)
     check_after_bad_luck(crashed.played(watch))
     crashed.apply(monkeypatch)
     with pytest.raises(LocalProtocolError, match="is gone"):

@@ -18,6 +18,8 @@ from fastlloyd.federation.positions import MAX_EVENTS, SignedPosition
 from fastlloyd.federation.protocol import messages
 from fastlloyd.federation.protocol.messages import (
     Abort,
+    AllReady,
+    BadKeys,
     Broadcast,
     Confirmation,
     Confirmations,
@@ -28,6 +30,7 @@ from fastlloyd.federation.protocol.messages import (
     Message,
     Parameters,
     Proposal,
+    Ready,
     SealedKeys,
     Turn,
     Upload,
@@ -113,7 +116,7 @@ def _examples() -> dict[type[Message], list[Message]]:
     names = plan().names
     hello = Hello(b"d" * 32, b"r" * 16, "c0", b"e" * 32, b"k" * 1184, b"v" * 32, b"s" * 64)
     other = Hello(b"D" * 32, b"R" * 16, "c1", b"E" * 32, b"K" * 1184, b"V" * 32, b"S" * 64)
-    made = b"c" * 1120
+    made = b"c" * 1184
     nonces = {name: bytes([i]) * 8 for i, name in enumerate(names)}
     rounds = range(1, len(limits().payload_bytes) + 1)
     boxes = limits_with_boxes().box_bytes.items()
@@ -121,13 +124,19 @@ def _examples() -> dict[type[Message], list[Message]]:
     return {
         Hello: [hello],
         SealedKeys: [
-            SealedKeys(b"d" * 32, (made, made), (b"b" * 60, b"B" * 60)),
-            SealedKeys(b"d" * 32, (), ()),
+            SealedKeys(b"d" * 32, b"g" * 32, (made, made), (b"b" * 60, b"B" * 60)),
+            SealedKeys(b"d" * 32, None, (), ()),
         ],
         Upload: [Upload(n, b"nonce678", payload) for n, payload in payloads],
         Confirmation: [Confirmation(b"m" * 32, b"s" * 64)],
-        Deal: [Deal((hello, other)), Deal(())],
-        KeyBox: [KeyBox(b"d" * 32, (made,), b"b" * 60), KeyBox(b"d" * 32, (), None)],
+        Deal: [Deal(1, (hello, other)), Deal(2, ())],
+        KeyBox: [
+            KeyBox(b"d" * 32, b"g" * 32, (made,), b"b" * 60),
+            KeyBox(b"d" * 32, b"g" * 32, (), None),
+        ],
+        Ready: [Ready(b"d" * 32, 1, b"s" * 64)],
+        AllReady: [AllReady(b"d" * 32, 1, (b"s" * 64, b"S" * 64)), AllReady(b"d" * 32, 2, ())],
+        BadKeys: [BadKeys(b"d" * 32, ("c0", "c1"))],
         Broadcast: [Broadcast.of(names, n, nonces, payload) for n, payload in payloads],
         Confirmations: [
             Confirmations(tuple((name, b"m" * 32, b"s" * 64) for name in names)),

@@ -15,8 +15,11 @@ import numpy as np
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.protocol.actions import SERVER
 from fastlloyd.federation.protocol.client import ClientSession
+from fastlloyd.federation.protocol.joining import Joining
 from fastlloyd.federation.protocol.messages import (
     Abort,
+    AllReady,
+    BadKeys,
     Broadcast,
     Confirmation,
     Confirmations,
@@ -26,6 +29,7 @@ from fastlloyd.federation.protocol.messages import (
     Message,
     Parameters,
     Proposal,
+    Ready,
     SealedKeys,
     Turn,
     Upload,
@@ -33,9 +37,9 @@ from fastlloyd.federation.protocol.messages import (
 )
 from fastlloyd.federation.protocol.roster import KeySet, Roster
 from fastlloyd.federation.protocol.rounds import ClientRounds
-from fastlloyd.federation.protocol.transitions import ClientState
+from fastlloyd.federation.protocol.transitions import ClientState, ServerState
 from fastlloyd.federation.secagg.masks import GroupKey
-from fastlloyd.federation.secagg.pairs import PairKey, RunKeys, encapsulate
+from fastlloyd.federation.secagg.pairs import CHECKED_BYTES, PairKey, RunKeys, encapsulate
 from fastlloyd.federation.secagg.sealing import seal_parameters
 from fastlloyd.mechanisms.mechanism import Mechanism
 from federation import among, entropy, identity, make_plan
@@ -44,6 +48,9 @@ from network_parts import Crash, Letter, Parts, sends
 OTHER_PLAN = make_plan(
     5, max_dropouts=1, n_clusters=1, n_features=1, n_iterations=2, run_id=b"another 16 bytes"
 )
+
+
+KEY_STEPS = ServerState.JOINING, ServerState.DEALING, ServerState.AGREEING
 
 
 class Attacks(Parts):
@@ -105,7 +112,8 @@ class Attacks(Parts):
         there = [name for name in self.names if name in hellos]
         sets = [chosen for n in range(1, len(there) + 1) for chosen in combinations(there, n)]
         if sets:
-            self._sneak(a, Deal(tuple(hellos[name] for name in sets[b % len(sets)])))
+            chosen = tuple(hellos[name] for name in sets[b % len(sets)])
+            self._sneak(a, Deal(1 + b % 3, chosen))
 
     def second_key_set(self, a: int, _b: int) -> None:
         """All that was really made for a client, for the Deal that it accepted last, whatever the
@@ -126,10 +134,10 @@ class Attacks(Parts):
             ciphertexts = tuple(
                 made[name].ciphertexts[at - deal.names.index(name) - 1] for name in makers
             )
-            self._sneak(
-                a,
-                KeyBox(deal.digest, ciphertexts, made[deal.names[0]].boxes[at - 1] if at else None),
-            )
+            dealt = made.get(deal.names[0])
+            if dealt is not None and dealt.commitment is not None:
+                box = dealt.boxes[at - 1] if at else None
+                self._sneak(a, KeyBox(deal.digest, dealt.commitment, ciphertexts, box))
 
     def false_keys(self, a: int, b: int) -> None:
         """The server makes the key of a pair, and seals a group key it knows, in the name of the
@@ -154,14 +162,12 @@ class Attacks(Parts):
         others = (
             genuine.ciphertexts[1:] if genuine is not None and genuine.deal == deal.digest else ()
         )
-        self._sneak(
-            a,
-            KeyBox(
-                deal.digest,
-                (pair.message(ciphertext), *others),
-                pair.seal(GroupKey(bytes(32)), deal.digest),
-            ),
-        )
+        known = GroupKey(bytes(32))
+        commitment, box = known.commitment(deal.digest), pair.seal(known, deal.digest)
+        checked = pair.message(ciphertext)
+        statement = deal.made(dealer, recipient, checked, commitment, box)
+        message = checked + drawn_by("server").sign(statement)
+        self._sneak(a, KeyBox(deal.digest, commitment, (message, *others), box))
 
     def swap_keys(self, a: int, b: int) -> None:
         """A client is sent what was made for another, or its own in another order, or half of it
@@ -180,10 +186,93 @@ class Attacks(Parts):
             msgspec.structs.replace(mine, ciphertexts=(*mine.ciphertexts[:-1], *flipped[-1:])),
             msgspec.structs.replace(mine, ciphertexts=mine.ciphertexts[1:]),
             msgspec.structs.replace(mine, box=other.box),
+            msgspec.structs.replace(mine, commitment=bytes(32)),
             msgspec.structs.replace(mine, box=None if mine.box else bytes(60)),
             msgspec.structs.replace(other, deal=mine.deal),
         ]
         self._sneak(a, lies[b % len(lies)])
+
+    def false_ready(self, a: int, b: int) -> None:
+        """All are ready, says the server: of another Deal, with words of other Deals or of fewer
+        clients, or with none.
+        """
+        recipient = self._client(a).name
+        if not (accepted := self._recorded(recipient, Deal)):
+            return
+        deal, words = accepted[-1], dict[str, list[bytes]]()
+        for sender, said in self.said:
+            if isinstance(said, Ready):
+                words.setdefault(sender, []).append(said.signature)
+        names = [hello.name for hello in deal.hellos]
+        some = [words.get(name, [bytes(64)]) for name in names]
+        signatures = tuple(each[b // 8 % len(each)] for each in some)
+        digest = KeySet(Roster.of(self.plan), deal).digest
+        lies = [
+            AllReady(digest, 1, (bytes(64), *signatures[1:])),
+            AllReady(digest, 1, (*signatures[:-1], bytes(64))),
+            AllReady(digest, 1, signatures[1:]),
+            AllReady(digest, 2, signatures),
+            AllReady(bytes(32), 1, signatures),
+            AllReady(digest, 1, signatures[::-1]),
+            AllReady(digest, 1, signatures),
+        ]
+        self._sneak(a, lies[b % len(lies)])
+
+    # Clients that lie about keys
+
+    def lying_keys(self, a: int, b: int) -> None:
+        """A client answers its Deal with keys that do not fit, for one of the others or for all,
+        and signs them.
+        """
+        liar = self._client(a)
+        match liar._phase:
+            case Joining(key_set=KeySet() as deal) as joining:
+                pass
+            case _:
+                return
+        answers = [s for s in self._recorded(liar.name, SealedKeys) if s.deal == deal.digest]
+        if not answers or not answers[0].ciphertexts:
+            return
+        lie = _false_keys(liar.name, joining, deal, answers[0], b)
+        self.flight = [
+            letter
+            for letter in self.flight
+            if letter.sender != liar.name or letter.data != encode(answers[0])
+        ]
+        self.liars.add(liar.name)
+        self._lie(liar.name, lie)
+
+    def lying_ready(self, a: int, b: int) -> None:
+        """A client signs that it is ready, before it is or with something else."""
+        liar = self._client(a)
+        match liar._phase:
+            case Joining(key_set=KeySet() as deal) as joining:
+                transcript = (bytes(32), deal.transcript(bytes(32)))[b % 2]
+                signature = joining._keys.sign(deal.ready(liar.name, 1, transcript))
+                self.liars.add(liar.name)
+                self._lie(liar.name, Ready(deal.digest, 1 + b // 2 % 2, signature))
+
+    def accuse(self, a: int, b: int) -> None:
+        """A client says that keys do not fit that do, or that nobody made for it."""
+        liar = self._client(a)
+        match liar._phase:
+            case Joining(key_set=KeySet() as deal):
+                earlier = deal.names[: deal.names.index(liar.name)]
+                makers = list(self.plan.masks.speakers(deal.names))
+                chosen = tuple(
+                    name for i, name in enumerate(makers) if name in earlier and b >> i & 1
+                )
+                self.liars.add(liar.name)
+                self._lie(liar.name, BadKeys(deal.digest, chosen or (deal.names[-1],)))
+
+    def silence(self, a: int, _b: int) -> None:
+        """A client says nothing until the step's time is over, while keys are shared."""
+        name = self._client(a).name
+        if self.server.state in KEY_STEPS:
+            self.flight = [letter for letter in self.flight if letter.sender != name]
+            self.deliver_all()
+            if self.server.state in KEY_STEPS:
+                self._act(SERVER, self.server.deadline())
 
     # Sums
 
@@ -362,13 +451,11 @@ class Attacks(Parts):
 
     @property
     def _key_boxes(self) -> dict[str, KeyBox]:
-        """What the server really decided to send each client of its last Deal; nothing before."""
-        boxes, deals = self._recorded(SERVER, KeyBox), self._recorded(SERVER, Deal)
-        return (
-            {hello.name: box for hello, box in zip(deals[-1].hellos, boxes, strict=True)}
-            if boxes
-            else {}
-        )
+        """What the server sends each client of its last Deal; nothing before all have answered."""
+        agreed, sealed = self.server._key_set, self.server._sealed
+        if agreed is None or len(sealed) < len(self.plan.masks.speakers(agreed.names)):
+            return {}
+        return {name: agreed.key_box(name, sealed) for name in agreed.names}
 
     def _broadcast(self, a: int, uploads: dict[str, Upload]) -> None:
         if not uploads:
@@ -392,7 +479,38 @@ def drawn_by(who: str) -> RunKeys:
 
 
 def _in_place_of(deal: Deal, hello: Hello) -> Deal:
-    return Deal(tuple(hello if hello.name == other.name else other for other in deal.hellos))
+    hellos = tuple(hello if hello.name == other.name else other for other in deal.hellos)
+    return Deal(deal.attempt, hellos)
+
+
+def _false_keys(
+    liar: str, joining: Joining, deal: KeySet, honest: SealedKeys, b: int
+) -> SealedKeys:
+    """Keys of which those for one client, or all, do not fit, though their maker signed them."""
+    later = deal.names[deal.names.index(liar) + 1 :]
+    victims = set(later if b % 2 else later[b // 2 % len(later) :][:1])
+    keys, kind, commitment = joining._keys, b // 2 % 6, honest.commitment
+    boxes, messages = list(honest.boxes), list[bytes]()
+    if kind == 4 and commitment is not None:
+        commitment = bytes(32)
+    for i, name in enumerate(later):
+        checked = honest.ciphertexts[i][:CHECKED_BYTES]
+        if name in victims:
+            if kind == 0 or (kind > 1 and not boxes):
+                checked = bytes([checked[0] ^ 1]) + checked[1:]
+            elif kind == 1:
+                checked = checked[:-1] + bytes([checked[-1] ^ 1])
+            elif kind == 2:
+                boxes[i] = bytes(len(boxes[i]))
+            elif kind == 3:
+                boxes[i] = boxes[i - 1] if len(boxes) > 1 else bytes(60)
+            elif kind == 5:
+                boxes[i] = joining._pair_with_later(name).seal(GroupKey(bytes(32)), deal.digest)
+        box = boxes[i] if boxes else None
+        messages.append(checked + keys.sign(deal.made(liar, name, checked, commitment, box)))
+    if b % 13 == 0:
+        messages[-1] = messages[-1][:-1] + bytes([messages[-1][-1] ^ 1])
+    return SealedKeys(honest.deal, commitment, tuple(messages), tuple(boxes))
 
 
 def _hello(client: ClientSession) -> Message:

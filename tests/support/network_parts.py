@@ -100,7 +100,8 @@ class Parts:
     """A network at one moment.
 
     flight : what is on its way, history : all that ever was; said : the same as messages, without
-    what attackers made; lies : what clients that lie signed besides; accusations : what parties
+    what attackers made; lies : what clients that lie signed besides; liars : those that lied about
+    keys; accusations : what parties
     found wrong; spoiled : uploads (round, client) that were changed on the way and taken.
     """
 
@@ -117,6 +118,7 @@ class Parts:
     history: list[Letter]
     said: list[tuple[str, Message]]
     lies: list[tuple[str, Message]]
+    liars: set[str]
     results: dict[str, ClientResult]
     accusations: list[str]
     spoiled: set[tuple[int, str]]
@@ -148,6 +150,9 @@ class Parts:
         """A client says something to the server that its session did not say."""
         self.lies.append((name, message))
         self.flight.insert(0, Letter(name, SERVER, encode(message)))
+
+    def deliver_all(self) -> None:
+        raise NotImplementedError
 
     def _act(self, party: str, actions: list[Action]) -> None:
         raise NotImplementedError

@@ -26,7 +26,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.cli.commands.demo import make_identities, write_records
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.identity.identity import PrivateIdentity
-from fastlloyd.federation.plan.plan import Plan, Timeouts
+from fastlloyd.federation.plan.plan import Masks, Plan, Timeouts
 from fastlloyd.federation.protocol.actions import SERVER as SERVER_NAME
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.store import read
@@ -50,10 +50,10 @@ FORKS.set_forkserver_preload(["pytest", "mpmath", *(f"fastlloyd.{name}" for name
     "federation.transport.grpc.server", "federation.runs", "federation.identity.x509", "reports.pictures", "testing",
 ))])  # fmt: skip
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
-N_COMMITS = {"a": 9, "b": 9, "c": 9, SERVER: 6}
-"""Of a run of two rounds: a client commits its Hello, what it makes of the Deal, the keys of the
-others with its first upload, each sum, then its answer, and the others' confirmations; the last
-ends the run and wipes it.
+N_COMMITS = {"a": 10, "b": 10, "c": 10, SERVER: 9}
+"""Of a run of two rounds with pairwise masks: a client commits its Hello, what it makes of the
+Deal, that the keys of the others fit, that all are ready with its first upload, each sum, then its
+answer, and the others' confirmations; the last ends the run and wipes it.
 """
 DISK_FAILED = re.compile(
     r"Error: (\S+\.store cannot be used: the disk failed, or is full or read-only \(SQLITE_\w+\);"
@@ -181,7 +181,8 @@ class Site:
             if isinstance(m, LloydMechanism)
             else {"a": 3, "b": 2, "c": 2, SERVER: 2}
         )
-        fixed = {"a": 5, "b": 5, "c": 5, SERVER: 4}
+        n_made = 3 if self.plan.masks is Masks.PAIRWISE else 1
+        fixed = {"a": 6, "b": 6, "c": 6, SERVER: 4 + n_made}
         return {name: fixed[name] + of_round[name] * m.n_rounds for name in N_COMMITS}
 
     def join(self, name: str, *more: str, without: Sequence[str] = ()) -> list[str]:

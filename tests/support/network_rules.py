@@ -11,6 +11,8 @@ from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.protocol.actions import SERVER
 from fastlloyd.federation.protocol.messages import (
     Abort,
+    AllReady,
+    BadKeys,
     Broadcast,
     Confirmation,
     Confirmations,
@@ -19,6 +21,7 @@ from fastlloyd.federation.protocol.messages import (
     KeyBox,
     Parameters,
     Proposal,
+    Ready,
     SealedKeys,
     Turn,
     Upload,
@@ -26,7 +29,7 @@ from fastlloyd.federation.protocol.messages import (
     message_digest,
 )
 from fastlloyd.federation.secagg.masks import name_field
-from fastlloyd.federation.secagg.pairs import CIPHERTEXT_BYTES
+from fastlloyd.federation.secagg.pairs import CHECKED_BYTES, CIPHERTEXT_BYTES
 from federation import parts_of, same_clustering
 from network_parts import Parts
 
@@ -77,9 +80,10 @@ class Rules(Parts):
             assert len({self.watch.queries[name, nonces[name, number]] for name in names}) == 1
 
     def check_keys_are_their_makers(self) -> None:
-        """A client goes on from keys that the clients before it in the Deal made for it, and from
-        none that were changed.
+        """A client takes keys that the clients before it in the Deal signed for it, and none that
+        were changed; it goes on only from those that fit.
         """
+        lies = {said.deal for _, said in self.lies if isinstance(said, SealedKeys)}
         for name in self.names:
             for keys in self._recorded(name, KeyBox):
                 (deal,) = [
@@ -93,6 +97,8 @@ class Rules(Parts):
                     for said in self._recorded(other, SealedKeys)
                     if said.deal == keys.deal
                 }
+                if keys.deal in lies:
+                    continue  # what fits of it, the words of all say
                 makers = [other for other in names[:at] if other in self.plan.masks.speakers(names)]
                 assert list(made) == makers
                 assert keys.ciphertexts == tuple(
@@ -123,28 +129,56 @@ class Rules(Parts):
 
     def check_one_key_set(self) -> None:
         """What each client's log says of keys: Deals that shrink, an answer to each, then one key
-        set, of the last of them.
+        set, of the last of them, with which all were ready before anything was charged.
         """
         hello_of = {name: self._recorded(name, Hello)[:1] for name in self.names}
         for name in self.names:
             deals, boxes = self._recorded(name, Deal), self._recorded(name, KeyBox)
             for before, after in pairwise(deals):
                 assert set(after.hellos) < set(before.hellos)
+                assert after.attempt > before.attempt
             for deal in deals:
                 assert all([hello] == hello_of[hello.name] for hello in deal.hellos)
                 assert name in {hello.name for hello in deal.hellos}
                 assert len(deal.hellos) >= self.plan.min_present
-            assert len(boxes) <= 1
+            of_deals = [message_digest(deal) for deal in deals]
+            assert [box.deal for box in boxes] == [
+                deal for deal in of_deals if deal in {box.deal for box in boxes}
+            ]
             kinds = [type(record) for record in self.logs[name].records]
-            if boxes:
-                assert boxes[0].deal == message_digest(deals[-1])
-                at = kinds.index(KeyBox)
-                assert Deal not in kinds[at:]
+            for came, said in pairwise(self.logs[name].records):
+                if isinstance(came, KeyBox):
+                    assert isinstance(said, Ready | BadKeys)
+                    assert said.deal == came.deal
+            agreed = self._recorded(name, AllReady)
+            assert len(agreed) <= 1
+            if agreed:
+                assert agreed[0].deal == boxes[-1].deal == of_deals[-1]
+                at = kinds.index(AllReady)
+                assert not {Deal, KeyBox, Ready, BadKeys} & set(kinds[at:])
                 assert Upload not in kinds[:at]
                 assert kinds[at + 1] is Upload
+                self._check_ready(deals[-1])
             else:
                 assert Upload not in kinds
             self._check_sealed(name, deals)
+
+    def _check_ready(self, deal: Deal) -> None:
+        """Every client of the Deal that does not lie had made durable that it is ready with it, and
+        all with the same bytes as ever.
+        """
+        digest = message_digest(deal)
+        for hello in deal.hellos:
+            said = [r for r in self._recorded(hello.name, Ready) if r.deal == digest]
+            assert len(said) == 1 or hello.name in self.liars
+
+    def check_charged_or_finished(self) -> None:
+        """Where only clients lie, and only about keys, every other client ends with the result or
+        has spent nothing.
+        """
+        for name in self.names:
+            if name not in self.liars:
+                assert name in self.results or not self._recorded(name, Upload)
 
     def _check_sealed(self, name: str, deals: list[Deal]) -> None:
         """Who speaks answers every Deal: with the same ciphertexts as ever, a fresh group key, and
@@ -164,7 +198,7 @@ class Rules(Parts):
             of = [hello.name for hello in deal.hellos]
             later = of[of.index(name) + 1 :]
             for other, message in zip(later, said.ciphertexts, strict=True):
-                ciphertexts.setdefault(other, set()).add(message)
+                ciphertexts.setdefault(other, set()).add(message[:CHECKED_BYTES])
             assert len(said.boxes) == (len(later) if of[0] == name else 0)
             n_dealt += of[0] == name
         assert all(len(made) == 1 for made in ciphertexts.values())
@@ -298,6 +332,10 @@ class Rules(Parts):
             recorded = set(map(encode, self.logs[party].records))
             for message in {said for sender, said in self.said if sender == party}:
                 match message:
+                    case KeyBox():  # follows from the keys that are recorded
+                        assert {sealed.deal for sealed in self._recorded(SERVER, SealedKeys)} >= {
+                            message.deal
+                        }
                     case Turn():  # follows from the sum that is recorded
                         assert message.round - 1 in {
                             broadcast.round for broadcast in self._recorded(SERVER, Broadcast)
@@ -312,7 +350,7 @@ class Rules(Parts):
             uploads = self._recorded(name, Upload)
             assert [upload.round for upload in uploads] == list(range(1, len(uploads) + 1))
             assert all(
-                len(self._recorded(name, kind)) <= 1 for kind in (Hello, KeyBox, Confirmation)
+                len(self._recorded(name, kind)) <= 1 for kind in (Hello, AllReady, Confirmation)
             )
 
     def check_exact(self, clients: Callable[[str], bool]) -> None:

@@ -13,13 +13,17 @@ from known_noise import KnownNoise
 from mortal_parties import Death, World, check_ledger
 
 NAMES = ("c0", "c1", "c2")
-# Commits of a run of two rounds and the loss, with both kinds of masks: Hello, the Deal with the
-# keys made for it, the keys of the others with the first upload, three sums, each before it is
-# opened, two uploads and a confirmation, the others', the end; the server: two clients that joined,
-# the Deal with the third, all keys, in each round where the stores of two clients stood, and the
-# sum with where the third stood, the confirmations, the end. Of a client that comes back it knows
-# that before, and commits it with something else.
-N_COMMITS = {"c0": 11, "c1": 11, "c2": 11, SERVER: 15}
+# Commits of a run of two rounds and the loss: Hello, the Deal with the keys made for it, the keys of
+# the others with the word that they fit, the word of all with the first upload, three sums, each
+# before it is opened, two uploads and a confirmation, the others', the end; the server: two clients
+# that joined, the Deal with the third, the keys of each client that makes any, that all are ready,
+# in each round where the stores of two clients stood, and the sum with where the third stood, the
+# confirmations, the end. Of a client that comes back it knows that before, and commits it with
+# something else.
+N_COMMITS = {
+    masks: {"c0": 12, "c1": 12, "c2": 12, SERVER: 18 if masks is Masks.PAIRWISE else 16}
+    for masks in Masks
+}
 
 
 def moments_of(masks: Masks) -> Federation:
@@ -34,10 +38,13 @@ MOMENTS = {masks: moments_of(masks) for masks in Masks}
 # who works them out has something to say to a sum.
 N_ROUNDS = len(MOMENTS[Masks.GROUP].plan.mechanism.all_rounds)
 N_COMMITS_OF_MOMENTS = {
-    "c0": 5 + 3 * N_ROUNDS,
-    "c1": 5 + 2 * N_ROUNDS,
-    "c2": 5 + 2 * N_ROUNDS,
-    SERVER: 6 + 4 * N_ROUNDS,
+    masks: {
+        "c0": 6 + 3 * N_ROUNDS,
+        "c1": 6 + 2 * N_ROUNDS,
+        "c2": 6 + 2 * N_ROUNDS,
+        SERVER: (9 if masks is Masks.PAIRWISE else 7) + 4 * N_ROUNDS,
+    }
+    for masks in Masks
 }
 
 

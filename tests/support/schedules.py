@@ -49,6 +49,23 @@ FEDERATIONS = {
 } | {
     f"five clients, {masks.value}": make_federation(_plan_of_five(masks), seed=2) for masks in Masks
 }
+FEDERATIONS_OF_LIARS = {
+    f"{n} clients, {masks.value}": make_federation(
+        make_plan(
+            n,
+            masks=masks,
+            max_dropouts=D,
+            max_colluding=t,
+            n_clusters=1,
+            n_features=1,
+            n_iterations=1,
+        ),
+        seed=2,
+    )
+    for n, D, t in ((3, 0, 1), (4, 1, 1), (5, 2, 2))
+    for masks in Masks
+}
+"""Runs of one round, for lies about keys: none, one or two may be left out."""
 BAD_LUCK = (
     "deliver",
     "flow",
@@ -77,6 +94,10 @@ ATTACKS = (
     "second_key_set",
     "false_keys",
     "swap_keys",
+    "false_ready",
+    "lying_keys",
+    "lying_ready",
+    "accuse",
     "false_confirmations",
     "lying_confirmation",
     "forged_confirmations",
@@ -88,6 +109,9 @@ ATTACKS = (
     "false_abort",
     "give_up",
 )
+IN_ORDER = tuple(what for what in BAD_LUCK if what not in ("drop", "deadline"))
+"""Bad luck that costs no letter once keys are shared: `miss` loses some, which are said again."""
+KEY_LIES = ("lying_keys", "lying_keys", "lying_ready", "accuse", "silence")
 MAX_OPERATIONS = 60
 Schedule = list[tuple[str, int, int]]
 BEGINNINGS: tuple[Schedule, ...] = (
@@ -106,7 +130,7 @@ def often_in_order(operations: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def play(subject: str, watch: Watch, schedule: Schedule) -> Network:
-    network = Network(FEDERATIONS[subject], watch)
+    network = Network((FEDERATIONS | FEDERATIONS_OF_LIARS)[subject], watch)
     for operation, a, b in schedule:
         getattr(network, operation)(a, b)
     network.settle()
@@ -130,6 +154,14 @@ def check_after_attacks(network: Network) -> None:
     """What finishes is right and the same for all, and nothing was masked or noised twice."""
     _check_always(network)
     network.check_exact(network.results.__contains__)
+
+
+def check_after_key_lies(network: Network) -> None:
+    """Where clients lie about keys and nothing else, nobody is charged before all are ready, and
+    everyone else ends with the same result or uncharged.
+    """
+    check_after_attacks(network)
+    network.check_charged_or_finished()
 
 
 def _check_always(network: Network) -> None:

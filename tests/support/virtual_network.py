@@ -30,7 +30,7 @@ from fastlloyd.federation.secagg.masks import PairwiseMasks
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.testing import repeatable_noise
 from federation import Federation, entropy, identity
-from network_attacks import Attacks
+from network_attacks import KEY_STEPS, Attacks
 from network_parts import Crash, FreshNoise, Letter, Log, sends
 from network_rules import Rules
 from watch import Watch, WatchedKeystreams
@@ -64,7 +64,7 @@ class Network(Attacks, Rules):
         self.limits = Limits.of(self.plan)
         self.flight, self.history = list[Letter](), list[Letter]()
         self.said, self.results = list[tuple[str, Message]](), dict[str, ClientResult]()
-        self.lies = list[tuple[str, Message]]()
+        self.lies, self.liars = list[tuple[str, Message]](), set[str]()
         self.accusations, self.spoiled = list[str](), set[tuple[int, str]]()
         self.server = ServerSession(self.plan, self.noise[SERVER])
         self.clients = dict[str, ClientSession]()
@@ -145,7 +145,8 @@ class Network(Attacks, Rules):
         kept = {
             "_broadcasts",
             "_included",
-            "_key_boxes",
+            "_all_ready",
+            "_sealed",
             "_parameters",
             "_present",
             "_relayed",
@@ -241,7 +242,7 @@ class Network(Attacks, Rules):
         self.flight = [
             letter for letter in self.flight if name not in (letter.sender, letter.recipient)
         ]
-        if self.server.state in (ServerState.JOINING, ServerState.DEALING):
+        if self.server.state in KEY_STEPS:
             self._act(SERVER, self.server.deadline())
 
     def wander(self, a: int, b: int) -> None:
@@ -284,6 +285,10 @@ class Network(Attacks, Rules):
                 self._run_dry()
                 self._act(SERVER, self.server.deadline())
 
+    def deliver_all(self) -> None:
+        """All that is on its way arrives in order, and what follows from it."""
+        self._run_dry()
+
     def _run_dry(self) -> None:
         for _ in range(5_000):  # many times what honest sessions ever have to say
             self.deliver(0, 0)
@@ -301,11 +306,12 @@ class Network(Attacks, Rules):
         outcomes["finished"] += len(self.results) == len(self.names)
         outcomes["some finished"] += 0 < len(self.results) < len(self.names)
         outcomes["none finished"] += not self.results
+        outcomes["charged"] += any(self._recorded(name, Upload) for name in self.names)
         outcomes["accused"] += bool(self.accusations)
         present = {
             len(record.hellos)
             for record in self._recorded(SERVER, Deal)[-1:]
-            if self.server._key_boxes
+            if self.server._all_ready
         }
         outcomes["fewer share keys"] += bool(present) and present != {len(self.names)}
         outcomes["left out"] += any(
@@ -334,6 +340,8 @@ def _known_to(client: ClientSession) -> dict[str, object]:
                 "kept": joining._kept,
                 "sealed": joining._sealed,
                 "own": joining._keys.private_bytes(),
+                "bad": joining.bad,
+                "ready": joining._shared and joining._shared.transcript_hash,
                 "deal": joining.key_set and joining.key_set.deal,
             }
         case ClientRounds(_keys=keys) as rounds:

@@ -61,13 +61,21 @@ CONFIRMATIONS = {
     "federation/protocol/roster.py KeySet._statement",
     "federation/secagg/masks.py encode_name",
 }
+READY = {
+    "federation/protocol/roster.py KeySet.check_all_ready",
+    "federation/protocol/roster.py KeySet.check_ready",
+    "federation/protocol/roster.py KeySet.ready",
+    "federation/secagg/keys.py verify",
+}
 HELLOS = {
     "federation/protocol/roster.py KeySet.__init__",
     "federation/protocol/roster.py Roster.checked",
 }
 PAIRS = {
     "federation/protocol/roster.py KeySet.pair",
-    "federation/protocol/roster.py KeySet.key_boxes",
+    "federation/protocol/roster.py KeySet.key_box",
+    "federation/protocol/roster.py KeySet.made",
+    "federation/protocol/roster.py KeySet.check_made",
     "federation/protocol/actions.py Keep.__init__",
     "federation/secagg/masks.py MaskContext.before",
     "federation/secagg/masks.py MaskContext.after",
@@ -131,13 +139,13 @@ def a_run(n_clients: int, **settings: Any) -> Callable[[], object]:
 @pytest.mark.parametrize(
     "settings", [{}, {"max_dropouts": 1}, {"trust": TrustMode.SERVER_NOISE}], ids=str
 )
-def test_in_a_run_only_masks_and_confirmations_grow_with_the_square_of_the_clients(
+def test_in_a_run_only_masks_readiness_and_confirmations_grow_with_the_square_of_the_clients(
     algorithm: AnyAlgorithm, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts_cheaply(monkeypatch)
     a_run(3, algorithm=algorithm, **settings)()  # what is computed once per process
     found = grow_faster(lambda n: a_run(n, algorithm=algorithm, **settings))
-    assert found <= MASKS | NAMES | HELLOS | CONFIRMATIONS
+    assert found <= MASKS | NAMES | HELLOS | CONFIRMATIONS | READY
     assert found >= MASKS | HELLOS  # the count sees what it is to see
 
 
@@ -146,7 +154,7 @@ def test_with_pairwise_masks_the_keys_of_pairs_grow_with_the_square_as_well_and_
 ):
     a_run(3, masks=Masks.PAIRWISE)()
     found = grow_faster(lambda n: a_run(n, masks=Masks.PAIRWISE))
-    others = found - MASKS - NAMES - HELLOS - CONFIRMATIONS - PAIRS
+    others = found - MASKS - NAMES - HELLOS - CONFIRMATIONS - READY - PAIRS
     assert {name for name in others if not name.startswith(MODULES_OF_PAIRS)} == set()
     assert found >= PAIRS | HELLOS
 

@@ -20,7 +20,7 @@ from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import Finish, Send
-from fastlloyd.federation.protocol.messages import Broadcast, KeyBox, Message, Upload
+from fastlloyd.federation.protocol.messages import AllReady, Broadcast, Message, Upload
 from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.runs.steps import MAX_BEGUN_AGAIN, Again, StepTimer
 from fastlloyd.federation.store import LogPosition, Role, Store
@@ -159,7 +159,7 @@ def test_an_upload_that_could_not_be_made_durable_is_not_sent_when_the_connectio
     client = durable_c0(federation, store)
 
     def receive(message: Message) -> list[Send | Finish]:
-        if not isinstance(message, KeyBox):
+        if not isinstance(message, AllReady):
             return client.receive(message)
         with monkeypatch.context() as patched:
             patched.setattr(Store, "append", fail)

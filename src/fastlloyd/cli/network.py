@@ -241,9 +241,9 @@ def has_finished(history: History, plan: Plan) -> bool:
 
 
 def has_ended(history: History, plan: Plan) -> bool:
-    """Return whether the run is over, with a result or without, as the store has it."""
+    """Return whether the run is over for good, with a result or without, as the store has it."""
     run = history.runs.get(bytes.fromhex(plan.run_id))
-    return run is not None and run.ended is not None
+    return run is not None and run.ended is not None and not run.may_begin_again
 
 
 def drive(
@@ -395,9 +395,20 @@ def _clock(timeout: float) -> str:
     )
 
 
-def ended_without_result(reason: str, *, as_json: bool = False) -> typer.Exit:
-    """Say why there is no result; return the exception to raise."""
-    say_last(f"The run ended without a result: {reason}", level="warning", as_json=as_json)
+def ended_without_result(
+    reason: str, *, is_unspent: bool = False, as_json: bool = False
+) -> typer.Exit:
+    """Say why there is no result, and whether the plan is still good; return the exception to
+    raise.
+    """
+    remedy = (
+        "; it ended before anything was spent here, so the plan can be used again with the same"
+        " command"
+        if is_unspent
+        else ""
+    )
+    said = f"The run ended without a result: {reason}{remedy}"
+    say_last(said, level="warning", as_json=as_json)
     return typer.Exit(NO_RESULT)
 
 

@@ -219,7 +219,7 @@ class HoldersLedger:
             after = store.history.followed_by(events)
             if reserved is not None:
                 reserved = reserved.under(mine)
-            if mine in after.runs:
+            if mine in after.runs and not after.runs[mine].may_begin_again:
                 self._check_open(after.runs[mine], run_id)
                 begun = after.runs[mine].reserved
                 if reserved is not None and begun != reserved:
@@ -263,7 +263,8 @@ class HoldersLedger:
                 f"there is no store {client}, and the ledger saw {seen.length} events of the one of"
                 f" this identity: correct the path, {_WAY_OUT}"
             )
-        if (begun := now.runs.get(own_run_id(run_id, identity))) is not None:
+        begun = now.runs.get(own_run_id(run_id, identity))
+        if begun is not None and not begun.may_begin_again:
             self._check_open(
                 begun, run_id
             )  # a process was killed that was to join it, and it counts already
@@ -301,7 +302,9 @@ class HoldersLedger:
         with self.opened() as store:
             _up_to_date(store, client)  # refuses an old copy
             run = store.history.runs.get(mine)
-            if run_id in client.history.runs or run is None or not run.is_open:
+            joined = client.history.runs.get(run_id)
+            never_joined = joined is None or joined.may_begin_again
+            if not never_joined or run is None or not run.is_open:
                 return False
             store.append([run.end(Outcome.ABORTED, "given up by its owner")])
         return True
@@ -342,6 +345,9 @@ def _news(ledger: History, client: History, identity: bytes) -> Iterator[Event]:
         if known is None and run.reserved is not None:
             yield run.reserved.under(mine)
             yield TakenOver(run_id=mine)
+        elif known is not None and known.may_begin_again and run.reserved and run.ended is None:
+            yield run.reserved.under(mine)  # it began again, counted elsewhere
+            known = None
         is_over = known is not None and known.ended is not None
         if run.ended is not None or is_over:
             charged = () if known is None else known.charged

@@ -8,6 +8,7 @@ import msgspec
 
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.messages import (
+    AllReady,
     Broadcast,
     Confirmation,
     Confirmations,
@@ -18,6 +19,7 @@ from fastlloyd.federation.protocol.messages import (
     Message,
     Parameters,
     Proposal,
+    Ready,
     SealedKeys,
     Upload,
     encode,
@@ -69,24 +71,27 @@ def traffic(plan: Plan, name: str) -> Traffic:
     deals, n_later, n_made = at == 0, plan.n_clients - 1 - at, len(speakers[:at])
     made = SealedKeys(
         bytes(DIGEST_BYTES),
+        bytes(DIGEST_BYTES) if deals else None,
         (bytes(PAIR_MESSAGE_BYTES),) * n_later,
         (bytes(SEALED_BYTES),) * (n_later * deals),
     )
     key_box = KeyBox(
         bytes(DIGEST_BYTES),
+        bytes(DIGEST_BYTES),
         (bytes(PAIR_MESSAGE_BYTES),) * n_made,
         None if deals else bytes(SEALED_BYTES),
     )
-    joining: list[Message] = [_hello(name), *([made] if name in speakers else [])]
+    ready = Ready(bytes(DIGEST_BYTES), 1, signature)
+    all_ready = AllReady(bytes(DIGEST_BYTES), 1, (signature,) * plan.n_clients)
+    joining: list[Message] = [_hello(name), *([made] if name in speakers else []), ready]
+    relayed: list[Message] = [Deal(1, tuple(map(_hello, plan.names))), key_box, all_ready]
     return Traffic(
         sent_per_round=_length(uploads[T - 1 : T]),
         received_per_round=_length(broadcasts[T - 1 : T]),
         sent=_length(
             [*joining, *uploads, *(proposals if deals else []), Confirmation(mac, signature)]
         ),
-        received=_length(
-            [Deal(tuple(map(_hello, plan.names))), key_box, *broadcasts, *parameters, confirmations]
-        ),
+        received=_length([*relayed, *broadcasts, *parameters, confirmations]),
     )
 
 

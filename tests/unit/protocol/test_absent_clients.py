@@ -15,6 +15,7 @@ from fastlloyd.federation.protocol.messages import (
     Deal,
     Hello,
     Message,
+    Ready,
     SealedKeys,
     Upload,
     encode,
@@ -38,16 +39,24 @@ def messages(actions: Iterable[Action]) -> list[Message]:
 
 
 def joined() -> list[tuple[str, Message]]:
-    """What opens the first round: everybody's Hello, and the keys that c0 deals."""
+    """What opens the first round: everybody's Hello, the keys that c0 deals, and that all are
+    ready.
+    """
     clients = {name: FEDERATION.client(name) for name in NAMES}
     said = [(name, hello) for name, client in clients.items() for hello in messages(client.start())]
     hellos = tuple(hello for _, hello in said if isinstance(hello, Hello))
-    return [*said, *(("c0", sealed) for sealed in messages(clients["c0"].receive(Deal(hellos))))]
+    key_set = KeySet(Roster.of(PLAN), Deal(1, hellos))
+    for name, client in clients.items():
+        said += [(name, sealed) for sealed in messages(client.receive(key_set.deal))]
+    sealed = {name: message for name, message in said if isinstance(message, SealedKeys)}
+    for name, client in clients.items():
+        said += [(name, ready) for ready in messages(client.receive(key_set.key_box(name, sealed)))]
+    return said
 
 
 JOINED = joined()
 KEY_SET = KeySet(
-    Roster.of(PLAN), Deal(tuple(hello for _, hello in JOINED if isinstance(hello, Hello)))
+    Roster.of(PLAN), Deal(1, tuple(hello for _, hello in JOINED if isinstance(hello, Hello)))
 )
 
 
@@ -56,7 +65,7 @@ def confirmation(name: str) -> Confirmation:
     return Confirmation(bytes(32), run_keys(name).sign(KEY_SET.confirmation(name, bytes(32))))
 
 
-assert isinstance(JOINED[-1][1], SealedKeys)
+assert isinstance(JOINED[-1][1], Ready)
 
 
 class Rounds:
@@ -252,12 +261,16 @@ def test_confirmations_close_when_who_missed_a_round_is_found_to_be_away() -> No
 
 def test_in_a_step_that_has_no_answers_to_count_the_transports_word_does_nothing() -> None:
     server = FEDERATION.server()
+    awaited = {ServerState.DEALING: ("c0",), ServerState.AGREEING: ("c4",)}
     for name, message in JOINED[:-1]:
         assert server.away(name) == []
         server.receive(name, message)
-    assert server.state is ServerState.DEALING
-    assert server.away("c0") == []
-    assert server.awaited == ("c0",)
+        if isinstance(message, Hello) and name == "c4":
+            assert server.awaited == awaited[server.state] == ("c0",)
+            assert server.away("c0") == []
+    assert server.state is ServerState.AGREEING
+    assert server.away("c4") == []
+    assert server.awaited == awaited[server.state]
 
 
 @given(

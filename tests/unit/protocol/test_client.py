@@ -62,11 +62,11 @@ pytestmark = pytest.mark.usefixtures("repeatable_noise")
 FEDERATION = make_federation(make_plan(4, max_dropouts=1), seed=5)
 PLAN = FEDERATION.plan
 INBOX = inboxes(FEDERATION)
-DEALER, OTHER = INBOX["c0"], INBOX["c1"]  # Deal, KeyBox, 3 Broadcasts, Confirmations
+DEALER, OTHER = INBOX["c0"], INBOX["c1"]  # Deal, KeyBox, AllReady, 3 Broadcasts, Confirmations
 
 
 def broadcast(t: int) -> Broadcast:
-    message = OTHER[t + 1]
+    message = OTHER[t + 2]
     assert isinstance(message, Broadcast)
     assert message.round == t
     return message
@@ -166,13 +166,13 @@ PAIRS_OF_C0 = [f"Keep pair-secret with {name}" for name in PLAN.names[1:]]
         (
             Masks.GROUP,
             "c0",
-            [*PAIRS_OF_C0, "Keep group-key for 4", "Record SealedKeys", "Send SealedKeys"],
+            [*PAIRS_OF_C0, "Keep group-key of attempt 1", "Record SealedKeys", "Send SealedKeys"],
         ),
         (Masks.GROUP, "c2", []),
         (
             Masks.PAIRWISE,
             "c0",
-            [*PAIRS_OF_C0, "Keep group-key for 4", "Record SealedKeys", "Send SealedKeys"],
+            [*PAIRS_OF_C0, "Keep group-key of attempt 1", "Record SealedKeys", "Send SealedKeys"],
         ),
         (
             Masks.PAIRWISE,
@@ -217,7 +217,8 @@ def test_a_client_says_hello_makes_keys_uploads_confirms_and_finishes(
         ]
     assert steps == [
         ["Record Deal", *answers_to_the_deal],
-        ["Record KeyBox", "Record Upload", "Send Upload"],
+        ["Record KeyBox", "Record Ready", "Send Ready"],
+        ["Record AllReady", "Record Upload", "Send Upload"],
         ["Record Broadcast", "Record Upload", "Send Upload"],
         ["Record Broadcast", "Record Upload", "Send Upload"],
         ["Record Broadcast", "Record Confirmation", "Send Confirmation"],
@@ -231,11 +232,11 @@ def test_a_resend_is_the_same_bytes_and_draws_nothing() -> None:
     """The injected noise is used up after three rounds and refuses a fourth draw, so every draw
     shows.
     """
-    client = client_after(FEDERATION, "c1", OTHER[:2])
+    client = client_after(FEDERATION, "c1", OTHER[:3])
     first = client.resend()
     for _ in range(3):
         assert client.resend() == first
-    for message in OTHER[2:]:
+    for message in OTHER[3:]:
         client.receive(message)
     assert client.state is ClientState.FINISHED
 
@@ -271,16 +272,16 @@ def test_a_client_that_missed_rounds_reads_their_broadcasts_in_order_and_goes_on
         tuple(tuple(m.included(PLAN.names)) for m in inbox["c2"] if isinstance(m, Broadcast))
         == included
     )
-    client = client_after(FEDERATION, "c2", inbox["c2"][:2])
+    client = client_after(FEDERATION, "c2", inbox["c2"][:3])
     (upload,) = sent(client.resend())
     assert isinstance(upload, Upload)
     assert upload.round == 1
     for t in (1, 2):
-        (upload,) = sent(client.receive(inbox["c2"][t + 1]))
+        (upload,) = sent(client.receive(inbox["c2"][t + 2]))
         assert isinstance(upload, Upload)
         assert upload.round == t + 1
-    client.receive(inbox["c2"][4])
-    _, finish = client.receive(inbox["c2"][5])
+    client.receive(inbox["c2"][5])
+    _, finish = client.receive(inbox["c2"][6])
     assert isinstance(finish, Finish)
     assert isinstance(finish.outcome, ClientResult)
     assert finish.outcome.included == included
@@ -288,7 +289,13 @@ def test_a_client_that_missed_rounds_reads_their_broadcasts_in_order_and_goes_on
 
 
 def test_at_its_deadline_a_client_gives_up_with_a_reason() -> None:
-    for n, state in [(0, "joining"), (1, "dealing"), (2, "aggregating"), (5, "confirming")]:
+    for n, state in [
+        (0, "joining"),
+        (1, "dealing"),
+        (2, "ready"),
+        (3, "aggregating"),
+        (6, "confirming"),
+    ]:
         client = client_after(FEDERATION, "c1", OTHER[:n])
         reason = f"nothing came from the server in time while this client was {state}"
         record, finish = client.deadline()
@@ -297,13 +304,13 @@ def test_at_its_deadline_a_client_gives_up_with_a_reason() -> None:
         assert finish.outcome is client.outcome is not None
         assert isinstance(client.outcome, Ended)
         assert client.outcome.reason == reason
-        assert (client.outcome.unfinished is not None) == (n > 2)
+        assert (client.outcome.unfinished is not None) == (n > 3)
         assert client.state is ClientState.ABORTED
         assert client.resend() == client.deadline() == []
 
 
 def test_an_abort_ends_the_run_with_the_servers_reason() -> None:
-    client = client_after(FEDERATION, "c1", OTHER[:3])
+    client = client_after(FEDERATION, "c1", OTHER[:4])
     reason = "the server ended it: power cut"
     record, finish = client.receive(Abort("power cut"))
     assert record == Record(Abort(reason))
@@ -325,8 +332,9 @@ def test_a_failing_noise_source_ends_the_run_without_an_upload() -> None:
     client = make_client(noise=BrokenNoise(), random_bytes=entropy("c1"))
     client.start()
     client.receive(OTHER[0])
+    client.receive(OTHER[1])
     with pytest.raises(FastLloydError, match="random source failed"):
-        client.receive(OTHER[1])
+        client.receive(OTHER[2])
     assert client.state is ClientState.ABORTED
     assert client.resend() == []
 
@@ -345,13 +353,14 @@ def test_an_error_that_is_not_ours_is_not_quoted_where_it_is_made_durable() -> N
     client = make_client(noise=Foreign(), random_bytes=entropy("c1"))
     client.start()
     client.receive(OTHER[0])
+    client.receive(OTHER[1])
     with pytest.raises(ValueError, match="is the value of a record"):
-        client.receive(OTHER[1])
+        client.receive(OTHER[2])
     assert client.ending()[0] == Record(Abort("an unexpected ValueError"))
 
 
 def test_a_session_shows_no_secret() -> None:
-    client = client_after(FEDERATION, "c1", OTHER[:3])
+    client = client_after(FEDERATION, "c1", OTHER[:4])
     assert repr(client) == "ClientSession(<secret>)"
     assert not hasattr(client, "__dict__")
     keep = FEDERATION.client("c1").start()[0]
@@ -398,7 +407,7 @@ def test_a_session_shows_no_secret() -> None:
     ],
 )
 def test_a_client_opens_nothing_but_the_sum_of_the_round(match: str, message: Broadcast) -> None:
-    refused(FEDERATION, "c1", OTHER[:2], message, match)
+    refused(FEDERATION, "c1", OTHER[:3], message, match)
 
 
 @pytest.mark.parametrize(
@@ -425,7 +434,7 @@ def test_a_set_that_no_plan_has_is_refused_on_the_wire_and_by_the_session(
 ) -> None:
     with pytest.raises(RemoteProtocolError, match=match):
         over_the_wire(PLAN, message)
-    client = client_after(FEDERATION, "c1", OTHER[:2])
+    client = client_after(FEDERATION, "c1", OTHER[:3])
     with pytest.raises(RemoteProtocolError, match=match):
         client.receive(message)
     assert client.state is ClientState.ABORTED
@@ -435,16 +444,16 @@ def test_a_client_opens_one_set_per_round() -> None:
     """A second broadcast of a round, itself a proper sum of proper uploads over another set, is not
     opened.
     """
-    second = inboxes(FEDERATION, Drops({("c3", 1)}))["c1"][2]
+    second = inboxes(FEDERATION, Drops({("c3", 1)}))["c1"][3]
     assert isinstance(second, Broadcast)
     assert tuple(second.included(PLAN.names)) == ("c0", "c1", "c2")
     assert (
-        client_after(FEDERATION, "c1", [*OTHER[:2], second]).state is ClientState.AGGREGATING
+        client_after(FEDERATION, "c1", [*OTHER[:3], second]).state is ClientState.AGGREGATING
     )  # as the first it is fine
     refused(
         FEDERATION,
         "c1",
-        OTHER[:3],
+        OTHER[:4],
         second,
         "round 1 is neither that of the open round, 2, nor one that came before",
     )
@@ -456,12 +465,12 @@ def test_clients_outside_the_key_set_are_in_no_sum() -> None:
     ]
     assert isinstance(late[0], Deal)
     assert [hello.name for hello in late[0].hellos] == ["c0", "c1", "c2"]
-    assert isinstance(late[2], Broadcast)
+    assert isinstance(late[3], Broadcast)
     refused(
         FEDERATION,
         "c1",
-        late[:2],
-        among(PLAN.names, late[2], {"c3": bytes(8)}),
+        late[:3],
+        among(PLAN.names, late[3], {"c3": bytes(8)}),
         "names 'c3', which is not",
     )
 
@@ -474,7 +483,7 @@ def test_a_sum_too_large_to_be_honest_is_refused() -> None:
     words = ring.from_bytes(shown.payload, PLAN.n_words(PLAN.mechanism.rounds[0])).copy()
     words[0] += np.uint64(1 << 40)
     lie = changed(shown, payload=ring.to_bytes(words))
-    refused(FEDERATION, "c1", OTHER[:2], lie, "larger than its clients' caps and the noise allow")
+    refused(FEDERATION, "c1", OTHER[:3], lie, "larger than its clients' caps and the noise allow")
 
 
 @dataclass(frozen=True)
@@ -604,14 +613,14 @@ def test_a_clients_own_confirmation_counts_though_the_server_left_it_out(masks: 
 
 def test_who_was_not_in_the_last_round_does_not_help_to_confirm_it() -> None:
     inbox = inboxes(FEDERATION, Drops({("c1", 3)}))["c1"]
-    assert isinstance(inbox[4], Broadcast)
-    assert tuple(inbox[4].included(PLAN.names)) == ("c0", "c2", "c3")
-    last = inbox[5]
+    assert isinstance(inbox[5], Broadcast)
+    assert tuple(inbox[5].included(PLAN.names)) == ("c0", "c2", "c3")
+    last = inbox[6]
     assert isinstance(last, Confirmations)
     assert [name for name, *_ in last.confirmed] == ["c0", "c1", "c2", "c3"]
     too_few = Confirmations(last.confirmed[:3])
-    refused(FEDERATION, "c1", inbox[:5], too_few, "2 clients of the last round confirmed")
-    client = client_after(FEDERATION, "c1", inbox[:5])
+    refused(FEDERATION, "c1", inbox[:6], too_few, "2 clients of the last round confirmed")
+    client = client_after(FEDERATION, "c1", inbox[:6])
     client.receive(Confirmations((last.confirmed[0], *last.confirmed[2:])))
     assert client.state is ClientState.FINISHED
 

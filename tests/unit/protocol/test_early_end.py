@@ -97,7 +97,7 @@ def test_the_centroids_of_every_closed_round_are_kept_and_found_again(
 def test_at_a_deadline_the_same_is_kept() -> None:
     subject = federation(FASTLLOYD, Masks.PAIRWISE)
     inbox = inboxes(subject)["c1"]
-    client, _, _ = after(subject, inbox[:4])
+    client, _, _ = after(subject, inbox[:5])
     client.deadline()
     left = unfinished(client)
     assert left is not None
@@ -107,12 +107,12 @@ def test_at_a_deadline_the_same_is_kept() -> None:
 def test_nothing_is_kept_before_a_round_closed_or_after_a_check_of_its_own_failed() -> None:
     subject = federation(FASTLLOYD, Masks.PAIRWISE)
     inbox = inboxes(subject)["c1"]
-    for n in range(3):
+    for n in range(4):
         client, _, _ = after(subject, inbox[:n])
         client.receive(Abort("power cut"))
         assert unfinished(client) is None
-    client, _, _ = after(subject, inbox[:4])
-    false = inbox[4]
+    client, _, _ = after(subject, inbox[:5])
+    false = inbox[5]
     assert isinstance(false, Broadcast)
     with pytest.raises(RemoteProtocolError):
         client.receive(

@@ -15,6 +15,8 @@ from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.protocol.messages import (
     MAX_REASON,
     Abort,
+    AllReady,
+    BadKeys,
     Broadcast,
     Confirmation,
     Confirmations,
@@ -25,6 +27,7 @@ from fastlloyd.federation.protocol.messages import (
     Message,
     Parameters,
     Proposal,
+    Ready,
     SealedKeys,
     Turn,
     Upload,
@@ -66,11 +69,22 @@ hellos = st.builds(
 )
 MESSAGES: dict[type, st.SearchStrategy[Message]] = {
     Hello: hellos,
-    SealedKeys: st.builds(SealedKeys, exactly(32), several(long(1120)), several(exactly(60))),
+    SealedKeys: st.builds(
+        SealedKeys,
+        exactly(32),
+        st.none() | exactly(32),
+        several(long(1184)),
+        several(exactly(60)),
+    ),
     Upload: st.builds(Upload, rounds, exactly(8), payloads),
     Confirmation: st.builds(Confirmation, exactly(32), exactly(64)),
-    Deal: st.builds(Deal, several(hellos)),
-    KeyBox: st.builds(KeyBox, exactly(32), several(long(1120)), st.none() | exactly(60)),
+    Deal: st.builds(Deal, st.integers(1, 1000), several(hellos)),
+    KeyBox: st.builds(
+        KeyBox, exactly(32), exactly(32), several(long(1184)), st.none() | exactly(60)
+    ),
+    Ready: st.builds(Ready, exactly(32), rounds, exactly(64)),
+    AllReady: st.builds(AllReady, exactly(32), rounds, several(exactly(64))),
+    BadKeys: st.builds(BadKeys, exactly(32), st.lists(names, min_size=1, max_size=3).map(tuple)),
     Broadcast: st.builds(
         Broadcast.of,
         st.just(PLAN.names),
@@ -112,12 +126,16 @@ def test_decoding_inverts_encoding(kind: type) -> None:
 
 EXAMPLES: list[Message] = [
     HELLO,
-    SealedKeys(b"d" * 32, (b"c" * 1120, b"C" * 1120), (b"b" * 60, b"B" * 60)),
+    SealedKeys(b"d" * 32, b"g" * 32, (b"c" * 1184, b"C" * 1184), (b"b" * 60, b"B" * 60)),
+    SealedKeys(b"d" * 32, None, (), ()),
+    Ready(b"d" * 32, 1, b"s" * 64),
+    AllReady(b"d" * 32, 1, (b"s" * 64, b"S" * 64)),
+    BadKeys(b"d" * 32, ("c0",)),
     UPLOAD,
     Confirmation(b"m" * 32, b"s" * 64),
-    Deal((HELLO, msgspec.structs.replace(HELLO, name="c1"))),
-    KeyBox(b"d" * 32, (b"c" * 1120,), b"b" * 60),
-    KeyBox(b"d" * 32, (), None),
+    Deal(1, (HELLO, msgspec.structs.replace(HELLO, name="c1"))),
+    KeyBox(b"d" * 32, b"g" * 32, (b"c" * 1184,), b"b" * 60),
+    KeyBox(b"d" * 32, b"g" * 32, (), None),
     Broadcast(2, b"\x05", b"nonce678nonce876", b"\x01" * PAYLOAD_BYTES),
     Confirmations((("c0", b"m" * 32, b"s" * 64), ("c2", b"M" * 32, b"S" * 64))),
     Abort("too few clients"),
@@ -183,40 +201,55 @@ def test_the_wire_format_is_the_documented_one() -> None:
     signed = b"\xc4\x40" + b"S" * 64
     assert (
         encode(Confirmation(b"m" * 32, b"S" * 64))
-        == b"\x04" + b"\x93\x04" + b"\xc4\x20" + b"m" * 32 + signed
+        == b"\x05" + b"\x93\x04" + b"\xc4\x20" + b"m" * 32 + signed
     )
     assert encode(HELLO) == (
-        b"\x04" + b"\x98\x01" + b"\xc4\x20" + b"d" * 32 + b"\xc4\x10" + b"r" * 16 + b"\xa2c0"
+        b"\x05" + b"\x98\x01" + b"\xc4\x20" + b"d" * 32 + b"\xc4\x10" + b"r" * 16 + b"\xa2c0"
         b"\xc4\x20" + b"e" * 32 + b"\xc5\x04\xa0" + b"k" * 1184 + b"\xc4\x20" + b"v" * 32 + b"\xc4\x40" + b"s" * 64
     )  # fmt: skip
     digest, made, box = (
         b"\xc4\x20" + b"d" * 32,
-        b"\xc5\x04\x60" + b"c" * 1120,
+        b"\xc5\x04\xa0" + b"c" * 1184,
         b"\xc4\x3c" + b"b" * 60,
     )
-    assert encode(SealedKeys(b"d" * 32, (b"c" * 1120,), (b"b" * 60,))) == (
-        b"\x04" + b"\x94\x02" + digest + b"\x91" + made + b"\x91" + box
+    commitment, g = b"\xc4\x20" + b"g" * 32, b"g" * 32
+    assert encode(SealedKeys(b"d" * 32, g, (b"c" * 1184,), (b"b" * 60,))) == (
+        b"\x05" + b"\x95\x02" + digest + commitment + b"\x91" + made + b"\x91" + box
+    )  # fmt: skip
+    assert encode(SealedKeys(b"d" * 32, None, (), ())) == (
+        b"\x05" + b"\x95\x02" + digest + b"\xc0" + b"\x90" + b"\x90"
     )  # fmt: skip
     assert (
-        encode(KeyBox(b"d" * 32, (b"c" * 1120,), b"b" * 60))
-        == b"\x04" + b"\x94\x06" + digest + b"\x91" + made + box
+        encode(KeyBox(b"d" * 32, g, (b"c" * 1184,), b"b" * 60))
+        == b"\x05" + b"\x95\x06" + digest + commitment + b"\x91" + made + box
     )
-    assert encode(KeyBox(b"d" * 32, (), None)) == b"\x04" + b"\x94\x06" + digest + b"\x90" + b"\xc0"
+    assert (
+        encode(KeyBox(b"d" * 32, g, (), None))
+        == b"\x05" + b"\x95\x06" + digest + commitment + b"\x90" + b"\xc0"
+    )
+    assert (
+        encode(Ready(b"d" * 32, 1, b"S" * 64)) == b"\x05" + b"\x94\x0d" + digest + b"\x01" + signed
+    )
+    assert (
+        encode(AllReady(b"d" * 32, 1, (b"S" * 64,)))
+        == b"\x05" + b"\x94\x0e" + digest + b"\x01" + b"\x91" + signed
+    )
+    assert encode(BadKeys(b"d" * 32, ("c0",))) == b"\x05" + b"\x93\x0f" + digest + b"\x91\xa2c0"
     assert encode(Confirmations((("c0", b"m" * 32, b"S" * 64),))) == (
-        b"\x04" + b"\x92\x08" + b"\x91\x93\xa2c0" + b"\xc4\x20" + b"m" * 32 + signed
+        b"\x05" + b"\x92\x08" + b"\x91\x93\xa2c0" + b"\xc4\x20" + b"m" * 32 + signed
     )  # fmt: skip
     shown = Broadcast.of(("c0", "c1", "c2"), 3, {"c1": b"nonce678"}, b"xyz")
     assert (
         encode(shown)
-        == b"\x04" + b"\x95\x07\x03" + b"\xc4\x01\x02" + b"\xc4\x08nonce678" + b"\xc4\x03xyz"
+        == b"\x05" + b"\x95\x07\x03" + b"\xc4\x01\x02" + b"\xc4\x08nonce678" + b"\xc4\x03xyz"
     )
     assert encode(Proposal(2, b"s" * 16, b"box", b"S" * 64)) == (
-        b"\x04" + b"\x95\x0a\x02" + b"\xc4\x10" + b"s" * 16 + b"\xc4\x03box" + signed
+        b"\x05" + b"\x95\x0a\x02" + b"\xc4\x10" + b"s" * 16 + b"\xc4\x03box" + signed
     )  # fmt: skip
     assert encode(Parameters(2, "c0", b"s" * 16, b"box", b"S" * 64)) == (
-        b"\x04" + b"\x96\x0b\x02" + b"\xa2c0" + b"\xc4\x10" + b"s" * 16 + b"\xc4\x03box" + signed
+        b"\x05" + b"\x96\x0b\x02" + b"\xa2c0" + b"\xc4\x10" + b"s" * 16 + b"\xc4\x03box" + signed
     )  # fmt: skip
-    assert encode(Turn(1001)) == b"\x04" + b"\x92\x0c\xcd\x03\xe9"
+    assert encode(Turn(1001)) == b"\x05" + b"\x92\x0c\xcd\x03\xe9"
     # Structs
     tags = {kind.__name__: kind.__struct_config__.tag for kind in MESSAGES}  # type: ignore[attr-defined]
     assert tags == {
@@ -232,6 +265,9 @@ def test_the_wire_format_is_the_documented_one() -> None:
         "Proposal": 10,
         "Parameters": 11,
         "Turn": 12,
+        "Ready": 13,
+        "AllReady": 14,
+        "BadKeys": 15,
     }
 
 
@@ -239,20 +275,20 @@ def test_the_wire_format_is_the_documented_one() -> None:
     ("what", "data"),
     [
         ("begins with nothing", b""),
-        ("begins with 03; expected 04", b"\x03" + encode(UPLOAD)[1:]),
+        ("begins with 03; expected 05", b"\x03" + encode(UPLOAD)[1:]),
         ("trailing characters", encode(UPLOAD) + b"\x00"),
         ("truncated", encode(UPLOAD)[:-1]),
-        ("Invalid value 13", b"\x04\x92\x0d\xa0"),
+        ("Invalid value 16", b"\x05\x92\x10\xa0"),
         (
             "of at most length",
             encode(Confirmation(b"m" * 32, b"s" * 64)).replace(b"\x93\x04", b"\x94\x04") + b"\xc0",
         ),
-        ("of at least length", b"\x04\x91\x04"),
+        ("of at least length", b"\x05\x91\x04"),
         ("`bytes` of length >= 32", encode(Confirmation(b"m" * 31, bytes(64)))),
         ("`bytes` of length <= 32", encode(Confirmation(b"m" * 33, bytes(64)))),
         (
             "Expected `bytes`, got `str`",
-            b"\x04\x93\x04\xd9\x20" + b"m" * 32 + b"\xc4\x40" + bytes(64),
+            b"\x05\x93\x04\xd9\x20" + b"m" * 32 + b"\xc4\x40" + bytes(64),
         ),
         ("Expected `int`, got `bool`", encode(UPLOAD).replace(b"\x94\x03\x01", b"\x94\x03\xc3")),
         ("`int` >= 1", encode(Upload(0, UPLOAD.nonce, UPLOAD.payload))),
@@ -281,9 +317,9 @@ def test_the_wire_format_is_the_documented_one() -> None:
             "`bytes` of length <= 1184",
             encode(msgspec.structs.replace(HELLO, encapsulation_key=bytes(1185))),
         ),
-        ("`bytes` of length >= 1120", encode(SealedKeys(bytes(32), (bytes(1088),), ()))),
-        ("`bytes` of length <= 1120", encode(KeyBox(bytes(32), (bytes(1121),), None))),
-        ("`bytes` of length >= 60", encode(KeyBox(bytes(32), (), b""))),
+        ("`bytes` of length >= 1184", encode(SealedKeys(bytes(32), None, (bytes(1120),), ()))),
+        ("`bytes` of length <= 1184", encode(KeyBox(bytes(32), bytes(32), (bytes(1185),), None))),
+        ("`bytes` of length >= 60", encode(KeyBox(bytes(32), bytes(32), (), b""))),
         ("`bytes` of length >= 64", encode(Confirmations((("c0", bytes(32), bytes(63)),)))),
         ("`int` >= 2", encode(Turn(1))),
         ("`int` <= 1001", encode(Turn(1002))),
@@ -320,16 +356,16 @@ def test_what_is_wrong_with_a_message_is_said(what: str, data: bytes) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"\x04\x94\x02\xc4\x20"
+        b"\x05\x94\x02\xc4\x20"
         + bytes(32)
         + b"\xdd\xff\xff\xff\xff",  # four thousand million ciphertexts
-        b"\x04\x94\x02\xc4\x20" + bytes(32) + b"\x90\xdd\xff\xff\xff\xff",  # and as many boxes
-        b"\x04\xdd\xff\xff\xff\xff\x01",
-        b"\x04\x92\x05\xdc\x03\xe9",  # 1001 hellos
-        b"\x04\x94\x03\x01\xc4\x08nonce678\xc6\xff\xff\xff\xff",  # a payload of 4 GiB
-        b"\x04\x92\x09\xdb\xff\xff\xff\xff",
-        b"\x04" + b"\x91" * 1500,  # arrays in arrays
-        b"\x04\x94\x02\xc4\x20" + bytes(32) + b"\x91" * 1500,
+        b"\x05\x94\x02\xc4\x20" + bytes(32) + b"\x90\xdd\xff\xff\xff\xff",  # and as many boxes
+        b"\x05\xdd\xff\xff\xff\xff\x01",
+        b"\x05\x92\x05\xdc\x03\xe9",  # 1001 hellos
+        b"\x05\x94\x03\x01\xc4\x08nonce678\xc6\xff\xff\xff\xff",  # a payload of 4 GiB
+        b"\x05\x92\x09\xdb\xff\xff\xff\xff",
+        b"\x05" + b"\x91" * 1500,  # arrays in arrays
+        b"\x05\x94\x02\xc4\x20" + bytes(32) + b"\x91" * 1500,
     ],
 )
 def test_sizes_a_message_claims_are_never_allocated(data: bytes) -> None:
@@ -350,11 +386,19 @@ def test_no_message_of_a_run_is_longer_than_its_bound(n_clients: int) -> None:
     hello = msgspec.structs.replace(HELLO, name=everyone[0])
     longest: list[Message] = [
         hello,
-        SealedKeys(bytes(32), (bytes(1120),) * (n_clients - 1), (bytes(60),) * (n_clients - 1)),
+        SealedKeys(
+            bytes(32),
+            bytes(32),
+            (bytes(1184),) * (n_clients - 1),
+            (bytes(60),) * (n_clients - 1),
+        ),
+        Ready(bytes(32), 1000, bytes(64)),
+        AllReady(bytes(32), 1000, (bytes(64),) * n_clients),
+        BadKeys(bytes(32), tuple(everyone)),
         Upload(1000, bytes(8), payload),
         Confirmation(bytes(32), bytes(64)),
-        Deal((hello,) * n_clients),
-        KeyBox(bytes(32), (bytes(1120),) * (n_clients - 1), bytes(60)),
+        Deal(n_clients, (hello,) * n_clients),
+        KeyBox(bytes(32), bytes(32), (bytes(1184),) * (n_clients - 1), bytes(60)),
         Broadcast.of(everyone, 1000, dict.fromkeys(everyone, bytes(8)), payload),
         Confirmations(tuple((name, bytes(32), bytes(64)) for name in everyone)),
         Abort("x" * MAX_REASON),

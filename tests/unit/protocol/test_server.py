@@ -10,9 +10,12 @@ import pytest
 
 from fastlloyd.errors import FastLloydError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Masks, TrustMode
+from fastlloyd.federation.protocol.accusations import left_out
 from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
 from fastlloyd.federation.protocol.messages import (
     Abort,
+    AllReady,
+    BadKeys,
     Broadcast,
     Confirmation,
     Confirmations,
@@ -20,6 +23,7 @@ from fastlloyd.federation.protocol.messages import (
     Hello,
     KeyBox,
     Message,
+    Ready,
     SealedKeys,
     Upload,
     message_digest,
@@ -41,7 +45,7 @@ NAMES = PLAN.names
 
 
 def outboxes(federation: Federation) -> dict[str, list[Message]]:
-    """What each client says in an undisturbed run: Hello, SealedKeys if it makes any, three
+    """What each client says in an undisturbed run: Hello, SealedKeys if it makes any, Ready, three
     Uploads, a Confirmation.
     """
     said: dict[str, list[Message]] = {name: [] for name in federation.plan.names}
@@ -59,7 +63,9 @@ SAID, PAIRWISE_SAID = outboxes(FEDERATION), outboxes(PAIRWISE)
 RECEIVED = inboxes(FEDERATION)
 HELLO = {name: said for name in NAMES if isinstance(said := SAID[name][0], Hello)}
 SEALED = SAID["c0"][1]
-DEAL = Deal(tuple(HELLO.values()))
+DEAL = Deal(1, tuple(HELLO.values()))
+READY = {name: said for name in NAMES for said in SAID[name] if isinstance(said, Ready)}
+ALL_READY = RECEIVED["c0"][2]
 UPLOAD: dict[tuple[str, int], Message] = {
     (name, message.round): message
     for name in NAMES
@@ -82,7 +88,7 @@ def server_in(state: ServerState, t: int = 1, federation: Federation = FEDERATIO
         return server
     kinds: tuple[type, ...] = (Hello,)
     if state is not ServerState.DEALING:
-        kinds += (SealedKeys,)
+        kinds += (SealedKeys,) if state is ServerState.AGREEING else (SealedKeys, Ready)
     steps = [
         (name, message)
         for kind in kinds
@@ -90,7 +96,7 @@ def server_in(state: ServerState, t: int = 1, federation: Federation = FEDERATIO
         for message in said[name]
         if isinstance(message, kind)
     ]
-    if state is not ServerState.DEALING:
+    if state not in (ServerState.DEALING, ServerState.AGREEING):
         closed = range(1, t if state is ServerState.AGGREGATING else 4)
         for number in closed:
             steps += [
@@ -139,11 +145,12 @@ def test_the_sealed_keys_are_recorded_and_relayed_each_to_its_client() -> None:
     assert isinstance(SEALED, SealedKeys)
     made = zip(SEALED.ciphertexts, SEALED.boxes, strict=True)
     digest = message_digest(DEAL)
+    assert SEALED.commitment is not None
     boxes = [
-        KeyBox(digest, (), None),
-        *(KeyBox(digest, (ciphertext,), box) for ciphertext, box in made),
+        KeyBox(digest, SEALED.commitment, (), None),
+        *(KeyBox(digest, SEALED.commitment, (ciphertext,), box) for ciphertext, box in made),
     ]
-    assert recorded(actions) == boxes  # one for each client, in one step
+    assert recorded(actions) == [SEALED]
     assert sends(actions) == dict(zip(NAMES, boxes, strict=True))
 
 
@@ -155,7 +162,7 @@ def test_pairwise_each_client_gets_what_those_before_it_made_once_all_have_answe
     assert [len(made.ciphertexts) for made in sealed.values()] == [3, 2, 1, 0]
     assert [len(made.boxes) for made in sealed.values()] == [3, 0, 0, 0]
     for name in ("c3", "c0", "c2"):
-        assert server.receive(name, sealed[name]) == []
+        assert server.receive(name, sealed[name]) == [Record(sealed[name])]
     assert server.awaited == ("c1",)
     assert server.receive("c0", sealed["c0"]) == []  # again
     actions = server.receive("c1", sealed["c1"])
@@ -173,8 +180,8 @@ def test_pairwise_each_client_gets_what_those_before_it_made_once_all_have_answe
         for name, box in sends(actions).items()
         if isinstance(box, KeyBox)
     } == expected
-    assert recorded(actions) == list(sends(actions).values())
-    assert server.state is ServerState.AGGREGATING
+    assert recorded(actions) == [sealed["c1"]]
+    assert server.state is ServerState.AGREEING
 
 
 def test_the_broadcast_is_the_ring_sum_of_the_uploads_and_the_noise_but_for_the_checksum() -> None:
@@ -263,9 +270,9 @@ def test_at_its_deadline_the_server_goes_on_with_enough_clients_and_aborts_with_
 def test_a_dealer_that_does_not_deal_is_turned_away_and_the_next_one_asked() -> None:
     server = server_in(ServerState.DEALING)
     answers = sends(server.deadline())
-    smaller = Deal(tuple(HELLO[name] for name in NAMES[1:]))
+    smaller = Deal(2, tuple(HELLO[name] for name in NAMES[1:]))
     assert answers == {
-        "c0": Abort("the run goes on without client c0, which was too late"),
+        "c0": Abort("the run goes on without client c0: it was too late"),
         **dict.fromkeys(NAMES[1:], smaller),
     }
     assert server.awaited == ("c1",)
@@ -310,7 +317,7 @@ def test_pairwise_whoever_makes_no_keys_is_left_out_if_the_others_are_enough(
 def test_pairwise_a_round_needs_everybody_who_shares_keys() -> None:
     server = server_in(ServerState.AGGREGATING, federation=PAIRWISE)
     for name in NAMES[:3]:
-        server.receive(name, PAIRWISE_SAID[name][2])
+        server.receive(name, PAIRWISE_SAID[name][3])
     assert recorded(server.deadline()) == [
         Abort("3 clients answered in round 1 (missing: c3), and at least 4 are needed")
     ]
@@ -346,8 +353,17 @@ def test_a_repeated_message_is_answered_from_what_is_stored_and_decides_nothing(
     sharing = server_in(ServerState.AGGREGATING)
     for name in NAMES:
         key_box = next(message for message in RECEIVED[name] if isinstance(message, KeyBox))
-        assert sharing.receive(name, HELLO[name]) == [Send(name, DEAL), Send(name, key_box)]
-    assert sharing.receive("c0", SEALED) == [Send("c0", DEAL), Send("c0", RECEIVED["c0"][1])]
+        told = [Send(name, DEAL), Send(name, key_box), Send(name, ALL_READY)]
+        for message in (HELLO[name], READY[name], changed(READY[name], deal=bytes(32))):
+            assert sharing.receive(name, message) == told
+    told = [Send("c0", message) for message in RECEIVED["c0"][:3]]
+    assert sharing.receive("c0", SEALED) == told
+
+    agreeing = server_in(ServerState.AGREEING)
+    for _ in range(2):
+        assert agreeing.receive("c0", READY["c0"]) == []
+    assert agreeing.receive("c0", SEALED) == told[:2]
+    assert agreeing.receive("c0", HELLO["c0"]) == told[:2]
 
     for state in (ServerState.AGGREGATING, ServerState.CONFIRMING, ServerState.FINISHED):
         server = server_in(state, t=3)
@@ -485,7 +501,7 @@ def test_one_client_whose_key_nobody_can_seal_to_does_not_end_the_run_of_every_d
     for name in NAMES[:3]:
         server.receive(name, HELLO[name])
     assert sends(server.deadline()) == dict.fromkeys(
-        NAMES[:3], Deal(tuple(HELLO[name] for name in NAMES[:3]))
+        NAMES[:3], Deal(1, tuple(HELLO[name] for name in NAMES[:3]))
     )
 
 
@@ -499,16 +515,151 @@ def test_false_keys_are_refused_and_the_dealers_still_taken() -> None:
     ]
     lies += [
         changed(SEALED, ciphertexts=made)
-        for made in (SEALED.ciphertexts[:2], (*SEALED.ciphertexts, bytes(1120)), ())
+        for made in (SEALED.ciphertexts[:2], (*SEALED.ciphertexts, bytes(1184)), ())
     ]
+    lies += [changed(SEALED, commitment=None)]
     for lie in lies:
         refuses(server, "c0", lie, "client 'c0' did not make keys for exactly the clients")
+    signed = [
+        changed(SEALED, commitment=bytes(32)),
+        changed(SEALED, boxes=SEALED.boxes[::-1]),
+        changed(SEALED, ciphertexts=SEALED.ciphertexts[::-1]),
+        changed(SEALED, ciphertexts=(*SEALED.ciphertexts[:-1], flipped(SEALED.ciphertexts[-1]))),
+    ]
+    for lie in signed:
+        refuses(server, "c0", lie, "the key of client 'c0' for client '..' is not signed")
     other = changed(SEALED, deal=bytes(32))
     assert server.receive("c0", other) == [
         Send("c0", DEAL)
     ]  # for another Deal: it is told which one
     server.receive("c0", SEALED)
+    assert server.state is ServerState.AGREEING
+
+
+def test_rounds_begin_once_all_are_ready() -> None:
+    server = server_in(ServerState.AGREEING)
+    for name in NAMES[:3]:
+        assert server.receive(name, READY[name]) == []
+    assert server.awaited == ("c3",)
+    actions = server.receive("c3", READY["c3"])
+    digest = message_digest(DEAL)
+    assert recorded(actions) == [
+        AllReady(digest, 1, tuple(READY[name].signature for name in NAMES))
+    ]
+    assert sends(actions) == dict.fromkeys(NAMES, ALL_READY)
     assert server.state is ServerState.AGGREGATING
+    # the keys are settled
+    told = [Send("c3", message) for message in RECEIVED["c3"][:3]]
+    assert server.receive("c3", BadKeys(digest, ("c0",))) == told
+
+
+def test_a_false_word_of_readiness_is_refused_and_the_true_one_still_taken() -> None:
+    server = server_in(ServerState.AGREEING)
+    said = READY["c1"]
+    for lie in (
+        changed(said, signature=bytes(64)),
+        changed(said, signature=flipped(said.signature)),
+        READY["c2"],
+    ):
+        refuses(server, "c1", lie, "client 'c1' did not sign that it is ready")
+    refuses(server, "c1", changed(said, round=2), "client 'c1' is ready for round 2; nobody asked")
+    for name in NAMES:
+        server.receive(name, READY[name])
+    assert server.state is ServerState.AGGREGATING
+
+
+@pytest.mark.parametrize("silent", NAMES)
+@pytest.mark.parametrize("federation", [FEDERATION, PAIRWISE], ids=["group", "pairwise"])
+def test_whoever_is_silent_costs_nobody_anything_and_keys_are_shared_anew_without_it(
+    federation: Federation, silent: str
+) -> None:
+    server = server_in(ServerState.AGREEING, federation=federation)
+    said = SAID if federation is FEDERATION else PAIRWISE_SAID
+    for name in NAMES:
+        if name != silent:
+            server.receive(name, next(m for m in said[name] if isinstance(m, Ready)))
+    assert server.awaited == (silent,)
+    answers = sends(server.deadline())
+    others = [name for name in NAMES if name != silent]
+    assert answers.pop(silent) == Abort(f"the run goes on without client {silent}: it was too late")
+    assert list(answers) == others
+    (deal,) = set(answers.values())
+    assert isinstance(deal, Deal)
+    assert (deal.attempt, [hello.name for hello in deal.hellos]) == (2, others)
+    assert server.state is ServerState.DEALING
+    # what was said of the first attempt is answered with the second
+    late = next(m for m in said[others[0]] if isinstance(m, Ready))
+    assert server.receive(others[0], late) == [Send(others[0], deal)]
+    reason = "and at least 3 are needed"
+    (abort,) = recorded(server.deadline())
+    assert isinstance(abort, Abort)
+    assert reason in abort.reason
+
+
+def accused(*accusations: tuple[str, str]) -> tuple[list[str], ServerSession]:
+    """Those who are left in the end, where D = 2 of 5 may be missing and these accuse each other,
+    one after the other, as long as each is there.
+    """
+    plan = make_plan(5, max_dropouts=2, max_colluding=2, masks=Masks.PAIRWISE)
+    federation = make_federation(plan)
+    server, clients = federation.server(), {c.name: c for c in federation.clients()}
+    queue = [
+        (name, action.message)
+        for name, client in clients.items()
+        for action in client.start()
+        if isinstance(action, Send)
+    ]
+    to_come = list(accusations)
+
+    def deliver() -> None:
+        while queue:
+            for action in server.receive(*queue.pop(0)):
+                if isinstance(action, Send) and clients[action.to].outcome is None:
+                    replies = clients[action.to].receive(action.message)
+                    queue.extend(
+                        (action.to, reply.message)
+                        for reply in replies
+                        if isinstance(reply, Send) and not isinstance(reply.message, Ready)
+                    )
+
+    deliver()
+    while to_come and server.state is ServerState.AGREEING:
+        accuser, maker = to_come.pop(0)
+        queue.append((accuser, BadKeys(server._agreed.digest, (maker,))))
+        deliver()
+    return list(server._present), server
+
+
+def test_the_maker_is_left_out_and_a_client_that_accuses_again_is_left_out_itself() -> None:
+    """Nobody can tell which of two lies. One liar takes one honest client with it at most."""
+    left, server = accused(("c3", "c1"))
+    assert left == ["c0", "c2", "c3", "c4"]
+    assert server._agreed.deal.attempt == 2
+    left, server = accused(("c3", "c1"), ("c3", "c0"))
+    assert left == ["c0", "c2", "c4"]
+    assert server._agreed.deal.attempt == 3
+    _, server = accused(("c3", "c1"), ("c4", "c0"), ("c4", "c2"))
+    assert server.outcome is not None
+    assert "the key of client" in str(server.outcome.reason)
+    assert "at least 3 are needed" in str(server.outcome.reason)
+
+
+def test_of_several_accusations_at_once_the_client_that_is_in_all_is_left_out() -> None:
+    plan = make_plan(5, max_dropouts=2, max_colluding=2, masks=Masks.PAIRWISE)
+    assert left_out({("c3", "c0"), ("c3", "c1"), ("c3", "c2")}, plan.names)[0] == ["c3"]
+    assert left_out({("c2", "c0"), ("c3", "c0"), ("c4", "c0")}, plan.names)[0] == ["c0"]
+    assert left_out({("c2", "c0")}, plan.names)[0] == ["c0"]
+    assert left_out({("c2", "c0"), ("c2", "c1")}, plan.names[1:])[0] == ["c2"]
+
+
+def test_an_accusation_of_those_who_made_no_key_is_refused() -> None:
+    server = server_in(ServerState.AGREEING)
+    digest = message_digest(DEAL)
+    for makers in (("c1",), ("c2",), ("c3",), ("zoe",)):
+        refuses(server, "c2", BadKeys(digest, makers), "names '.*', which is not")
+    refuses(server, "c0", BadKeys(digest, ("c0",)), "names 'c0', which is not")
+    server.receive("c2", READY["c2"])
+    refuses(server, "c2", BadKeys(digest, ("c0",)), "client 'c2' said before that all keys fit")
 
 
 def test_pairwise_false_keys_are_refused_and_the_true_ones_still_taken() -> None:
@@ -525,11 +676,11 @@ def test_pairwise_false_keys_are_refused_and_the_true_ones_still_taken() -> None
     for name, lie in lies:
         refuses(server, name, lie, f"client '{name}' did not make keys for exactly the clients")
     server.receive("c1", sealed["c1"])
-    second = changed(sealed["c1"], ciphertexts=(bytes(1120), bytes(1120)))
+    second = changed(sealed["c1"], ciphertexts=(bytes(1184), bytes(1184)))
     refuses(server, "c1", second, "client 'c1' sealed keys twice, and others")
     for name in ("c0", "c2", "c3"):
         server.receive(name, sealed[name])
-    assert server.state is ServerState.AGGREGATING
+    assert server.state is ServerState.AGREEING
 
 
 def test_false_uploads_are_refused_and_the_others_go_on() -> None:
@@ -583,7 +734,7 @@ def test_a_confirmation_that_its_client_did_not_sign_is_refused_and_the_true_one
 
 def test_a_failing_noise_source_releases_nothing() -> None:
     server = ServerSession(PLAN, BrokenNoise())
-    for name, message in [*HELLO.items(), ("c0", SEALED)]:
+    for name, message in [*HELLO.items(), ("c0", SEALED), *READY.items()]:
         server.receive(name, message)
     for name in NAMES:
         with pytest.raises(FastLloydError, match="random source failed"):
@@ -596,7 +747,7 @@ def test_the_server_draws_its_noise_with_the_first_upload_of_a_round() -> None:
     """So the time at which it answers the last one says little about the noise."""
     source = injected(FEDERATION.server_noise)
     server = ServerSession(PLAN, source)
-    for name, message in [*HELLO.items(), ("c0", SEALED)]:
+    for name, message in [*HELLO.items(), ("c0", SEALED), *READY.items()]:
         server.receive(name, message)
     for t in (1, 2, 3):
         assert source._given == 2 * (t - 1)
@@ -608,7 +759,7 @@ def test_the_server_draws_its_noise_with_the_first_upload_of_a_round() -> None:
 def test_noise_that_is_drawn_ahead_is_that_of_the_open_round_and_drawn_once() -> None:
     source = injected(FEDERATION.server_noise)
     server = ServerSession(PLAN, source)
-    for name, message in [*HELLO.items(), ("c0", SEALED)]:
+    for name, message in [*HELLO.items(), ("c0", SEALED), *READY.items()]:
         server.draw_ahead()
         assert source._given == 0  # no round is open
         server.receive(name, message)
@@ -629,7 +780,7 @@ def test_the_server_draws_noise_once_per_round() -> None:
     """Whatever is repeated between, exactly the three rounds' draws are used."""
     source = injected(FEDERATION.server_noise)
     server = ServerSession(PLAN, source)
-    for name, message in [*HELLO.items(), ("c0", SEALED)]:
+    for name, message in [*HELLO.items(), ("c0", SEALED), *READY.items()]:
         server.receive(name, message)
     for t in (1, 2, 3):
         for name in NAMES:

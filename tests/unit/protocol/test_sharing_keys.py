@@ -10,15 +10,25 @@ import pytest
 from fastlloyd.base.randomness import length_prefixed
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.plan.plan import Masks, Plan
-from fastlloyd.federation.protocol.actions import Action, ClientResult, Keep, Record, Send
+from fastlloyd.federation.protocol.actions import (
+    SERVER,
+    Action,
+    ClientResult,
+    Keep,
+    Record,
+    Send,
+)
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.joining import Joining
 from fastlloyd.federation.protocol.messages import (
+    AllReady,
+    BadKeys,
     Broadcast,
     Deal,
     Hello,
     KeyBox,
     Message,
+    Ready,
     SealedKeys,
     Upload,
     encode,
@@ -29,6 +39,7 @@ from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.masks import GroupKey
 from fastlloyd.federation.secagg.pairs import (
+    CHECKED_BYTES,
     CIPHERTEXT_BYTES,
     PAIR_MESSAGE_BYTES,
     PairKey,
@@ -58,6 +69,7 @@ class Joined:
     federation: Federation
     deal: Deal
     key_boxes: dict[str, KeyBox]
+    all_ready: AllReady
 
     @classmethod
     def of(cls, masks: Masks) -> "Joined":
@@ -71,15 +83,21 @@ class Joined:
             for box in inbox
             if isinstance(box, KeyBox)
         }
-        return cls(federation, deal, boxes)
+        all_ready = received["c0"][2]
+        assert isinstance(all_ready, AllReady)
+        return cls(federation, deal, boxes, all_ready)
 
     @property
     def plan(self) -> Plan:
         return self.federation.plan
 
-    def named(self, *names: str) -> Deal:
+    def named(self, *names: str, attempt: int = 2) -> Deal:
         """The Deal of these clients."""
-        return Deal(tuple(hello for hello in self.deal.hellos if hello.name in names))
+        return Deal(attempt, tuple(hello for hello in self.deal.hellos if hello.name in names))
+
+    def inbox(self, name: str) -> list[Message]:
+        """What a client is sent before it uploads."""
+        return [self.deal, self.key_boxes[name], self.all_ready]
 
     def refuses(self, name: str, before: Sequence[Message], lie: Message, match: str) -> None:
         refused(self.federation, name, before, lie, match)
@@ -88,6 +106,7 @@ class Joined:
 JOINED = {masks: Joined.of(masks) for masks in Masks}
 BOTH = pytest.mark.parametrize("masks", Masks, ids=lambda masks: masks.value)
 NAMES = JOINED[Masks.GROUP].plan.names
+FIRST_KEY, SECOND_KEY = "group-key of attempt 1", "group-key of attempt 2"
 
 
 def sent(actions: Sequence[Action]) -> list[Message]:
@@ -127,13 +146,13 @@ def changes_nothing(client: ClientSession, message: Message) -> None:
 INVALID_ML_KEM = b"\xff" * 1184  # numbers of 4095, where all are below 3329
 Lie = Callable[[Joined], Deal]
 FALSE_DEALS: dict[str, Lie] = {
-    "the Deal has 2 clients; at least 3 are needed": lambda run: Deal(run.deal.hellos[:2]),
-    "the Deal has 0 clients; at least 3 are needed": lambda _: Deal(()),
+    "the Deal has 2 clients; at least 3 are needed": lambda run: Deal(1, run.deal.hellos[:2]),
+    "the Deal has 0 clients; at least 3 are needed": lambda _: Deal(1, ()),
     "the Deal names a client twice": lambda run: Deal(
-        (*run.deal.hellos[:2], *run.deal.hellos[1:3])
+        1, (*run.deal.hellos[:2], *run.deal.hellos[1:3])
     ),
     "the Deal is not in the order of the plan": lambda run: Deal(
-        (run.deal.hellos[1], run.deal.hellos[0], *run.deal.hellos[2:])
+        1, (run.deal.hellos[1], run.deal.hellos[0], *run.deal.hellos[2:])
     ),
     "names 'zoe', which is not": lambda run: with_hello(
         run.deal, 3, forged_hello(run.plan, "zoe", "zoe")
@@ -212,20 +231,24 @@ def test_a_further_deal_names_no_other_clients_and_no_other_keys(name: str, mask
     run = JOINED[masks]
     smaller, match = (
         run.named("c0", "c1", "c2"),
-        "names clients, or keys of clients, that the one before did not",
+        "does not name fewer of the clients of the one before",
     )
     second = Roster.of(run.plan).hello("c3", run_keys("another life"), identity("c3"))
-    run.refuses(name, [run.deal], with_hello(run.deal, 3, second), match)
+    run.refuses(name, [run.deal], changed(with_hello(run.deal, 3, second), attempt=2), match)
     others = [other for other in NAMES[:3] if other != name]
-    run.refuses(name, [smaller], run.named(name, others[0], "c3"), match)
-    for lie in (Deal(smaller.hellos[:2]), Deal(()), Deal(run.deal.hellos[::-1])):
+    run.refuses(name, [smaller], run.named(name, others[0], "c3", attempt=3), match)
+    run.refuses(name, [smaller], changed(run.deal, attempt=3), match)
+    run.refuses(name, [smaller], changed(smaller, attempt=3), match)
+    run.refuses(name, [run.deal], changed(smaller, attempt=1), match)  # one Deal for each number
+    lies = Deal(2, smaller.hellos[:2]), Deal(2, ()), Deal(2, run.deal.hellos[::-1])
+    for lie in lies:
         with pytest.raises(RemoteProtocolError):
             client_after(run.federation, name, [run.deal]).receive(lie)
 
 
 @BOTH
 @pytest.mark.parametrize("name", NAMES[:3])
-def test_a_larger_deal_is_late_and_changes_nothing(name: str, masks: Masks) -> None:
+def test_a_deal_of_an_earlier_attempt_is_late_and_changes_nothing(name: str, masks: Masks) -> None:
     """An honest server sent it before the smaller one. A client says again where it is, and the run
     goes on as it was.
     """
@@ -241,20 +264,16 @@ def test_a_larger_deal_is_late_and_changes_nothing(name: str, masks: Masks) -> N
 @pytest.mark.parametrize("name", NAMES)
 def test_after_its_first_upload_a_client_takes_no_other_key_set(name: str, masks: Masks) -> None:
     run = JOINED[masks]
-    client = client_after(run.federation, name, [run.deal, run.key_boxes[name]])
+    client = client_after(run.federation, name, run.inbox(name))
     (upload,) = sent(client.resend())
     assert isinstance(upload, Upload)
     left_out = NAMES[1] if name == NAMES[0] else NAMES[0]
     smaller = run.named(*(other for other in NAMES if other != left_out))
     changes_nothing(client, smaller)
     changes_nothing(client, run.deal)
-    another = changed(run.key_boxes[name], deal=message_digest(smaller))
-    run.refuses(
-        name,
-        [run.deal, run.key_boxes[name]],
-        another,
-        "KeyBox is not expected by a client that is aggregating",
-    )
+    changes_nothing(client, changed(run.key_boxes[name], deal=message_digest(smaller)))
+    another = changed(run.all_ready, deal=message_digest(smaller))
+    run.refuses(name, run.inbox(name), another, "AllReady is not expected by a client that is agg")
 
 
 # What is made for whom
@@ -273,19 +292,15 @@ def made_by_server(run: Joined, maker: str, name: str) -> bytes:
         kem_secret=secret,
         ciphertext=ciphertext,
     )
-    return pair.message(ciphertext)
+    checked = pair.message(ciphertext)
+    return checked + server.sign(key_set.made(maker, name, checked, None, None))
 
 
 def instead(box: KeyBox, at: int, message: bytes) -> KeyBox:
     return changed(box, ciphertexts=(*box.ciphertexts[:at], message, *box.ciphertexts[at + 1 :]))
 
 
-DOES_NOT_FIT = (
-    "the key that client 'c0' made for this client, as the server relayed it, does not fit"
-)
-DOES_NOT_OPEN = (
-    "the group key that client 'c0' sealed for this client, as the server relayed it, does not open"
-)
+NOT_SIGNED = "the key of client 'c0' for client '..' is not signed by its maker"
 FalseBox = Callable[[Joined, str, KeyBox], KeyBox]
 
 
@@ -299,30 +314,31 @@ def bit_of_box(at: int) -> FalseBox:
 
 FALSE_KEY_BOXES: dict[str, tuple[str, FalseBox]] = {
     "a ciphertext for another": (
-        DOES_NOT_FIT,
+        NOT_SIGNED,
         lambda run, name, box: instead(box, 0, of_another(run, name).ciphertexts[0]),
     ),
     "another's ciphertext with this HMAC": (
-        DOES_NOT_FIT,
+        NOT_SIGNED,
         lambda run, name, box: instead(
-            box, 0, of_another(run, name).ciphertexts[0][:-32] + box.ciphertexts[0][-32:]
+            box,
+            0,
+            of_another(run, name).ciphertexts[0][:CIPHERTEXT_BYTES]
+            + box.ciphertexts[0][CIPHERTEXT_BYTES:],
         ),
     ),
+    "another commitment": (NOT_SIGNED, lambda _, _n, box: changed(box, commitment=bytes(32))),
     "one that the server made": (
-        DOES_NOT_FIT,
+        NOT_SIGNED,
         lambda run, name, box: instead(box, 0, made_by_server(run, "c0", name)),
     ),
     **{
-        f"byte {at} of ciphertext and HMAC": (DOES_NOT_FIT, bit_of_ciphertext(at))
+        f"byte {at} of ciphertext and HMAC": (NOT_SIGNED, bit_of_ciphertext(at))
         for at in (0, CIPHERTEXT_BYTES - 1, CIPHERTEXT_BYTES, PAIR_MESSAGE_BYTES - 1)
     },
-    **{
-        f"byte {at} of nonce, box and tag": (DOES_NOT_OPEN, bit_of_box(at))
-        for at in (0, 12, 44, 59)
-    },
-    "zeros for a box": (DOES_NOT_OPEN, lambda _, _n, box: changed(box, box=bytes(60))),
+    **{f"byte {at} of nonce, box and tag": (NOT_SIGNED, bit_of_box(at)) for at in (0, 12, 44, 59)},
+    "zeros for a box": (NOT_SIGNED, lambda _, _n, box: changed(box, box=bytes(60))),
     "another's box": (
-        DOES_NOT_OPEN,
+        NOT_SIGNED,
         lambda run, name, box: changed(box, box=of_another(run, name).box),
     ),
     "no box": ("and 0 of the group; expected . and 1", lambda _, _n, box: changed(box, box=None)),
@@ -336,6 +352,9 @@ FALSE_KEY_BOXES: dict[str, tuple[str, FalseBox]] = {
     ),
     "no ciphertext": ("was sent 0 keys of pairs", lambda _, _n, box: changed(box, ciphertexts=())),
 }
+
+
+LAST = f"byte {PAIR_MESSAGE_BYTES - 1} of ciphertext and HMAC"  # of the signature, that is
 
 
 def of_another(run: Joined, name: str) -> KeyBox:
@@ -353,10 +372,81 @@ def test_a_client_uploads_under_no_key_that_does_not_fit(
     run.refuses(name, [run.deal], lie(run, name, run.key_boxes[name]), match)
 
 
+def signed(run: Joined, name: str, box: KeyBox, deal: Deal | None = None) -> KeyBox:
+    """That box as the clients that made it would sign it, for the Deal that it is for."""
+    key_set = KeySet(Roster.of(run.plan), deal or run.deal)
+    messages = []
+    for at, message in enumerate(box.ciphertexts):
+        maker, checked = key_set.names[at], message[:CHECKED_BYTES]
+        dealt = (None, None) if at else (box.commitment, box.box)
+        messages.append(checked + run_keys(maker).sign(key_set.made(maker, name, checked, *dealt)))
+    return changed(box, ciphertexts=tuple(messages))
+
+
+def word_on(run: Joined, name: str, box: KeyBox) -> Message:
+    """What a client says, and makes durable, that is sent this box."""
+    client = client_after(run.federation, name, [run.deal])
+    actions = client.receive(box)
+    (word,) = sent(actions)
+    assert client.resend() == [Send(SERVER, word)]
+    recorded = [action.message for action in actions if isinstance(action, Record)]
+    assert recorded == [box, word]
+    return word
+
+
+@BOTH
+@pytest.mark.parametrize("name", NAMES[1:])
+@pytest.mark.parametrize(
+    "lie",
+    [lie for what, (match, lie) in FALSE_KEY_BOXES.items() if match == NOT_SIGNED and what != LAST],
+)
+def test_a_client_names_the_maker_that_signed_a_key_that_does_not_fit_and_goes_on_without_it(
+    lie: FalseBox, name: str, masks: Masks
+) -> None:
+    """It has spent nothing, and is ready as soon as another attempt has keys that fit."""
+    run = JOINED[masks]
+    false = lie(run, name, run.key_boxes[name])
+    assert word_on(run, name, signed(run, name, false)) == BadKeys(
+        message_digest(run.deal), ("c0",)
+    )
+    told: list[Message] = [run.deal, signed(run, name, false)]
+    client = client_after(run.federation, name, told)
+    assert client.state is ClientState.DEALING
+    changes_nothing(client, run.all_ready)
+    client.receive(run.named("c1", "c2", "c3"))
+    assert client.state is ClientState.DEALING
+    assert joining_of(client).bad == ()
+
+
+@BOTH
+@pytest.mark.parametrize("name", NAMES)
+def test_a_client_uploads_only_once_all_have_signed_that_they_are_ready_with_the_same_keys(
+    name: str, masks: Masks
+) -> None:
+    run = JOINED[masks]
+    before: list[Message] = [run.deal, run.key_boxes[name]]
+    ready = run.all_ready
+    assert client_after(run.federation, name, before).state is ClientState.READY
+    for at, other in enumerate(NAMES):
+        words = [bytes(64), ready.signatures[at - 1], flipped(ready.signatures[at])]
+        for word in words:
+            lie = (*ready.signatures[:at], word, *ready.signatures[at + 1 :])
+            match = f"client '{other}' did not sign that it is ready"
+            run.refuses(name, before, changed(ready, signatures=lie), match)
+    for lie in (ready.signatures[:-1], (*ready.signatures, bytes(64)), ()):
+        run.refuses(name, before, changed(ready, signatures=lie), "clients are ready for round 1")
+    run.refuses(name, before, changed(ready, round=2), "ready for round 2; expected the 4 that")
+    early = client_after(run.federation, name, before)
+    assert early.receive(changed(ready, deal=bytes(32))) == early.resend()
+    (upload,) = sent(early.receive(ready))
+    assert isinstance(upload, Upload)
+
+
 @BOTH
 def test_a_dealer_takes_neither_a_box_nor_a_ciphertext(masks: Masks) -> None:
     run = JOINED[masks]
-    assert run.key_boxes["c0"] == KeyBox(message_digest(run.deal), (), None)
+    commitment = run.key_boxes["c1"].commitment
+    assert run.key_boxes["c0"] == KeyBox(message_digest(run.deal), commitment, (), None)
     for lie in (
         changed(run.key_boxes["c0"], box=run.key_boxes["c1"].box),
         changed(run.key_boxes["c0"], box=bytes(60)),
@@ -377,13 +467,18 @@ def test_every_ciphertext_of_a_client_is_checked_and_its_maker_named() -> None:
     assert len(box.ciphertexts) == 3
     for at, maker in enumerate(NAMES[:3]):
         lie = instead(box, at, flipped(box.ciphertexts[at]))
-        run.refuses("c3", [run.deal], lie, f"the key that client '{maker}' made for this client")
+        run.refuses("c3", [run.deal], lie, f"the key of client '{maker}' for client 'c3' is not")
+        lie = signed(run, "c3", instead(box, at, flipped(box.ciphertexts[at])))
+        assert word_on(run, "c3", lie) == BadKeys(message_digest(run.deal), (maker,))
+    all_of_them = changed(box, ciphertexts=tuple(map(flipped, box.ciphertexts)))
+    word = word_on(run, "c3", signed(run, "c3", all_of_them))
+    assert word == BadKeys(message_digest(run.deal), NAMES[:3])
     exchanged = changed(
         box, ciphertexts=(box.ciphertexts[0], box.ciphertexts[2], box.ciphertexts[1])
     )
-    run.refuses("c3", [run.deal], exchanged, "the key that client 'c1' made for this client")
+    run.refuses("c3", [run.deal], exchanged, "the key of client 'c1' for client 'c3'")
     twice = changed(box, ciphertexts=(box.ciphertexts[0], *box.ciphertexts[:2]))
-    run.refuses("c3", [run.deal], twice, "the key that client 'c1' made for this client")
+    run.refuses("c3", [run.deal], twice, "the key of client 'c1' for client 'c3'")
 
 
 @BOTH
@@ -399,7 +494,7 @@ def test_a_key_box_of_another_deal_is_not_for_this_one(name: str, masks: Masks) 
         assert client.receive(changed(run.key_boxes[name], deal=deal)) == said != []
         assert client.state.value == "dealing"
         client.receive(run.key_boxes[name])
-        assert client.state.value == "aggregating"
+        assert client.state is ClientState.READY
     early = client_after(run.federation, name, [])
     assert early.receive(run.key_boxes[name]) == early.resend()
     assert early.state is ClientState.JOINING
@@ -407,13 +502,16 @@ def test_a_key_box_of_another_deal_is_not_for_this_one(name: str, masks: Masks) 
 
 @BOTH
 def test_what_was_made_for_a_larger_deal_is_no_key_of_a_smaller_one(masks: Masks) -> None:
-    """Relabelled by the server: the box is bound to its Deal, though the key of the pair is the
-    same.
+    """Relabelled by the server: its maker signed it for the other Deal. Signed anew, as a dealer
+    that lies would, the box is bound to its Deal all the same.
     """
     run = JOINED[masks]
     smaller = run.named("c0", "c1", "c2")
     relabelled = changed(run.key_boxes["c1"], deal=message_digest(smaller))
-    run.refuses("c1", [run.deal, smaller], relabelled, DOES_NOT_OPEN)
+    run.refuses("c1", [run.deal, smaller], relabelled, "is not signed by its maker")
+    client = client_after(run.federation, "c1", [run.deal, smaller])
+    word = sent(client.receive(signed(run, "c1", relabelled, smaller)))
+    assert word == [BadKeys(message_digest(smaller), ("c0",))]
     of_dealer = client_after(run.federation, "c0", [run.deal, smaller])
     changes_nothing(of_dealer, run.key_boxes["c0"])
     assert of_dealer.state is ClientState.DEALING
@@ -421,19 +519,25 @@ def test_what_was_made_for_a_larger_deal_is_no_key_of_a_smaller_one(masks: Masks
 
 @BOTH
 def test_a_client_adopts_one_group_key_per_run(masks: Masks) -> None:
-    """Even one that its rightful dealer sealed, under the same key of the pair, to the same
-    Deal.
+    """Even one that its rightful dealer sealed and signed, to the same Deal: as the first it is
+    fine, but with it all others cannot be ready.
     """
-    run = JOINED[masks]
+    run, deal = JOINED[masks], message_digest(JOINED[masks].deal)
     pair = pair_of(run.plan, run.deal, "c0", "c1", run.key_boxes["c1"].ciphertexts[0])
-    second = changed(
-        run.key_boxes["c1"], box=pair.seal(GroupKey(bytes(32)), message_digest(run.deal))
+    another = GroupKey(bytes(32))
+    second = signed(
+        run,
+        "c1",
+        changed(
+            run.key_boxes["c1"], box=pair.seal(another, deal), commitment=another.commitment(deal)
+        ),
     )
-    assert (
-        client_after(run.federation, "c1", [run.deal, second]).state is ClientState.AGGREGATING
-    )  # as the first it is fine
-    match = "KeyBox is not expected by a client that is aggregating"
+    assert isinstance(word_on(run, "c1", second), Ready)
+    match = "client 'c0' did not sign that it is ready for round 1 with these keys"
+    run.refuses("c1", [run.deal, second], run.all_ready, match)
+    match = "other keys came for the same Deal"
     run.refuses("c1", [run.deal, run.key_boxes["c1"]], second, match)
+    changes_nothing(client_after(run.federation, "c1", run.inbox("c1")), second)
 
 
 # Sums over all of the key set
@@ -441,7 +545,7 @@ def test_a_client_adopts_one_group_key_per_run(masks: Masks) -> None:
 
 def test_pairwise_a_sum_needs_everybody_and_the_first_ones_nonce() -> None:
     run = JOINED[Masks.PAIRWISE]
-    before = inboxes(run.federation)["c1"][:3]
+    before = inboxes(run.federation)["c1"][:4]
     shown = before.pop()
     assert isinstance(shown, Broadcast)
     for name in NAMES:
@@ -467,7 +571,7 @@ def test_pairwise_no_part_of_the_uploads_opens_whoever_holds_the_group_key() -> 
         return (data,)
 
     run_in_process(run.federation.server(), run.federation.clients(), link=watch)
-    curious = rounds_of(client_after(run.federation, "c1", [run.deal, run.key_boxes["c1"]]))
+    curious = rounds_of(client_after(run.federation, "c1", run.inbox("c1")))
     ring, n_words = run.plan.ring, run.plan.n_words(run.plan.mechanism.all_rounds[0])
 
     def summed(names: Sequence[str]) -> bytes:
@@ -504,11 +608,13 @@ def test_the_group_key_is_among_the_dealers_secrets_and_in_no_message(masks: Mas
     recorded: list[bytes] = []
     for name in NAMES:
         client = run.federation.client(name)
-        actions = [*client.start(), *client.receive(run.deal), *client.receive(run.key_boxes[name])]
+        actions = client.start()
+        for message in run.inbox(name):
+            actions += client.receive(message)
         secrets[name] = kept(actions)
         recorded += [encode(action.message) for action in actions if isinstance(action, Record)]
-        assert rounds_of(client)._keys.group_key.secret == secrets["c0"]["group-key for 4"]
-    assert {name for name in NAMES if "group-key for 4" in secrets[name]} == {"c0"}
+        assert rounds_of(client)._keys.group_key.secret == secrets["c0"][FIRST_KEY]
+    assert {name for name in NAMES if FIRST_KEY in secrets[name]} == {"c0"}
     of_pairs = {
         name: [key for key in secrets[name] if key.startswith("pair-secret")] for name in NAMES
     }
@@ -543,12 +649,17 @@ def test_a_smaller_deal_has_a_fresh_group_key_and_the_same_keys_of_pairs(
     before, after = sealed_in(first), sealed_in(second)
     assert after.deal == message_digest(smaller) != before.deal
     made = dict(zip(NAMES[1:], before.ciphertexts, strict=True))
-    assert after.ciphertexts == tuple(made[name] for name in others)
+    for message, name in zip(after.ciphertexts, others, strict=True):
+        assert message[:CHECKED_BYTES] == made[name][:CHECKED_BYTES]
+        assert message != made[name]  # signed for this Deal
     assert not set(before.boxes) & set(after.boxes)
-    assert list(kept(second)) == ["group-key for 3"]
-    assert kept(second)["group-key for 3"] != kept(first)["group-key for 4"]
-    dealer.receive(KeyBox(after.deal, (), None))
-    assert rounds_of(dealer)._keys.group_key.secret == kept(second)["group-key for 3"]
+    assert list(kept(second)) == [SECOND_KEY]
+    assert kept(second)[SECOND_KEY] != kept(first)[FIRST_KEY]
+    assert after.commitment is not None
+    dealer.receive(KeyBox(after.deal, after.commitment, (), None))
+    shared = joining_of(dealer)._shared
+    assert shared is not None
+    assert shared.group_key.secret == kept(second)[SECOND_KEY]
 
 
 def test_pairwise_every_client_sends_the_ciphertexts_it_made_before() -> None:
@@ -559,7 +670,11 @@ def test_pairwise_every_client_sends_the_ciphertexts_it_made_before() -> None:
         client.start()
         first, second = client.receive(run.deal), client.receive(smaller)
         assert len(sealed_in(second).ciphertexts) == n_later
-        assert set(sealed_in(second).ciphertexts) <= set(sealed_in(first).ciphertexts)
+        made = [
+            {message[:CHECKED_BYTES] for message in sealed_in(actions).ciphertexts}
+            for actions in (first, second)
+        ]
+        assert made[1] <= made[0]
         assert not [key for key in kept(second) if key.startswith("pair-secret")]
 
 
@@ -569,20 +684,24 @@ def test_when_the_dealer_is_gone_the_next_one_draws_a_group_key_of_its_own(masks
     client = run.federation.client("c1")
     client.start()
     first = client.receive(run.deal)
-    assert "group-key for 4" not in kept(first)
+    assert FIRST_KEY not in kept(first)
     second = client.receive(run.named("c1", "c2", "c3"))
-    assert "group-key for 3" in kept(second)
+    assert SECOND_KEY in kept(second)
     sealed = sealed_in(second)
     assert len(sealed.boxes) == len(sealed.ciphertexts) == 2
     if masks is Masks.PAIRWISE:
-        assert sealed.ciphertexts == sealed_in(first).ciphertexts
-        assert list(kept(second)) == ["group-key for 3"]
+        made = [
+            [message[:CHECKED_BYTES] for message in said.ciphertexts]
+            for said in (sealed, sealed_in(first))
+        ]
+        assert made[0] == made[1]
+        assert list(kept(second)) == [SECOND_KEY]
     else:
         assert sent(first) == []
         assert list(kept(second)) == [
             "pair-secret with c2",
             "pair-secret with c3",
-            "group-key for 3",
+            SECOND_KEY,
         ]
 
 
@@ -638,4 +757,12 @@ def test_what_the_run_key_signs_names_its_purpose_the_run_and_the_client(masks: 
     )
     assert key_set.confirmation("c1", b"m" * 32) == length_prefixed(
         b"fastlloyd/v1/signed-confirmation", *start, b"c1", b"m" * 32
+    )
+    assert key_set.ready("c1", 7, b"h" * 32) == length_prefixed(
+        b"fastlloyd/v1/signed-ready", *start, b"c1", (7).to_bytes(8, "big"), b"h" * 32
+    )
+    of_pair = b"fastlloyd/v1/signed-pair-message", *start, b"c1", key_set.digest, b"c2", b"checked"
+    assert key_set.made("c1", "c2", b"checked", None, None) == length_prefixed(*of_pair, b"", b"")
+    assert key_set.made("c1", "c2", b"checked", b"C", b"box") == length_prefixed(
+        *of_pair, b"C", b"box"
     )

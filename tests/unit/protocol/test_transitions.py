@@ -13,6 +13,8 @@ from diagrams import mermaid
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.protocol.messages import (
     Abort,
+    AllReady,
+    BadKeys,
     Broadcast,
     Confirmation,
     Confirmations,
@@ -22,6 +24,7 @@ from fastlloyd.federation.protocol.messages import (
     Message,
     Parameters,
     Proposal,
+    Ready,
     SealedKeys,
     Turn,
     Upload,
@@ -38,14 +41,17 @@ from federation import client_after, inboxes, make_federation, make_plan
 
 FEDERATION = make_federation(make_plan(2))
 INBOX = inboxes(FEDERATION)["c0"]
-DEAL, KEY_BOX, *BROADCASTS, CONFIRMATIONS = INBOX
+DEAL, KEY_BOX, ALL_READY, *BROADCASTS, CONFIRMATIONS = INBOX
 ONE_OF_EACH: list[Message] = [
     FEDERATION.client("c0").start()[1].message,  # type: ignore[union-attr]  # a Record
-    SealedKeys(bytes(32), (bytes(1120),), (bytes(60),)),
+    SealedKeys(bytes(32), bytes(32), (bytes(1184),), (bytes(60),)),
+    Ready(bytes(32), 1, bytes(64)),
+    BadKeys(bytes(32), ("c0",)),
     Upload(1, bytes(8), bytes(56)),
     Confirmation(bytes(32), bytes(64)),
     DEAL,
     KEY_BOX,
+    ALL_READY,
     BROADCASTS[0],
     CONFIRMATIONS,
     Abort("enough"),
@@ -53,9 +59,10 @@ ONE_OF_EACH: list[Message] = [
 STEPS = {
     ClientState.JOINING: 0,
     ClientState.DEALING: 1,
-    ClientState.AGGREGATING: 2,
-    ClientState.CONFIRMING: 5,
-    ClientState.FINISHED: 6,
+    ClientState.READY: 2,
+    ClientState.AGGREGATING: 3,
+    ClientState.CONFIRMING: 6,
+    ClientState.FINISHED: 7,
 }
 TABLES = pytest.mark.parametrize(
     "table", [CLIENT_TRANSITIONS, SERVER_TRANSITIONS], ids=["client", "server"]
@@ -66,6 +73,7 @@ def test_the_honest_run_of_the_dealer_passes_through_every_state() -> None:
     assert [type(message) for message in INBOX] == [
         Deal,
         KeyBox,
+        AllReady,
         Broadcast,
         Broadcast,
         Broadcast,
@@ -167,8 +175,8 @@ def test_the_diagram_shows_the_changes_of_state_and_nothing_else(
 
 
 def test_rows_name_messages_that_travel_in_the_right_direction() -> None:
-    to_server = (Hello, SealedKeys, Upload, Confirmation, Proposal)
-    to_client = (Deal, KeyBox, Broadcast, Confirmations, Abort, Parameters, Turn)
+    to_server = (Hello, SealedKeys, Ready, BadKeys, Upload, Confirmation, Proposal)
+    to_client = (Deal, KeyBox, AllReady, Broadcast, Confirmations, Abort, Parameters, Turn)
     for _, event in CLIENT_TRANSITIONS:
         assert event in to_client or event in (Start, Deadline)
     for _, event in SERVER_TRANSITIONS:

@@ -57,10 +57,10 @@ def test_every_commit_of_everyone_meets_every_fault_of_a_disk_and_the_result_is_
     """A commit that failed is tried again by the next life; so each meets all kinds in turn."""
     faults = {
         name: [(n, FAULTS[n % len(FAULTS)]) for n in range(len(FAULTS) * n_commits)]
-        for name, n_commits in N_COMMITS.items()
+        for name, n_commits in N_COMMITS[kind[1]].items()
     }
     world = run_with(kind, tmp_path, faults)
-    check_died_at_every_commit(world, N_COMMITS, len(FAULTS))
+    check_died_at_every_commit(world, N_COMMITS[kind[1]], len(FAULTS))
     check_sent(world)
 
 

@@ -18,6 +18,7 @@ from runs_with_deaths import (
     MOMENTS,
     N_COMMITS,
     N_COMMITS_OF_MOMENTS,
+    NAMES,
     Kind,
     check_died_at_every_commit,
     expected,
@@ -32,7 +33,7 @@ EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 @EVERY_KIND
 def test_without_deaths_every_party_commits_once_a_step(kind: Kind, tmp_path: Path) -> None:
     world = run_with(kind, tmp_path, {})
-    assert {name: mortal.n_appends for name, mortal in world.parties.items()} == N_COMMITS
+    assert {name: mortal.n_appends for name, mortal in world.parties.items()} == N_COMMITS[kind[1]]
 
 
 # The first client and the server with either masks; of the two others, which do the same as each
@@ -43,7 +44,7 @@ DYING = [*product(["c0", SERVER], Masks), ("c1", Masks.GROUP), ("c2", Masks.PAIR
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
 @pytest.mark.parametrize(
     ("name", "masks", "commit"),
-    [(name, masks, n) for name, masks in DYING for n in range(N_COMMITS[name])],
+    [(name, masks, n) for name, masks in DYING for n in range(N_COMMITS[masks][name])],
 )
 def test_whoever_dies_at_a_commit_is_started_again_and_nothing_is_lost(
     name: str, masks: Masks, commit: int, when: str, tmp_path: Path
@@ -81,10 +82,10 @@ def test_everyone_may_die_before_and_after_every_commit(kind: Kind, tmp_path: Pa
     """
     deaths = {
         name: [(n, BEFORE if n % 2 == 0 else AFTER) for n in range(2 * n_commits)]
-        for name, n_commits in N_COMMITS.items()
+        for name, n_commits in N_COMMITS[kind[1]].items()
     }
     world = run_with(kind, tmp_path, deaths)
-    check_died_at_every_commit(world, N_COMMITS, 2)
+    check_died_at_every_commit(world, N_COMMITS[kind[1]], 2)
 
 
 @EITHER_MASKS
@@ -99,20 +100,23 @@ def test_the_same_where_parameters_travel(
     world = run_to_the_end(moments, right, tmp_path / "without", {})
     assert {
         name: mortal.n_appends for name, mortal in world.parties.items()
-    } == N_COMMITS_OF_MOMENTS
+    } == N_COMMITS_OF_MOMENTS[masks]
     deaths = {
         name: [(n, BEFORE if n % 2 == 0 else AFTER) for n in range(2 * n_commits)]
-        for name, n_commits in N_COMMITS_OF_MOMENTS.items()
+        for name, n_commits in N_COMMITS_OF_MOMENTS[masks].items()
     }
     world = run_to_the_end(moments, right, tmp_path / "with", deaths)
-    check_died_at_every_commit(world, N_COMMITS_OF_MOMENTS, 2)
+    check_died_at_every_commit(world, N_COMMITS_OF_MOMENTS[masks], 2)
 
 
 DEATHS = st.dictionaries(st.integers(0, 6), st.sampled_from([BEFORE, AFTER]), max_size=4)
 
 
 @settings(max_examples=12)
-@given(deaths=st.fixed_dictionaries(dict.fromkeys(N_COMMITS, DEATHS)), kind=st.sampled_from(KINDS))
+@given(
+    deaths=st.fixed_dictionaries(dict.fromkeys([*NAMES, SERVER], DEATHS)),
+    kind=st.sampled_from(KINDS),
+)
 def test_whoever_dies_whenever_nothing_is_lost(
     deaths: dict[str, dict[int, str]], kind: Kind, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -64,7 +64,7 @@ class LongReboots(World):
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
 @pytest.mark.parametrize(
     ("name", "commit"),
-    [(name, n) for name, n_commits in N_COMMITS.items() for n in range(n_commits)],
+    [(name, n) for name, n_commits in N_COMMITS[KIND[1]].items() for n in range(n_commits)],
 )
 def test_whoever_is_down_for_a_day_at_any_commit_is_waited_for(
     name: str, commit: int, when: str, tmp_path: Path
@@ -80,7 +80,7 @@ def test_with_group_masks_nobody_is_waited_for_so_long(tmp_path: Path) -> None:
     is back.
     """
     federation = FEDERATIONS[TrustMode.CLIENT_NOISE, Masks.GROUP]
-    with LongReboots(federation.plan, federation.X, tmp_path, {"c1": [(4, AFTER)]}) as world:
+    with LongReboots(federation.plan, federation.X, tmp_path, {"c1": [(5, AFTER)]}) as world:
         assert world.run() == {}
         for name in ("c0", "c1", "c2"):
             store = world.parties[name].store
@@ -101,7 +101,7 @@ def test_where_parameters_travel_a_leader_that_is_down_is_replaced_and_takes_the
     starts_cheaply(monkeypatch)
     moments = MOMENTS[Masks.PAIRWISE]
     right, leaders = expected(moments), set[str]()
-    for commit in range(N_COMMITS_OF_MOMENTS[name]):
+    for commit in range(N_COMMITS_OF_MOMENTS[Masks.PAIRWISE][name]):
         deaths = {name: [(commit, (BEFORE, AFTER)[(commit + first) % 2])]}
         world = run_to_the_end(moments, right, tmp_path / str(commit), deaths, LongReboots)
         assert world.died == {name: 1}

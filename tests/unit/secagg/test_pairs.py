@@ -28,10 +28,10 @@ from fastlloyd.federation.secagg import pairs
 from fastlloyd.federation.secagg.keys import verify
 from fastlloyd.federation.secagg.masks import GroupKey
 from fastlloyd.federation.secagg.pairs import (
+    CHECKED_BYTES,
     CIPHERTEXT_BYTES,
     ENCAPSULATION_KEY_BYTES,
     EXCHANGE_KEY_BYTES,
-    PAIR_MESSAGE_BYTES,
     RUN_KEYS_BYTES,
     SEALED_BYTES,
     PairContext,
@@ -199,7 +199,9 @@ def by_hand(vector: dict[str, str], kem_secret: bytes, exchange_secret: bytes) -
     mac_key = block(extracted, pair_key, info, b"\x02")
     bound = run + field(bytes.fromhex(vector["deal"]))
     box_key = block(pair_key, b"fastlloyd/v1/pair-box", bound, b"\x01")
-    nonce = block(block(pair_key, b"fastlloyd/v1/pair-box-nonce", bound, b"\x01"), group_key)[:12]
+    nonce = block(block(pair_key, b"fastlloyd/v1/nonce-of-pair-box", bound, b"\x01"), group_key)[
+        :12
+    ]
     box = nonce + ChaCha20Poly1305(box_key).encrypt(nonce, group_key, bound)
     return {"pair_key": pair_key.hex(), "mac": block(mac_key, ciphertext).hex(), "box": box.hex()}
 
@@ -264,7 +266,7 @@ def test_both_sides_agree(
         context, exchange_secret=exchange_secret, kem_secret=kem_secret, ciphertext=ciphertext
     )
     message = key.message(ciphertext)
-    assert len(message) == PAIR_MESSAGE_BYTES
+    assert len(message) == CHECKED_BYTES
     received = of_bob(message, context, keys=later, partner=earlier.exchange_key)
     received.check(message)
     assert received.secret == key.secret
@@ -282,7 +284,7 @@ def refused(key: PairKey) -> None:
         key.open(BOX, DEAL)
 
 
-@given(bit=st.integers(0, 8 * PAIR_MESSAGE_BYTES - 1))
+@given(bit=st.integers(0, 8 * CHECKED_BYTES - 1))
 def test_every_flipped_bit_of_a_message_is_noticed(bit: int) -> None:
     message = flipped(MESSAGE, bit)
     with pytest.raises(RemoteProtocolError, match="'alice'"):

@@ -61,12 +61,13 @@ def test_an_error_of_a_clients_wire_leaves_its_driver_and_the_server_is_not_said
     session = FEDERATION.client("c1")
     driver = ClientDriver(session, send)
     driver.begin()
-    deal, key_box, *_ = inboxes(FEDERATION)["c1"]
+    deal, key_box, all_ready, *_ = inboxes(FEDERATION)["c1"]
     driver.hear(encode(deal))
+    driver.hear(encode(key_box))
     with pytest.raises(RemoteProtocolError, match="the wire is cut"):
-        driver.hear(encode(key_box))
+        driver.hear(encode(all_ready))
     assert driver.outcome is None
     assert session.outcome is None
-    assert len(sent) == 1  # the Hello
+    assert len(sent) == 2  # Hello, Ready
     (again,) = session.resend()
     assert isinstance(getattr(again, "message", None), Upload)

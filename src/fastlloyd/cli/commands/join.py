@@ -445,7 +445,9 @@ def _keep_unfinished(
     from fastlloyd.cli import network, results
     from fastlloyd.reports.run_result import unfinished_caution, unfinished_files
 
-    raised = network.ended_without_result(ended.reason, as_json=output.json)
+    raised = network.ended_without_result(
+        ended.reason, is_unspent=party.may_begin_again, as_json=output.json
+    )
     if ended.unfinished is not None:
         files, caution = (
             unfinished_files(plan, ended.unfinished, ended.reason),

@@ -151,7 +151,9 @@ def run(
             return network.STOPPED
         party.conclude()
     if result.reason is not None:
-        return network.ended_without_result(result.reason, as_json=as_json).exit_code
+        return network.ended_without_result(
+            result.reason, is_unspent=party.may_begin_again, as_json=as_json
+        ).exit_code
     _say_over(len(result.included), as_json=as_json)
     return DONE
 

@@ -95,14 +95,16 @@ def _more(run: dict[str, Any]) -> str:
 
 
 def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
-    from fastlloyd.federation.store.events import MessageRecorded
+    from fastlloyd.federation.store.events import MessageRecorded, RunEnded
 
     rows = []
     for run_id, run in history.runs.items():
+        of_run = [event for event in events if getattr(event, "run_id", None) == run_id]
+        ends = [at for at, event in enumerate(of_run[:-1], 1) if isinstance(event, RunEnded)]
         kinds = [
             event.kind
-            for event in events
-            if isinstance(event, MessageRecorded) and event.run_id == run_id
+            for event in of_run[max(ends, default=0) :]  # since it last began
+            if isinstance(event, MessageRecorded)
         ]
         rows.append(
             {
@@ -151,7 +153,10 @@ def _going_on(kinds: list[str], *, is_client: bool) -> str:
         "Hello": "waiting for the keys of the run",
         "Deal": "waiting for the keys of the run",
         "SealedKeys": "waiting for the keys of the run",
-        "KeyBox": "in round 1",
+        "KeyBox": "waiting for the keys of the run",
+        "BadKeys": "waiting for the keys of the run",
+        "Ready": "ready; waiting until all are",
+        "AllReady": "in round 1",
         "Upload": f"in round {kinds.count('Upload')}",
         "Broadcast": f"{kinds.count('Broadcast')} rounds closed",
         "Turn": f"{kinds.count('Broadcast')} rounds closed",

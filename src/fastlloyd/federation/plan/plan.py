@@ -54,7 +54,7 @@ __all__ = [
     "ring_load",
 ]  # fmt: skip
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 SIMULATED = (
     "the plan is that of a simulation, whose clients' caps may add up to more than n_records; make"
     " another one with `fastlloyd plan new`"

@@ -22,6 +22,8 @@ from fastlloyd.federation.protocol.actions import (
 from fastlloyd.federation.protocol.joining import RUN_KEYS, Encapsulate, Joining, MakeMasks
 from fastlloyd.federation.protocol.messages import (
     Abort,
+    AllReady,
+    BadKeys,
     Broadcast,
     ClientMessage,
     Confirmation,
@@ -32,6 +34,7 @@ from fastlloyd.federation.protocol.messages import (
     Message,
     Parameters,
     Proposal,
+    Ready,
     SealedKeys,
     Turn,
     Upload,
@@ -328,8 +331,10 @@ class ClientSession(Secret):
         match self.state, self._phase:
             case ClientState.JOINING, Joining() as joining:
                 return joining.hello
-            case ClientState.DEALING, Joining() as joining:
+            case ClientState.DEALING, Joining(bad=()) as joining:
                 return joining.seal(self._random_bytes)
+            case ClientState.DEALING | ClientState.READY, Joining() as joining:
+                return joining.answer()
             case ClientState.AGGREGATING, ClientRounds() as rounds:
                 return rounds.upload()
             case ClientState.SETTLING, ClientRounds() as rounds:
@@ -343,8 +348,10 @@ class ClientSession(Secret):
         match self.state, self._phase, said:
             case ClientState.JOINING, Joining(), Hello() if not self._first_sent:
                 self._first_sent = [Send(SERVER, said)]
-            case ClientState.DEALING, Joining() as joining, SealedKeys():
+            case ClientState.DEALING, Joining(bad=()) as joining, SealedKeys():
                 joining.recall(said)
+            case _, Joining() as joining, Ready() | BadKeys() if said == joining.answer():
+                pass
             case ClientState.AGGREGATING, ClientRounds() as rounds, Upload():
                 rounds.recall(said)
             case ClientState.SETTLING, ClientRounds() as rounds, Proposal():
@@ -372,7 +379,7 @@ class ClientSession(Secret):
         """
         match self._phase:
             case Joining() as joining:
-                return joining.speaks
+                return isinstance(message, KeyBox) or joining.speaks
             case ClientRounds() as rounds if self.state is ClientState.SETTLING:
                 return isinstance(message, Turn) or rounds.leads
         return self.outcome is None
@@ -404,6 +411,9 @@ class ClientSession(Secret):
                 joining.accept(message)
                 to = ClientState.DEALING
             case Joining() as joining, KeyBox():
+                joining.check(message)
+                to = ClientState.DEALING if joining.bad else ClientState.READY
+            case Joining() as joining, AllReady():
                 self._phase = rounds = ClientRounds(
                     self.plan,
                     self._roster,
@@ -463,13 +473,13 @@ class ClientSession(Secret):
                 self._take(message, message_digest(message))
 
     def _is_late(self, message: Message) -> bool:
-        """Whether this is a Deal before the one that was accepted, or the keys of such a one:
+        """Whether this is of an earlier attempt to share keys, or comes once they are shared:
         nothing follows from it.
         """
         match self._phase, message:
-            case Joining() as joining, Deal() | KeyBox():
+            case Joining() as joining, Deal() | KeyBox() | AllReady():
                 return joining.is_late(message)
-            case ClientRounds() | None, Deal():
+            case ClientRounds() | None, Deal() | KeyBox():
                 return True
         return False
 
@@ -480,6 +490,9 @@ class ClientSession(Secret):
                 return True
             case Joining() as joining, KeyBox(deal):
                 return joining.key_set is None or deal != joining.key_set.digest
+            case Joining() as joining, AllReady(deal):
+                is_ready = self.state is ClientState.READY
+                return not is_ready or joining.key_set is None or deal != joining.key_set.digest
             case ClientRounds() as rounds, Broadcast():
                 first = rounds.number + (rounds.state is not ClientState.SETTLING)
                 return first <= message.round <= self.plan.mechanism.n_rounds

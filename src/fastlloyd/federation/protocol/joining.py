@@ -4,6 +4,10 @@ Each client signs fresh keys into its Hello. The server relays the Hellos of tho
 them (`Deal`). Of every two who need a key, the earlier in the plan makes it with the keys of the
 later; the first of all, the dealer, also draws the group key and seals it to the others. Where
 masks are pairwise every two need one, otherwise the dealer and each of the others.
+
+Every client checks what was made for it. If it fits, the client is ready, and says so with a
+signature over all that the others must agree with. If a key does not fit that its maker signed, the
+client names the maker, and the server begins anew without it. Nothing was masked until then.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +15,16 @@ from collections.abc import Callable, Mapping, Sequence
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Masks, Plan
 from fastlloyd.federation.protocol.actions import Keep
-from fastlloyd.federation.protocol.messages import Deal, Hello, KeyBox, SealedKeys, message_digest
+from fastlloyd.federation.protocol.messages import (
+    AllReady,
+    BadKeys,
+    Deal,
+    Hello,
+    KeyBox,
+    Ready,
+    SealedKeys,
+    message_digest,
+)
 from fastlloyd.federation.protocol.roster import KeySet, Roster
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.masks import (
@@ -21,7 +34,7 @@ from fastlloyd.federation.secagg.masks import (
     PairwiseMasks,
     Secret,
 )
-from fastlloyd.federation.secagg.pairs import CIPHERTEXT_BYTES, PairKey, RunKeys
+from fastlloyd.federation.secagg.pairs import CHECKED_BYTES, CIPHERTEXT_BYTES, PairKey, RunKeys
 from fastlloyd.federation.secagg.ring import Ring
 
 RUN_KEYS = "run-keys"
@@ -31,16 +44,22 @@ MakeMasks = Callable[[GroupKey, Ring], GroupMasks]
 
 
 class SharedKeys(Secret):
-    """What a client has once it has joined: who shares keys, the group key, the masks, and its own
-    keys of the run.
+    """What a client has once it has joined: who shares keys, the group key, the masks, its own keys
+    of the run, and h_0 of the transcript.
     """
 
-    __slots__ = ("group_key", "key_set", "masks", "own")
+    __slots__ = ("group_key", "key_set", "masks", "own", "transcript_hash")
 
     def __init__(
-        self, key_set: KeySet, group_key: GroupKey, masks: MaskScheme, own: RunKeys
+        self,
+        key_set: KeySet,
+        group_key: GroupKey,
+        masks: MaskScheme,
+        own: RunKeys,
+        transcript_hash: bytes,
     ) -> None:
         self.key_set, self.group_key, self.masks, self.own = key_set, group_key, masks, own
+        self.transcript_hash = transcript_hash
 
 
 class Joining(Secret):
@@ -66,6 +85,8 @@ class Joining(Secret):
         "_plan",
         "_roster",
         "_sealed",
+        "_shared",
+        "bad",
         "hello",
         "key_set",
     )
@@ -86,7 +107,9 @@ class Joining(Secret):
         self._pairs: dict[str, PairKey] = {}
         self._keys = RunKeys.from_private_bytes(self._known(RUN_KEYS))
         self.key_set: KeySet | None = None
-        self._late = set[bytes]()  # digests of Deals that another has replaced
+        self._late = set[bytes]()  # digests of Deals before the one that was accepted
+        self._shared: SharedKeys | None = None  # of this key set, once they are checked
+        self.bad: tuple[str, ...] = ()  # those of this key set whose keys do not fit
         # signatures are deterministic: after a restart with the same keys this is the same Hello
         self.hello: Hello = roster.hello(name, self._keys, identity)
 
@@ -104,33 +127,33 @@ class Joining(Secret):
             raise RemoteProtocolError(
                 f"the Deal does not hold the Hello of client {self._name!r}, to which it was sent"
             )
-        if self.key_set is not None and not key_set.is_within(self.key_set):
+        if self.key_set is not None and not key_set.follows(self.key_set):
             raise RemoteProtocolError(
-                "a further Deal names clients, or keys of clients, that the one before did not"
+                "a further Deal does not name fewer of the clients of the one before, with the same"
+                " keys, in a later attempt"
             )
         if self.key_set is not None:
             self._late.add(self.key_set.digest)
-        self.key_set = key_set
+        self.key_set, self._shared, self.bad = key_set, None, ()
 
-    def is_late(self, message: Deal | KeyBox) -> bool:
-        """Whether this is a Deal before the one that was accepted, or the keys of such a one, if
-        the Deal came as well.
+    def is_late(self, message: Deal | KeyBox | AllReady) -> bool:
+        """Whether this is a Deal before the one that was accepted, or belongs to such a one, if the
+        Deal came as well.
         """
         match message:
-            case Deal(hellos) if self.key_set is not None and set(hellos) > set(
-                self.key_set.deal.hellos
-            ):
-                self._late.add(message_digest(message))
-                return True
-            case KeyBox(deal):
+            case Deal(attempt):
+                is_late = self.key_set is not None and attempt < self.key_set.deal.attempt
+                if is_late:
+                    self._late.add(message_digest(message))
+                return is_late
+            case KeyBox(deal) | AllReady(deal):
                 return deal in self._late
-        return False
 
     def seal(self, random_bytes: Callable[[int], bytes]) -> SealedKeys:
         """Make this client's part of the keys of its pairs and, as dealer, the group key. `keep`
         has what a restart needs.
         """
-        agreed, ciphertexts, pairs = self._agreed, list[bytes](), list[PairKey]()
+        agreed, checked, pairs = self._agreed, list[bytes](), list[PairKey]()
         for name in self._recipients:
             if name not in self._sealed:  # else made for a Deal before, which named more
                 secret, self._sealed[name] = self._encapsulate(
@@ -138,15 +161,21 @@ class Joining(Secret):
                 )
                 self._keep(_pair_secret(name), secret)
             pairs.append(self._pair_with_later(name))
-            ciphertexts.append(pairs[-1].message(self._sealed[name]))
-        boxes = tuple[bytes, ...]()
+            checked.append(pairs[-1].message(self._sealed[name]))
+        boxes, commitment = tuple[bytes, ...](), None
         # a group key is drawn for one set of clients: those who are left out of another never have
         # it
         if self._is_dealer:
             group_key = GroupKey.draw(random_bytes)
             self._keep(self._group_key_name, group_key.secret)
             boxes = tuple(pair.seal(group_key, agreed.digest) for pair in pairs)
-        return SealedKeys(agreed.digest, tuple(ciphertexts), boxes)
+            commitment = group_key.commitment(agreed.digest)
+        made = zip(self._recipients, checked, boxes or [None] * len(checked), strict=True)
+        signed = tuple(
+            message + self._keys.sign(agreed.made(self._name, name, message, commitment, box))
+            for name, message, box in made
+        )
+        return SealedKeys(agreed.digest, commitment, signed, boxes)
 
     def recall(self, sealed: SealedKeys) -> None:
         """Take what was made before a restart in place of what `seal` would make."""
@@ -163,11 +192,15 @@ class Joining(Secret):
         fresh, self._fresh = self._fresh, []
         return fresh
 
-    def open(self, keys: KeyBox) -> SharedKeys:
-        """The keys that this client shares with others; RemoteProtocolError if one does not fit
-        what was said before.
+    def check(self, keys: KeyBox) -> None:
+        """Take what the others made: whose keys do not fit is `bad` then. RemoteProtocolError if a
+        maker did not sign it so, or if it is not what this client was to be sent.
         """
-        agreed = self._agreed
+        agreed, dealer = self._agreed, self._agreed.names[0]
+        if self._shared is not None or self.bad:
+            raise RemoteProtocolError(
+                "other keys came for the same Deal; an honest server sends one"
+            )
         at = agreed.names.index(self._name)
         earlier = set(agreed.names[:at])
         makers = [name for name in self._plan.masks.speakers(agreed.names) if name in earlier]
@@ -177,22 +210,68 @@ class Joining(Secret):
                 f" {int(keys.box is not None)} of the group; expected {len(makers)} and"
                 f" {int(not self._is_dealer)}"
             )
-        pairs = {
-            name: self._pair_with_earlier(name, sent)
-            for name, sent in zip(makers, keys.ciphertexts, strict=True)
-        }
+        sent = dict(zip(makers, keys.ciphertexts, strict=True))
+        for name, message in sent.items():
+            dealt = (keys.commitment, keys.box) if name == dealer else (None, None)
+            agreed.check_made(name, self._name, message, *dealt)
+        pairs, bad = dict[str, PairKey](), list[str]()
+        for name, message in sent.items():
+            try:
+                pairs[name] = self._pair_with_earlier(name, message)
+            except RemoteProtocolError:
+                bad.append(name)
+        group_key = self._group_key(keys, pairs.get(dealer))
+        if group_key is None:
+            bad = list(dict.fromkeys([dealer, *bad]))
+        self.bad = tuple(bad)
+        if group_key is not None and not bad:
+            masks, transcript = self._masks(group_key, pairs), agreed.transcript(keys.commitment)
+            self._shared = SharedKeys(agreed, group_key, masks, self._keys, transcript)
+
+    def _group_key(self, keys: KeyBox, pair: PairKey | None) -> GroupKey | None:
+        """The group key of the dealer, with which this client shares that pair key; None if it is
+        not the one to which the dealer committed itself.
+        """
+        deal = self._agreed.digest
         if keys.box is None:
-            group_key = GroupKey(self._known(self._group_key_name))
-        else:
-            group_key = pairs[agreed.names[0]].open(keys.box, agreed.digest)
-        masks: MaskScheme
+            own = GroupKey(self._known(self._group_key_name))
+            if own.commitment(deal) != keys.commitment:
+                raise RemoteProtocolError(
+                    "the commitment of this client to the group key was changed on the way"
+                )
+            return own
+        if pair is None:
+            return None
+        try:
+            group_key = pair.open(keys.box, deal)
+        except RemoteProtocolError:
+            return None
+        return group_key if group_key.commitment(deal) == keys.commitment else None
+
+    def _masks(self, group_key: GroupKey, pairs: dict[str, PairKey]) -> MaskScheme:
         if self._plan.masks is Masks.GROUP:
-            masks = self._group_masks(group_key, self._plan.ring)
-        else:
-            pairs |= {name: self._pair_with_later(name) for name in self._recipients}
-            pair_keys = {name: pair.secret for name, pair in pairs.items()}
-            masks = PairwiseMasks(group_key, self._plan.ring, agreed.names, self._name, pair_keys)
-        return SharedKeys(agreed, group_key, masks, self._keys)
+            return self._group_masks(group_key, self._plan.ring)
+        later = {name: self._pair_with_later(name) for name in self._recipients}
+        pair_keys = {name: pair.secret for name, pair in (pairs | later).items()}
+        return PairwiseMasks(group_key, self._plan.ring, self._agreed.names, self._name, pair_keys)
+
+    def answer(self) -> Ready | BadKeys:
+        """Say whether the keys that came last fit: always the same bytes."""
+        agreed, deal = self._agreed, self._agreed.digest
+        if self._shared is None:
+            return BadKeys(deal, self.bad)
+        statement = agreed.ready(self._name, 1, self._shared.transcript_hash)
+        return Ready(deal, 1, self._keys.sign(statement))
+
+    def open(self, ready: AllReady) -> SharedKeys:
+        """The keys of the run, once all that share them are ready; RemoteProtocolError if one is
+        not.
+        """
+        agreed = self._agreed
+        if self._shared is None:
+            raise LocalProtocolError("no keys were checked that all could be ready with")
+        agreed.check_all_ready(ready, self._shared.transcript_hash)
+        return self._shared
 
     @property
     def _agreed(self) -> KeySet:
@@ -211,7 +290,7 @@ class Joining(Secret):
 
     @property
     def _group_key_name(self) -> str:
-        return f"group-key for {len(self._agreed.names)}"  # a further Deal names fewer
+        return f"group-key of attempt {self._agreed.deal.attempt}"
 
     def _pair_with_later(self, name: str) -> PairKey:
         """The key of the pair with a client for which this one encapsulated."""
@@ -242,7 +321,7 @@ class Joining(Secret):
         pair = PairKey.agree(
             context, exchange_secret=exchanged, kem_secret=secret, ciphertext=ciphertext
         )
-        pair.check(message)
+        pair.check(message[:CHECKED_BYTES])
         return pair
 
     def _keep(self, name: str, secret: bytes) -> None:

@@ -10,8 +10,9 @@ correctly and other words wrongly, or adds something to them; `Plausible` bounds
 The transcript hash, a chain over the key set, every broadcast and all parameters, is bound into
 every mask:
 
-    h_0 = H(start label, plan digest, run id, n, Deal with the Hellos of the n clients that share
-    keys) h_i = H(step label, h_{i-1}, message i)
+    h_0 = H(start label, plan digest, run id, n, Deal with its number and the Hellos of the n
+    clients that share keys, the dealer's commitment to the group key)
+    h_i = H(step label, h_{i-1}, message i)
 
 with the broadcasts and parameters as messages, in the order in which they are fixed and as
 `messages.encode` writes them, and H = SHA-256 of its arguments, each after 4 bytes of big-endian
@@ -127,11 +128,12 @@ class Plausible:
             )
 
 
-def start_transcript(plan_digest: bytes, run_id: bytes, deal: Deal) -> bytes:
-    """h_0, 32 bytes; the same for all clients that `deal` names."""
-    return _hash(
-        _START_LABEL, plan_digest, run_id, len(deal.hellos).to_bytes(8, "big"), encode(deal)
-    )
+def start_transcript(plan_digest: bytes, run_id: bytes, deal: Deal, commitment: bytes) -> bytes:
+    """h_0, 32 bytes; the same for all clients that `deal` names and that hold the group key of
+    that commitment.
+    """
+    n = len(deal.hellos).to_bytes(8, "big")
+    return _hash(_START_LABEL, plan_digest, run_id, n, encode(deal), commitment)
 
 
 def extend_transcript(transcript_hash: bytes, message: Broadcast | Parameters) -> bytes:

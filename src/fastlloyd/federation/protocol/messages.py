@@ -43,6 +43,7 @@ Nonce = Annotated[bytes, Meta(min_length=UPLOAD_NONCE_BYTES, max_length=UPLOAD_N
 Salt = Annotated[bytes, Meta(min_length=SALT_BYTES, max_length=SALT_BYTES)]
 Mac = Annotated[bytes, Meta(min_length=CONFIRMATION_BYTES, max_length=CONFIRMATION_BYTES)]
 Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
+Attempt = Annotated[int, Meta(ge=1, le=MAX_CLIENTS)]
 RoundNumber = Annotated[int, Meta(ge=1, le=1000)]
 NextRound = Annotated[int, Meta(ge=2, le=1001)]
 Reason = Annotated[
@@ -77,11 +78,13 @@ class Hello(_Message, frozen=True, tag=1):
 class SealedKeys(_Message, frozen=True, tag=2):
     """Client: my answer to this Deal, for the clients after me in it, in its order.
 
-    deal : digest of the Deal. ciphertexts : what makes the key of a pair, each with its HMAC. boxes
-    : the group key, sealed under that key; only the first of the Deal, the dealer, has any.
+    deal : digest of the Deal. commitment : to the group key, from the first of the Deal, the
+    dealer, and from nobody else. ciphertexts : what makes the key of a pair, each with its HMAC and
+    my signature. boxes : the group key, sealed under that key, from the dealer.
     """
 
     deal: Digest
+    commitment: Digest | None
     ciphertexts: Annotated[tuple[PairMessage, ...], PerClient]
     boxes: Annotated[tuple[Box, ...], PerClient]
 
@@ -106,22 +109,25 @@ class Confirmation(_Message, frozen=True, tag=4):
 
 
 class Deal(_Message, frozen=True, tag=5):
-    """Server to all of these: they said Hello and share keys now; in the order of the plan. A later
-    one names fewer.
+    """Server to all of these: they said Hello and share keys now; in the order of the plan.
+
+    attempt : how often the server has named such clients in this run, from 1. A later Deal names
+    fewer.
     """
 
+    attempt: Attempt
     hellos: Annotated[tuple[Hello, ...], PerClient]
 
 
 class KeyBox(_Message, frozen=True, tag=6):
-    """Server to each client: what those before it in this Deal made for it. The key set is that of
-    the Deal from now on.
+    """Server to each client: what those before it in this Deal made for it.
 
-    deal : digest of the Deal. ciphertexts : in the order of the Deal. box : the sealed group key;
-    None for the dealer.
+    deal : digest of the Deal. commitment : the dealer's, to the group key; the same for all.
+    ciphertexts : in the order of the Deal. box : the sealed group key; None for the dealer.
     """
 
     deal: Digest
+    commitment: Digest
     ciphertexts: Annotated[tuple[PairMessage, ...], PerClient]
     box: Box | None
 
@@ -231,8 +237,41 @@ class Turn(_Message, frozen=True, tag=12):
     round: NextRound
 
 
-ClientMessage = Hello | SealedKeys | Upload | Confirmation | Proposal
-ServerMessage = Deal | KeyBox | Broadcast | Confirmations | Abort | Parameters | Turn
+class Ready(_Message, frozen=True, tag=13):
+    """Client: I have checked the keys of this Deal, and what I hold leads to this transcript.
+
+    deal : digest of the Deal. round : for which I am ready, always 1. signature : with my run key,
+    over plan digest, run id, my name, round and transcript hash.
+    """
+
+    deal: Digest
+    round: RoundNumber
+    signature: Signature
+
+
+class AllReady(_Message, frozen=True, tag=14):
+    """Server to all of a Deal: every one of them is ready. Its clients are the key set from now on.
+
+    signatures : of all, in the order of the Deal.
+    """
+
+    deal: Digest
+    round: RoundNumber
+    signatures: Annotated[tuple[Signature, ...], PerClient]
+
+
+class BadKeys(_Message, frozen=True, tag=15):
+    """Client: these clients signed keys for me that do not fit, so I do not use them.
+
+    deal : digest of the Deal. makers : their names, in its order.
+    """
+
+    deal: Digest
+    makers: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MAX_CLIENTS)]
+
+
+ClientMessage = Hello | SealedKeys | Ready | BadKeys | Upload | Confirmation | Proposal
+ServerMessage = Deal | KeyBox | AllReady | Broadcast | Confirmations | Abort | Parameters | Turn
 Message = ClientMessage | ServerMessage
 
 _ENCODER = msgspec.msgpack.Encoder()

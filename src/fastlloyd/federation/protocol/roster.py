@@ -10,9 +10,11 @@ from typing import Self
 import msgspec
 
 from fastlloyd.base.randomness import length_prefixed
-from fastlloyd.errors import PlanError, RemoteProtocolError
+from fastlloyd.errors import LocalProtocolError, PlanError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol.masked_round import start_transcript
 from fastlloyd.federation.protocol.messages import (
+    AllReady,
     Confirmation,
     Deal,
     Hello,
@@ -23,11 +25,13 @@ from fastlloyd.federation.protocol.messages import (
 )
 from fastlloyd.federation.secagg.keys import SIGNATURE_BYTES, Identity, verify
 from fastlloyd.federation.secagg.masks import encode_name
-from fastlloyd.federation.secagg.pairs import PairContext, RunKeys, check_run_keys
+from fastlloyd.federation.secagg.pairs import CHECKED_BYTES, PairContext, RunKeys, check_run_keys
 
 _HELLO_LABEL = b"fastlloyd/v1/hello"
 _PROPOSAL_LABEL = b"fastlloyd/v1/signed-proposal"
 _CONFIRMATION_LABEL = b"fastlloyd/v1/signed-confirmation"
+_PAIR_LABEL = b"fastlloyd/v1/signed-pair-message"
+_READY_LABEL = b"fastlloyd/v1/signed-ready"
 _NAMED = 3  # clients, in a reason
 
 
@@ -129,15 +133,18 @@ class KeySet:
         self._roster, self.names, self.deal = (
             roster,
             names,
-            Deal(tuple(map(roster.checked, deal.hellos))),
+            Deal(deal.attempt, tuple(map(roster.checked, deal.hellos))),
         )
         self.digest = message_digest(self.deal)
         self.hellos: dict[str, Hello] = dict(zip(names, self.deal.hellos, strict=True))
         self._places = {name: at for at, name in enumerate(names)}
 
-    def is_within(self, other: "KeySet") -> bool:
-        """Whether all of these clients, with these very Hellos, are in the other set."""
-        return set(self.deal.hellos) <= set(other.deal.hellos)
+    def follows(self, other: "KeySet") -> bool:
+        """Whether these are fewer of the clients of the other set, with the same Hellos, in a later
+        attempt.
+        """
+        is_later = self.deal.attempt > other.deal.attempt
+        return is_later and set(self.deal.hellos) < set(other.deal.hellos)
 
     def pair(self, one: str, other: str) -> PairContext:
         """What the key of these two clients is bound to, whichever of them asks."""
@@ -152,28 +159,107 @@ class KeySet:
         )
 
     def check_sealed(self, client: str, sealed: SealedKeys) -> None:
-        """Raise RemoteProtocolError unless `client` made a key for each client after it, and as
-        dealer sealed the group key.
+        """Raise RemoteProtocolError unless `client` made a key for each client after it, as dealer
+        sealed the group key to each, and signed all of it.
         """
-        n_later = len(self.names) - 1 - self._places[client]
-        if (len(sealed.ciphertexts), len(sealed.boxes)) != (
-            n_later,
-            0 if self._places[client] else n_later,
-        ):
+        at = self._places[client]
+        n_later = len(self.names) - 1 - at
+        n_made = len(sealed.ciphertexts), len(sealed.boxes), sealed.commitment is not None
+        if n_made != ((n_later, 0, False) if at else (n_later, n_later, True)):
             raise RemoteProtocolError(
                 f"client {client!r} did not make keys for exactly the clients it was asked to"
             )
+        for i, message in enumerate(sealed.ciphertexts):
+            box = sealed.boxes[i] if sealed.boxes else None
+            self.check_made(client, self.names[at + 1 + i], message, sealed.commitment, box)
 
-    def key_boxes(self, sealed: Mapping[str, SealedKeys]) -> dict[str, KeyBox]:
-        """What each client is sent: all that those before it made for it, in order."""
-        boxes = {}
-        for at, name in enumerate(self.names):
-            made = [
-                (i, sealed[maker]) for i, maker in enumerate(self.names[:at]) if maker in sealed
-            ]
-            ciphertexts = tuple(said.ciphertexts[at - i - 1] for i, said in made)
-            boxes[name] = KeyBox(self.digest, ciphertexts, made[0][1].boxes[at - 1] if at else None)
-        return boxes
+    def maker(self, sealed: SealedKeys) -> str:
+        """The client that made these keys, which were checked: no two make as many."""
+        return self.names[len(self.names) - 1 - len(sealed.ciphertexts)]
+
+    def key_box(self, name: str, sealed: Mapping[str, SealedKeys]) -> KeyBox:
+        """What a client is sent: all that those before it made for it, in order."""
+        at, dealt = self._places[name], sealed[self.names[0]]
+        made = [(i, sealed[maker]) for i, maker in enumerate(self.names[:at]) if maker in sealed]
+        if dealt.commitment is None:
+            raise LocalProtocolError("the keys of the dealer were not checked")
+        ciphertexts = tuple(said.ciphertexts[at - i - 1] for i, said in made)
+        return KeyBox(
+            self.digest, dealt.commitment, ciphertexts, dealt.boxes[at - 1] if at else None
+        )
+
+    def made(
+        self,
+        maker: str,
+        recipient: str,
+        checked: bytes,
+        commitment: bytes | None,
+        box: bytes | None,
+    ) -> bytes:
+        """What `maker` signs of the key that it made for `recipient`: ciphertext and HMAC; as
+        dealer, commitment and box, too.
+        """
+        dealt = commitment or b"", box or b""
+        return self._statement(
+            _PAIR_LABEL, maker, self.digest, encode_name(recipient), checked, *dealt
+        )
+
+    def check_made(
+        self,
+        maker: str,
+        recipient: str,
+        message: bytes,
+        commitment: bytes | None,
+        box: bytes | None,
+    ) -> None:
+        """Raise RemoteProtocolError unless `maker` signed this message, as `made` has it."""
+        checked, signature = message[:CHECKED_BYTES], message[CHECKED_BYTES:]
+        statement = self.made(maker, recipient, checked, commitment, box)
+        try:
+            verify(self.hellos[maker].run_key, signature, statement)
+        except RemoteProtocolError:
+            raise RemoteProtocolError(
+                f"the key of client {maker!r} for client {recipient!r} is not signed by its maker:"
+                " it was changed on the way"
+            ) from None
+
+    def transcript(self, commitment: bytes) -> bytes:
+        """h_0 of those who share keys, under the group key of that commitment."""
+        return start_transcript(
+            self._roster.plan_digest, self._roster.run_id, self.deal, commitment
+        )
+
+    def ready(self, client: str, round: int, transcript_hash: bytes) -> bytes:
+        """What `client` signs before it answers in that round."""
+        return self._statement(_READY_LABEL, client, round.to_bytes(8, "big"), transcript_hash)
+
+    def check_ready(
+        self, client: str, round: int, transcript_hash: bytes, signature: bytes
+    ) -> None:
+        """Raise RemoteProtocolError unless that client is ready for this round of this
+        transcript.
+        """
+        try:
+            verify(
+                self.hellos[client].run_key, signature, self.ready(client, round, transcript_hash)
+            )
+        except RemoteProtocolError:
+            raise RemoteProtocolError(
+                f"client {client!r} did not sign that it is ready for round {round} with these"
+                " keys: it was shown others, or its word was changed on the way"
+            ) from None
+
+    def check_all_ready(self, ready: AllReady, transcript_hash: bytes) -> None:
+        """Raise RemoteProtocolError unless all of these clients are ready for round 1 of this
+        transcript.
+        """
+        if ready.round != 1 or len(ready.signatures) != len(self.names):
+            raise RemoteProtocolError(
+                f"{len(ready.signatures)} clients are ready for round {ready.round}; expected the"
+                f" {len(self.names)} that share keys, for round 1"
+            )
+        for name, signature in zip(self.names, ready.signatures, strict=True):
+            self.check_ready(name, ready.round, transcript_hash, signature)
 
     def proposal(self, client: str, round: int, salt: bytes, box: bytes) -> bytes:
         """What `client` signs of the parameters that it worked out for that round."""

@@ -17,7 +17,6 @@ from fastlloyd.federation.protocol.masked_round import (
     MaskedRound,
     Plausible,
     extend_transcript,
-    start_transcript,
 )
 from fastlloyd.federation.protocol.messages import (
     Broadcast,
@@ -62,7 +61,7 @@ class ClientRounds:
         noise: NoiseSource,
         random_bytes: Callable[[int], bytes],
     ) -> None:
-        plan, roster, present = self.plan, self.roster, keys.key_set.names
+        plan, present = self.plan, keys.key_set.names
         self._records, self._keys, self._noise, self._random_bytes = (
             records,
             keys,
@@ -73,9 +72,7 @@ class ClientRounds:
         self._caps = {name: caps[name] for name in present}
         self._n_present, self._quorum = len(present), plan.quorum(len(present))
         self._plausible = Plausible.of(plan)
-        self._transcript_hash = start_transcript(
-            roster.plan_digest, roster.run_id, keys.key_set.deal
-        )
+        self._transcript_hash = keys.transcript_hash
         self._included: list[tuple[str, ...]] = []
         self._doubtful: list[int] = []
         self._nonce = b""

@@ -2,7 +2,6 @@
 fixes each round once.
 """
 
-import itertools
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any
@@ -13,18 +12,22 @@ from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol.accusations import left_out
 from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
 from fastlloyd.federation.protocol.messages import (
+    MAX_REASON,
     Abort,
+    AllReady,
+    BadKeys,
     Broadcast,
     Confirmation,
     Confirmations,
     Deal,
     Hello,
-    KeyBox,
     Message,
     Parameters,
     Proposal,
+    Ready,
     SealedKeys,
     Turn,
     Upload,
@@ -64,7 +67,10 @@ class ServerSession:
     _sealed: dict[str, SealedKeys] = field(
         default_factory=dict, init=False
     )  # answers to the last Deal
-    _key_boxes: dict[str, KeyBox] = field(default_factory=dict, init=False)
+    _ready: dict[str, Ready] = field(default_factory=dict, init=False)  # for the same Deal
+    # (who says so, whose key for it does not fit), of all attempts that this process saw
+    _accusations: set[tuple[str, str]] = field(default_factory=set, init=False)
+    _all_ready: AllReady | None = field(default=None, init=False)
     _uploads: dict[str, Upload] = field(default_factory=dict, init=False)
     _total: RingVector | None = field(default=None, init=False)  # of these uploads and the noise
     _broadcasts: list[Broadcast] = field(default_factory=list, init=False)
@@ -142,6 +148,8 @@ class ServerSession:
                 return tuple(name for name in self.plan.names if name not in self._hellos)
             case ServerState.DEALING:
                 return tuple(name for name in self._speakers if name not in self._sealed)
+            case ServerState.AGREEING:
+                return tuple(name for name in self._present if name not in self._ready)
             case ServerState.AGGREGATING:
                 return self._unanswered(self._uploads)
             case ServerState.SETTLING:
@@ -166,6 +174,8 @@ class ServerSession:
         answers: Mapping[type, Callable[[str, Any], list[Action]]] = {
             Hello: self._hello,
             SealedKeys: self._store_keys,
+            Ready: self._agree,
+            BadKeys: self._accused,
             Upload: self._collect,
             Proposal: self._settle,
             Confirmation: self._confirmed,
@@ -179,18 +189,8 @@ class ServerSession:
         match self.state:
             case ServerState.JOINING:
                 return self._deal(Deadline)
-            case (
-                ServerState.DEALING
-            ):  # the run goes on without those who were too late, if the others are enough
-                late = self.awaited
-                actions = self._deal(Deadline, late)
-                if self.outcome is not None:
-                    return actions
-                told = [
-                    Send(name, Abort(f"the run goes on without client {name}, which was too late"))
-                    for name in late
-                ]
-                return [*actions, *told]
+            case ServerState.DEALING | ServerState.AGREEING:
+                return self._deal_without(Deadline, dict.fromkeys(self.awaited, "it was too late"))
             case ServerState.AGGREGATING:
                 return self._close_round(Deadline)
             case ServerState.SETTLING:
@@ -229,7 +229,9 @@ class ServerSession:
         match self.state:
             case ServerState.JOINING if is_short or len(self._hellos.keys() | gone) == n_clients:
                 return self._deal(event)
-            case ServerState.DEALING if is_short or not gone.isdisjoint(self.awaited):
+            case ServerState.DEALING | ServerState.AGREEING if is_short or not gone.isdisjoint(
+                self._present
+            ):
                 return self._deal(event)
             case ServerState.AGGREGATING | ServerState.SETTLING | ServerState.CONFIRMING if (
                 is_short
@@ -340,12 +342,29 @@ class ServerSession:
         """
         if self._key_set is None or any(sender in included for included in self._included):
             return []
-        key_box = (
-            [Send(sender, self._key_boxes[sender])] if self.state is not ServerState.DEALING else []
-        )
-        return [Send(sender, self._key_set.deal), *key_box]
+        said: list[Message] = [self._key_set.deal]
+        if self.state is not ServerState.DEALING:
+            said.append(self._key_set.key_box(sender, self._sealed))
+        if self._all_ready is not None:
+            said.append(self._all_ready)
+        return [Send(sender, message) for message in said]
 
-    def _deal(self, event: type, late: Container[str] = ()) -> list[Action]:
+    def _deal_without(
+        self, event: type, left_out: Mapping[str, str], why: str = ""
+    ) -> list[Action]:
+        """Begin sharing keys anew without these clients, each of which is told why; nothing was
+        masked until now. If too few remain, the run ends.
+        """
+        actions = self._deal(event, left_out, why)
+        if self.outcome is not None:
+            return actions
+        told = [
+            Send(name, Abort(f"the run goes on without client {name}: {reason}"[:MAX_REASON]))
+            for name, reason in left_out.items()
+        ]
+        return [*actions, *told]
+
+    def _deal(self, event: type, late: Container[str] = (), why: str = "") -> list[Action]:
         """Have those present make keys for each other: who said Hello, or was named before, and is
         neither late nor gone.
         """
@@ -354,33 +373,68 @@ class ServerSession:
         n, least = len(present), self.plan.min_present
         if n < least:
             missing = missing_of(self.plan.names, present)
-            return self._abort(
-                event, f"{n} of {self.plan.n_clients} clients were there in time{missing}", least
-            )
-        return self._decide(event, [Deal(tuple(self._hellos[name] for name in present))], present)
+            what = f"{why}{n} of {self.plan.n_clients} clients were there in time{missing}"
+            return self._abort(event, what, least)
+        attempt = 1 if self._key_set is None else self._key_set.deal.attempt + 1
+        deal = Deal(attempt, tuple(self._hellos[name] for name in present))
+        return self._decide(event, [deal], present)
 
     def _store_keys(self, sender: str, sealed: SealedKeys) -> list[Action]:
-        """Take what one client made for those after it; once all have, these are the keys of the
-        run for good.
-        """
-        if (
-            self._key_set is None
-            or sealed.deal != self._key_set.digest
-            or sender in self._key_boxes
-        ):
+        """Take what one client made for those after it; once all have, each is sent its part."""
+        agreed = self._agreed
+        if sealed.deal != agreed.digest:
             return self._say_again(sender)
         if sender not in self._speakers:
             raise RemoteProtocolError(f"client {sender!r} sealed keys, but was not asked to")
-        self._key_set.check_sealed(sender, sealed)
-        if self._sealed.setdefault(sender, sealed) != sealed:
-            raise RemoteProtocolError(f"client {sender!r} sealed keys twice, and others")
-        if len(self._sealed) < len(self._speakers):
+        if (known := self._sealed.get(sender)) is not None:
+            if known != sealed:
+                raise RemoteProtocolError(f"client {sender!r} sealed keys twice, and others")
+            return self._say_again(sender) if self.state is not ServerState.DEALING else []
+        agreed.check_sealed(sender, sealed)
+        decided = self._decide(SealedKeys, [sealed])
+        if self.state is ServerState.DEALING:
+            return decided
+        boxes = [Send(name, agreed.key_box(name, self._sealed)) for name in self._present]
+        return [*decided, *boxes]
+
+    def _agree(self, sender: str, ready: Ready) -> list[Action]:
+        """Take one client's word that its keys fit; once all have given it, rounds begin."""
+        agreed = self._agreed
+        is_over = self._all_ready is not None or self.state is ServerState.DEALING
+        if ready.deal != agreed.digest or is_over:
+            return self._say_again(sender)
+        if (known := self._ready.get(sender)) is not None:
+            if known != ready:
+                raise RemoteProtocolError(f"client {sender!r} is ready twice, and otherwise")
             return []
-        boxes = self._key_set.key_boxes(self._sealed)
-        return [
-            *self._decide(SealedKeys, list(boxes.values())),
-            *itertools.starmap(Send, boxes.items()),
-        ]
+        if ready.round != 1:
+            raise RemoteProtocolError(
+                f"client {sender!r} is ready for round {ready.round}; nobody asked for it"
+            )
+        agreed.check_ready(sender, 1, self._transcript_hash, ready.signature)
+        self._ready[sender] = ready
+        if len(self._ready) < len(self._present):
+            return []
+        signatures = tuple(self._ready[name].signature for name in self._present)
+        return self._decide(Ready, [AllReady(agreed.digest, 1, signatures)], self._present)
+
+    def _accused(self, sender: str, said: BadKeys) -> list[Action]:
+        """Begin anew without a maker whose key does not fit, or without a client that says so of
+        too many: nobody can tell which of two lies.
+        """
+        agreed = self._agreed
+        is_over = self._all_ready is not None or self.state is ServerState.DEALING
+        if said.deal != agreed.digest or is_over:
+            return self._say_again(sender)
+        earlier = self._present[: self._present.index(sender)]
+        makers = [name for name in self._speakers if name in earlier]
+        what = f"the list of bad keys of client {sender!r}"
+        self._roster.check_members(what, said.makers, makers, 1)
+        if sender in self._ready:
+            raise RemoteProtocolError(f"client {sender!r} said before that all keys fit")
+        self._accusations |= {(sender, maker) for maker in said.makers}
+        out, why = left_out(self._accusations, self._present)
+        return self._deal_without(BadKeys, dict.fromkeys(out, why), f"{why}; ")
 
     def _collect(self, sender: str, upload: Upload) -> list[Action]:
         """Take one client's upload; the last one closes the round. One for a closed round is
@@ -455,12 +509,12 @@ class ServerSession:
                 f"client {sender!r} sent parameters for round {proposal.round}, which nobody"
                 " waits for"
             )
+        if sender not in self._included[-1][: self._turn + 1]:
+            return []
         parameters = Parameters(
             proposal.round, sender, proposal.salt, proposal.box, proposal.signature
         )
         self._agreed.check_parameters(parameters)
-        if sender not in self._included[-1][: self._turn + 1]:
-            return []
         return self._decide(Proposal, [parameters], self._present)
 
     @property
@@ -506,6 +560,22 @@ class ServerSession:
         )
         return self._decide(event, [Confirmations(confirmed)], self._present)
 
+    def _check_restored(self, sealed: SealedKeys) -> None:
+        """Raise unless one of those who answer the Deal made these keys, and had made none."""
+        n_later = len(self._present) - 1 - len(sealed.ciphertexts)
+        maker = self._present[n_later] if 0 <= n_later < len(self._present) else ""
+        if maker not in self._speakers or maker in self._sealed:
+            raise LocalProtocolError("nobody who was asked made these keys")
+        self._agreed.check_sealed(maker, sealed)
+
+    @property
+    def _transcript_hash(self) -> bytes:
+        """h_0 of the clients that share keys, once the dealer has answered."""
+        dealt = self._sealed[self._present[0]]
+        if dealt.commitment is None:
+            raise LocalProtocolError("the keys of the dealer were not checked")
+        return self._agreed.transcript(dealt.commitment)
+
     @property
     def _agreed(self) -> KeySet:
         """Who shares keys. Nothing asks before there is a Deal."""
@@ -541,13 +611,13 @@ class ServerSession:
         """
         m, following = self.plan.mechanism, len(self._broadcasts) + 1
         match self.state, message:
-            case ServerState.JOINING | ServerState.DEALING, Deal():
+            case ServerState.JOINING | ServerState.DEALING | ServerState.AGREEING, Deal():
                 return ServerState.DEALING
-            case ServerState.DEALING, KeyBox(deal) if (
-                deal == self._agreed.digest
-            ):  # one for each, in the order of the Deal
-                is_last = len(self._key_boxes) + 1 == len(self._present)
-                return ServerState.AGGREGATING if is_last else ServerState.DEALING
+            case ServerState.DEALING, SealedKeys(deal) if deal == self._agreed.digest:
+                is_last = len(self._sealed) + 1 == len(self._speakers)
+                return ServerState.AGREEING if is_last else ServerState.DEALING
+            case ServerState.AGREEING, AllReady(deal) if deal == self._agreed.digest:
+                return ServerState.AGGREGATING
             case ServerState.AGGREGATING, Broadcast(number) if number == following:
                 if m.travelling_bytes(number - 1):
                     return ServerState.SETTLING
@@ -570,10 +640,12 @@ class ServerSession:
         match message:
             case Deal():
                 self._key_set, self._sealed = KeySet(self._roster, message), {}
+                self._ready = {}
                 self._hellos |= self._key_set.hellos
-            case KeyBox():
-                self._key_boxes[self._present[len(self._key_boxes)]] = message
-                self._sealed = {}  # all of it lies in the boxes
+            case SealedKeys():
+                self._sealed[self._agreed.maker(message)] = message
+            case AllReady():
+                self._all_ready, self._ready = message, {}
             case Broadcast():
                 included = tuple(message.included(self.plan.names))
                 self._broadcasts.append(message)
@@ -598,10 +670,12 @@ class ServerSession:
         match message:
             case Deal():
                 following = KeySet(self._roster, message)
-                if self._key_set is not None and not (
-                    following.is_within(self._key_set) and following.names != self._present
-                ):
+                if self._key_set is not None and not following.follows(self._key_set):
                     raise LocalProtocolError("it does not name fewer than the one before")
+            case SealedKeys():
+                self._check_restored(message)
+            case AllReady():
+                self._agreed.check_all_ready(message, self._transcript_hash)
             case Broadcast():
                 self._roster.check_members(
                     "it", list(message.included(self.plan.names)), self._present, self._needed

@@ -14,6 +14,8 @@ from typing import TypeVar
 
 from fastlloyd.federation.protocol.messages import (
     Abort,
+    AllReady,
+    BadKeys,
     Broadcast,
     Confirmation,
     Confirmations,
@@ -22,6 +24,7 @@ from fastlloyd.federation.protocol.messages import (
     KeyBox,
     Parameters,
     Proposal,
+    Ready,
     SealedKeys,
     Turn,
     Upload,
@@ -46,6 +49,7 @@ class ClientState(enum.Enum):
     DEALING = (  # knows who shares keys, and made its part of them; waits for what the others made
         "dealing"
     )
+    READY = "ready"  # checked the keys of all; waits until all are ready
     AGGREGATING = "aggregating"  # uploaded for the round; waits for its broadcast
     SETTLING = "settling"  # opened a sum; waits for the parameters that follow from it
     CONFIRMING = "confirming"  # opened the last sum and confirmed; waits for the others
@@ -58,6 +62,7 @@ class ServerState(enum.Enum):
 
     JOINING = "joining"  # collects Hellos
     DEALING = "dealing"  # named those who share keys; waits for what they make for each other
+    AGREEING = "agreeing"  # relayed the keys; waits until all are ready
     AGGREGATING = "aggregating"  # collects the round's uploads
     SETTLING = "settling"  # closed a round; waits for the parameters of the next
     CONFIRMING = "confirming"  # sent the last broadcast; collects confirmations
@@ -73,7 +78,9 @@ def _stays(state: State, *events: type) -> dict[tuple[State, type], set[State]]:
     return {(state, event): {state} for event in events}
 
 
-_WAITING = _C.JOINING, _C.DEALING, _C.AGGREGATING, _C.SETTLING, _C.CONFIRMING
+_WAITING = _C.JOINING, _C.DEALING, _C.READY, _C.AGGREGATING, _C.SETTLING, _C.CONFIRMING
+_LATER = Broadcast, Parameters, Confirmations  # what comes once all are ready
+_EARLIER = Deal, KeyBox  # what came before
 
 # A message from a later step than the client's shows that one was lost: the client stays and says
 # again where it is.
@@ -81,41 +88,47 @@ CLIENT_TRANSITIONS: Mapping[tuple[ClientState, type], set[ClientState]] = {
     (_C.NEW, Start): {_C.JOINING},
     (_C.JOINING, Deal): {_C.DEALING},
     (_C.DEALING, Deal): {_C.DEALING},
-    (_C.DEALING, KeyBox): {_C.AGGREGATING},
+    (_C.DEALING, KeyBox): {_C.DEALING, _C.READY},
+    (_C.READY, Deal): {_C.DEALING},
+    (_C.READY, AllReady): {_C.AGGREGATING},
     (_C.AGGREGATING, Broadcast): {_C.AGGREGATING, _C.SETTLING, _C.CONFIRMING},
     (_C.SETTLING, Turn): {_C.SETTLING},
     (_C.SETTLING, Parameters): {_C.AGGREGATING, _C.CONFIRMING},
     (_C.CONFIRMING, Confirmations): {_C.FINISHED},
-    **_stays(_C.JOINING, KeyBox, Broadcast, Parameters, Confirmations),  # early
-    **_stays(_C.DEALING, Broadcast, Parameters, Confirmations),  # early
-    **_stays(
-        _C.AGGREGATING, Parameters, Turn, Confirmations, Deal
-    ),  # early, or late: a Turn, a Deal
-    **_stays(_C.SETTLING, Broadcast, Confirmations, Deal),  # early, or a late Deal
-    **_stays(_C.CONFIRMING, Turn, Deal),  # late
-    **_stays(_C.FINISHED, Turn, Deal),  # late
+    **_stays(_C.JOINING, KeyBox, AllReady, *_LATER),  # early
+    **_stays(_C.DEALING, AllReady, *_LATER),  # early
+    **_stays(_C.READY, KeyBox, *_LATER),  # a KeyBox of another attempt, or early
+    **_stays(_C.AGGREGATING, Parameters, Turn, Confirmations, *_EARLIER),  # early, or late: a Turn
+    **_stays(_C.SETTLING, Broadcast, Confirmations, *_EARLIER),  # early, or late
+    **_stays(_C.CONFIRMING, Turn, *_EARLIER),  # late
+    **_stays(_C.FINISHED, Turn, *_EARLIER),  # late
     **{(state, event): {_C.ABORTED} for state in _WAITING for event in (Abort, Deadline)},
 }
 
-_SAID = Hello, SealedKeys, Upload, Proposal, Confirmation
+_JOINED = Hello, SealedKeys, Ready, BadKeys
+_SAID = *_JOINED, Upload, Proposal, Confirmation
 _CLOSED = {_S.AGGREGATING, _S.SETTLING, _S.CONFIRMING}
 
 # What a client sends again is answered from what is stored, in any later state.
 SERVER_TRANSITIONS: Mapping[tuple[ServerState, type], set[ServerState]] = {
     (_S.JOINING, Hello): {_S.JOINING, _S.DEALING},
     (_S.JOINING, Deadline): {_S.DEALING, _S.ABORTED},
-    (_S.DEALING, SealedKeys): {_S.DEALING, _S.AGGREGATING},
+    (_S.DEALING, SealedKeys): {_S.DEALING, _S.AGREEING},
     (_S.DEALING, Deadline): {_S.DEALING, _S.ABORTED},
+    (_S.AGREEING, Ready): {_S.AGREEING, _S.AGGREGATING},
+    (_S.AGREEING, BadKeys): {_S.DEALING, _S.ABORTED},
+    (_S.AGREEING, Deadline): {_S.DEALING, _S.ABORTED},
     (_S.AGGREGATING, Upload): _CLOSED,
     (_S.AGGREGATING, Deadline): {*_CLOSED, _S.ABORTED},
     (_S.SETTLING, Proposal): {_S.AGGREGATING, _S.CONFIRMING},
     (_S.SETTLING, Deadline): {_S.SETTLING, _S.ABORTED},
     (_S.CONFIRMING, Confirmation): {_S.CONFIRMING, _S.FINISHED},
     (_S.CONFIRMING, Deadline): {_S.FINISHED, _S.ABORTED},
-    **_stays(_S.DEALING, Hello),
-    **_stays(_S.AGGREGATING, Hello, SealedKeys, Proposal),
-    **_stays(_S.SETTLING, Hello, SealedKeys, Upload),
-    **_stays(_S.CONFIRMING, Hello, SealedKeys, Upload, Proposal),
+    **_stays(_S.DEALING, Hello, Ready, BadKeys),  # late: of an earlier attempt
+    **_stays(_S.AGREEING, Hello, SealedKeys),
+    **_stays(_S.AGGREGATING, *_JOINED, Proposal),
+    **_stays(_S.SETTLING, *_JOINED, Upload),
+    **_stays(_S.CONFIRMING, *_JOINED, Upload, Proposal),
     **_stays(_S.FINISHED, *_SAID),
     **_stays(_S.ABORTED, *_SAID),
 }

@@ -134,13 +134,13 @@ class DurableClient(DurableParty[ClientSession]):
     def timeout(self) -> float | None:
         """Seconds that this client still waits for the server."""
         session, plan, timeouts = self._session, self._session.plan, self._session.plan.timeouts
-        dealing = (
-            plan.max_dropouts + 1
-        ) * plan.patience  # those whom the server waits for may fail one after the other
+        # those whom the server waits for may fail one after the other
+        dealing = (plan.max_dropouts + 1) * (plan.patience + timeouts.round)
         allowed = {
             ClientState.NEW: timeouts.joining + dealing,
             ClientState.JOINING: timeouts.joining + dealing,
             ClientState.DEALING: dealing,
+            ClientState.READY: dealing,
             ClientState.AGGREGATING: timeouts.round,
             ClientState.SETTLING: (
                 plan.quorum(plan.n_clients).max_turns * timeouts.dealing + plan.patience
@@ -252,8 +252,8 @@ class DurableClient(DurableParty[ClientSession]):
 
 
 def check_may_join(store: Store, plan: Plan, name: str, *, dataset: DataSet) -> Reservation | None:
-    """The event with which this client has joined the run; None if it has not. Raises what
-    `reservation` raises of any records.
+    """The event with which this client has joined the run; None if it has not, or has left it
+    before anything was spent. Raises what `reservation` raises of any records.
 
     To be asked before a long pass over them.
     """
@@ -276,6 +276,9 @@ def check_may_join(store: Store, plan: Plan, name: str, *, dataset: DataSet) -> 
         raise StateError(
             f"run {plan.run_id} was begun with --dataset {begun.dataset}; go on with the same name"
         )
+    if run.may_begin_again:
+        check(store.history, dataset.name, plan_cost(plan, dataset.rows_are))
+        return None
     return begun
 
 

@@ -80,6 +80,7 @@ class DurableServer(DurableParty[ServerSession]):
         allowed = {
             ServerState.JOINING: timeouts.joining,
             ServerState.DEALING: plan.patience,
+            ServerState.AGREEING: timeouts.round,
             ServerState.AGGREGATING: timeouts.round,
             ServerState.SETTLING: timeouts.dealing if session.may_ask_another else plan.patience,
             ServerState.CONFIRMING: timeouts.confirming,
@@ -147,7 +148,7 @@ class DurableServer(DurableParty[ServerSession]):
     def gone(self) -> frozenset[str]:
         """The clients that have left, as this store has it."""
         run = self._store.history.runs.get(self._run_id)
-        return frozenset(() if run is None else run.left)
+        return frozenset(() if run is None or run.ended is not None else run.left)
 
     def left(self, name: str) -> list[Send | Finish]:
         """The run is over for client `name`: if it has no result, nobody waits for it; after a
@@ -233,8 +234,9 @@ class DurableServer(DurableParty[ServerSession]):
         if self._session.state in (
             ServerState.JOINING,
             ServerState.DEALING,
+            ServerState.AGREEING,
         ):  # for those who look at the store meanwhile
-            noted = () if run is None else run.joined
+            noted = () if run is None or run.ended is not None else run.joined
             joined = [
                 ClientJoined(run_id=self._run_id, client=name)
                 for name in self._session.joined

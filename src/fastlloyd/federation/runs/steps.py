@@ -11,7 +11,14 @@ from typing import Final, Generic, TypeVar
 from fastlloyd.errors import StateError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.client import ClientSession
-from fastlloyd.federation.protocol.messages import Broadcast, Confirmations, Deal, Message, encode
+from fastlloyd.federation.protocol.messages import (
+    BadKeys,
+    Broadcast,
+    Confirmations,
+    Deal,
+    Message,
+    encode,
+)
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.store import Run, Store
 from fastlloyd.federation.store.events import Event
@@ -76,8 +83,14 @@ class StepLog:
         """The steps that ended with these messages, once they are durable."""
         for message in messages:
             match message:
-                case Deal(hellos):
-                    self._line("joined", None, [hello.name for hello in hellos])
+                case Deal(attempt, hellos):
+                    step = "joined" if attempt == 1 else f"keys shared anew, attempt {attempt}"
+                    self._line(step, None, [hello.name for hello in hellos])
+                case BadKeys(_, makers):
+                    names = ", ".join(makers)
+                    _LOG.warning(
+                        "a key does not fit that %s made for this client; nothing was spent", names
+                    )
                 case Broadcast(number):
                     self._line(
                         f"round {number} of {self._n_rounds}",
@@ -126,6 +139,14 @@ class DurableParty(Generic[Session]):
         """The session, to look at: a step that is asked of it here is not durable."""
         return self._session
 
+    @property
+    def may_begin_again(self) -> bool:
+        """Whether the run has ended for the store of this party, and cost nothing: the plan can be
+        used again.
+        """
+        run = self._store.history.runs.get(self._run_id)
+        return run is not None and run.may_begin_again
+
     def slept(self) -> None:
         """Wake from a stop of this process, or a sleep of its machine: the step's time begins
         again.
@@ -150,8 +171,10 @@ class DurableParty(Generic[Session]):
 
 
 def check_goes_on(run: Run, who: str) -> None:
-    """Raise StateError if the run has ended for the store of this party."""
-    if run.ended is not None:
+    """Raise StateError if the run has ended for the store of this party, and may have cost
+    something.
+    """
+    if run.ended is not None and not run.may_begin_again:
         ending = run.ended.reason or "it finished"
         raise StateError(
             f"run {run.run_id.hex()} has ended{who} ({ending}); a plan is good for one run:"

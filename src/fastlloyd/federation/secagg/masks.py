@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn, Protocol, Self
 
-from fastlloyd.base.randomness import KEY_BYTES, Keystreams, length_prefixed
+from fastlloyd.base.randomness import KEY_BYTES, Keystreams, derive, length_prefixed
 from fastlloyd.errors import LocalProtocolError
 from fastlloyd.federation.secagg.ring import Ring, RingVector
 
@@ -25,6 +25,7 @@ MAX_NAME_BYTES = 255
 
 _MASK_LABEL = b"fastlloyd/v1/mask"
 _PAIR_LABEL = b"fastlloyd/v1/pair-mask"
+_COMMITMENT_LABEL = b"fastlloyd/v1/group-key-commitment"
 _BLOCK_BYTES = 1 << 17  # of masks that are added up at once: they stay in the cache
 
 
@@ -64,6 +65,14 @@ class GroupKey(Secret):
     def secret(self) -> bytes:
         """The 32 bytes, for key derivation, sealing and the client's own state file."""
         return self._secret
+
+    def commitment(self, deal: bytes) -> bytes:
+        """32 bytes for everyone to see: no other key has them, and they say nothing of this one.
+
+        deal : digest of the Deal that the key is for.
+        """
+        check_length("deal", deal, DIGEST_BYTES)
+        return derive(self._secret, _COMMITMENT_LABEL + deal)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GroupKey) and hmac.compare_digest(self._secret, other._secret)

@@ -46,8 +46,10 @@ if TYPE_CHECKING:
 EXCHANGE_KEY_BYTES = 32
 ENCAPSULATION_KEY_BYTES = 1184
 CIPHERTEXT_BYTES = 1088
-PAIR_MESSAGE_BYTES = CIPHERTEXT_BYTES + 32
+CHECKED_BYTES = CIPHERTEXT_BYTES + 32
 """Ciphertext, HMAC-SHA256."""
+PAIR_MESSAGE_BYTES = CHECKED_BYTES + 64
+"""The same, and the Ed25519 signature of its maker."""
 RUN_KEYS_BYTES = 128
 SEALED_BYTES = 12 + KEY_BYTES + 16
 """Nonce, encrypted group key, Poly1305 tag."""
@@ -55,7 +57,7 @@ SEALED_BYTES = 12 + KEY_BYTES + 16
 _SEED_BYTES = 64  # d | z of FIPS 203
 _PAIR_LABEL = b"fastlloyd/v1/pair-key"
 _BOX_LABEL = b"fastlloyd/v1/pair-box"
-_BOX_NONCE_LABEL = b"fastlloyd/v1/pair-box-nonce"
+_BOX_NONCE_LABEL = b"fastlloyd/v1/nonce-of-pair-box"
 
 
 @cache
@@ -300,8 +302,8 @@ class PairKey(Secret):
         return self._secret
 
     def message(self, ciphertext: bytes) -> bytes:
-        """What the earlier client sends the later one: the ciphertext, and an HMAC that shows it
-        was not changed.
+        """What the earlier client signs for the later one: the ciphertext, and an HMAC that shows
+        that both derive the same key from it.
         """
         return ciphertext + hmac.digest(self._mac_key, ciphertext, hashlib.sha256)
 
@@ -311,8 +313,8 @@ class PairKey(Secret):
         """
         if not hmac.compare_digest(message, self.message(message[:CIPHERTEXT_BYTES])):
             raise RemoteProtocolError(
-                f"the key that client {self._context.earlier!r:.80} made for this client, as the"
-                " server relayed it, does not fit: one of the two changed it"
+                f"the key that client {self._context.earlier!r:.80} made for this client does not"
+                " fit"
             )
 
     def seal(self, group_key: GroupKey, deal: bytes) -> bytes:
@@ -340,8 +342,8 @@ class PairKey(Secret):
             return GroupKey(cipher.decrypt(box[:12], box[12:], bound))
         except InvalidTag:
             raise RemoteProtocolError(
-                f"the group key that client {self._context.earlier!r:.80} sealed for this client,"
-                " as the server relayed it, does not open: one of the two changed it"
+                f"the group key that client {self._context.earlier!r:.80} sealed for this client"
+                " does not open"
             ) from None
 
     def _box_keys(self, deal: bytes) -> tuple[ChaCha20Poly1305, bytes, bytes]:

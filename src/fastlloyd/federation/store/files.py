@@ -23,6 +23,7 @@ from fastlloyd.federation.store.events import (
     LogPosition,
     MessageRecorded,
     Role,
+    RunEnded,
     decode,
     first_head,
     next_head,
@@ -382,6 +383,8 @@ def _follow_chain(
             raise _damaged(path, f"event {length}: {error}") from None
         if isinstance(event, MessageRecorded):
             recorded[length] = event
+        elif isinstance(event, RunEnded):  # it wiped them, though the run may begin again
+            recorded = {at: kept for at, kept in recorded.items() if kept.run_id != event.run_id}
     position = LogPosition(length, head)
     return (
         Contents(

@@ -21,7 +21,8 @@ class Run:
     """One run: what was reserved for it (None at a server), which exchanges were charged, in order,
     and how it ended.
 
-    joined, left : at a server, whose Hello was taken, and for whom the run is over, in order.
+    is_agreed : all its clients were ready, so that some may have been charged. joined, left : at a
+    server, whose Hello was taken, and for whom the run is over, in order.
     is_charged_whole : in a ledger, every exchange was charged beforehand, but for those handed
     back; nothing more is heard of such a run. is_taken_over : in a ledger, the run began before the
     ledger knew of it.
@@ -30,6 +31,7 @@ class Run:
     run_id: bytes
     reserved: events.Reservation | None = None
     charged: tuple[int, ...] = ()
+    is_agreed: bool = False
     joined: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     ended: RunEnded | None = None
@@ -40,6 +42,12 @@ class Run:
     def is_open(self) -> bool:
         """Whether the run may go on."""
         return self.ended is None and not self.is_charged_whole
+
+    @property
+    def may_begin_again(self) -> bool:
+        """Whether the run ended before anything was spent: its plan can be used again."""
+        is_spent = self.is_agreed or bool(self.charged) or self.is_charged_whole
+        return self.ended is not None and not is_spent
 
     @property
     def n_exchanges(self) -> int:
@@ -106,10 +114,10 @@ class History:
 
     def open_run(self, run_id: bytes) -> Run:
         """The run of that id, which has begun and not ended; at a server a run begins with its
-        first event.
+        first event, and again with one after an end that cost nothing.
         """
         run = self.runs.get(run_id)
-        if run is None:
+        if run is None or (run.may_begin_again and self.role is Role.SERVER):
             if self.role is not Role.SERVER:
                 what = f"run {run_id.hex()} was never reserved in this store"
                 raise StateError(f"{what}; a client reserves a run before all else")
@@ -125,7 +133,8 @@ class History:
         self._check_role(event)
         match event:
             case events.RunReserved() | events.PersonRunReserved():
-                if event.run_id in self.runs:
+                known = self.runs.get(event.run_id)
+                if known is not None and not _is_again(known, event):
                     raise StateError(
                         f"run {event.run_id.hex()} was joined before; a plan is good for one run,"
                         " renew it"
@@ -184,6 +193,17 @@ class History:
             self.signed[name] = event
 
 
+def _is_again(run: Run, reserved: events.Reservation) -> bool:
+    """Whether a run that cost nothing begins again: by the same plan, client and data set."""
+    before = run.reserved
+    return (
+        run.may_begin_again
+        and before is not None
+        and (before.plan_digest, before.client, before.dataset, before.cost)
+        == (reserved.plan_digest, reserved.client, reserved.dataset, reserved.cost)
+    )
+
+
 _PLACES: Final = (
     (events.ClientEvent, Role.CLIENT, Role.HOLDER),
     (events.ServerEvent, Role.SERVER),
@@ -205,14 +225,10 @@ def _after(
     ),
 ) -> Run:
     match event:
-        case events.ClientJoined(client=client):
-            if client in run.joined:
-                raise StateError(f"client {client} joined run {run.run_id.hex()} before")
-            return replace(run, joined=(*run.joined, client))
-        case events.ClientLeft(client=client):
-            if client in run.left:
-                raise StateError(f"client {client} left run {run.run_id.hex()} before")
-            return replace(run, left=(*run.left, client))
+        case events.MessageRecorded(kind="AllReady"):
+            return replace(run, is_agreed=True)
+        case events.ClientJoined() | events.ClientLeft():
+            return _at_server(run, event)
         case events.ExchangeCharged(number=number):
             if number > run.n_exchanges or number in run.charged:
                 raise StateError(
@@ -230,6 +246,17 @@ def _after(
                 )
             return replace(run, ended=event)
     return run
+
+
+def _at_server(run: Run, event: events.ClientJoined | events.ClientLeft) -> Run:
+    client = event.client
+    if isinstance(event, events.ClientJoined):
+        if client in run.joined:
+            raise StateError(f"client {client} joined run {run.run_id.hex()} before")
+        return replace(run, joined=(*run.joined, client))
+    if client in run.left:
+        raise StateError(f"client {client} left run {run.run_id.hex()} before")
+    return replace(run, left=(*run.left, client))
 
 
 def _in_ledger(run: Run, event: events.RunEvent) -> Run:
