@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from fastlloyd.errors import (
         ClippedRecordsWarning,
         FastLloydError,
+        LedgerWarning,
         NoisyResultWarning,
         PrivacyLeakWarning,
+        UncountedFitWarning,
         WeakGuaranteeWarning,
     )
     from fastlloyd.estimators.charging import dataset
@@ -33,6 +35,7 @@ __all__ = [
     "FastLloyd",
     "FastLloydError",
     "GLloyd",
+    "LedgerWarning",
     "Lloyd",
     "Mechanism",
     "MomentLloyd",
@@ -41,6 +44,7 @@ __all__ = [
     "PrivacyLeakWarning",
     "ServerSession",
     "SuLloyd",
+    "UncountedFitWarning",
     "WeakGuaranteeWarning",
     "__version__",
     "check_private_pipeline",
@@ -56,8 +60,10 @@ _HOME = {
         (
             "ClippedRecordsWarning",
             "FastLloydError",
+            "LedgerWarning",
             "NoisyResultWarning",
             "PrivacyLeakWarning",
+            "UncountedFitWarning",
             "WeakGuaranteeWarning",
         ),
         "fastlloyd.errors",

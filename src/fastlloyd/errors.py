@@ -97,6 +97,16 @@ class WeakGuaranteeWarning(UserWarning):
     """The guarantee holds as stated, but states little: delta is large."""
 
 
+class UncountedFitWarning(UserWarning):
+    """A fit names no data set, so nobody adds it up with others. Said once in a process, and again
+    after a block `with fastlloyd.dataset(...)`.
+    """
+
+
+class LedgerWarning(UserWarning):
+    """The ledger is new, or something else about it that its holder should know."""
+
+
 class NoisyResultWarning(UserWarning):
     """The noise dominates the result. Noisy answers and public scales tell so: the guarantee covers
     this warning too.

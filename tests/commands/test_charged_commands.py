@@ -92,7 +92,10 @@ def test_a_command_tells_once_of_the_ledger_that_it_made(
         f"Note: made {ledger_of_its_own}, a new ledger, in which nothing is spent and nothing is"
         " limited.\n"
     )
-    assert [fastlloyd(*command, *ON).err for command in (FIT, FIT, SIMULATE)] == [made, "", ""]
+    assert [
+        fastlloyd(*command, *ON, *more).err
+        for command, *more in ((FIT, "--new-dataset"), (FIT,), (SIMULATE,))
+    ] == [made, "", ""]
 
 
 def test_nothing_that_is_charged_is_said_to_be_less_than_it_is(
@@ -142,7 +145,7 @@ def test_nothing_that_is_charged_is_said_to_be_less_than_it_is(
 def test_a_ledger_may_be_named_and_each_is_for_itself(
     fastlloyd: Command, here: Path, ledger_of_its_own: Path
 ) -> None:
-    assert fastlloyd(*FIT, *ON, "--ledger", "mine.store").code == 0
+    assert fastlloyd(*FIT, *ON, "--ledger", "mine.store", "--new-dataset").code == 0
     assert (here / "mine.store").exists()
     assert head_path(here / "mine.store").exists()
     assert not ledger_of_its_own.exists()

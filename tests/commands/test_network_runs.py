@@ -86,9 +86,12 @@ def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_s
     assert "a client, 2 events" in out
     assert f"b, data set {DATASET}; 0 rounds closed; waits for the others" in out
     assert "; a process works with it" in out
-    code, out, err = site.run(site.join("c", "--json", "--ledger", "of-c.store"))
+    code, out, err = site.run(site.join("c", "--json", "--ledger", "of-c.store", "--new-dataset"))
     assert code == 0, err
-    made = "Note: made of-c.store, a new ledger, in which nothing is spent and nothing is limited."
+    made = (
+        f"Note: made {site.folder / 'of-c.store'}, a new ledger, in which nothing is spent and"
+        " nothing is limited."
+    )
     assert {made, "connected to " + site.plan.server.address} <= {
         json.loads(line)["message"] for line in err.splitlines()
     }

@@ -12,12 +12,13 @@ from fastlloyd.cli.failures import run
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.federation.admission import DataSet, reserve
 from fastlloyd.federation.fingerprint import Fingerprint
-from fastlloyd.federation.holder import VARIABLE, HoldersLedger
+from fastlloyd.federation.holder import VARIABLE
 from fastlloyd.federation.ledger import plan_cost, whole
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.events import LimitSet, UnitLimitSet
+from ledgers import knowing
 from stores import ADD, ADDED, OWNER, REPLACE, new_store, reserved_as, run_id
 
 NEW = [
@@ -266,7 +267,7 @@ def test_the_ledger_knows_the_run_of_a_plan_that_a_client_joined(
     assert run([*NEW, *TWO]) == 0
     plan, ledger = (
         Plan.from_toml((here / "plan.toml").read_text()),
-        HoldersLedger(here / "own.store"),
+        knowing(here / "own.store"),
     )
     with new_store(here) as store:
         begun = reserve(

@@ -5,12 +5,13 @@ that.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastlloyd.federation.holder import HoldersLedger, own_run_id
+from fastlloyd.federation.holder import own_run_id
 from fastlloyd.federation.protocol.actions import SERVER
 from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.store import History, Role, Store, read
 from fastlloyd.federation.store.events import Event
 from federation import identity
+from ledgers import knowing
 from mortal_parties import AFTER, BEFORE, Killed, World
 
 LEDGER = "the ledger"  # whose deaths are those of whoever commits to it
@@ -21,7 +22,7 @@ class LedgerWorld(World):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.ledger = HoldersLedger(self.folder / "holder" / "ledger.store")
+        self.ledger = knowing(self.folder / "holder" / "ledger.store")
         self.ledger_deaths, self.n_ledger_appends = set(self.deaths.get(LEDGER, ())), 0
         self.n_checks = 0
 

@@ -25,6 +25,7 @@ from fastlloyd.base.files import write_file
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.cli.commands.demo import make_identities, write_records
 from fastlloyd.clustering.domain import Domain
+from fastlloyd.federation.holder import place
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.plan import Masks, Plan, Timeouts
 from fastlloyd.federation.protocol.actions import SERVER as SERVER_NAME
@@ -38,6 +39,7 @@ from fastlloyd.reports.result import Result
 from fastlloyd.reports.run_result import EXACT, PLAN
 from federation import Federation
 from known_noise import KnownNoise
+from ledgers import knowing
 from ports import free_address
 
 NAMES, SERVER, DATASET = ("a", "b", "c"), "sums", "patients"
@@ -368,7 +370,8 @@ class Site:
 
 @contextmanager
 def cleared(site: Site) -> Iterator[Site]:
-    """Nobody is left behind."""
+    """Nobody is left behind; the ledger of the clients, who have one holder, knows the data set."""
+    knowing(place(), DATASET)
     try:
         yield site
     finally:

@@ -56,6 +56,7 @@ KEPT = {
     "cluster_status_",
     "interval_radius_",  # public, or a noisy answer
     "means_beyond_",  # of noisy answers
+    "_belongs_to",  # that it belongs to no block
     "mechanism_",
     "n_features_in_",
     "n_iter_",

@@ -22,7 +22,7 @@ from fastlloyd.cli.failures import run
 from fastlloyd.errors import BudgetError, DataError, StateError
 from fastlloyd.federation import holder
 from fastlloyd.federation.admission import DataSet
-from fastlloyd.federation.holder import Charge, HoldersLedger, place
+from fastlloyd.federation.holder import Charge, Counted, HoldersLedger, place
 from fastlloyd.federation.ledger import account
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import History, Role, Store, read
@@ -31,6 +31,7 @@ from fastlloyd.federation.store.files import files
 from fastlloyd.federation.store.lock import Lock
 from fastlloyd.mechanisms.answering import CappedRecords
 from fastlloyd.mechanisms.private_run import PrivateRun
+from ledgers import knowing
 from mortal_parties import DISK_FAULTS, NOT_SYNCED, FailingDisk
 from stores import copy_store, cost, new_store, pure_cost
 
@@ -47,7 +48,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture
 def ledger(ledger_of_its_own: Path) -> HoldersLedger:
-    return HoldersLedger(ledger_of_its_own)
+    return knowing(ledger_of_its_own)
 
 
 def model(**changes: Any) -> FastLloyd:
@@ -330,7 +331,7 @@ def test_the_round_that_looks_for_bounds_counts_from_its_draw_on(
 
 
 def test_what_was_told_of_a_round_is_not_taken_back_by_an_earlier_one() -> None:
-    charge = Charge([])
+    charge = Charge([], Counted(Path("ledger.store"), 0, 1), [])
     for number in (0, 2, 1):
         charge.drawing(number)
     assert charge.n_drawn == 3
@@ -343,7 +344,7 @@ def test_where_nothing_can_be_handed_back_the_fault_is_said_that_ended_the_run(
         ledger.path.rename(ledger.path.with_name("elsewhere"))
         raise DataError("the file is gone")
 
-    with ledger.opened() as store:
+    with ledger.opened(new=True) as store:
         store.append([LimitSet(dataset="patients", epsilon=9.0, delta=0.0)])
     run = ledger.charged(PATIENTS, pure_cost(Fraction(1)), by="fit", digest=bytes(32))
     with pytest.raises(DataError, match="the file is gone"), run:
@@ -379,10 +380,11 @@ def test_a_notebooks_kernel_that_is_killed_between_two_draws_has_counted_all(
 
 
 def test_processes_at_once_are_all_counted_and_together_keep_to_the_limit(
-    ledger: HoldersLedger,
+    ledger_of_its_own: Path,
 ) -> None:
     """Each of four processes asks for eight runs, and 20 fit; they also race to make the ledger."""
     limit, each = LimitSet(dataset="patients", epsilon=20.0, delta=0.0), pure_cost(Fraction(1))
+    ledger = HoldersLedger(ledger_of_its_own)
 
     def several() -> None:
         for _ in range(8):
@@ -393,9 +395,9 @@ def test_processes_at_once_are_all_counted_and_together_keep_to_the_limit(
                 pass
 
     assert not ledger.path.exists()
-    children = [_forked(lambda: ledger.opened().close()) for _ in range(4)]
+    children = [_forked(lambda: ledger.opened(new=True).close()) for _ in range(4)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
-    with ledger.opened() as store:
+    with ledger.opened(new=True) as store:
         store.append([limit])
     children = [_forked(several) for _ in range(4)]
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
@@ -421,7 +423,7 @@ def test_who_waits_in_vain_says_so_in_a_sentence_and_draws_nothing(
 ) -> None:
     monkeypatch.setattr(holder, "PATIENCE", 0.0)
     at_every_draw(monkeypatch, _never)
-    ledger.opened().close()
+    ledger.opened(new=True).close()
     lock = Lock(ledger.path)
     refused(fastlloyd(*FITTED), "is in use by another process")
     with pytest.raises(StateError, match="is in use by another process"):
@@ -442,7 +444,7 @@ def test_where_the_disk_fails_nothing_is_drawn_and_nothing_is_spent(
     fault: str, ledger: HoldersLedger, fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """But for a commit that fails once all is written: then what was never drawn counts."""
-    ledger.opened().close()
+    ledger.opened(new=True).close()
     genuine = Store.append
 
     def append(store: Store, events: Sequence[Any], **more: Any) -> None:
@@ -467,10 +469,10 @@ def test_a_ledger_that_cannot_be_made_is_refused_in_a_sentence(
     fastlloyd: Command, here: Path
 ) -> None:
     (here / "file").touch()
-    outcome = fastlloyd(*FITTED, "--ledger", "file/ledger.store")
+    outcome = fastlloyd(*FITTED, "--new-dataset", "--ledger", "file/ledger.store")
     refused(
         outcome,
-        "the ledger file/ledger.store cannot be used",
+        f"the ledger {here / 'file' / 'ledger.store'} cannot be used",
         "name another place with --ledger or FASTLLOYD_LEDGER",
     )
 
@@ -526,7 +528,8 @@ def test_the_ledger_is_where_it_is_said_to_be_or_where_the_variable_says_or_in_t
 ) -> None:
     monkeypatch.setenv(holder.VARIABLE, "~/mine.store")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert place(Path("other.store")) == Path("other.store")
+    monkeypatch.chdir(tmp_path)
+    assert place(Path("other.store")) == tmp_path / "other.store"
     assert place() == tmp_path / "mine.store"
     monkeypatch.delenv(holder.VARIABLE)
     monkeypatch.setattr(holder, "state_folder", lambda: tmp_path / "state")
@@ -612,9 +615,11 @@ def test_an_unlike_name_is_a_slip(ledger: HoldersLedger) -> None:
 
 
 def test_a_history_that_is_read_is_that_of_a_ledger_that_is_not_there_yet(
-    ledger: HoldersLedger,
+    ledger_of_its_own: Path,
 ) -> None:
+    ledger = HoldersLedger(ledger_of_its_own)
     assert ledger.history().runs == History(Role.HOLDER).runs
     assert not ledger.path.parent.exists()
+    knowing(ledger.path)
     model().fit(X)
     assert read(ledger.path)[0].role is Role.HOLDER

@@ -24,6 +24,7 @@ from fastlloyd.federation.store import Store, files, head_file
 from fastlloyd.federation.store.costs import RunCost
 from fastlloyd.federation.store.events import ExchangeCharged, LimitSet, Outcome
 from fastlloyd.federation.store.files import connect
+from ledgers import knowing
 from stores import ADDED, copy_store, new_store, reserved, run_id
 
 PATIENTS = DataSet(name="patients")
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture
 def ledger(ledger_of_its_own: Path) -> HoldersLedger:
-    return HoldersLedger(ledger_of_its_own)
+    return knowing(ledger_of_its_own)
 
 
 def model(kind: type[Any] = FastLloyd, **changes: Any) -> Any:
@@ -57,7 +58,7 @@ def counted(ledger: HoldersLedger) -> list[tuple[int, ...]]:
 
 
 def limited(ledger: HoldersLedger, epsilon: float = 30.0) -> None:
-    with ledger.opened() as store:
+    with ledger.opened(new=True) as store:
         store.append([LimitSet(dataset="patients", epsilon=epsilon, delta=1e-5)])
 
 
@@ -83,7 +84,7 @@ def test_a_number_of_records_that_was_taken_from_them_is_refused_whatever_the_re
     refused(fastlloyd(*given, *ON, *stated), "taken from the data")
     with pytest.raises(BudgetError, match="taken from the data"), pytest.warns(PrivacyLeakWarning):
         model(n_records=None, neighboring_relation=relation).fit(X)
-    assert not ledger.is_there()
+    assert not ledger.history().runs
 
 
 # Runs, and copies, that the ledger hears of late
@@ -238,8 +239,8 @@ def test_a_ledger_that_another_process_made_first_is_opened_and_nobody_is_told(
     limited(ledger)
     monkeypatch.setattr(HoldersLedger, "is_there", lambda _: False)
     said = list[str]()
-    with HoldersLedger(ledger.path, said.append).opened() as store:
-        assert store.position.length == 1
+    with HoldersLedger(ledger.path, said.append).opened(new=True) as store:
+        assert store.position.length == 2
     assert said == []
 
 
@@ -294,9 +295,9 @@ def test_a_ledger_that_is_gone_is_not_taken_for_one_that_never_was(
         ("ledger", "limit", "--dataset", "p", "--new", "--epsilon", "1", "--delta", "0"),
     ):
         refused(fastlloyd(*command), gone)
-    with pytest.raises(StateError, match="says that it held 1 event"):
+    with pytest.raises(StateError, match="says that it held 2 events"):
         ledger.history()
-    with pytest.raises(StateError, match="says that it held 1 event"):
+    with pytest.raises(StateError, match="says that it held 2 events"):
         model().fit(X)
 
 
@@ -318,8 +319,9 @@ def test_a_variable_that_names_no_file_is_refused(
 
 
 def test_a_ledger_that_is_a_link_to_nothing_is_not_made_behind_it(
-    ledger: HoldersLedger, fastlloyd: Command, tmp_path: Path
+    ledger_of_its_own: Path, fastlloyd: Command, tmp_path: Path
 ) -> None:
+    ledger = HoldersLedger(ledger_of_its_own)
     ledger.path.parent.mkdir()
     ledger.path.symlink_to(tmp_path / "gone.store")
     why = "which is a link to something else; name the store itself"
@@ -333,7 +335,7 @@ def test_where_there_is_no_ledger_to_verify_the_sentence_says_how_one_is_made(
     fastlloyd: Command,
 ) -> None:
     refused(
-        fastlloyd("ledger", "verify"), "a ledger is made by the first run that names a data set"
+        fastlloyd("ledger", "verify"), "a ledger is made by the first run that says --new-dataset"
     )
 
 
@@ -349,7 +351,7 @@ def test_a_ledger_is_a_file_on_this_machine(fastlloyd: Command, here: Path) -> N
 def test_a_run_is_given_up_in_the_ledger_that_it_was_entered_in(
     tmp_path: Path, fastlloyd: Command
 ) -> None:
-    other = HoldersLedger(tmp_path / "other.store")
+    other = knowing(tmp_path / "other.store")
     with new_store(tmp_path) as store:
         other.enter(PATIENTS, store, reserved(RUN), RUN)
         path = store.path
@@ -378,7 +380,7 @@ def test_a_new_ledger_outlives_a_power_cut(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "fsync", note_sync)
     monkeypatch.setattr(Path, "rename", note_rename)
     ledger = HoldersLedger(tmp_path / "new" / "deep" / "ledger.store")
-    with ledger.opened():
+    with ledger.opened(new=True):
         pass
     head = f"{head_file.head_path(ledger.path)}-new"  # its own name before it is complete
     folder = str(ledger.path.parent)
@@ -391,7 +393,7 @@ def test_a_new_ledger_outlives_a_power_cut(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_every_commit_is_on_disk_before_it_returns(ledger: HoldersLedger) -> None:
-    with ledger.opened():
+    with ledger.opened(new=True):
         pass
     connection = connect(ledger.path)
     assert connection.execute("PRAGMA synchronous").fetchone()[0] >= 2  # FULL
@@ -417,10 +419,10 @@ def test_all_fits_inside_are_charged_to_a_data_set(ledger: HoldersLedger, tmp_pa
         "patients",
         None,
     )
-    assert len(ledger.history().runs) == 2
-    with package.dataset("patients", ledger=tmp_path / "other.store"):
+    assert len(ledger.history().runs) == 3
+    with package.dataset("patients", new=True, ledger=tmp_path / "other.store"):
         model(dataset=None).fit(X)
-    assert len(ledger.history().runs) == 2
+    assert len(ledger.history().runs) == 3
     assert len(HoldersLedger(tmp_path / "other.store").history().runs) == 1
 
 
@@ -451,7 +453,7 @@ def test_a_file_is_the_same_wherever_fits_are_made(
 ) -> None:
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path)
-    with package.dataset("patients", ledger="mine.store"):
+    with package.dataset("patients", new=True, ledger="mine.store"):
         model(dataset=None).fit(X)
         monkeypatch.chdir(tmp_path / "sub")
         model(dataset=None).fit(X)
@@ -497,7 +499,7 @@ def test_a_limit_for_patients_holds_fits_that_protect_them_or_have_one_row_of_ea
 def test_what_cannot_be_a_name_is_refused_in_one_sentence(ledger: HoldersLedger, name: Any) -> None:
     with pytest.raises(BudgetError, match=r"^dataset is .*; expected a-z, A-Z, 0-9"):
         model(dataset=name).fit(X)
-    assert not ledger.is_there()
+    assert not ledger.history().runs
 
 
 def test_a_name_of_numpy_is_one(ledger: HoldersLedger) -> None:

@@ -14,7 +14,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.neighboring import NeighboringRelation, Neighbours
 from fastlloyd.errors import BudgetError
-from fastlloyd.federation.admission import DataSet, check, check_names
+from fastlloyd.federation.admission import DataSet, check, check_unit
 from fastlloyd.federation.ledger import Proviso, account, accounts, check_sums, plan_cost, run_cost
 from fastlloyd.federation.spending import Spending
 from fastlloyd.federation.store import History, Role
@@ -340,16 +340,16 @@ def test_a_name_of_persons_unlike_those_known_is_a_slip_unless_it_is_new() -> No
         BudgetError,
         match=r"'household' is unknown.*--unit-name \(in .*for other persons, say --new-unit",
     ):
-        check_names(DataSet(name="patients"), households, now)
+        check_unit(DataSet(name="patients"), households, now)
     for dataset, run in (
         (DataSet(name="patients", is_new_unit=True), households),
         (DataSet(name="patients"), RECORDS),
     ):
-        check_names(dataset, run, now)
-    check_names(DataSet(name="patients"), households, of_costs(RECORDS))  # nobody is known yet
-    check_names(DataSet(name="visits", is_new=True), households, now)  # nor in another data set
+        check_unit(dataset, run, now)
+    check_unit(DataSet(name="patients"), households, of_costs(RECORDS))  # nobody is known yet
+    check_unit(DataSet(name="visits", is_new=True), households, now)  # nor in another data set
     with pytest.raises(BudgetError, match="'household' is unknown"):
-        check_names(DataSet(name="patients"), households, history(limit(patient())))
+        check_unit(DataSet(name="patients"), households, history(limit(patient())))
 
 
 # What is kept

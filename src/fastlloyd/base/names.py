@@ -24,7 +24,13 @@ NAME = re.compile(
 NAME_RULE = "a-z, A-Z, 0-9, dot, dash or underscore (no umlauts, no accents), at most 64 of them"
 """Characters that `NAME` takes, in words."""
 _SEVERAL = re.compile(r".*[b-df-hj-np-rtv-ze]s")  # bus, boss, basis and canvas are one
+_MARKS = re.compile(r"[._]")
 _LISTED = 20  # names shown at most
+
+
+def same(name: str) -> str:
+    """What all spellings of a name have in common that differ by case or by - _ . only."""
+    return _MARKS.sub("-", name.casefold())
 
 
 def is_plural(name: str) -> bool:

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Self
 from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
 from fastlloyd.cli import screen
 from fastlloyd.cli.options import LedgerOptions
+from fastlloyd.cli.times import utc
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError
+from fastlloyd.federation.store.events import seconds_now
 from fastlloyd.mechanisms.private_run import AnyRun
 
 if TYPE_CHECKING:
     from fastlloyd.federation.admission import DataSet
+    from fastlloyd.federation.holder import Counted
     from fastlloyd.federation.ledger import Account
     from fastlloyd.federation.plan.plan import Plan
-    from fastlloyd.mechanisms.settings import RunSettings
+    from fastlloyd.mechanisms.two_stages import TwoStages
 
 NOBODY = "Nobody adds this up with other runs: no data set is named (--dataset NAME)."
 
@@ -28,10 +31,12 @@ class Charging:
     """A run that is charged, or nobody's. drawing : is called with the number of a round, from 0,
     before its noise is drawn.
 
-    said : what is to be said of it on the screen, once it is over.
+    later : what takes the place of `drawing` in a second stage, of that mechanism. said : what is
+    to be said of it on the screen, once it is over.
     """
 
     drawing: Callable[[int], None] = lambda _: None
+    later: Callable[[AnyRun], Callable[[int], None]] = lambda _: lambda _: None
     said: list[str] = field(default_factory=list)
 
 
@@ -102,36 +107,55 @@ class Till:
         leaks: Sequence[str],
         *,
         plan: "Plan | None" = None,
-        then: "RunSettings | None" = None,
+        stages: "TwoStages | None" = None,
     ) -> Iterator[Charging]:
         """Charge the run inside to the data set, durably and before its first noise is drawn.
 
-        leaks : settings that were taken from the data. plan : of a federated run. then : of what is
-        to follow from the same budget, for which there must be room too. Raises BudgetError and
-        StateError; nothing is spent then.
+        leaks : settings that were taken from the data. plan : of a federated run. stages : both, of
+        which the mechanism is the first. Raises BudgetError and StateError; nothing is spent then.
         """
         if self.dataset is None:
             yield Charging(said=[NOBODY] if mechanism.noise is not Noise.NONE else [])
             return
         from fastlloyd.federation.admission import check_leaks
         from fastlloyd.federation.holder import HoldersLedger, place
-        from fastlloyd.federation.ledger import plan_cost, run_cost
-        from fastlloyd.mechanisms.catalogue import design
+        from fastlloyd.federation.ledger import plan_cost, run_cost, stage_costs
 
         check_leaks(self.dataset.name, leaks)
         rows_are = self.dataset.rows_are
-        cost = run_cost(mechanism, rows_are=rows_are) if plan is None else plan_cost(plan, rows_are)
+        costs = (
+            stage_costs(stages, rows_are)
+            if stages is not None
+            else (plan_cost(plan, rows_are),)
+            if plan is not None
+            else (run_cost(mechanism, rows_are=rows_are),)
+        )
         digest = mechanism.digest if plan is None else plan.digest
-        ahead = [] if then is None else [run_cost(design(then), rows_are=rows_are)]
         ledger = HoldersLedger(place(self.file), screen.on_stderr)
-        with ledger.charged(self.dataset, cost, *ahead, by=self.by, digest=digest) as charge:
+        with ledger.charged(self.dataset, *costs, by=self.by, digest=digest) as charge:
             yield Charging(
                 charge.drawing,
+                lambda second: charge.later(run_cost(second, rows_are=rows_are)),
                 [
-                    f"Data set {one.dataset!r}, all runs so far: {spent(one)}."
-                    for one in charge.sums
+                    *(
+                        f"Data set {one.dataset!r}, all runs so far: {spent(one)}."
+                        for one in charge.sums
+                    ),
+                    counted(charge.counted),
                 ],
             )
+
+
+def counted(where: "Counted") -> str:
+    """Say in which ledger a run counts, since when it is kept, and when it is new."""
+    if where.n_runs == 1:
+        return f"Counted in the ledger {where.path}; this is its first run."
+    days = (seconds_now() - where.began) // 86_400
+    age = "today" if days < 1 else "1 day ago" if days == 1 else f"{days} days ago"
+    return (
+        f"Counted in the ledger {where.path}, which was begun {age} ({utc(where.began)}) and holds"
+        f" {where.n_runs} runs."
+    )
 
 
 def spent(one: "Account") -> str:

@@ -152,7 +152,10 @@ NewDataset = Annotated[
     bool,
     in_ledger(
         "--new-dataset",
-        help="The ledger knows other data sets, and these records are none of them.",
+        help=(
+            "No run on these records was ever counted: the ledger does not know them, and is made"
+            " if it is not there."
+        ),
     ),
 ]
 NewUnit = Annotated[

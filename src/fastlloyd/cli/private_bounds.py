@@ -5,7 +5,7 @@ what follows.
 import dataclasses
 import enum
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +13,7 @@ import typer
 
 from fastlloyd.base.names import choose
 from fastlloyd.cli import engines, persons, screen, terminal
-from fastlloyd.cli.charging import Till
+from fastlloyd.cli.charging import Charging, Till
 from fastlloyd.cli.options import GuaranteeOptions, MechanismOptions, PlanOptions
 from fastlloyd.cli.settings import (
     FROM_DATA,
@@ -182,13 +182,14 @@ def _of_range() -> Iterator[None]:
 
 
 class Narrowed(NamedTuple):
-    """What was found first, what the clustering is designed from after that, and what was taken
-    from the data.
+    """What was found first, what the clustering is designed from after that, what was taken from
+    the data, and how both stages are charged.
     """
 
     first: FirstStage
     settings: Settings[Any]
     leaks: tuple[str, ...]
+    charging: Charging
 
 
 def narrow(
@@ -199,10 +200,11 @@ def narrow(
     workers: "Engine | None",
     of: Persons | None,
     till: Till,
+    paid: ExitStack,
 ) -> Narrowed:
     """Find bounds with a part of the budget; options : with the outer range as bounds.
 
-    till : where it is charged, where there must be room for both. Raises PlanError or BudgetError,
+    till : where both stages are charged. paid : encloses both. Raises PlanError or BudgetError,
     before anything is spent, where either stage cannot be planned.
     """
     outer = given_range(options.bounds or "", records.columns, records.others)
@@ -211,17 +213,15 @@ def narrow(
     )
     box = placeholder(outer, scaling=choose(Scaling, options.scaling, "scaling"))
     stages = TwoStages.of(given_settings(options, box, n_records, of, leaks), outer)
-    with (
-        till.charged(stages.first, leaks, then=stages.later) as run,
-        terminal.moving("looking for bounds"),
-    ):
+    run = paid.enter_context(till.charged(stages.first, leaks, stages=stages))
+    with terminal.moving("looking for bounds"):
         found = find(stages.first, records, outside, workers, run.drawing)
     result = BoundsResult(mechanism=stages.first, bounds=found)
     for sentence in screen.of_bounds(result):
         typer.echo(f"Note: {sentence}", err=True)
     first = FirstStage(result=result, epsilon=stages.epsilon)
     with after(first):
-        return Narrowed(first, stages.second(found), leaks)
+        return Narrowed(first, stages.second(found), leaks, run)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import numbers
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from fastlloyd.errors import (
     NoisyResultWarning,
     PlanError,
     PrivacyLeakWarning,
+    UncountedFitWarning,
     WeakGuaranteeWarning,
 )
 from fastlloyd.mechanisms import central, uncertainty
@@ -68,7 +69,16 @@ try:
     from sklearn.utils import Tags, check_random_state
     from sklearn.utils.validation import check_is_fitted
 
-    from fastlloyd.estimators.charging import nobodys, till_of
+    from fastlloyd.estimators.charging import (
+        NOT_KNOWN,
+        UNCOUNTED,
+        Till,
+        is_to_be_said,
+        made_inside,
+        nobodys,
+        passed_on,
+        till_of,
+    )
     from fastlloyd.estimators.groups import person_ids
     from fastlloyd.estimators.held import Held, InMemory, OnCluster, on_grid
     from fastlloyd.estimators.stages import Charge, Spent, hidden, narrowed
@@ -88,6 +98,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RandomState = int | np.random.RandomState
+_BELONGS_TO = "_belongs_to"  # the attribute for the data set of the block it was made in
 PRIVATE = "private"  # in place of bounds that are to be found
 Limits = Bounds | str | None
 _CLIPPED = (
@@ -114,6 +125,22 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     value_range: Limits = None
     dataset: str | None = None
     _votes: NoisyVotes | None = None
+
+    # a copy is made without parameters, and belongs to a block like any other
+    def __new__(cls, *_: object, **__: object) -> Self:  # noqa: D102
+        made: Self = super().__new__(cls)
+        if (till := made_inside()) is not None:
+            setattr(made, _BELONGS_TO, till)
+        return made
+
+    def __sklearn_clone__(self) -> Self:
+        """Clone it as scikit-learn does; the clone belongs to the same data set, unless it is made
+        inside the block of another.
+        """
+        made: Self = super().__sklearn_clone__()
+        if _BELONGS_TO in self.__dict__:
+            made.__dict__.setdefault(_BELONGS_TO, self.__dict__[_BELONGS_TO])
+        return made
 
     @classmethod
     def from_result(cls, folder: str | os.PathLike[str]) -> Self:
@@ -247,7 +274,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """
         check_numbers(vars(self))
         leaks: list[str] = []
-        till = till_of(self.dataset)
+        till = till_of(self.dataset, self.__dict__.get(_BELONGS_TO, NOT_KNOWN))
         persons = self._persons(groups)
         held = self._held(X, groups)
         settings, first = self._settings(held, persons, leaks, is_charged=till is not None), None
@@ -263,10 +290,16 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         for caution in cautions(mechanism):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=3)
         charge: Charge = partial(till.charged, leaks=leaks, by=self._name) if till else nobodys
-        if planned is not None:
-            first, mechanism = narrowed(planned, held, charge, SystemNoise())
-        with charge(mechanism) as drawing:
-            clustering = central.cluster(mechanism, held.on(mechanism), SystemNoise(), drawing)
+        with ExitStack() as paid:
+            if planned is None:
+                mine = held.on(mechanism)  # which may be refused
+                drawing = paid.enter_context(charge(mechanism)).first
+            else:
+                mine = held.on(planned.first)
+                run = paid.enter_context(charge(planned.first, stages=planned))
+                first, mechanism = narrowed(planned, mine, run, SystemNoise())
+                mine, drawing = held.on(mechanism), run.later(mechanism)
+            clustering = central.cluster(mechanism, mine, SystemNoise(), drawing)
         for name in _OF_ONE_FIT:  # of an earlier fit, whose centroids are gone
             self.__dict__.pop(name, None)
         if held.grid is not None:
@@ -282,7 +315,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         )
         often = listing(list(held.clipped.often(mechanism.domain.features)))
         clipped = [ClippedRecordsWarning(_CLIPPED.format(features=often))] if often else []
-        return [*clipped, *map(NoisyResultWarning, doubts)]
+        is_uncounted = till is None and settings.noise is not Noise.NONE
+        uncounted = [UncountedFitWarning(UNCOUNTED)] if is_uncounted and is_to_be_said() else []
+        return [*uncounted, *clipped, *map(NoisyResultWarning, doubts)]
 
     def _found(self, mechanism: Mechanism, clustering: Clustering) -> list[str]:
         """Set what a fit has found, and return what is doubtful in it because of the noise."""
@@ -598,8 +633,11 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         state: dict[str, Any] = {
             name: value
             for name, value in super().__getstate__().items()
-            if name not in ("labels_", "_spent", "_votes")
+            if name not in ("labels_", "_spent", "_votes", _BELONGS_TO)
         }
+        till = passed_on(self.__dict__.get(_BELONGS_TO, NOT_KNOWN))
+        if till != NOT_KNOWN:
+            state[_BELONGS_TO] = till.state() if isinstance(till, Till) else None
         if "mechanism_" in state:
             state |= {
                 "mechanism_": self.mechanism_.to_toml(),
@@ -613,6 +651,10 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         its settings.
         """
         read = dict(state)
+        if (till := read.get(_BELONGS_TO)) is not None:
+            read[_BELONGS_TO] = Till.of_state(till)
+        if _BELONGS_TO in self.__dict__:  # made inside a block just now
+            read[_BELONGS_TO] = self.__dict__[_BELONGS_TO]
         if "mechanism_" in state:
             mechanism = read_mechanism(state["mechanism_"])
             check_claims("the state of this model", state["privacy_spent_"], mechanism)

@@ -12,8 +12,9 @@ from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.names import listing
 from fastlloyd.dp.noise import Noise, NoiseSource
 from fastlloyd.errors import FastLloydError
-from fastlloyd.estimators.held import Held
+from fastlloyd.estimators.charging import Drawing
 from fastlloyd.mechanisms import central
+from fastlloyd.mechanisms.answering import AllRecords
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.two_stages import TwoStages
@@ -25,18 +26,16 @@ from fastlloyd.reports.statement import (
     with_radius,
 )
 
-Charge = Callable[..., AbstractContextManager[Callable[[int], None]]]  # `charged`, of a data set
+Charge = Callable[..., AbstractContextManager[Drawing]]  # `charged`, of a data set
 
 
 def narrowed(
-    planned: TwoStages, held: Held, charge: Charge, noise: NoiseSource
+    planned: TwoStages, mine: AllRecords, drawing: Drawing, noise: NoiseSource
 ) -> tuple[FirstStage, Mechanism]:
     """Find bounds, which spends the first part of the budget, and design the clustering within
     them.
     """
-    mine = held.on(planned.first)
-    with charge(planned.first, then=planned.later) as drawing:
-        found = central.release(planned.first, mine, noise, drawing)
+    found = central.release(planned.first, mine, noise, drawing.first)
     result = BoundsResult(mechanism=planned.first, bounds=found)
     first = FirstStage(result=result, epsilon=planned.epsilon)
     try:

@@ -12,7 +12,15 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from fastlloyd.base.names import NAME, NAME_RULE, is_plural, listing, unknown_name
+from fastlloyd.base.names import (
+    NAME,
+    NAME_RULE,
+    is_plural,
+    listing,
+    nearest_name,
+    same,
+    unknown_name,
+)
 from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import BudgetError
@@ -24,6 +32,7 @@ from fastlloyd.federation.ledger import (
     counted_of,
     finite,
     first_of,
+    is_used,
     known_datasets,
     plan_cost,
     records_of,
@@ -43,8 +52,8 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
     cannot be a name.
 
     rows_are : what the persons are called of whom each record is one; None where nothing is said.
-    is_new, is_new_unit : the name, or that of the persons, is unlike those known because it is
-    another data set, or other persons.
+    is_new, is_new_unit : the ledger knows no such name, or no such persons, and that is no slip: no
+    run on these records, or persons, was counted before.
     """
 
     name: str
@@ -61,18 +70,33 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
             check_unit_name(self.rows_are)
 
 
-def check_names(dataset: DataSet, cost: PlannedCost, *histories: History) -> None:
-    """Raise BudgetError if the name of the data set, or of the persons, is unlike all that are
-    known and not said to be new.
+def check_name(dataset: DataSet, ledger: History, where: str) -> None:
+    """Raise BudgetError unless the ledger knows the data set or, if it is said to be new, holds no
+    run and no limit of it.
 
-    It would have no limit and no past.
+    What it does not know has no limit and no past. where : what the ledger is called.
     """
-    known = sorted({name for history in histories for name in known_datasets(history)})
-    if known and dataset.name not in known and not dataset.is_new:
+    known = known_datasets(ledger)
+    is_known = ledger.called(dataset.name) in known
+    if dataset.is_new and is_used(ledger, dataset.name):
         raise BudgetError(
-            f"data set {unknown_name(dataset.name, known)}: correct the name or, for other records,"
-            " say --new-dataset (in Python, fastlloyd.dataset(..., new=True))"
+            f"data set {ledger.called(dataset.name)!r} is not new: {where} holds what was spent on"
+            " it, or its limit; leave --new-dataset out (in Python, new=True)"
         )
+    if not dataset.is_new and not is_known:
+        there = f"; there are {listing(known)}" if known else ""
+        raise BudgetError(
+            f"data set {dataset.name!r} is unknown in {where}{nearest_name(dataset.name, known)}"
+            f"{there}: correct the name, bring back the newest copy of the ledger or, if no run on"
+            " these records was ever counted, say --new-dataset (in Python, with"
+            f" fastlloyd.dataset({dataset.name!r}, new=True))"
+        )
+
+
+def check_unit(dataset: DataSet, cost: PlannedCost, *histories: History) -> None:
+    """Raise BudgetError if the name of the persons is unlike all that are known, and not said to be
+    new.
+    """
     if isinstance(cost, PersonRunCost) and not dataset.is_new_unit:
         check_known_unit(dataset.name, cost.unit, "--unit-name (in Python, unit=...)", *histories)
 
@@ -179,6 +203,7 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
     one = account(history, dataset, speaks_of=speaks_of)
     delta, limit = one.delta or plan.mechanism.delta, finite(one.limit)
     known, by = known_datasets(history), "ledger" if history.role is Role.HOLDER else "store"
+    dataset = history.called(dataset)
     said = f"Data set {unknown_name(dataset, known)}. " if known and dataset not in known else ""
     said += (
         f"By this {by}, {len(one.runs)} run{'' if len(one.runs) == 1 else 's'} on the data set"
@@ -186,7 +211,7 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
     )
     said += f"{rounded_up(one.spent.epsilon(delta))} at delta {delta_up(delta)}, for {one.asked}."
     counted_on = {
-        run.reserved.dataset
+        history.called(run.reserved.dataset)
         for run in history.runs.values()
         if run.reserved and run.reserved.plan_digest == plan.digest
     }
@@ -226,7 +251,7 @@ def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> N
     they spent is counted.
     """
     for known in (run.reserved for run in history.runs.values()):
-        if known is None or known.dataset == dataset:
+        if known is None or same(known.dataset) == same(dataset):
             continue
         if fingerprint.is_of(known):
             raise BudgetError(
@@ -271,13 +296,13 @@ def check_known(history: History, dataset: str, *, new: bool) -> None:
     """Raise BudgetError unless the data set has a run or a limit, or has none and was said to be
     new: else a slip makes one.
     """
-    known = known_datasets(history)
-    if new and dataset in known:
+    known, called = known_datasets(history), history.called(dataset)
+    if new and is_used(history, dataset):
         raise BudgetError(
-            f"data set {dataset!r} is not new: it has a run or a limit; leave --new out to set"
+            f"data set {called!r} is not new: it has a run or a limit; leave --new out to set"
             " another limit"
         )
-    if not new and dataset not in known:
+    if not new and called not in known:
         there = (
             f"data set {unknown_name(dataset, known)}"
             if known

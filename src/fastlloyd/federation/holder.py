@@ -12,18 +12,29 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from fastlloyd.errors import StateError
-from fastlloyd.federation.admission import DataSet, check, check_names, reservation_of
-from fastlloyd.federation.ledger import Account, account, sums_on
+import msgspec
+
+from fastlloyd.base.names import listing
+from fastlloyd.base.places import full_path, user_folder
+from fastlloyd.errors import BudgetError, StateError
+from fastlloyd.federation.admission import (
+    DataSet,
+    check,
+    check_name,
+    check_unit,
+    reservation_of,
+)
+from fastlloyd.federation.ledger import Account, account, known_datasets, sums_on, together
 from fastlloyd.federation.store import files
 from fastlloyd.federation.store.costs import PlannedCost
 from fastlloyd.federation.store.durable import Store, read
 from fastlloyd.federation.store.events import (
+    DataSetNamed,
     Event,
     ExchangeCharged,
     HandedBack,
@@ -49,38 +60,35 @@ Say = Callable[[str], None]
 
 
 def state_folder() -> Path:
-    """The folder of this user's state; it may not be there yet. Raises RuntimeError if the user has
-    no home.
+    """The folder of this user's state; it may not be there yet. Raises StateError unless it is the
+    same whatever the current folder is.
     """
     if sys.platform == "win32":
-        kept = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        kept = user_folder("LOCALAPPDATA", ("AppData", "Local"), StateError)
     elif sys.platform == "darwin":
-        kept = Path.home() / "Library" / "Application Support"
+        kept = user_folder(None, ("Library", "Application Support"), StateError)
     else:
-        kept = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(kept) / "fastlloyd"
+        kept = user_folder("XDG_STATE_HOME", (".local", "state"), StateError)
+    return kept / "fastlloyd"
 
 
 def place(named: Path | None = None) -> Path:
-    """Where the ledger is: where it is said to be, or where the variable says, or in the user's
-    state folder.
+    """Where the ledger is, a full path: where it is said to be, or where the variable says, or in
+    the user's state folder.
+
+    named : as somebody typed it, from the current folder on; whatever else says where it is must be
+    a full path. Raises StateError.
     """
-    try:
-        if named is None and (said := os.environ.get(VARIABLE)):
-            named = Path(said).expanduser()
-            if not named.is_absolute():
-                raise StateError(
-                    f"{VARIABLE} is {said!r:.80}; expected a full path, so that all folders have"
-                    " the same ledger"
-                )
-        if named is None:
-            return state_folder() / f"ledger{SUFFIX}"
-    except RuntimeError:
+    said = os.environ.get(VARIABLE)
+    if named is None and not said:
+        return state_folder() / f"ledger{SUFFIX}"
+    if re.match(r"[a-z][a-z0-9+.-]+:/", str(named or said)):
         raise StateError(
-            f"there is no such home folder for a ledger; name a file with --ledger or {VARIABLE}"
-        ) from None
-    if re.match(r"[a-z][a-z0-9+.-]+:/", str(named)):
-        raise StateError(f"the ledger is {str(named)!r:.80}; expected a file on this machine")
+            f"the ledger is {str(named or said)!r:.80}; expected a file on this machine"
+        )
+    if named is None:
+        named = full_path(said or "", VARIABLE, StateError)
+    named = full_path(str(named.absolute()), "the ledger", StateError)
     if named.is_dir():
         raise StateError(
             f"the ledger is {str(named)!r:.80}, a folder; name a file in it, such as ledger{SUFFIX}"
@@ -88,28 +96,66 @@ def place(named: Path | None = None) -> Path:
     return store_path(named)
 
 
+class Counted(NamedTuple):
+    """Where a run counts. began : when the first event of the ledger was written, UTC since 1970.
+    n_runs : how many runs it holds, with this one.
+    """
+
+    path: Path
+    began: int
+    n_runs: int
+
+
 class Charge:
     """A run of the central model that was charged whole. sums : what was spent on its data set,
     with it.
+
+    counted : in which ledger. stages : what its stages may cost, one after the other.
     """
 
-    def __init__(self, sums: list[Account]) -> None:
+    def __init__(
+        self, sums: list[Account], counted: Counted, stages: Sequence[PlannedCost]
+    ) -> None:
         self.sums, self.n_drawn = sums, 0
+        self.counted, self._stages = counted, stages
 
     def drawing(self, number: int) -> None:
         """Hear that noise is about to be drawn for the round of that number, from 0."""
         self.n_drawn = max(self.n_drawn, number + 1)
 
+    def later(self, cost: PlannedCost) -> Callable[[int], None]:
+        """What is to be told of the rounds of the second stage, from 0. Raises BudgetError if it
+        costs more than was charged for it.
+        """
+        first, charged = self._stages
+        if not charged.covers(cost):
+            raise BudgetError(
+                "the second stage costs more than was charged for it; report it: nothing more is"
+                " drawn"
+            )
+        return lambda number: self.drawing(len(first.costs) + number)
+
 
 class HoldersLedger:
-    """The ledger at `path`, made when it is first needed; say : tells its holder that it was."""
+    """The ledger at `path`; say : tells its holder that it was made.
 
-    def __init__(self, path: Path, say: Say = lambda _: None) -> None:
-        self.path, self._say = path, say
+    identity : of the very ledger that is meant; None: whichever is there.
+    """
 
-    def opened(self) -> Store:
-        """Open the ledger, once no other process has it; it is there then. Raises StateError."""
+    def __init__(
+        self, path: Path, say: Say = lambda _: None, identity: bytes | None = None
+    ) -> None:
+        self.path, self._say, self._identity = path, say, identity
+
+    def opened(self, *, new: bool = False) -> Store:
+        """Open the ledger, once no other process has it. Raises StateError.
+
+        new : it is made if it is not there. So only a holder who says that nothing was counted
+        before has one made.
+        """
         if not self.is_there():
+            if not new or self._identity is not None:
+                raise StateError(self._missing)
             try:
                 make_folder(self.path.parent)
                 made = Store.create(
@@ -126,7 +172,56 @@ class HoldersLedger:
                     " is limited."
                 )
                 return made
-        return Store.open(self.path, role=Role.HOLDER, patience=PATIENCE)
+        store = Store.open(self.path, role=Role.HOLDER, patience=PATIENCE)
+        try:
+            self._check_same(store.identity)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _check_same(self, identity: bytes) -> None:
+        if self._identity not in (None, identity):
+            raise StateError(
+                f"{self.path} is another ledger than the one in which this fit is to be counted,"
+                " which lies on another machine, or was there before; fit where that one is"
+            )
+
+    @property
+    def _missing(self) -> str:
+        if self._identity is not None:
+            return (
+                f"there is no ledger {self.path}, in which this fit is to be counted; fit on the"
+                " machine where it is, or bring it back"
+            )
+        return (
+            f"there is no ledger {self.path}; bring back its newest copy, name its place with"
+            f" --ledger or {VARIABLE} or, if no run was ever counted in it, say --new-dataset (in"
+            " Python, fastlloyd.dataset(..., new=True)), which makes one"
+        )
+
+    def check_name(self, dataset: DataSet, history: History) -> None:
+        """Raise BudgetError unless this ledger, which holds `history`, knows the data set, or it is
+        new.
+        """
+        is_there = "" if self.is_there() else ", which is not there"
+        check_name(dataset, history, f"the ledger {self.path}{is_there}")
+
+    def named(self, dataset: DataSet) -> bytes:
+        """Have the ledger know the data set from now on; return the ledger's identity. Raises
+        BudgetError as `check_name`.
+        """
+        if not dataset.is_new:
+            history, identity = self._read()
+            self.check_name(dataset, history)
+            return identity or bytes(32)
+        if self.is_there():
+            self.check_name(dataset, self.history())  # before a process waits for another
+        with self.opened(new=True) as store:
+            self.check_name(dataset, store.history)
+            if dataset.name not in known_datasets(store.history):
+                store.append([DataSetNamed(dataset=dataset.name)])
+            return store.identity
 
     def is_there(self) -> bool:
         """Whether there is a ledger. Raises StateError if its head file tells of one that is
@@ -153,28 +248,39 @@ class HoldersLedger:
 
     def history(self) -> History:
         """What the ledger holds now, nothing if there is none. Raises StateError."""
+        return self._read()[0]
+
+    def _read(self) -> tuple[History, bytes | None]:
+        """What the ledger holds now, and its identity, if there is one."""
         if not self.is_there():
-            return History(Role.HOLDER)
+            if self._identity is not None:
+                raise StateError(self._missing)
+            return History(Role.HOLDER), None
         contents, _ = read(self.path)
         if contents.role is not Role.HOLDER:
             raise StateError(f"{self.path} is {contents.role.store}; expected {Role.HOLDER.store}")
-        return contents.history
+        self._check_same(contents.identity)
+        return contents.history, contents.identity
 
     @contextmanager
     def charged(
-        self, dataset: DataSet, cost: PlannedCost, *ahead: PlannedCost, by: str, digest: bytes
+        self, dataset: DataSet, *stages: PlannedCost, by: str, digest: bytes
     ) -> Iterator[Charge]:
         """Charge a whole run to a data set, durably; whatever is drawn inside is counted then.
 
-        ahead : what is to follow, and must fit too; it is charged later. by : what runs it, a word.
-        digest : of its settings. If what is inside fails, rounds that it never told the charge of
-        are handed back. Raises BudgetError if a limit does not hold it, StateError if it cannot be
-        made durable; nothing is spent then.
+        stages : what its one stage costs, or its two at most. by : what runs it, a word. digest :
+        of the settings of the first. If what is inside fails, rounds that it never told the charge
+        of are handed back. Raises BudgetError if a limit does not hold it or the ledger does not
+        know the data set, StateError if it cannot be made durable; nothing is spent then.
         """
-        name, run_id = dataset.name, os.urandom(16)
-        with self.opened() as store:
-            check_names(dataset, cost, store.history)
-            check(store.history, name, cost, *ahead)
+        cost, run_id = together(*stages), os.urandom(16)
+        if dataset.is_new or not self.is_there():  # before a ledger is made
+            self.check_name(dataset, self.history())
+        with self.opened(new=dataset.is_new) as store:
+            self.check_name(dataset, store.history)
+            name = store.history.called(dataset.name)
+            check_unit(dataset, cost, store.history)
+            check(store.history, name, cost)
             whole = reservation_of(
                 cost,
                 run_id=run_id,
@@ -183,12 +289,15 @@ class HoldersLedger:
                 dataset=name,
                 fingerprint=_NO_FINGERPRINT,
             )
+            self._tell(store, name)
             store.append([whole, RunCharged(run_id=run_id)])
             charge = Charge(
                 [
                     account(store.history, name, speaks_of=each)
                     for each in sums_on(store.history, name)
-                ]
+                ],
+                self._counted(store),
+                stages,
             )
         try:
             yield charge
@@ -201,24 +310,39 @@ class HoldersLedger:
                     store.append([HandedBack(run_id=run_id, numbers=never_drawn)])
             raise
 
+    def _counted(self, store: Store) -> Counted:
+        return Counted(self.path, store.began or 0, len(store.history.runs))
+
+    def _tell(self, store: Store, dataset: str) -> None:
+        """Say, once, that several spellings of a name are counted together."""
+        if spellings := store.history.untold(dataset):
+            self._say(
+                f"Note: {listing(spellings)} are one data set: what was spent on either counts"
+                " together, and every limit stands."
+            )
+            store.append([DataSetNamed(dataset=dataset)])
+
     def enter(
         self,
         dataset: DataSet,
         client: Store,
         reserved: RunReserved | PersonRunReserved | None,
         run_id: bytes,
-    ) -> None:
+    ) -> Counted:
         """Count a run that a client is about to join, durably, and whatever else its store knows.
 
         reserved : what the client's store is to hold next; None if it holds the run. Raises
         BudgetError and StateError as `charged`.
         """
         mine = own_run_id(run_id, client.identity)
-        with self.opened() as store:
+        with self.opened(new=dataset.is_new) as store:
+            if mine not in store.history.runs:
+                self.check_name(dataset, store.history)
             events = _up_to_date(store, client)
             after = store.history.followed_by(events)
             if reserved is not None:
-                reserved = reserved.under(mine)
+                name = after.called(reserved.dataset)
+                reserved = msgspec.structs.replace(reserved.under(mine), dataset=name)
             if mine in after.runs and not after.runs[mine].may_begin_again:
                 self._check_open(after.runs[mine], run_id)
                 begun = after.runs[mine].reserved
@@ -234,12 +358,16 @@ class HoldersLedger:
                 events.append(reserved)
             if events:
                 store.append(events)
+            self._tell(store, dataset.name)
+            return self._counted(store)
 
-    def check_names(self, dataset: DataSet, client: History, cost: PlannedCost) -> None:
-        """Raise BudgetError if neither the ledger nor the client's store knows such a name, and one
-        of them knows others.
+    def check_counts(self, dataset: DataSet, identity: bytes, run_id: bytes) -> None:
+        """Raise BudgetError unless this run of that client, or another on its data set, is counted
+        here, or the data set is new.
         """
-        check_names(dataset, cost, self.history(), client)
+        now = self.history()
+        if own_run_id(run_id, identity) not in now.runs:
+            self.check_name(dataset, now)
 
     def rehearse(
         self,
@@ -254,7 +382,9 @@ class HoldersLedger:
 
         client : where its store is to be, if it has none yet. identity : its signing key.
         """
-        now = self.history()
+        now, mine = self.history(), own_run_id(run_id, identity)
+        if mine not in now.runs:
+            self.check_name(dataset, now)
         known = client.history if isinstance(client, Store) else History(Role.CLIENT)
         if isinstance(client, Store):
             now = now.followed_by([*_news(now, known, identity), *_seen(now, client)])
@@ -263,7 +393,7 @@ class HoldersLedger:
                 f"there is no store {client}, and the ledger saw {seen.length} events of the one of"
                 f" this identity: correct the path, {_WAY_OUT}"
             )
-        begun = now.runs.get(own_run_id(run_id, identity))
+        begun = now.runs.get(mine)
         if begun is not None and not begun.may_begin_again:
             self._check_open(
                 begun, run_id
@@ -318,7 +448,7 @@ def own_run_id(run_id: bytes, identity: bytes) -> bytes:
 
 
 def _check_joining(ledger: History, client: History, dataset: DataSet, cost: PlannedCost) -> None:
-    check_names(dataset, cost, ledger, client)
+    check_unit(dataset, cost, ledger, client)
     check(ledger, dataset.name, cost)
 
 

@@ -17,6 +17,7 @@ from fractions import Fraction
 
 import msgspec
 
+from fastlloyd.base.names import same
 from fastlloyd.dp.accountant import Accountant, GaussianRelease
 from fastlloyd.dp.gdp import pure_mu_squared
 from fastlloyd.dp.neighboring import NeighboringRelation, Neighbours
@@ -33,7 +34,9 @@ from fastlloyd.federation.store.costs import (
 )
 from fastlloyd.federation.store.events import Limit
 from fastlloyd.federation.store.history import History, Limited, Run
+from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.private_run import AnyRun
+from fastlloyd.mechanisms.two_stages import LEEWAY, TwoStages
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 
@@ -172,6 +175,29 @@ def run_cost(
     )
 
 
+def stage_costs(planned: TwoStages, rows_are: str | None = None) -> tuple[PlannedCost, PlannedCost]:
+    """What both stages cost at most, whatever bounds the first finds; parameters and errors as
+    `run_cost`.
+    """
+    later = run_cost(design(planned.later), rows_are=rows_are).at_most(LEEWAY)
+    return (
+        run_cost(planned.first, rows_are=rows_are),
+        msgspec.structs.replace(later, epsilon=planned.epsilon),
+    )
+
+
+def together(first: PlannedCost, *later: PlannedCost) -> PlannedCost:
+    """What several stages of one run cost, each for the same neighbours."""
+    for cost in later:
+        first = msgspec.structs.replace(
+            first,
+            costs=(*first.costs, *cost.costs),
+            epsilon=max(first.epsilon, cost.epsilon),
+            distance=first.distance + cost.distance,
+        )
+    return first
+
+
 def plan_cost(plan: Plan, rows_are: str | None = None) -> PlannedCost:
     """What every exchange of a federated run costs; parameters and errors as `run_cost`."""
     return run_cost(plan.mechanism, plan.distance, is_federated=True, rows_are=rows_are)
@@ -187,12 +213,12 @@ def account(history: History, dataset: str, speaks_of: Neighbours | None = None)
     asked = speaks_of or records_of(counted)
     spent = Spending.of(counted, asked)
     first = first_of(counted, speaks_of)
-    first_limit, proviso = _kept(history, runs, (dataset, speaks_of), spent, first)
+    first_limit, proviso = _kept(history, runs, (same(dataset), speaks_of), spent, first)
     return Account(
-        dataset=dataset,
+        dataset=history.called(dataset),
         runs=runs,
         asked=asked,
-        limit=history.limits.get((dataset, speaks_of)),
+        limit=history.limits_on(dataset).get(speaks_of),
         spent=spent,
         otherwise=Spending.of(counted, asked.other),
         first_run=first,
@@ -223,7 +249,7 @@ def sums_on(history: History, dataset: str) -> list[Neighbours | None]:
         if isinstance(cost, PersonRunCost) and cost.unit not in limited:
             named.append(Neighbours(cost.neighboring_relation, cost.unit, max(cost.max_clients, 1)))
             limited.add(cost.unit)
-    of_records = (dataset, None) in history.limits or any(
+    of_records = None in history.limits_on(dataset) or any(
         not isinstance(cost, PersonRunCost) for cost in costs
     )
     return [*([None] if of_records or not named else []), *named]
@@ -234,14 +260,20 @@ def runs_on(history: History, dataset: str) -> tuple[Run, ...]:
     return tuple(
         run
         for run in history.runs.values()
-        if run.reserved is not None and run.reserved.dataset == dataset
+        if run.reserved is not None and same(run.reserved.dataset) == same(dataset)
     )
 
 
 def known_datasets(history: History) -> list[str]:
-    """The names of all data sets that have a run or a limit, sorted."""
-    used = {run.reserved.dataset for run in history.runs.values() if run.reserved is not None}
-    return sorted(used | {name for name, _ in history.limits})
+    """What all data sets are called, sorted: those with a run or a limit, and those that were only
+    named.
+    """
+    return sorted(spellings[0] for spellings in history.spellings.values())
+
+
+def is_used(history: History, dataset: str) -> bool:
+    """Whether the data set has a run or a limit, however its name is spelled."""
+    return same(dataset) in history.used or bool(history.limits_on(dataset))
 
 
 def check_sums(history: History) -> None:

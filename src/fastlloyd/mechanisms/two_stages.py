@@ -1,6 +1,7 @@
 """A clustering within bounds that are found first, from one budget."""
 
-from typing import Any, Self
+from fractions import Fraction
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -11,6 +12,12 @@ from fastlloyd.mechanisms.bounds.design import BoundsSettings, divide
 from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism, FoundBounds
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.settings import RunSettings, Settings
+
+LEEWAY: Final = Fraction(1, 1 << 30)
+"""What an exchange of the second stage may cost more than planned, as a part of its mu^2: the
+scales of the noise are rounded for the bounds that are found.
+"""
+_KEPT_BACK = 2.0**-28  # of epsilon, which is more than that of mu^2
 
 
 class TwoStages(msgspec.Struct, frozen=True):
@@ -44,7 +51,7 @@ class TwoStages(msgspec.Struct, frozen=True):
         shared = {name: getattr(settings, name) for name in RunSettings.__struct_fields__}
         stages = divide(BoundsSettings(**shared | {"domain": outer, "delta": settings.whole_delta}))
         later = msgspec.structs.replace(
-            settings, epsilon=stages.epsilon, delta=settings.whole_delta
+            settings, epsilon=stages.epsilon * (1 - _KEPT_BACK), delta=settings.whole_delta
         )
         design(later)
         return cls(stages.first, later, float(settings.epsilon))

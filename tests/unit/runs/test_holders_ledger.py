@@ -26,7 +26,8 @@ from fastlloyd.federation.store.events import (
     RunReserved,
     UnitLimitSet,
 )
-from federation import identity, make_plan
+from federation import identity
+from ledgers import knowing
 from mortal_ledger import LEDGER, LedgerWorld
 from mortal_parties import AFTER, BEFORE, DATASET, FINGERPRINT
 from runs_with_deaths import FEDERATIONS, N_COMMITS, NAMES, RESULTS, run_to_the_end
@@ -40,7 +41,7 @@ N = PLAN.mechanism.n_rounds
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> HoldersLedger:
-    return HoldersLedger(tmp_path / "state" / "ledger.store")
+    return knowing(tmp_path / "state" / "ledger.store")
 
 
 @pytest.fixture
@@ -164,7 +165,7 @@ def test_an_old_copy_of_a_ledger_hears_of_a_clients_runs_again(
     ledger: HoldersLedger, store: Store, tmp_path: Path
 ) -> None:
     """Brought back together with its head file, which nobody can notice."""
-    with ledger.opened():
+    with ledger.opened(new=True):
         pass
     copy_store(ledger.path, tmp_path / "old")
     ledger.enter(DATASET, store, reservation(), RUN)
@@ -182,7 +183,7 @@ def test_a_limit_of_the_ledger_holds_for_a_client_and_one_of_its_store_too(
     ledger: HoldersLedger, store: Store
 ) -> None:
     cost = plan_cost(PLAN)
-    with ledger.opened() as opened:
+    with ledger.opened(new=True) as opened:
         opened.append([LimitSet(dataset="patients", epsilon=2.5, delta=PLAN.mechanism.delta)])
     with ledger.charged(DATASET, cost, by="fit", digest=bytes(32)) as charge:
         charge.drawing(N - 1)
@@ -205,7 +206,7 @@ def test_a_limit_for_persons_holds_for_a_client_whose_every_record_is_one(
     limit = UnitLimitSet(
         dataset="patients", epsilon=3.0, delta=1e-4, speaks_of=Neighbours(ADD, "patient")
     )
-    with ledger.opened() as opened:
+    with ledger.opened(new=True) as opened:
         opened.append([limit])
     with pytest.raises(BudgetError, match="does not protect every patient as a whole"):
         ledger.rehearse(DATASET, store, OWNER, plan_cost(PLAN), RUN)
@@ -226,15 +227,25 @@ def _of_patients() -> Any:
     )
 
 
-def test_a_name_that_either_knows_is_no_slip_and_one_that_neither_knows_is(
+def test_a_name_that_only_the_store_knows_is_none_that_the_ledger_counts(
     ledger: HoldersLedger, store: Store
 ) -> None:
-    with ledger.opened() as opened:
-        opened.append([LimitSet(dataset="of-the-ledger", epsilon=1.0, delta=0.0)])
-    store.append([LimitSet(dataset="of-the-store", epsilon=1.0, delta=0.0)])
-    cost = plan_cost(make_plan(3))
-    for name in ("of-the-ledger", "of-the-store"):
-        ledger.check_names(DataSet(name=name), store.history, cost)
-    with pytest.raises(BudgetError, match="did you mean 'of-the-store'"):
-        ledger.check_names(DataSet(name="of-the-stor"), store.history, cost)
-    ledger.check_names(DataSet(name="of-the-stor", is_new=True), store.history, cost)
+    store.append([reserved(run_id(1), dataset="of-the-store")])
+    mine, new = DataSet(name="of-the-store"), DataSet(name="of-the-store", is_new=True)
+    event = reserved(run_id(2), dataset="of-the-store")
+    for step in (
+        lambda: ledger.enter(mine, store, event, event.run_id),
+        lambda: ledger.rehearse(mine, store, store.identity, event.cost, event.run_id),
+        lambda: ledger.check_counts(mine, store.identity, event.run_id),
+    ):
+        with pytest.raises(BudgetError, match=f"unknown in the ledger {ledger.path}; there are"):
+            step()
+    ledger.enter(new, store, event, event.run_id)
+    assert len(ledger.history().runs) == 2
+    store.append([event])
+    for again in (mine, new):  # the same command, after it was killed
+        ledger.check_counts(again, store.identity, event.run_id)
+        ledger.enter(again, store, None, event.run_id)
+    third = run_id(3)
+    with pytest.raises(BudgetError, match="'of-the-store' is not new"):
+        ledger.enter(new, store, reserved(third, dataset="of-the-store"), third)

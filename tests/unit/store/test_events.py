@@ -18,6 +18,7 @@ from fastlloyd.federation.protocol.messages import printable
 from fastlloyd.federation.store.events import (
     ClientJoined,
     ClientLeft,
+    DataSetNamed,
     Event,
     ExchangeCharged,
     LimitSet,
@@ -47,6 +48,7 @@ EVENTS: list[Event] = [
     PeerSeen(name="clinic-a", position=LogPosition(3, bytes(32))),
     PeerSigned(name="0" * 64, client="clinic-a", position=SignedPosition(3, bytes(32), bytes(64))),
     PeerForgotten(name="0" * 64),
+    DataSetNamed(dataset="patients"),
     ClientJoined(run_id=bytes(16), client="clinic-a"),
     ClientLeft(run_id=bytes(16), client="clinic-a"),
 ]

@@ -244,6 +244,7 @@ def run_processes(
                 f"{name}.csv",
                 "--dataset",
                 DATASET,
+                "--new-dataset",
                 "--ledger",
                 f"{name}.ledger.store",
                 "--out",

@@ -1,5 +1,6 @@
 """`fastlloyd fit`: the central model, one holder of all records."""
 
+from contextlib import ExitStack
 from dataclasses import replace
 
 from fastlloyd.cli.options import (
@@ -58,7 +59,7 @@ def fit(
     finds_bounds = private_bounds.are_wanted(mechanism, value_range)
     stated = replace(mechanism, bounds=value_range) if finds_bounds else mechanism
     check_options(stated, missing, outside, of)
-    with engines.named(engine) as workers:
+    with engines.named(engine) as workers, ExitStack() as paid:
         in_passes = workers is not None
         records = read_records(
             mechanism.bounds,
@@ -71,8 +72,8 @@ def fit(
         )
         first = None
         if finds_bounds:
-            first, settings, leaks = private_bounds.narrow(
-                stated, records, missing, outside, workers, of, till
+            first, settings, leaks, run = private_bounds.narrow(
+                stated, records, missing, outside, workers, of, till, paid
             )
             outside = "clip"
         else:
@@ -82,13 +83,16 @@ def fit(
             m = design(settings)
         X = on_grid(records, m.domain, outside)
         of_persons = persons.answering(m, records, X, behind_bar_of=m)
+        if first is None:
+            run = paid.enter_context(till.charged(m, leaks))
+        with private_bounds.after(first):
+            drawing = run.drawing if first is None else run.later(m)
         with (
             private_bounds.after(first),
-            till.charged(m, leaks) as run,
             of_persons
             or engines.answering(records, X, outside, workers, behind_bar_of=m) as answering,
         ):
-            clustering = cluster(m, answering, SystemNoise(), run.drawing)
+            clustering = cluster(m, answering, SystemNoise(), drawing)
     loss = uncertainty.loss_estimate(m, clustering)
     result = Result.of(m, clustering, uncertainty.noise_deviation(m), loss=loss, first=first)
     results.end(

@@ -260,7 +260,7 @@ def _run(
     """Take part to the end, and write and show the result; return what to raise in the end if there
     is none.
     """
-    from fastlloyd.cli import network, results
+    from fastlloyd.cli import charging, network, results
     from fastlloyd.cli.failures import dispensable
     from fastlloyd.federation.protocol.actions import Ended
     from fastlloyd.reports.result import result_of_run
@@ -277,6 +277,8 @@ def _run(
             as_json=client.as_json
         )  # whoever has not been told is told, before this command is refused
     party = _party(client, kept, mine)
+    if party.counted is not None and party.outcome is None:
+        network.say(charging.counted(party.counted), as_json=client.as_json)
     outcome = _take_part(party, client, mine)
     if isinstance(outcome, Ended):
         return _keep_unfinished(party, client.plan, outcome, output, place)
@@ -337,11 +339,10 @@ def _look(
 
 def _party(client: _Client, store: "Store", mine: "OwnRecords") -> "DurableClient":
     from fastlloyd.dp.noise import SystemNoise
-    from fastlloyd.federation.ledger import plan_cost
     from fastlloyd.federation.runs import DurableClient, check_may_join
 
     name, dataset, holder = client.identity.name, client.dataset, client.holder
-    holder.check_names(dataset, store.history, plan_cost(client.plan, dataset.rows_are))
+    holder.check_counts(dataset, store.identity, bytes.fromhex(client.plan.run_id))
     if check_may_join(store, client.plan, name, dataset=dataset) is None:
         client.check_budget(store)  # else a long pass would be for nothing
     fingerprint = _look(client, mine, store.fingerprint_key())

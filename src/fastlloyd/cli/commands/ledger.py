@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fastlloyd.base.files import check_file, write_bytes, write_file
-from fastlloyd.base.names import unknown_name
+from fastlloyd.base.names import same, unknown_name
 from fastlloyd.cli import terminal
 from fastlloyd.cli.options import LedgerFile as OwnLedger
 from fastlloyd.cli.terminal import Column, print_json
@@ -248,7 +248,7 @@ def show(
     listed = ledger.accounts(contents.history)
     if dataset is not None:
         _check_there(dataset, contents.history)
-        listed = [one for one in listed if one.dataset == dataset]
+        listed = [one for one in listed if same(one.dataset) == same(dataset)]
     if figure is not None:
         write_bytes(figure, _picture(listed, delta, runs))
     if json:
@@ -355,11 +355,11 @@ def limit(
         raise BudgetError("--new-unit is about persons; say how they are called with --unit NAME")
     if not _is_there(file):
         check_known(History(Role.HOLDER), dataset, new=new)  # before a ledger is made
-    with _to_write(file) as store:
+    with _to_write(file, new=new) as store:
         check_known(store.history, dataset, new=new)
         if unit is not None and not new_unit:
             check_known_unit(dataset, unit, "--unit", store.history)
-        store.append([event])
+        store.append(store.history.on_all_spellings(event))
         one = account(store.history, dataset, speaks_of=event.speaks_of)
     if json:
         print_json(shown.summary(one))
@@ -456,13 +456,17 @@ def _is_there(file: Path | None) -> bool:
     return HoldersLedger(_path(None)).is_there() if file is None else has_store(file)
 
 
-def _to_write(file: Path | None) -> "Store":
-    """Open the holder's ledger, made if needed, or the ledger or client's store that was named."""
+def _to_write(file: Path | None, *, new: bool) -> "Store":
+    """Open the holder's ledger, made if it is not there and its data set is new, or the ledger or
+    client's store that was named.
+    """
     from fastlloyd.cli.network import client_store
     from fastlloyd.cli.screen import on_stderr
     from fastlloyd.federation.holder import HoldersLedger
 
-    return HoldersLedger(_path(None), on_stderr).opened() if file is None else client_store(file)
+    if file is not None:
+        return client_store(file)
+    return HoldersLedger(_path(None), on_stderr).opened(new=new)
 
 
 def _limit(
@@ -500,7 +504,7 @@ def _check_there(dataset: str, history: "History") -> None:
     from fastlloyd.federation.ledger import known_datasets
 
     known = known_datasets(history)
-    if dataset not in known:
+    if history.called(dataset) not in known:
         raise BudgetError(
             f"data set {unknown_name(dataset, known)}"
             if known

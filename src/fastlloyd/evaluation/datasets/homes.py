@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fastlloyd.base import extras
+from fastlloyd.base import extras, places
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.files import replacing
 from fastlloyd.errors import DataError
@@ -172,15 +172,12 @@ def _cache_folder() -> Path:
     specification says.
     """
     if sys.platform == "win32":
-        return (
-            Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-            / "fastlloyd"
-            / "Cache"
-        )
+        local = places.user_folder("LOCALAPPDATA", ("AppData", "Local"), DataError)
+        return local / "fastlloyd" / "Cache"
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "fastlloyd"
+        return places.user_folder(None, ("Library", "Caches"), DataError) / "fastlloyd"
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (named if named.is_absolute() else Path.home() / ".cache") / "fastlloyd"
+    return (named if named.is_absolute() else places.home(DataError) / ".cache") / "fastlloyd"
 
 
 class _Limited(io.BytesIO):

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Self
 
+from fastlloyd.base.names import same
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import OldServerError, RemoteProtocolError, StateError
 from fastlloyd.federation.admission import DataSet, check, reserve
 from fastlloyd.federation.fingerprint import Fingerprint
-from fastlloyd.federation.holder import HoldersLedger
+from fastlloyd.federation.holder import Counted, HoldersLedger
 from fastlloyd.federation.ledger import plan_cost
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
@@ -48,8 +49,9 @@ class DurableClient(DurableParty[ClientSession]):
 
     A step of the session is committed to the store in one transaction, with the ledger's charge for
     an upload, before what it sends is returned; the broadcast of a round is committed before it is
-    opened. `outcome` is None while the run goes on; a result, and what an early end left, stays in
-    the store until `conclude`: a process that is killed before it has written that finds it again.
+    opened. `counted` says in which ledger, if there is one. `outcome` is None while the run goes
+    on; a result, and what an early end left, stays in the store until `conclude`: a process that is
+    killed before it has written that finds it again.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class DurableClient(DurableParty[ClientSession]):
     ) -> None:
         super().__init__(session, store, clock)
         self._identity, self._holder = identity, holder
+        self.counted: Counted | None = None
         self._signed: SignedPosition | None = None
 
     @classmethod
@@ -102,7 +105,7 @@ class DurableClient(DurableParty[ClientSession]):
         )
         client = cls(session, store, identity, clock, holder)
         if holder is not None:
-            holder.enter(dataset, store, reserved, client._run_id)
+            client.counted = holder.enter(dataset, store, reserved, client._run_id)
         if reserved is not None:
             client._commit(session.start(), first=[reserved])
             if holder is not None:
@@ -272,7 +275,7 @@ def check_may_join(store: Store, plan: Plan, name: str, *, dataset: DataSet) -> 
         )
     if begun.client != name:
         raise StateError(f"run {plan.run_id} was begun as client {begun.client!r}, not as {name!r}")
-    if begun.dataset != dataset.name:
+    if same(begun.dataset) != same(dataset.name):
         raise StateError(
             f"run {plan.run_id} was begun with --dataset {begun.dataset}; go on with the same name"
         )

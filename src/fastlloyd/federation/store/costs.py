@@ -15,7 +15,7 @@ the same: "patient" says nothing of a "household".
 """
 
 from fractions import Fraction
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
 import msgspec
 from msgspec import Meta
@@ -35,6 +35,14 @@ class Cost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     mu_squared: Fraction
     pure_epsilon: Fraction
 
+    def at_most(self, more: Fraction) -> "Cost":
+        """One that may be more by such a part, in mu^2."""
+        return Cost(self.mu_squared * (1 + more), self.pure_epsilon)
+
+    def covers(self, other: "Cost") -> bool:
+        """Whether another cost is no more than this one."""
+        return other.mu_squared <= self.mu_squared and other.pure_epsilon <= self.pure_epsilon
+
     def times(self, distance: Fraction) -> "Cost":
         """What it costs at most where neighbours are so many times as far apart."""
         return (
@@ -51,6 +59,14 @@ class ExchangeCost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
     added: Cost
     replaced: Cost
+
+    def at_most(self, more: Fraction) -> "ExchangeCost":
+        """One that may cost more by such a part, in mu^2."""
+        return ExchangeCost(self.added.at_most(more), self.replaced.at_most(more))
+
+    def covers(self, other: "ExchangeCost") -> bool:
+        """Whether another exchange costs no neighbours more than this one."""
+        return self.added.covers(other.added) and self.replaced.covers(other.replaced)
 
     def where(self, asked: Neighbours) -> Cost:
         """A or R, by the relation that is asked for."""
@@ -76,6 +92,18 @@ class RunCost(
     def under(self, asked: Neighbours) -> tuple[Cost | None, ...]:
         """What each exchange costs these neighbours; None where there is no bound."""
         return tuple(None if asked.unit else cost.where(asked) for cost in self.costs)
+
+    def at_most(self, more: Fraction) -> Self:
+        """A run whose every exchange may cost more than this one's, in mu^2, by such a part."""
+        return msgspec.structs.replace(self, costs=tuple(cost.at_most(more) for cost in self.costs))
+
+    def covers(self, other: "RunCost") -> bool:
+        """Whether another run costs no neighbours more than this one, exchange by exchange."""
+        return (
+            len(other.costs) == len(self.costs)
+            and other.distance <= self.distance
+            and all(mine.covers(cost) for mine, cost in zip(self.costs, other.costs, strict=True))
+        )
 
 
 class PersonRunCost(RunCost, frozen=True, kw_only=True):

@@ -153,6 +153,13 @@ class Store:
                 " back the newest copy, or go on under a new identity"
             )
 
+    @property
+    def began(self) -> int | None:
+        """When the first event was written, UTC since 1970; None if there is none."""
+        for (seconds,) in self._rows("SELECT seconds FROM events WHERE number = 1"):
+            return int(seconds)
+        return None
+
     def events(self) -> Iterator[Event]:
         """All events in their order."""
         for (body,) in self._rows("SELECT body FROM events ORDER BY number"):

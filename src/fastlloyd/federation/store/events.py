@@ -215,6 +215,14 @@ class TakenOver(_Event, frozen=True, tag=18):
     run_id: RunId
 
 
+class DataSetNamed(_Event, frozen=True, tag=30):
+    """Holder: there is a data set of that name, and all its spellings up to here are told of; no
+    run or limit need have it.
+    """
+
+    dataset: Name
+
+
 class PeerSeen(_Event, frozen=True, tag=6):
     """Holder: the store of the client of that signing key held this much."""
 
@@ -261,7 +269,7 @@ class PeerForgotten(_Event, frozen=True, tag=9):
 Reservation = RunReserved | PersonRunReserved
 Limit = LimitSet | UnitLimitSet
 RunEvent = RunCharged | HandedBack | TakenOver
-HolderEvent = RunEvent | PeerSeen
+HolderEvent = RunEvent | DataSetNamed | PeerSeen
 ClientEvent = Reservation | ExchangeCharged | Limit
 ServerEvent = ClientJoined | ClientLeft | PeerSigned | PeerForgotten
 Event = ClientEvent | ServerEvent | HolderEvent | MessageRecorded | RunEnded

@@ -240,8 +240,8 @@ def _why_none(path: Path) -> str:
             " serve`"
         )
     return (
-        ": correct the path; a ledger is made by the first run that names a data set, or by"
-        " `fastlloyd ledger limit`, and the store of an identity when that is first used"
+        ": correct the path; a ledger is made by the first run that says --new-dataset, or by"
+        " `fastlloyd ledger limit --new`, and the store of an identity when that is first used"
     )
 
 

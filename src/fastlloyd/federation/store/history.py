@@ -2,10 +2,14 @@
 was seen of peers.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
+import msgspec
+
+from fastlloyd.base import names
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import StateError
 from fastlloyd.federation.protocol.messages import printable
@@ -13,7 +17,9 @@ from fastlloyd.federation.store import events
 from fastlloyd.federation.store.events import Event, LogPosition, Outcome, Role, RunEnded
 
 Limited = tuple[str, Neighbours | None]
-"""What a limit is on: a data set, and of whom it speaks (`events.LimitSet.speaks_of`)."""
+"""What a limit is on: a data set, as it was spelled or (in `History.limits_since_first_run`) by
+`names.same`, and of whom it speaks (`events.LimitSet.speaks_of`).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +87,10 @@ class History:
 
     runs : by run id, in the order in which they began. limits : the last one of each kind.
     limits_since_first_run : of each kind, those in force since the first run on the data set was
-    reserved, in order; None where there was none. used : the data sets with a run. peers : the
-    position that each client reported last, by signing key. signed : the event in which it signed
-    it, if it did.
+    reserved, in order; None where there was none. used : `names.same` of the data sets with a run.
+    spellings : of each data set by `names.same`, in the order in which they came up; the first is
+    what it is called. told : how many of these its holder was told of. peers : the position that
+    each client reported last, by signing key. signed : the event in which it signed it, if it did.
     """
 
     def __init__(self, role: Role) -> None:
@@ -92,6 +99,8 @@ class History:
         self.limits: dict[Limited, events.Limit] = {}
         self.limits_since_first_run: dict[Limited, tuple[events.Limit | None, ...]] = {}
         self.used: frozenset[str] = frozenset()
+        self.spellings: dict[str, tuple[str, ...]] = {}
+        self.told: dict[str, int] = {}
         self.peers: dict[str, LogPosition] = {}
         self.signed: dict[str, events.PeerSigned] = {}
 
@@ -99,7 +108,8 @@ class History:
         """The history with these events after it; this one stays as it is."""
         after = type(self)(self.role)
         after.runs, after.limits, after.peers = dict(self.runs), dict(self.limits), dict(self.peers)
-        after.used = self.used
+        after.used, after.spellings = self.used, dict(self.spellings)
+        after.told = dict(self.told)
         after.signed, after.limits_since_first_run = (
             dict(self.signed),
             dict(self.limits_since_first_run),
@@ -109,8 +119,45 @@ class History:
         return after
 
     def limits_on(self, dataset: str) -> dict[Neighbours | None, events.Limit]:
-        """The limits on a data set, by of whom they speak."""
-        return {asked: limit for (name, asked), limit in self.limits.items() if name == dataset}
+        """The limits on a data set, by of whom they speak. Of limits that were set on several
+        spellings of its name, all stand.
+        """
+        found: dict[Neighbours | None, list[events.Limit]] = {}
+        for (name, asked), limit in self.limits.items():
+            if names.same(name) == names.same(dataset):
+                found.setdefault(asked, []).append(limit)
+        return {asked: _tightest(limits) for asked, limits in found.items()}
+
+    def on_all_spellings(self, limit: events.Limit) -> list[events.Limit]:
+        """The events that set this limit in place of all that stand on spellings of its data set
+        and speak of the same.
+        """
+        name = names.same(limit.dataset)
+        spelled = [
+            dataset
+            for dataset, asked in self.limits
+            if names.same(dataset) == name and asked == limit.speaks_of
+        ]
+        return [
+            msgspec.structs.replace(limit, dataset=dataset)
+            for dataset in spelled or [self.called(limit.dataset)]
+        ]
+
+    def called(self, dataset: str) -> str:
+        """What a data set is called here, however it is spelled."""
+        return self.spellings.get(names.same(dataset), (dataset,))[0]
+
+    def untold(self, dataset: str) -> tuple[str, ...]:
+        """All spellings of the name of a data set, if its holder was not told that they are one."""
+        found = self.spellings.get(names.same(dataset), ())
+        return found if len(found) > max(1, self.told.get(names.same(dataset), 0)) else ()
+
+    def _spelled(self, dataset: str) -> str:
+        """Note a spelling; return `names.same` of it."""
+        name = names.same(dataset)
+        if dataset not in (found := self.spellings.get(name, ())):
+            self.spellings[name] = (*found, dataset)
+        return name
 
     def open_run(self, run_id: bytes) -> Run:
         """The run of that id, which has begun and not ended; at a server a run begins with its
@@ -133,26 +180,12 @@ class History:
         self._check_role(event)
         match event:
             case events.RunReserved() | events.PersonRunReserved():
-                known = self.runs.get(event.run_id)
-                if known is not None and not _is_again(known, event):
-                    raise StateError(
-                        f"run {event.run_id.hex()} was joined before; a plan is good for one run,"
-                        " renew it"
-                    )
-                if event.dataset not in self.used:
-                    first = {
-                        (event.dataset, asked): (limit,)
-                        for asked, limit in self.limits_on(event.dataset).items()
-                    }
-                    self.limits_since_first_run |= first
-                    self.used = self.used | {event.dataset}
-                self.runs[event.run_id] = Run(run_id=event.run_id, reserved=event)
+                self._reserve(event)
             case events.LimitSet() | events.UnitLimitSet():
-                limited = event.dataset, event.speaks_of
-                self.limits[limited] = event
-                if event.dataset in self.used:
-                    before = self.limits_since_first_run.get(limited, (None,))
-                    self.limits_since_first_run[limited] = (*before, event)
+                self._limit(event)
+            case events.DataSetNamed():
+                name = self._spelled(event.dataset)
+                self.told[name] = len(self.spellings[name])
             case events.PeerSeen() | events.PeerSigned():
                 self._see(event)
             case events.PeerForgotten():
@@ -168,6 +201,28 @@ class History:
                 self.runs[event.run_id] = _after(self.runs[event.run_id], event)
             case _:
                 self.runs[event.run_id] = _after(self.open_run(event.run_id), event)
+
+    def _reserve(self, event: events.Reservation) -> None:
+        known = self.runs.get(event.run_id)
+        if known is not None and not _is_again(known, event):
+            raise StateError(
+                f"run {event.run_id.hex()} was joined before; a plan is good for one run, renew it"
+            )
+        if (name := self._spelled(event.dataset)) not in self.used:
+            first = {
+                (name, asked): (limit,) for asked, limit in self.limits_on(event.dataset).items()
+            }
+            self.limits_since_first_run |= first
+            self.used = self.used | {name}
+        self.runs[event.run_id] = Run(run_id=event.run_id, reserved=event)
+
+    def _limit(self, event: events.Limit) -> None:
+        name, asked = self._spelled(event.dataset), event.speaks_of
+        self.limits[event.dataset, asked] = event
+        if name in self.used:
+            before = self.limits_since_first_run.get((name, asked), (None,))
+            now = self.limits_on(name)[asked]
+            self.limits_since_first_run[name, asked] = (*before, now)
 
     def _check_role(self, event: Event) -> None:
         for kind, *roles in _PLACES:
@@ -201,6 +256,19 @@ def _is_again(run: Run, reserved: events.Reservation) -> bool:
         and before is not None
         and (before.plan_digest, before.client, before.dataset, before.cost)
         == (reserved.plan_digest, reserved.client, reserved.dataset, reserved.cost)
+    )
+
+
+def _tightest(limits: Sequence[events.Limit]) -> events.Limit:
+    """A limit that keeps all of these, which speak of the same; the last one if all are lifted."""
+    *_, last = limits
+    stand = [limit for limit in limits if math.isfinite(limit.epsilon)]
+    if len(stand) < 2:
+        return next(iter(stand), last)
+    return msgspec.structs.replace(
+        stand[-1],
+        epsilon=min(limit.epsilon for limit in stand),
+        delta=min(limit.delta for limit in stand),
     )
 
 
