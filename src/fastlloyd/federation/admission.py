@@ -30,13 +30,13 @@ from fastlloyd.federation.ledger import (
     Counted,
     account,
     counted_of,
+    counted_on,
     finite,
     first_of,
     is_used,
     known_datasets,
     plan_cost,
     records_of,
-    runs_on,
     sums_on,
     whole,
 )
@@ -115,7 +115,7 @@ def check_known_unit(dataset: str, unit: str, option: str, *histories: History) 
 
 def _units_of(history: History, dataset: str) -> set[str]:
     """What the persons of a data set are called, in its limits and runs."""
-    costs = [run.reserved.cost for run in runs_on(history, dataset) if run.reserved is not None]
+    costs = [cost for cost, _ in counted_on(history, dataset)]
     limited = {
         each.unit
         for each in history.limits_on(dataset)
@@ -128,7 +128,7 @@ def check(history: History, dataset: str, *costs: PlannedCost) -> None:
     """Raise BudgetError if runs of these costs would bring the data set above a limit, as all
     earlier ones count now.
     """
-    everything = [*counted_of(runs_on(history, dataset)), *map(whole, costs)]
+    everything = [*counted_on(history, dataset), *map(whole, costs)]
     for speaks_of in history.limits_on(dataset):
         before = account(history, dataset, speaks_of=speaks_of)
         after = _together(everything, speaks_of)

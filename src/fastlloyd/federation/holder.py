@@ -172,7 +172,7 @@ class HoldersLedger:
                     " is limited."
                 )
                 return made
-        store = Store.open(self.path, role=Role.HOLDER, patience=PATIENCE)
+        store = Store.open(self.path, role=Role.HOLDER, patience=PATIENCE, whole=False)
         try:
             self._check_same(store.identity)
         except BaseException:
@@ -290,7 +290,7 @@ class HoldersLedger:
                 fingerprint=_NO_FINGERPRINT,
             )
             self._tell(store, name)
-            store.append([whole, RunCharged(run_id=run_id)])
+            store.append([*store.history.due(), whole, RunCharged(run_id=run_id)])
             charge = Charge(
                 [
                     account(store.history, name, speaks_of=each)
@@ -311,7 +311,7 @@ class HoldersLedger:
             raise
 
     def _counted(self, store: Store) -> Counted:
-        return Counted(self.path, store.began or 0, len(store.history.runs))
+        return Counted(self.path, store.began or 0, store.history.n_runs)
 
     def _tell(self, store: Store, dataset: str) -> None:
         """Say, once, that several spellings of a name are counted together."""

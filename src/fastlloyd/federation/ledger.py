@@ -12,7 +12,7 @@ removed.
 
 import enum
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 import msgspec
@@ -32,7 +32,7 @@ from fastlloyd.federation.store.costs import (
     PlannedCost,
     RunCost,
 )
-from fastlloyd.federation.store.events import Limit
+from fastlloyd.federation.store.events import AnyRepeated, Limit
 from fastlloyd.federation.store.history import History, Limited, Run
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.private_run import AnyRun
@@ -209,7 +209,7 @@ def account(history: History, dataset: str, speaks_of: Neighbours | None = None)
     speaks_of : whose sum; None: that of one record, as the runs are made.
     """
     runs = runs_on(history, dataset)
-    counted = counted_of(runs)
+    counted = counted_on(history, dataset)
     asked = speaks_of or records_of(counted)
     spent = Spending.of(counted, asked)
     first = first_of(counted, speaks_of)
@@ -242,7 +242,7 @@ def accounts(history: History) -> list[Account]:
 
 def sums_on(history: History, dataset: str) -> list[Neighbours | None]:
     """Of whom the sums of a data set speak; None: of one record, as the runs are made."""
-    costs = [run.reserved.cost for run in runs_on(history, dataset) if run.reserved is not None]
+    costs = [cost for cost, _ in counted_on(history, dataset)]
     named = [each for each in history.limits_on(dataset) if each is not None]
     limited = {each.unit for each in named}
     for cost in costs:
@@ -256,7 +256,9 @@ def sums_on(history: History, dataset: str) -> list[Neighbours | None]:
 
 
 def runs_on(history: History, dataset: str) -> tuple[Run, ...]:
-    """The runs on a data set, in the order in which they began."""
+    """The runs on a data set, in the order in which they began, but for those of `History.rest`;
+    the first one is none of these.
+    """
     return tuple(
         run
         for run in history.runs.values()
@@ -320,13 +322,25 @@ def _found_again(spent: Spending, epsilon: float, delta: float) -> bool:
     return found <= delta * (1 + 2**-30)
 
 
-Counted = tuple[PlannedCost, Sequence[int]]
+Counted = tuple[PlannedCost, Sequence[int] | Mapping[int, int]]
 """What a run costs, and which of its exchanges count."""
 
 
 def counted_of(runs: Iterable[Run]) -> list[Counted]:
     """What counts of these runs now."""
     return [(run.reserved.cost, run.counted) for run in runs if run.reserved is not None]
+
+
+def counted_on(history: History, dataset: str) -> list[Counted]:
+    """What counts of all runs on a data set now, the first one first."""
+    rest = [each for each in history.rest if each.dataset == same(dataset)]
+    return [*counted_of(runs_on(history, dataset)), *map(_repeated, rest)]
+
+
+def _repeated(runs: AnyRepeated) -> Counted:
+    """Several equal runs as one, in which each exchange was answered so often."""
+    cost = msgspec.structs.replace(runs.cost, distance=runs.times * runs.cost.distance)
+    return cost, dict.fromkeys(runs.numbers, runs.times)
 
 
 def whole(cost: PlannedCost) -> Counted:

@@ -16,7 +16,7 @@ answer, so what it needs may take the place of that bound, and what it leaves of
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 import msgspec
@@ -50,14 +50,19 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(
-        cls, exchanges: Iterable[tuple[PlannedCost, Sequence[int]]], asked: Neighbours
+        cls,
+        exchanges: Iterable[tuple[PlannedCost, Sequence[int] | Mapping[int, int]]],
+        asked: Neighbours,
     ) -> "Spending":
-        """Add up, per run, the exchanges of these numbers, counted from 1."""
+        """Add up, per run, the exchanges of these numbers, counted from 1; or of each number so
+        many.
+        """
         runs = [(cost, numbers) for cost, numbers in exchanges if numbers]
         costs: Counter[Cost | None] = Counter()
         for cost, numbers in runs:
             under = cost.under(asked)
-            costs.update(under[number - 1] for number in numbers)
+            for number, n in Counter(numbers).items():
+                costs[under[number - 1]] += n
         unknown = costs.pop(None, 0)
         known = [(cost, n) for cost, n in costs.items() if cost is not None]
         return cls(

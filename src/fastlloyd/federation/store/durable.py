@@ -49,7 +49,13 @@ class Store:
     """
 
     def __init__(
-        self, path: Path, lock: Lock, role: Role | None = None, identity: bytes | None = None
+        self,
+        path: Path,
+        lock: Lock,
+        role: Role | None = None,
+        identity: bytes | None = None,
+        *,
+        whole: bool = True,
     ) -> None:
         self._lock: Lock | None
         self.path, self._lock = path, lock
@@ -60,7 +66,7 @@ class Store:
             with files.sentences(path):
                 self._connection = files.connect(path)
             undo.callback(self._connection.close)
-            with files.verified(self._connection, path) as (self._contents, known):
+            with files.verified(self._connection, path, whole=whole) as (self._contents, known):
                 self.role, self.identity = self._contents.role, self._contents.identity
                 self.check_owner(role, identity)
             with files.sentences(path):
@@ -94,15 +100,18 @@ class Store:
         role: Role | None = None,
         identity: bytes | None = None,
         patience: float = 0.0,
+        whole: bool = True,
     ) -> Self:
         """Open a store, verify all of it, and see whether it is that of `role` and `identity`
         (None: whosever it is).
 
-        patience : seconds to wait for another process that has it. Raises StateError if one has it
-        still, if the store is damaged, another's, or open to others than its owner.
+        whole : False: of a ledger, verify and read only what came after the last `AddedUp`, and
+        what that names. patience : seconds to wait for another process that has it. Raises
+        StateError if one has it still, if the store is damaged, another's, or open to others than
+        its owner.
         """
         files.check_access(path)
-        return cls(path, Lock(path, patience), role, identity)
+        return cls(path, Lock(path, patience), role, identity, whole=whole)
 
     def check_owner(self, role: Role | None, identity: bytes | None) -> None:
         """Raise StateError unless the store is that of `role` and `identity`, where they are

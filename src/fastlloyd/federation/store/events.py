@@ -223,6 +223,52 @@ class DataSetNamed(_Event, frozen=True, tag=30):
     dataset: Name
 
 
+class Repeated(
+    msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
+):
+    """So many runs on a data set that cost the same, and of which the same exchanges count.
+
+    dataset : `names.same` of it.
+    """
+
+    dataset: Name
+    numbers: tuple[RoundNumber, ...]
+    times: Annotated[int, Meta(ge=1)]
+
+
+class RepeatedRuns(Repeated, frozen=True):
+    """`Repeated` runs for records."""
+
+    cost: RunCost
+
+
+class RepeatedPersonRuns(Repeated, frozen=True):
+    """`Repeated` runs for persons."""
+
+    cost: PersonRunCost
+
+
+AnyRepeated = RepeatedRuns | RepeatedPersonRuns
+
+
+class AddedUp(_Event, frozen=True, tag=31):
+    """Holder: what runs that were charged whole add up to, exactly, so that nobody need read them
+    again.
+
+    others : numbers of the events up to here that say more than this, rising: all that are of no
+    such run, of the first run of each name, or of the last ones.
+    """
+
+    records: tuple[RepeatedRuns, ...]
+    persons: tuple[RepeatedPersonRuns, ...]
+    others: tuple[Annotated[int, Meta(ge=1, le=MAX_LENGTH)], ...]
+
+    @property
+    def sums(self) -> tuple[AnyRepeated, ...]:
+        """All of them."""
+        return (*self.records, *self.persons)
+
+
 class PeerSeen(_Event, frozen=True, tag=6):
     """Holder: the store of the client of that signing key held this much."""
 
@@ -272,7 +318,8 @@ RunEvent = RunCharged | HandedBack | TakenOver
 HolderEvent = RunEvent | DataSetNamed | PeerSeen
 ClientEvent = Reservation | ExchangeCharged | Limit
 ServerEvent = ClientJoined | ClientLeft | PeerSigned | PeerForgotten
-Event = ClientEvent | ServerEvent | HolderEvent | MessageRecorded | RunEnded
+Step = ClientEvent | ServerEvent | HolderEvent | MessageRecorded | RunEnded
+Event = Step | AddedUp
 
 
 def _encode_fraction(value: object) -> str:
@@ -296,6 +343,7 @@ def _fraction(text: str) -> Fraction:
 
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_encode_fraction)
+_ADDED_UP = bytes([31])  # the second byte of an array that begins with the tag
 _DECODER = msgspec.msgpack.Decoder(Event, dec_hook=_decode_fraction)
 
 
@@ -313,6 +361,11 @@ def decode(data: bytes) -> Event:
     if encode(event) != data:
         raise StateError(f"a {type(event).__name__} is not in its one encoding")
     return event
+
+
+def is_added_up(data: bytes) -> bool:
+    """Whether these bytes of an event are those of an `AddedUp`, unless they are damaged."""
+    return data[1:2] == _ADDED_UP
 
 
 def checked(event: Event) -> bytes:

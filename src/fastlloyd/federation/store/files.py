@@ -6,7 +6,7 @@ import hashlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +20,15 @@ from fastlloyd.federation.store import head_file
 from fastlloyd.federation.store.events import (
     MAX_SECONDS,
     SALT_BYTES,
+    AddedUp,
+    Event,
     LogPosition,
     MessageRecorded,
     Role,
     RunEnded,
     decode,
     first_head,
+    is_added_up,
     next_head,
 )
 from fastlloyd.federation.store.history import History
@@ -246,12 +249,15 @@ def _why_none(path: Path) -> str:
 
 
 @contextmanager
-def verified(connection: sqlite3.Connection, path: Path) -> Iterator[tuple[Contents, LogPosition]]:
+def verified(
+    connection: sqlite3.Connection, path: Path, *, whole: bool = True
+) -> Iterator[tuple[Contents, LogPosition]]:
     """What the file holds, and what its head file says; all that is read in here is of one state,
     whoever writes meanwhile.
 
     Everything is checked against everything else and the head file. StateError if either is damaged
-    or missing, or the store is older than its head file knows.
+    or missing, or the store is older than its head file knows. whole : False: of a ledger that has
+    an `AddedUp`, only what came after that is read, and what it names.
     """
     with sentences(path):
         _check_kind(connection, path)
@@ -265,7 +271,12 @@ def verified(connection: sqlite3.Connection, path: Path) -> Iterator[tuple[Conte
         connection.execute("BEGIN")
         try:
             _check_layout(connection, path)
-            contents, recorded = _follow_chain(connection, path)
+            resumed = None if whole else _resume(connection, path)
+            if resumed is None:
+                _check_tables(connection, path)
+                contents, recorded = _follow_chain(connection, path)
+            else:
+                contents, recorded = resumed, {}
             _check_newest(connection, path, contents, known)
             _check_messages(connection, path, contents.history, recorded)
             _check_secrets(connection, path, contents.history)
@@ -338,6 +349,9 @@ def _check_layout(connection: sqlite3.Connection, path: Path) -> None:
         raise StateError(
             f"{path} was changed by another program: its tables are not those of a store"
         )
+
+
+def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
         raise _damaged(path, "SQLite's own check fails")
     for table, types in _TYPES:
@@ -349,10 +363,8 @@ def _check_layout(connection: sqlite3.Connection, path: Path) -> None:
         raise _damaged(path, "a message belongs to no event")
 
 
-def _follow_chain(
-    connection: sqlite3.Connection, path: Path
-) -> tuple[Contents, dict[int, MessageRecorded]]:
-    """Read the events; return also those of messages, by number."""
+def _owner(connection: sqlite3.Connection, path: Path) -> tuple[Role, bytes, bytes]:
+    """Role and signing key of the store's owner, and head 0."""
     owners = connection.execute("SELECT role, identity, salt FROM store").fetchall()
     if len(owners) != 1:
         raise _damaged(path, "it does not name one owner")
@@ -364,8 +376,85 @@ def _follow_chain(
     ):
         raise _damaged(path, "its owner cannot be read")
     role = Role(role_name)
-    first = head = first_head(role, identity, salt)
-    history, length, recorded, times = History(role), 0, {}, []
+    return role, identity, first_head(role, identity, salt)
+
+
+Row = tuple[int, int, bytes, bytes]
+"""Number, seconds, bytes and head of an event."""
+
+
+def _resume(connection: sqlite3.Connection, path: Path) -> Contents | None:
+    """Read a ledger from its last `AddedUp` on; None if there is none."""
+    role, identity, first = _owner(connection, path)
+    if role is not Role.HOLDER:
+        return None
+    rows = list[Row]()
+    for row in connection.execute(
+        "SELECT number, seconds, body, head FROM events ORDER BY number DESC"
+    ):
+        rows.append(row)
+        if isinstance(row[2], bytes) and is_added_up(row[2]):
+            break
+    else:
+        return None
+    added, *later = _events(connection, path, first, rows[::-1])
+    if not isinstance(added, AddedUp):
+        raise _damaged(path, f"event {rows[-1][0]} is not what it says")
+    marks = ", ".join("?" for _ in added.others)
+    others = connection.execute(
+        # as many marks as there are numbers
+        f"SELECT number, seconds, body, head FROM events WHERE number IN ({marks}) ORDER BY number",  # noqa: S608  # nosec B608
+        added.others,
+    ).fetchall()
+    if tuple(number for number, *_ in others) != added.others:
+        raise _damaged(path, "events are missing")
+    try:
+        before = [_events(connection, path, first, [row])[0] for row in others]
+        history = History.resumed(added, rows[-1][0], before)
+        for event in later:
+            history.add(event)
+    except StateError as error:
+        raise _damaged(path, str(error)) from None
+    return Contents(
+        role=role,
+        identity=identity,
+        first_head=first,
+        position=LogPosition(rows[0][0], rows[0][3]),
+        history=history,
+        seconds=(),
+    )
+
+
+def _events(
+    connection: sqlite3.Connection, path: Path, first: bytes, rows: Sequence[Row]
+) -> list[Event]:
+    """The events of rows that follow one another. StateError unless their hashes follow from that
+    of the row before them.
+    """
+    found, number = list[Event](), rows[0][0] - 1
+    heads = connection.execute("SELECT head FROM events WHERE number = ?", (number,)).fetchall()
+    head = heads[0][0] if number and heads else first
+    for number, (at, seconds, body, stored) in enumerate(rows, rows[0][0]):
+        if [*map(type, (at, seconds, body, stored))] != [int, int, bytes, bytes] or not (
+            0 <= seconds <= MAX_SECONDS
+        ):
+            raise _damaged(path, "a table holds what it cannot")
+        head = next_head(head, seconds, body)
+        if (at, stored) != (number, head):
+            raise _damaged(path, f"the chain of hashes breaks at event {number}")
+        try:
+            found.append(decode(body))
+        except StateError as error:
+            raise _damaged(path, f"event {number}: {error}") from None
+    return found
+
+
+def _follow_chain(
+    connection: sqlite3.Connection, path: Path
+) -> tuple[Contents, dict[int, MessageRecorded]]:
+    """Read the events; return also those of messages, by number."""
+    role, identity, first = _owner(connection, path)
+    head, history, length, recorded, times = first, History(role), 0, {}, []
     for number, seconds, body, stored in connection.execute(
         "SELECT number, seconds, body, head FROM events ORDER BY number"
     ):

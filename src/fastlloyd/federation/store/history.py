@@ -14,7 +14,8 @@ from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import StateError
 from fastlloyd.federation.protocol.messages import printable
 from fastlloyd.federation.store import events
-from fastlloyd.federation.store.events import Event, LogPosition, Outcome, Role, RunEnded
+from fastlloyd.federation.store.added_up import Adding
+from fastlloyd.federation.store.events import Event, LogPosition, Outcome, Role, RunEnded, Step
 
 Limited = tuple[str, Neighbours | None]
 """What a limit is on: a data set, as it was spelled or (in `History.limits_since_first_run`) by
@@ -91,6 +92,8 @@ class History:
     spellings : of each data set by `names.same`, in the order in which they came up; the first is
     what it is called. told : how many of these its holder was told of. peers : the position that
     each client reported last, by signing key. signed : the event in which it signed it, if it did.
+    rest : runs that are not among `runs`, as the last `AddedUp` has them; none where is_whole, when
+    all events were read. adding : how far they are added up.
     """
 
     def __init__(self, role: Role) -> None:
@@ -103,6 +106,9 @@ class History:
         self.told: dict[str, int] = {}
         self.peers: dict[str, LogPosition] = {}
         self.signed: dict[str, events.PeerSigned] = {}
+        self.rest: tuple[events.AnyRepeated, ...] = ()
+        self.is_whole = True
+        self.adding = Adding()
 
     def followed_by(self, following: Iterable[Event]) -> Self:
         """The history with these events after it; this one stays as it is."""
@@ -114,9 +120,43 @@ class History:
             dict(self.signed),
             dict(self.limits_since_first_run),
         )
+        after.rest, after.is_whole, after.adding = self.rest, self.is_whole, self.adding.copy()
         for event in following:
             after.add(event)
         return after
+
+    @classmethod
+    def resumed(cls, added: events.AddedUp, number: int, others: Iterable[Event]) -> Self:
+        """The history up to an `AddedUp`, which has that number; others : the events that it
+        names.
+        """
+        history = cls(Role.HOLDER)
+        for at, event in zip(added.others, others, strict=True):
+            history.adding.n_events = at - 1
+            history.add(event)
+        history.adding.n_events = number
+        history.rest = history.adding.sums = added.sums
+        history.is_whole = False
+        return history
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs there are."""
+        return len(self.runs) + sum(each.times for each in self.rest)
+
+    def due(self) -> list[events.AddedUp]:
+        """What is to be written down next so that the ledger is opened quickly: one event, or
+        none.
+        """
+        return self.adding.due(self.runs)
+
+    def _add_up(self, event: events.AddedUp) -> None:
+        taken = self.adding.take(event, self.runs)
+        if self.is_whole:
+            self.adding.done = self.adding.done | taken
+        else:
+            self.runs = {key: run for key, run in self.runs.items() if key not in taken}
+            self.rest = event.sums
 
     def limits_on(self, dataset: str) -> dict[Neighbours | None, events.Limit]:
         """The limits on a data set, by of whom they speak. Of limits that were set on several
@@ -178,6 +218,14 @@ class History:
     def add(self, event: Event) -> None:
         """Take one more event."""
         self._check_role(event)
+        if isinstance(event, events.AddedUp):
+            self._add_up(event)
+            return
+        self._take(event)
+        if self.role is Role.HOLDER:
+            self.adding.note(event)
+
+    def _take(self, event: Step) -> None:
         match event:
             case events.RunReserved() | events.PersonRunReserved():
                 self._reserve(event)
@@ -195,6 +243,11 @@ class History:
                         " nothing to forget"
                     )
                 self.signed.pop(event.name, None)
+            case events.HandedBack() if event.run_id in self.adding.done:
+                raise StateError(
+                    f"run {event.run_id.hex()} is added up with others, so nothing of it can be"
+                    " handed back"
+                )
             case events.ExchangeCharged() if self.role is Role.HOLDER and event.run_id in self.runs:
                 # also after the end: a client that was given up in an old copy of its store had
                 # answered more
@@ -275,7 +328,7 @@ def _tightest(limits: Sequence[events.Limit]) -> events.Limit:
 _PLACES: Final = (
     (events.ClientEvent, Role.CLIENT, Role.HOLDER),
     (events.ServerEvent, Role.SERVER),
-    (events.HolderEvent, Role.HOLDER),
+    (events.HolderEvent | events.AddedUp, Role.HOLDER),
     (events.MessageRecorded, Role.CLIENT, Role.SERVER),
 )
 """Kinds of events, and into whose store they belong; the others go into all."""

@@ -1,0 +1,106 @@
+"""What of a ledger's events is added up, so that a ledger of thousands of runs is opened as quickly
+as one of few.
+
+An `AddedUp` says how often a run of the same cost was charged whole, on which data set; nothing is
+rounded, for each cost is kept as it is. It is opened from the last one; whoever reads all events
+adds them up anew, and compares.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol, Self
+
+from fastlloyd.base import names
+from fastlloyd.errors import StateError
+from fastlloyd.federation.store import events
+from fastlloyd.federation.store.costs import PersonRunCost, PlannedCost
+from fastlloyd.federation.store.events import AddedUp, AnyRepeated, Event
+
+PERIOD, RECENT = 128, 64  # runs that an `AddedUp` takes in at least, and that it leaves
+
+
+class AnyRun(Protocol):
+    """A `history.Run`."""
+
+    @property
+    def reserved(self) -> events.Reservation | None: ...  # noqa: D102 - see the class
+    @property
+    def counted(self) -> tuple[int, ...]: ...  # noqa: D102 - see the class
+    @property
+    def is_charged_whole(self) -> bool: ...  # noqa: D102 - see the class
+
+
+@dataclass(kw_only=True)
+class Adding:
+    """How far the events of a history are added up.
+
+    n_events : how many there were. sums : of the last `AddedUp`. singly : numbers of the events
+    that no sum holds, and of which run they are. first : the first run of each spelling of a name.
+    done : the runs in the sums, where all events were read.
+    """
+
+    n_events: int = 0
+    sums: tuple[AnyRepeated, ...] = ()
+    singly: dict[int, bytes | None] = field(default_factory=dict)
+    first: dict[str, bytes] = field(default_factory=dict)
+    done: frozenset[bytes] = frozenset()
+
+    def copy(self) -> Self:
+        """The same, for a history that goes on from here."""
+        return replace(self, singly=dict(self.singly), first=dict(self.first))
+
+    def note(self, event: Event) -> None:
+        """Hear of one more event that is no `AddedUp`."""
+        self.n_events += 1
+        of_run = isinstance(event, events.Reservation | events.RunCharged | events.HandedBack)
+        self.singly[self.n_events] = event.run_id if of_run else None
+        if isinstance(event, events.Reservation):
+            self.first.setdefault(event.dataset, event.run_id)
+
+    def due(self, runs: Mapping[bytes, AnyRun]) -> list[AddedUp]:
+        """What is to be written down next: one event, or none."""
+        ids = self._to_take(runs)
+        return [self._added_up(runs, ids)] if len(ids) >= max(PERIOD, len(self.sums)) else []
+
+    def take(self, event: AddedUp, runs: Mapping[bytes, AnyRun]) -> set[bytes]:
+        """The runs that this one adds up. Raises StateError unless it says what they add up to."""
+        ids = self._to_take(runs)
+        if event != self._added_up(runs, ids):
+            raise StateError("what is added up is not what the runs before it add up to")
+        self.n_events += 1
+        self.sums, self.singly = event.sums, {at: self.singly[at] for at in event.others}
+        return set(ids)
+
+    def _to_take(self, runs: Mapping[bytes, AnyRun]) -> list[bytes]:
+        """The runs that the next one adds up: charged whole, neither the first of a name nor among
+        the last, which may still hand something back.
+        """
+        first = set(self.first.values())
+        return [
+            run_id
+            for run_id in dict.fromkeys(self.singly.values())
+            if run_id is not None and run_id not in first and runs[run_id].is_charged_whole
+        ][:-RECENT]
+
+    def _added_up(self, runs: Mapping[bytes, AnyRun], ids: list[bytes]) -> AddedUp:
+        times: dict[tuple[str, tuple[int, ...], PlannedCost], int] = {
+            (each.dataset, each.numbers, each.cost): each.times for each in self.sums
+        }
+        for run_id in ids:
+            if (reserved := runs[run_id].reserved) is not None:
+                kind = names.same(reserved.dataset), runs[run_id].counted, reserved.cost
+                times[kind] = times.get(kind, 0) + 1
+        taken = set(ids)
+        return AddedUp(
+            records=tuple(
+                events.RepeatedRuns(dataset=name, numbers=numbers, times=n, cost=cost)
+                for (name, numbers, cost), n in times.items()
+                if not isinstance(cost, PersonRunCost)
+            ),
+            persons=tuple(
+                events.RepeatedPersonRuns(dataset=name, numbers=numbers, times=n, cost=cost)
+                for (name, numbers, cost), n in times.items()
+                if isinstance(cost, PersonRunCost)
+            ),
+            others=tuple(at for at, run_id in self.singly.items() if run_id not in taken),
+        )
