@@ -52,10 +52,15 @@ class Adding:
     def note(self, event: Event) -> None:
         """Hear of one more event that is no `AddedUp`."""
         self.n_events += 1
-        of_run = isinstance(event, events.Reservation | events.RunCharged | events.HandedBack)
-        self.singly[self.n_events] = event.run_id if of_run else None
-        if isinstance(event, events.Reservation):
-            self.first.setdefault(event.dataset, event.run_id)
+        self.singly[self.n_events] = None
+        match event:
+            case events.RunReserved() | events.PersonRunReserved():
+                self.singly[self.n_events] = event.run_id
+                self.first.setdefault(event.dataset, event.run_id)
+            case events.RunCharged() | events.HandedBack():
+                self.singly[self.n_events] = event.run_id
+            case _:
+                pass
 
     def due(self, runs: Mapping[bytes, AnyRun]) -> list[AddedUp]:
         """What is to be written down next: one event, or none."""
