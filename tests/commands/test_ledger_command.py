@@ -748,3 +748,28 @@ def test_events_are_listed_with_their_time_and_its_zone(
     content = json.loads(capsys.readouterr().out)
     assert [row["time"] for row in content["log"]] == ["2023-11-14T22:13:20Z"] * 2
     assert content["last_event"] == "2023-11-14T22:13:20Z"
+
+
+def test_a_run_is_given_up_by_a_client_or_a_server_that_has_it_and_by_no_ledger(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for role, said in (
+        (Role.SERVER, f"run {run_id(1).hex()} never began in"),
+        (Role.CLIENT, "was never reserved"),
+        (Role.HOLDER, "is a ledger; a run is given up by its client"),
+    ):
+        (tmp_path / role.value).mkdir()
+        store = new_store(tmp_path / role.value, role)
+        store.close()
+        release = ["ledger", "release", str(store.path), "--run", run_id(1).hex()]
+        assert run(release) == 2
+        assert said in " ".join(capsys.readouterr().err.split())
+        if role is Role.SERVER:
+            with Store.open(store.path) as server:
+                server.append([ClientJoined(run_id=run_id(1), client="c0")])
+            assert run(release) == 0
+            ended = read(store.path)[0].history.runs[run_id(1)].ended
+            assert ended is not None
+            assert ended.outcome is Outcome.ABORTED
+            assert run(release) == 2
+            assert "has ended" in capsys.readouterr().err
