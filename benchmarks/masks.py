@@ -33,15 +33,16 @@ from fastlloyd.federation.protocol.messages import (
     encode,
 )
 from fastlloyd.federation.protocol.server import ServerSession
-from fastlloyd.federation.secagg.keys import Identity, verify
+from fastlloyd.federation.secagg import keys
+from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.traffic import traffic
 
 SMALL: dict[str, Any] = {"n_clusters": 10, "n_features": 16}  # uploads of 171 words
 LARGE: dict[str, Any] = {"n_clusters": 100, "n_features": 1023}  # of 102,401
-CACHES = (
-    verify,
-    roster._checked,  # noqa: SLF001
-    roster._digest,  # noqa: SLF001
+FORGETTING = (
+    keys._holding.clear,  # noqa: SLF001
+    roster._checked.cache_clear,  # noqa: SLF001
+    roster._digest.cache_clear,  # noqa: SLF001
 )
 Seconds = defaultdict[str, float]  # by party
 
@@ -150,8 +151,8 @@ def _seconds(setup: Setup, measured: list[str]) -> tuple[Seconds, Seconds]:
             else joining
         )
         if to in measured and to != SERVER:  # what others checked or hashed here, it has to itself
-            for known in CACHES:
-                known.cache_clear()
+            for forget in FORGETTING:
+                forget()
         if to == SERVER:
             step(to, lambda: server.receive(sender, decode(data, limits)), spent)
         else:

@@ -260,6 +260,7 @@ def test_a_dealer_restarted_after_a_smaller_deal_takes_the_group_key_of_that_one
     again.receive(box)
     for session in (client, again):
         shared = session._phase._shared  # type: ignore[union-attr]
+        assert shared is not None
         assert shared.group_key.secret == kept["group-key of attempt 2"]
     assert kept["group-key of attempt 2"] != kept["group-key of attempt 1"]
 

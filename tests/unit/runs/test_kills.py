@@ -65,7 +65,7 @@ FIRST_KEPT = {"c0": 0, "c1": 0, "c2": 0, SERVER: 2}  # commits; a server keeps n
 def test_whoever_dies_when_a_key_is_drawn_or_destroyed_is_started_again_and_no_key_is_left(
     name: str, masks: Masks, when: str, tmp_path: Path
 ) -> None:
-    first, last = FIRST_KEPT[name], N_COMMITS[name]  # one more, for the first is made twice
+    first, last = FIRST_KEPT[name], N_COMMITS[masks][name]  # one more, for the first is made twice
     world = run_with((TrustMode.CLIENT_NOISE, masks), tmp_path, {name: [(first, when)]})
     assert world.died == {name: 1}
     assert world.parties[name].n_appends == last + 1
