@@ -20,7 +20,8 @@ _WAITS = {
     "this client": "this client, which makes the next answer",
     "the others": "the others and the server; who they are, only the server's operator knows",
 }
-_ANSWERS = ("Hello", "SealedKeys", "Upload", "Proposal", "Confirmation")
+# kinds of messages that clients send
+_ANSWERS = ("Hello", "SealedKeys", "Ready", "BadKeys", "Upload", "Proposal", "Confirmation")
 
 StoreFile = Annotated[
     Path, typer.Argument(help="A store, or the identity it belongs to.", metavar="STORE")
@@ -139,9 +140,11 @@ def _waits_for(run: Any, run_id: bytes, kinds: list[str], events: list[Any]) -> 
     steps = (
         at
         for at, event in enumerate(events)
-        if isinstance(event, MessageRecorded) and event.run_id == run_id
+        if isinstance(event, MessageRecorded)
+        and event.run_id == run_id
+        and event.kind not in _ANSWERS
     )
-    since = events[max(steps) + 1 :]
+    since = events[max(steps, default=-1) + 1 :]
     heard = {event.client for event in since if isinstance(event, PeerSigned)}
     return [name for name in run.joined if name not in heard and name not in run.left]
 
