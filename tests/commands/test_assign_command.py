@@ -187,7 +187,7 @@ def test_a_result_that_is_none_or_was_tampered_with_is_refused(
     text = settings.read_text()
     settings.write_text(text.replace("n_expected = 500", "n_expected = 501"))
     refused(fastlloyd("assign", "result", "data.csv"), "changed after it was made")
-    settings.write_bytes(b"\xff\xfe")
+    settings.write_bytes(b"\x80\x81")
     refused(fastlloyd("assign", "result", "data.csv"), "not a text file")
     settings.unlink()
     refused(fastlloyd("assign", "result", "data.csv"), "neither")

@@ -384,5 +384,5 @@ def test_a_ledger_takes_no_part_in_runs(fastlloyd: Command, ledger_of_its_own: P
     )
     refused(
         fastlloyd("ledger", "release", str(ledger_of_its_own), "--run", "0" * 32),
-        "is a ledger; expected the store of a client",
+        "is a ledger; a run is given up by its client",
     )

@@ -135,7 +135,7 @@ def test_a_file_of_its_owner_alone_is_read(tmp_path: Path, bits: int) -> None:
 def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
     write_private(tmp_path / "long", "x" * 101)
     write_private(tmp_path / "bytes", "x")
-    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    (tmp_path / "bytes").write_bytes(b"\x80\x81")
     for name, sentence in {
         "none": "cannot be read",
         "": "is a folder|is not a file|cannot be read",

@@ -176,7 +176,7 @@ def test_results_beyond_the_floats_are_rounded_up() -> None:
 def test_what_is_no_neighbouring_relation_is_refused(relation: Any) -> None:
     expected = "expected one of: add_or_remove_one, replace_one$"
     with pytest.raises(
-        PlanError, match=f"^neighboring_relation '{relation}' is unknown; .*{expected}"
+        PlanError, match=f"^neighboring_relation {relation!r} is unknown; .*{expected}"
     ):
         Accountant(relation)
 

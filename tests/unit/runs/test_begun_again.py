@@ -116,6 +116,7 @@ def test_a_holders_ledger_counts_a_run_that_begins_again_like_any_other(tmp_path
     plan = FEDERATIONS[Masks.PAIRWISE].plan
     run_id = bytes.fromhex(plan.run_id)
     ledger = HoldersLedger(tmp_path / "ledger.store")
+    ledger.opened(new=True).close()
     with world_of(Masks.PAIRWISE, tmp_path) as world:
         ended_early(world, Ready)
         mortal = world.parties["c0"]

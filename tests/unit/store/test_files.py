@@ -238,8 +238,8 @@ def test_where_there_is_no_store_the_sentence_says_why_and_what_to_do(
 
     assert (
         said()
-        == ": correct the path; a ledger is made by the first run that names a data set, or by"
-        " `fastlloyd ledger limit`, and the store of an identity when that is first used"
+        == ": correct the path; a ledger is made by the first run that says --new-dataset, or by"
+        " `fastlloyd ledger limit --new`, and the store of an identity when that is first used"
     )
     (tmp_path / "clinic-a.identity.toml").touch()
     beside = tmp_path / "clinic-a.identity.toml"

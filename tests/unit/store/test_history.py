@@ -22,6 +22,7 @@ from stores import reserved, run_id, seen
 
 A, B = run_id(1), run_id(2)
 MESSAGE = MessageRecorded(run_id=A, kind="Upload", digest=bytes(32))
+AGREED = MessageRecorded(run_id=A, kind="AllReady", digest=bytes(32))
 CHARGE = ExchangeCharged(run_id=A, number=1)
 LIMIT = LimitSet(dataset="patients", epsilon=1.0, delta=0.0)
 JOINED = ClientJoined(run_id=A, client="clinic-a")
@@ -61,19 +62,19 @@ def _charged(*numbers: int) -> list[Event]:
         (Role.CLIENT, [reserved(A), _end(1, 2, 3), CHARGE], "has ended"),
         (Role.CLIENT, [reserved(A), _end(1, 2, 3), MESSAGE], "has ended"),
         (Role.CLIENT, [reserved(A), _end(1, 2, 3), _end(1, 2, 3)], "has ended"),
-        (Role.CLIENT, [reserved(A), _end(1, 2, 3), reserved(A)], "joined before"),
+        (Role.CLIENT, [reserved(A), CHARGE, _end(2, 3), reserved(A)], "joined before"),
         (Role.CLIENT, [SEEN], "store of a server"),
         (Role.CLIENT, [reserved(A), JOINED], "store of a server"),
         (Role.SERVER, [JOINED, JOINED], "client clinic-a joined run .* before"),
-        (Role.SERVER, [JOINED, _end(), JOINED], "has ended"),
+        (Role.SERVER, [JOINED, AGREED, _end(), JOINED], "has ended"),
         (Role.CLIENT, [reserved(A), LEFT], "store of a server"),
         (Role.SERVER, [JOINED, LEFT, LEFT], "client clinic-a left run .* before"),
-        (Role.SERVER, [JOINED, _end(), LEFT], "has ended"),
+        (Role.SERVER, [JOINED, AGREED, _end(), LEFT], "has ended"),
         (Role.SERVER, [reserved(A)], "store of a client"),
         (Role.SERVER, [CHARGE], "store of a client"),
         (Role.SERVER, [LIMIT], "store of a client"),
         (Role.SERVER, [MESSAGE, _end(1)], "release exactly"),
-        (Role.SERVER, [MESSAGE, _end(), MESSAGE], "has ended"),
+        (Role.SERVER, [AGREED, MESSAGE, _end(), MESSAGE], "has ended"),
         (
             Role.SERVER,
             [SEEN, seen("clinic-a", LogPosition(2, bytes(32)))],
@@ -90,6 +91,14 @@ def test_what_cannot_follow_is_refused(role: Role, events: list[Event], said: st
     history = History(role).followed_by(events[:-1])
     with pytest.raises(StateError, match=said):
         history.add(events[-1])
+
+
+def test_a_run_that_cost_nothing_begins_again() -> None:
+    client = History(Role.CLIENT).followed_by([reserved(A), _end(1, 2, 3), reserved(A)])
+    server = History(Role.SERVER).followed_by([JOINED, _end(), JOINED])
+    for history in (client, server):
+        assert history.runs[A].is_open
+        assert not history.runs[A].charged
 
 
 def test_a_history_that_refuses_stays_as_it_was() -> None:

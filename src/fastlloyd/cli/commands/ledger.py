@@ -426,6 +426,9 @@ def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = 
                 raise StateError(f"--run is nearly the id of a run in {store.path}: {what}")
         if not is_client and run_id not in store.history.runs:
             raise StateError(f"run {run} never began in {store.path}; nothing is to be given up")
+        known_run = store.history.runs.get(run_id)
+        if known_run is not None and known_run.ended is not None:
+            raise StateError(f"run {run} has ended in {store.path}; nothing is to be given up")
         end = store.history.open_run(run_id).end(Outcome.ABORTED, "given up by its owner")
         store.append([end])
         charged = store.history.runs[end.run_id].charged
