@@ -8,6 +8,7 @@ import socket
 import ssl
 
 import msgspec
+import pytest
 
 from fastlloyd.base.files import write_file
 from fastlloyd.cli.failures import run as run_command

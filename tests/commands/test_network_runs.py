@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import msgspec
+import pytest
 
 import authorities
 from authorities import Issuer

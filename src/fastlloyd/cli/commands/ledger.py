@@ -424,11 +424,7 @@ def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = 
         for known in (other.hex() for other in store.history.runs):
             if what := mistyped(run, known):
                 raise StateError(f"--run is nearly the id of a run in {store.path}: {what}")
-        if not is_client and run_id not in store.history.runs:
-            raise StateError(f"run {run} never began in {store.path}; nothing is to be given up")
-        known_run = store.history.runs.get(run_id)
-        if known_run is not None and known_run.ended is not None:
-            raise StateError(f"run {run} has ended in {store.path}; nothing is to be given up")
+        _check_has_not_ended(store, run_id, is_client=is_client)
         end = store.history.open_run(run_id).end(Outcome.ABORTED, "given up by its owner")
         store.append([end])
         charged = store.history.runs[end.run_id].charged
@@ -590,3 +586,12 @@ GROUP = {
     "limit": limit,
     "release": release,
 }
+
+
+def _check_has_not_ended(store: "Store", run_id: bytes, *, is_client: bool) -> None:
+    """Raise StateError if the run never began in the store of a server, or has ended."""
+    run, what = store.history.runs.get(run_id), f"run {run_id.hex()}"
+    if run is None and not is_client:
+        raise StateError(f"{what} never began in {store.path}; nothing is to be given up")
+    if run is not None and run.ended is not None:
+        raise StateError(f"{what} has ended in {store.path}; nothing is to be given up")
