@@ -110,6 +110,23 @@ def test_nobody_else_may_read_the_keys(tmp_path: Path) -> None:
         Store.open(store.path)
 
 
+@pytest.mark.parametrize("role", [Role.CLIENT, Role.SERVER])
+def test_a_run_that_begins_again_has_another_key(role: Role, tmp_path: Path) -> None:
+    keys = []
+    with new_store(tmp_path, role) as store:
+        for _ in range(2):
+            event, message = upload(A, 1)
+            first = [reserved(A)] if role is Role.CLIENT else []
+            store.append([*first, event], messages=[message])
+            keys += [slot for slot in slots(store.path) if any(slot)]
+            if len(keys) == 1:
+                store.append([store.history.runs[A].end(Outcome.ABORTED)])
+                assert n_keys(store.path) == 0
+    assert len(set(keys)) == 2
+    with Store.open(store.path) as store:
+        assert store.messages(A) == [message]
+
+
 # What the seal binds
 
 
