@@ -402,8 +402,8 @@ def ended_without_result(
     raise.
     """
     remedy = (
-        "; it ended before anything was spent here, so the plan can be used again with the same"
-        " command"
+        "; nothing was spent here: if the run ended for all clients, the same commands begin it"
+        " again with the same plan"
         if is_unspent
         else ""
     )
