@@ -46,6 +46,9 @@ class _Server(_Patient):
     def disowned(self, _name: str) -> list[Request]:
         return []
 
+    def check_left(self, _name: str, _signature: bytes) -> None:
+        """Nothing is signed here."""
+
     def away(self, _name: str) -> list[Request]:
         return []
 
@@ -60,6 +63,7 @@ class _Client(_Patient):
     """A client without a log."""
 
     position = UNSIGNED
+    farewell = bytes(64)
 
     def attached(self, _log: LogPosition) -> None:
         pass
@@ -160,6 +164,10 @@ class Clocked:
     @property
     def position(self) -> SignedPosition:
         return self.party.position
+
+    @property
+    def farewell(self) -> bytes:
+        return self.party.farewell
 
     def attached(self, log: LogPosition) -> None:
         self.party.attached(log)

@@ -19,6 +19,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ if importlib.util.find_spec("grpc") is None:  # not imported here: that is the b
 
 from authorities import Issuer, key_pem, pem, self_signed
 from fastlloyd.errors import NetworkError
+from fastlloyd.federation.identity.certificates import make_certificate
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import ClientResult, Ended, Send, ServerResult
@@ -1225,6 +1227,42 @@ def test_a_client_that_asks_is_told_whether_the_server_serves_its_very_plan() ->
                 await check_connection(
                     other, address=f"127.0.0.1:{port}", identity=own, server_certificate=server
                 )
+
+    within(test)
+
+
+def test_the_first_bytes_of_a_connection_name_no_party() -> None:
+    async def first_bytes(server: bytes) -> bytes:
+        heard: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if not heard.done():
+                heard.set_result(await reader.read(65536))
+            writer.close()
+
+        site = Site()
+        listener = await asyncio.start_server(listen, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        ends: dict[str, Any] = {
+            "identity": site.identities["c0"],
+            "server_certificate": server,
+            "address": f"127.0.0.1:{port}",
+        }
+        with contextlib.suppress(NetworkError):
+            await check_connection(site.plan, **ends)
+        listener.close()
+        return await heard
+
+    async def test() -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+        new = base64.b64decode(make_certificate("clinic-a", bytes(32), key, tomorrow))
+        before = tls_identity("clinic-a").certificate  # of one host
+        named = b"clinic-a.fastlloyd.internal"
+        assert named in await first_bytes(before)
+        said = await first_bytes(new)
+        assert b"server.fastlloyd.internal" in said
+        assert named not in said
 
     within(test)
 

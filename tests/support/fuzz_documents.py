@@ -26,7 +26,7 @@ from fastlloyd.errors import IdentityError
 from fastlloyd.federation.identity import identity
 from fastlloyd.federation.identity.certificates import make_certificate, parse_certificate
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
-from fastlloyd.federation.identity.x509 import extensions, subject
+from fastlloyd.federation.identity.x509 import extensions, host_names, hosts, subject
 from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.mechanisms.lloyd.algorithm import GLLOYD, SULLOYD
@@ -207,7 +207,9 @@ def check_certificate(text: str, name: str) -> None:
         not_valid_before=found.begins,
         not_valid_after=datetime.combine(found.expires, time(23, 59, 59), UTC),
     )
-    for extension in extensions(name, found.signing_key):
+    named = hosts(certificate)
+    assert named in ([f"{name}.fastlloyd.internal"], host_names(name))
+    for extension in extensions(named, found.signing_key):
         builder = builder.add_extension(extension.value, extension.critical)
     again = builder.sign(KEY, hashes.SHA256())
     assert again.tbs_certificate_bytes == certificate.tbs_certificate_bytes, (

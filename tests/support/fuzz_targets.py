@@ -214,7 +214,12 @@ def _client_frames() -> Target:
         _encode_message(_examples()[Upload][0]),
     )
     return _frame(
-        [Attach(bytes(32), bytes(16), log, bytes(16)), Post(log, upload), Leave(), Stop(1)],
+        [
+            Attach(bytes(32), bytes(16), log, bytes(16)),
+            Post(log, upload),
+            Leave(bytes(64)),
+            Stop(1),
+        ],
         frames.decode_client_frame,
     )
 

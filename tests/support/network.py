@@ -122,6 +122,9 @@ class SessionServer:
     def left(self, name: str) -> list[Request]:
         return requests(self.session.left(name))
 
+    def check_left(self, name: str, signature: bytes) -> None:
+        """Nothing is signed here, and no party looks."""
+
     def draw_ahead(self) -> None:
         self.session.draw_ahead()
 
@@ -149,6 +152,10 @@ class SessionClient:
     @property
     def position(self) -> SignedPosition:
         return position(self._n_events)
+
+    @property
+    def farewell(self) -> bytes:
+        return bytes(64)
 
     @property
     def timeout(self) -> float | None:

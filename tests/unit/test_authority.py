@@ -173,11 +173,11 @@ MUST_NOT_DIFFER: dict[str, tuple[Callable[[], str], str]] = {
         lambda: issued(algorithm=hashes.SHA224()), "it is signed with the algorithm 1.2.840.10045.4.3.1; expected ECDSA or"),
     "no alternative names": (
         lambda: issued(without=x509.SubjectAlternativeName),
-        "it has no subject alternative names; expected the host clinic-a.fastlloyd.internal and the URI of the request"),
+        "it has no subject alternative names; expected the hosts clinic-a.fastlloyd.internal and server.fastlloyd.internal and the URI of the request"),
     "no host": (lambda: issued((x509.SubjectAlternativeName([KEY_URI]), False)), "alternative names are ['fastlloyd:"),
     "no signing key": (
         lambda: issued((x509.SubjectAlternativeName([HOST]), False)),
-        "its subject alternative names are ['clinic-a.fastlloyd.internal']; expected the host"),
+        "its subject alternative names are ['clinic-a.fastlloyd.internal']; expected the hosts"),
     "another host": (
         lambda: issued((x509.SubjectAlternativeName([x509.DNSName("clinic-b.fastlloyd.internal"), KEY_URI]), False)),
         "its subject alternative names are ['clinic-b."),

@@ -32,6 +32,7 @@ EXPIRES = datetime.now(UTC).date() + timedelta(days=30)
 NAMES = x509.SubjectAlternativeName(
     [
         x509.DNSName("clinic-a.fastlloyd.internal"),
+        x509.DNSName("server.fastlloyd.internal"),
         x509.UniformResourceIdentifier(f"fastlloyd:ed25519:{SIGNING_KEY.hex()}"),
     ]
 )
@@ -375,3 +376,9 @@ def test_another_spelling_of_the_same_content_is_refused_however_well_it_is_sign
     assert content.count(usage) == 1
     with pytest.raises(IdentityError):
         parse_certificate(signed_again(content.replace(usage, same)), "clinic-a")
+
+
+def test_a_certificate_of_one_host_is_read_as_before() -> None:
+    alone = x509.SubjectAlternativeName(list(NAMES)[::2])
+    found = parse_certificate(crafted(extensions=without(3, (alone, False))), "clinic-a")
+    assert found.signing_key == SIGNING_KEY.hex()

@@ -434,8 +434,24 @@ def warn_of(plan: Plan, *, as_json: bool = False) -> None:
     """Say on stderr what is weak about the plan, and what ends too soon, before anything is
     sent.
     """
-    for caution in (*plan_cautions(plan), *expiring(plan)):
+    for caution in (*plan_cautions(plan), *expiring(plan), *naming_the_server(plan)):
         say_last(caution if as_json else f"Warning: {caution}.", level="warning", as_json=as_json)
+
+
+def naming_the_server(plan: Plan) -> list[str]:
+    """Return a caution if clients name the server in clear when they connect."""
+    from fastlloyd.federation.identity import x509
+
+    if not plan.server.certificate:
+        return []
+    hosts = x509.hosts(x509.load(base64.b64decode(plan.server.certificate)))
+    if x509.SERVER_HOST in hosts:
+        return []
+    caution = (
+        f"each connection names {hosts[0]} in clear, for the server's certificate has no other"
+        " host; one from `fastlloyd keygen` of this version names no party"
+    )
+    return [caution]
 
 
 def say(sentence: str, *, as_json: bool = False) -> None:

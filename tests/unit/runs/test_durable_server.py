@@ -390,3 +390,15 @@ def test_noise_that_is_drawn_ahead_stays_in_memory(
     server.draw_ahead()
     assert calls == [server.session]
     assert store.position == position
+
+
+def test_only_the_client_itself_says_that_its_run_is_over(world: World) -> None:
+    server = started_without(world)
+    signature = world.parties["c1"].party.farewell
+    server.check_left("c1", signature)
+    for name, said in (("c0", signature), ("c1", bytes(64)), ("c1", signature[::-1])):
+        with pytest.raises(
+            RemoteProtocolError, match=f"the Leave of client '{name}' is not signed"
+        ):
+            server.check_left(name, said)
+    assert not server.gone

@@ -2,19 +2,23 @@
 version 1.85.
 """
 
+import base64
 import importlib.util
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from fastlloyd.errors import NetworkError
+from fastlloyd.federation.identity.certificates import make_certificate
 from fastlloyd.federation.transport.grpc.failures import explain
 from fastlloyd.federation.transport.grpc.tls import (
-    alternative_name,
     as_pem,
+    asked_host,
     load_grpc,
     peer_fingerprint,
 )
@@ -225,7 +229,10 @@ def test_a_peer_is_known_only_by_one_certificate_over_tls_1_3() -> None:
     assert peer_fingerprint({}) is None
 
 
-def test_the_servers_name_is_read_from_its_certificate() -> None:
-    assert alternative_name(OWN) == "c0.fastlloyd.internal"
+def test_a_client_asks_for_the_host_of_every_server_or_for_the_only_one() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    new = make_certificate("sums", bytes(32), key, datetime.now(UTC).date() + timedelta(days=1))
+    assert asked_host(base64.b64decode(new)) == "server.fastlloyd.internal"
+    assert asked_host(OWN) == "c0.fastlloyd.internal"  # of one host
     with pytest.raises(NetworkError, match="names no host"):
-        alternative_name(b"no certificate")
+        asked_host(b"no certificate")

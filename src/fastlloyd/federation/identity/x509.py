@@ -8,6 +8,7 @@ a stranger's bytes has no common class.
 import functools
 import re
 import ssl
+from collections.abc import Sequence
 from datetime import datetime, time
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ Extension = TypeVar("Extension", bound=x509.ExtensionType)
 
 LAST_SECOND = time(23, 59, 59)
 DOMAIN = "fastlloyd.internal"  # a name of no machine: addresses stand in the plan
+SERVER_HOST = f"server.{DOMAIN}"  # the host that every client asks for, so that it tells nothing
 _KEY_URI = "fastlloyd:ed25519:"
 _PURPOSES = {
     ExtendedKeyUsageOID.CLIENT_AUTH: "clientAuth",
@@ -36,8 +38,22 @@ _WITH_SHA2 = (
 
 
 def host_name(name: str) -> str:
-    """What the peer of that name is called in TLS."""
+    """Return the host of the peer of that name in TLS."""
     return f"{name}.{DOMAIN}"
+
+
+def host_names(name: str) -> list[str]:
+    """Return the hosts in a new certificate: that of the peer, and the one of every server.
+
+    A client names the host in clear when it connects, so it asks for the one of every server.
+    """
+    return list(dict.fromkeys((host_name(name), SERVER_HOST)))
+
+
+def hosts(certificate: x509.Certificate) -> list[str]:
+    """Return the hosts among the alternative names of a certificate, in order."""
+    names = _find(certificate, x509.SubjectAlternativeName)
+    return [] if names is None else names.get_values_for_type(x509.DNSName)
 
 
 def make(
@@ -53,7 +69,7 @@ def make(
     serial_number = x509.random_serial_number()
     builder = _builder(
         name,
-        signing_key,
+        extensions(host_names(name), signing_key),
         tls_key.public_key(),
         serial_number=serial_number,
         begins=begins,
@@ -65,7 +81,7 @@ def make(
 def request(name: str, signing_key: str, tls_key: ec.EllipticCurvePrivateKey) -> str:
     """Ask an authority for a certificate that says what `make` would: PKCS #10, as PEM."""
     builder = x509.CertificateSigningRequestBuilder(subject_name=subject(name))
-    for extension in extensions(name, signing_key):
+    for extension in extensions(host_names(name), signing_key):
         builder = builder.add_extension(extension.value, extension.critical)
     return builder.sign(tls_key, SHA256()).public_bytes(Encoding.PEM).decode()
 
@@ -127,7 +143,7 @@ def signs_certificates(certificate: x509.Certificate) -> bool:
 
 def _builder(
     name: str,
-    signing_key: str,
+    stated: Sequence[x509.Extension[x509.ExtensionType]],
     key: CertificatePublicKeyTypes,
     *,
     serial_number: int,
@@ -143,7 +159,7 @@ def _builder(
         not_valid_before=begins,
         not_valid_after=ends,
     )
-    for extension in extensions(name, signing_key):
+    for extension in stated:
         builder = builder.add_extension(extension.value, extension.critical)
     return builder
 
@@ -153,9 +169,9 @@ def subject(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def extensions(name: str, signing_key: str) -> list[x509.Extension[x509.ExtensionType]]:
-    """What a certificate of our form states: no authority, for TLS on both sides, its host and its
-    signing key.
+def extensions(hosts: Sequence[str], signing_key: str) -> list[x509.Extension[x509.ExtensionType]]:
+    """Return the extensions of a certificate of our form: no authority, for TLS on both sides, its
+    hosts and its signing key.
     """
     no = dict.fromkeys(
         (
@@ -176,20 +192,22 @@ def extensions(name: str, signing_key: str) -> list[x509.Extension[x509.Extensio
             True,
         ),
         (x509.ExtendedKeyUsage(_PURPOSES), False),
-        (x509.SubjectAlternativeName([x509.DNSName(host_name(name)), key]), False),
+        (x509.SubjectAlternativeName([*map(x509.DNSName, hosts), key]), False),
     ]
     return [x509.Extension(value.oid, critical, value) for value, critical in values]
 
 
 def is_ours(certificate: x509.Certificate, name: str, signing_key: str) -> bool:
-    """Whether it is, byte for byte, one that `make` makes. Raises whatever the library does where
-    it cannot be.
+    """Return whether it is, byte for byte, one that `make` makes, or made when certificates had one
+    host. Raises any error of the library.
     """
     if not tls_key(certificate) or certificate.not_valid_after_utc.time() != LAST_SECOND:
         return False
+    if hosts(certificate) not in (host_names(name), [host_name(name)]):
+        return False
     builder = _builder(
         name,
-        signing_key,
+        extensions(hosts(certificate), signing_key),
         certificate.public_key(),
         serial_number=certificate.serial_number,
         begins=certificate.not_valid_before_utc,
@@ -222,7 +240,7 @@ def flaw(certificate: x509.Certificate, name: str) -> str:
 
 
 def _whose(certificate: x509.Certificate, name: str) -> str:
-    common, host = common_names(certificate), host_name(name)
+    common = common_names(certificate)
     if common != [name]:
         return f"its common name is {', '.join(common)!r:.80}; expected {name!r}"
     if not tls_key(certificate):
@@ -231,13 +249,15 @@ def _whose(certificate: x509.Certificate, name: str) -> str:
         return "it is not of version 3, which alone has extensions"
     names = _find(certificate, x509.SubjectAlternativeName)
     expected = (
-        f"expected the host {host} and the URI of the request, which holds the signing key, and no"
-        " others"
+        f"expected the hosts {' and '.join(host_names(name))} and the URI of the request, which"
+        " holds the signing key, and no others"
     )
     if names is None:
         return f"it has no subject alternative names; {expected}"
-    hosts, keys = names.get_values_for_type(x509.DNSName), signing_keys(certificate)
-    if hosts != [host] or len(keys) != 1 or not keys[0] or len(list(names)) != 2:
+    found, keys = hosts(certificate), signing_keys(certificate)
+    is_named = sorted(found) in (sorted(host_names(name)), [host_name(name)])
+    is_named = is_named and len(list(names)) == len(found) + 1
+    if not is_named or len(keys) != 1 or not keys[0]:
         return (
             f"its subject alternative names are {[str(one.value) for one in names]!r:.300};"
             f" {expected}"

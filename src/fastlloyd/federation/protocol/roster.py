@@ -32,6 +32,7 @@ _PROPOSAL_LABEL = b"fastlloyd/v1/signed-proposal"
 _CONFIRMATION_LABEL = b"fastlloyd/v1/signed-confirmation"
 _PAIR_LABEL = b"fastlloyd/v1/signed-pair-message"
 _READY_LABEL = b"fastlloyd/v1/signed-ready"
+_LEAVE_LABEL = b"fastlloyd/v1/signed-leave"
 _NAMED = 3  # clients, in a reason
 
 
@@ -325,6 +326,13 @@ def _statement(hello: Hello) -> bytes:
     return length_prefixed(
         _HELLO_LABEL, hello.plan_digest, hello.run_id, encode_name(hello.name), *keys
     )
+
+
+def leave_statement(plan_digest: bytes, run_id: bytes, name: str) -> bytes:
+    """Return the bytes that client `name` signs, with the key in the plan, when a run is over for
+    it for good.
+    """
+    return length_prefixed(_LEAVE_LABEL, plan_digest, run_id, encode_name(name))
 
 
 def missing_of(names: Sequence[str], there: Container[str]) -> str:

@@ -27,6 +27,7 @@ from fastlloyd.federation.protocol.actions import (
 )
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Message, Upload
+from fastlloyd.federation.protocol.roster import leave_statement
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.runs.steps import Again, Clock, DurableParty, check_goes_on
 from fastlloyd.federation.secagg.keys import Identity
@@ -132,6 +133,12 @@ class DurableClient(DurableParty[ClientSession]):
         if signed is None or (signed.length, signed.head) != (now.length, now.head):
             self._signed = signed = SignedPosition.of(now.length, now.head, self._identity)
         return signed
+
+    @property
+    def farewell(self) -> bytes:
+        """Return the identity's signature that the run is over for this client, 64 bytes."""
+        plan, name = self._session.plan, self._session.name
+        return self._identity.sign(leave_statement(plan.digest, self._run_id, name))
 
     @property
     def timeout(self) -> float | None:

@@ -13,9 +13,11 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
 from fastlloyd.federation.protocol.messages import Message, Upload
+from fastlloyd.federation.protocol.roster import leave_statement
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.federation.runs.steps import Clock, DurableParty, check_goes_on
+from fastlloyd.federation.secagg.keys import verify
 from fastlloyd.federation.store import LogPosition, Store
 from fastlloyd.federation.store.events import (
     ClientJoined,
@@ -161,6 +163,16 @@ class DurableServer(DurableParty[ServerSession]):
             self._session.left(name),
             [ClientLeft(run_id=self._run_id, client=name)] if is_news else (),
         )
+
+    def check_left(self, name: str, signature: bytes) -> None:
+        """Raise RemoteProtocolError unless client `name` signed that its run is over."""
+        statement = leave_statement(self._session.plan.digest, self._run_id, name)
+        try:
+            verify(bytes.fromhex(self._keys[name]), signature, statement)
+        except RemoteProtocolError:
+            raise RemoteProtocolError(
+                f"the Leave of client {name!r} is not signed with its key in the plan"
+            ) from None
 
     def draw_ahead(self) -> None:
         """Like `ServerSession.draw_ahead`: in memory only, so that a process that is started again

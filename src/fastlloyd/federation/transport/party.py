@@ -245,6 +245,9 @@ class ServerParty(Party, Protocol):
         wait for it.
         """
 
+    def check_left(self, name: str, signature: bytes) -> None:
+        """Raise RemoteProtocolError unless client `name` signed that its run is over."""
+
     def attach(self, name: str, log: SignedPosition) -> LogPosition:
         """Client `name`, whose log stands at `log`, is there (again): the position last remembered
         of it.
@@ -280,6 +283,10 @@ class ClientParty(Party, Protocol):
     @property
     def position(self) -> SignedPosition:
         """Where the log stands, signed by the client's identity."""
+
+    @property
+    def farewell(self) -> bytes:
+        """Return the signature of the client's identity that its run is over for good, 64 bytes."""
 
     def attached(self, log: LogPosition) -> None:
         """The server remembers this position. Raises RemoteProtocolError to refuse the server."""

@@ -148,7 +148,7 @@ class GrpcClient:
         if not self._outcome.done():
             return [frames.Stop(Ending.STOPPED)]
         why = [] if self._ending is None else [frames.Stop(self._ending)]
-        return [*why, frames.Leave()]
+        return [*why, frames.Leave(self._party.farewell)]
 
     @property
     def _has_failed(self) -> bool:

@@ -16,9 +16,11 @@ from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.identity.parties import MAX_CLIENTS
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.messages import Digest, Limits, Reason, RunId
+from fastlloyd.federation.secagg.keys import SIGNATURE_BYTES
 from fastlloyd.federation.store.events import LogPosition
 
-FRAME_VERSION: Final = 3  # 1: positions were not signed; 2: nobody was told why a client stops
+# 1: positions were not signed; 2: no word on why a client stops, and Leave was not signed
+FRAME_VERSION: Final = 3
 PROCESS_BYTES: Final = 16
 ProcessId = Annotated[bytes, Meta(min_length=PROCESS_BYTES, max_length=PROCESS_BYTES)]
 FRAME_BYTES: Final = 192  # more than everything in a frame but its message or reason
@@ -47,9 +49,11 @@ class Post(_Frame, frozen=True, tag=2):
 
 
 class Leave(_Frame, frozen=True, tag=3):
-    """Client: the run is over for me, durably, and I shall not come back. One that stops to come
-    again ends its stream.
+    """Client: the run is over for me, durably, and I shall not come back; signed by my identity
+    (`roster.leave_statement`). A client that stops to come again ends its stream.
     """
+
+    signature: Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
 
 
 class Stop(_Frame, frozen=True, tag=7):

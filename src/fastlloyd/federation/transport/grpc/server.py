@@ -326,7 +326,8 @@ class GrpcServer:
                             self._turns.tell(partial(self._party.disowned, name))
                         line = "client %s has stopped: %s"
                         self._log.warning(name, line, name, why + self._other(name, code, place))
-                    case frames.Leave():
+                    case frames.Leave(signature):
+                        self._party.check_left(name, signature)
                         if not self._outcome.done() and name not in self._left:
                             line = "client %s has left the run for good: %s"
                             self._log.warning(name, line, name, why or endings.GAVE_UP)

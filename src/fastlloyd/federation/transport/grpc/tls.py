@@ -188,7 +188,7 @@ def channel_options(
     return [
         *_sizes(limits),
         *keepalive.options(),
-        ("grpc.ssl_target_name_override", alternative_name(server_certificate)),
+        ("grpc.ssl_target_name_override", asked_host(server_certificate)),
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.enable_retries", 0),
         ("grpc.service_config_disable_resolution", 1),
@@ -196,16 +196,18 @@ def channel_options(
     ]
 
 
-def alternative_name(certificate: bytes) -> str:
-    """The first DNS name a certificate (DER) is for; NetworkError if it has none."""
-    from cryptography import x509
+def asked_host(certificate: bytes) -> str:
+    """Return the host that a client asks a server with this certificate (DER) for.
+
+    Certificates of before have no host that all servers share: then it is their own, which names
+    the server to everyone on the way. Raises NetworkError if there is none.
+    """
+    from fastlloyd.federation.identity import x509
 
     try:
-        names = x509.load_der_x509_certificate(certificate).extensions.get_extension_for_class(
-            x509.SubjectAlternativeName
-        )
-        return names.value.get_values_for_type(x509.DNSName)[0]
-    except (ValueError, IndexError, x509.ExtensionNotFound):
+        hosts = x509.hosts(x509.load(certificate))
+        return x509.SERVER_HOST if x509.SERVER_HOST in hosts else hosts[0]
+    except (ValueError, IndexError):
         raise NetworkError(
             "the server's certificate in the plan names no host; make its identity anew, and the"
             " plan"
