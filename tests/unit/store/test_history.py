@@ -70,6 +70,7 @@ def _charged(*numbers: int) -> list[Event]:
         (Role.CLIENT, [reserved(A), LEFT], "store of a server"),
         (Role.SERVER, [JOINED, LEFT, LEFT], "client clinic-a left run .* before"),
         (Role.SERVER, [JOINED, AGREED, _end(), LEFT], "has ended"),
+        (Role.SERVER, [JOINED, _end(), LEFT], "has ended"),
         (Role.SERVER, [reserved(A)], "store of a client"),
         (Role.SERVER, [CHARGE], "store of a client"),
         (Role.SERVER, [LIMIT], "store of a client"),

@@ -199,12 +199,15 @@ class History:
             self.spellings[name] = (*found, dataset)
         return name
 
-    def open_run(self, run_id: bytes) -> Run:
-        """The run of that id, which has begun and not ended; at a server a run begins with its
-        first event, and again with one after an end that cost nothing.
+    def open_run(self, run_id: bytes, *, begins: bool = True) -> Run:
+        """Return the run of that id, which has begun and not ended. Raises StateError.
+
+        At a server, an event that `begins` a run begins one that is unknown, or that ended before
+        it cost anything.
         """
         run = self.runs.get(run_id)
-        if run is None or (run.may_begin_again and self.role is Role.SERVER):
+        is_again = run is not None and run.may_begin_again and self.role is Role.SERVER
+        if run is None or (is_again and begins):
             if self.role is not Role.SERVER:
                 what = f"run {run_id.hex()} was never reserved in this store"
                 raise StateError(f"{what}; a client reserves a run before all else")
@@ -253,7 +256,8 @@ class History:
                 # answered more
                 self.runs[event.run_id] = _after(self.runs[event.run_id], event)
             case _:
-                self.runs[event.run_id] = _after(self.open_run(event.run_id), event)
+                begins = not isinstance(event, events.ClientLeft)
+                self.runs[event.run_id] = _after(self.open_run(event.run_id, begins=begins), event)
 
     def _reserve(self, event: events.Reservation) -> None:
         known = self.runs.get(event.run_id)
