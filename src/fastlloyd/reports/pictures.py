@@ -38,10 +38,8 @@ WIDTH, HEIGHT, DOTS_PER_INCH = 8.0, 6.0, 200  # inches; twice the pixels of a pa
 ON_SCREEN = 100  # dots per inch in a notebook
 CONTAINS_RECORDS = "contains raw data: NOT PRIVATE"
 LARGEST_MARK, SMALLEST_MARK = 600.0, 40.0  # square points
-NORMAL_95, RAYLEIGH_95 = (
-    1.959964,
-    2.447747,
-)  # half width of a 95% interval, radius of a 95% disk, in standard errors
+# standard errors: half width of a bar, and radius of an ellipse that a normal law leaves as rarely
+BAR, ELLIPSE = 2.0, 2.486
 MAX_LABELLED = 60
 NUMBER = 11.0  # points of a cluster's number in a map
 AROUND = 2.4  # inches: what stands above and below the lines of one feature
@@ -295,13 +293,11 @@ def _draw_centroids(ax: "Axes", picture: Picture) -> None:
 
 
 def _draw_region(ax: "Axes", point: FloatArray, errors: FloatArray, colour: str) -> None:
-    """Draw an ellipse, or an interval on a line, that should hold the centre of the centroid's
-    records in 95% of cases.
-    """
+    """Draw an ellipse, or an interval on a line, around the centre of the centroid's records."""
     from matplotlib.patches import Ellipse
 
     if len(errors) == 1:
-        reach = NORMAL_95 * errors[0]
+        reach = BAR * errors[0]
         ax.plot(
             [point[0] - reach, point[0] + reach],
             [point[1]] * 2,
@@ -311,7 +307,7 @@ def _draw_region(ax: "Axes", point: FloatArray, errors: FloatArray, colour: str)
             zorder=2,
         )
         return
-    width, height = 2 * RAYLEIGH_95 * errors
+    width, height = 2 * ELLIPSE * errors
     ax.add_patch(
         Ellipse((point[0], point[1]), width, height, zorder=2, facecolor=colour, alpha=0.13)
     )
@@ -363,7 +359,12 @@ def _write_titles(ax: "Axes", picture: Picture) -> None:
     caption = f"Mark area: {picture.what_marks_say}"
     caption += "; dashed: bounds"
     if noisy:
-        caption += "; " + ("bar" if len(picture.features) == 1 else "ellipse") + ": 95%"
+        one = len(picture.features) == 1
+        caption += (
+            f"; bar: {BAR:g} standard errors"
+            if one
+            else f"; ellipse: {ELLIPSE:.1f} standard errors"
+        )
     if not picture.is_known.all():
         caption += "; hollow: not settled, error unknown"
     ax.annotate(
@@ -447,7 +448,7 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int, order: IntArray) 
     rows = np.arange(len(order))
     values, errors = picture.centroids[order, feature], picture.errors[order, feature]
     known = picture.is_known[order]
-    reach = np.where(known, NORMAL_95 * np.nan_to_num(errors), 0.0)
+    reach = np.where(known, BAR * np.nan_to_num(errors), 0.0)
     counts = np.maximum(picture.noisy_counts[order], 0.0)
     areas = np.clip(MOST * counts / max(counts.max(), 1.0), LEAST, MOST) * min(
         1.0, 20 / len(order) + 0.3
@@ -528,7 +529,11 @@ def _label_clusters(panel: "Axes", order: IntArray) -> None:
 
 
 def _write_profiles_titles(figure: "Figure", picture: Picture, n_shown: int) -> None:
-    said = ["a panel per feature", "bar: 95 % interval", f"mark area: {picture.what_marks_say}"]
+    said = [
+        "a panel per feature",
+        f"bar: {BAR:g} standard errors",
+        f"mark area: {picture.what_marks_say}",
+    ]
     if not picture.private:
         del said[1]
     if not picture.is_known.all():
