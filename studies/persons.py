@@ -223,7 +223,10 @@ def ratios(spread: str, kind: str, number: int) -> dict[str, tuple[float, float]
         )
         least.append((weights, loss(of.X, weights, plain)))
     # two
-    return {name: tuple(loss(of.X, w, C) / best for w, best in least) for name, C in found.items()}  # type: ignore[misc]
+    return {
+        name: tuple(loss(of.X, w, C) / best for w, best in least)  # type: ignore[misc]
+        for name, C in found.items()
+    }
 
 
 Found = dict[

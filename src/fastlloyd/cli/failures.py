@@ -64,7 +64,9 @@ def _sentence(error: Exception) -> str:
     sent.
     """
     # click's
-    text = error.format_message() if isinstance(error, UsageError) else str(error)  # type: ignore[attr-defined]
+    text = str(error)
+    if isinstance(error, UsageError):
+        text = error.format_message()  # type: ignore[attr-defined]
     return "".join(
         character if character.isprintable() else "?" for character in " ".join(text.split())
     )

@@ -342,7 +342,12 @@ class _Lines(logging.StreamHandler[TextIO]):
 class _Text(logging.Formatter):
     """Formats a message as a line that begins with the time, in UTC."""
 
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802, ARG002 - logging's
+    # the name and parameters of logging
+    def formatTime(  # noqa: N802
+        self,
+        record: logging.LogRecord,
+        datefmt: str | None = None,  # noqa: ARG002
+    ) -> str:
         return _stamp(record.created)
 
 

@@ -235,7 +235,14 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         return pictures.figure_of(picture, "the picture", pictures.ON_SCREEN)
 
     # scikit-learn passes y
-    def fit(self, X: ArrayLike, y: object = None, *, groups: Any = None, **unknown: object) -> Self:  # noqa: ARG002
+    def fit(
+        self,
+        X: ArrayLike,
+        y: object = None,  # noqa: ARG002
+        *,
+        groups: Any = None,
+        **unknown: object,
+    ) -> Self:
         """Cluster the records privately.
 
         X : array or data frame (n_samples, n_features), finite real numbers by their declared types

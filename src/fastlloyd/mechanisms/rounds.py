@@ -122,7 +122,13 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return ask(m.question(self), centroids=state.centroids)
 
     # needs neither
-    def advance(self, m: Any, state: State, answer: Answer, noise: AnswerNoise) -> State:  # noqa: ARG002
+    def advance(
+        self,
+        m: Any,  # noqa: ARG002
+        state: State,
+        answer: Answer,
+        noise: AnswerNoise,  # noqa: ARG002
+    ) -> State:
         """The state with its loss."""
         return msgspec.structs.replace(state, loss=int(answer[0, 0]))
 

@@ -50,7 +50,9 @@ def find(source: str) -> States:
         found = {path: FileState(*state) for path, state in stores.find(source).items()}
     elif Path(source).is_dir() or is_pattern(source):
         # knows absolute ones
-        matches = glob.glob(source, recursive=True) if is_pattern(source) else [source]  # noqa: PTH207
+        matches = [source]
+        if is_pattern(source):
+            matches = glob.glob(source, recursive=True)  # noqa: PTH207
         plain = stores.literal(source) if is_pattern(source) else source
         with readable(source):
             paths = {

@@ -131,7 +131,8 @@ class _InFolders(Reader):
     """A reader with the columns that folders state besides its own."""
 
     def __init__(self, reader: Reader, piece: Piece) -> None:
-        self.n_rows, self.n_ahead, self.place = reader.n_rows, reader.n_ahead, reader.place  # type: ignore[method-assign]
+        self.n_rows, self.n_ahead = reader.n_rows, reader.n_ahead
+        self.place = reader.place  # type: ignore[method-assign]
         self.ids = reader.ids
         self.names = (*reader.names, *piece.folders)
         if piece.columns is NUMERIC:

@@ -157,7 +157,9 @@ def _has_log(asked: tuple[str, str]) -> bool:
     folder, log = asked
     pattern = f"{glob.escape(folder)}/{log}"
     # knows absolute ones
-    return stores.is_there(pattern) if stores.is_address(folder) else bool(glob.glob(pattern))  # noqa: PTH207
+    if stores.is_address(folder):
+        return stores.is_there(pattern)
+    return bool(glob.glob(pattern))  # noqa: PTH207
 
 
 def _check_formats(source: str, paths: Iterable[str]) -> None:

@@ -132,7 +132,8 @@ def _figure(drawing: Drawing) -> str:
     return (
         f'<figure id="{escape(drawing.name)}"><div class=scroll><img'
         f' src="data:image/svg+xml;base64,{data}" '
-        f'alt="{escape(drawing.title)}"></div><figcaption>{escape(drawing.caption)}</figcaption></figure>\n'
+        f'alt="{escape(drawing.title)}"></div>'
+        f"<figcaption>{escape(drawing.caption)}</figcaption></figure>\n"
     )
 
 
@@ -172,7 +173,8 @@ def _text(text: str) -> str:
 
 _STYLE = """
 :root{color-scheme:light dark;
---ink:#1b1b1b;--paper:#fff;--faint:#5c5c5c;--line:#d9d9d9;--band:#f4f5f7;--link:#005a9c;--mark:#9b001c}
+--ink:#1b1b1b;--paper:#fff;--faint:#5c5c5c;--line:#d9d9d9;--band:#f4f5f7;
+--link:#005a9c;--mark:#9b001c}
 @media (prefers-color-scheme:dark){:root{
 --ink:#e8e8e8;--paper:#16181b;--faint:#a9adb3;--line:#3a3e44;--band:#202429;--link:#7cc0f5;
 --mark:#ff8f9c}}

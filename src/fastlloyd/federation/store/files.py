@@ -357,7 +357,8 @@ def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
     for table, types in _TYPES:
         mistyped = " OR ".join(f"typeof ({column}) <> '{kind}'" for column, kind in types.items())
         # names of our own
-        if connection.execute(f"SELECT 1 FROM {table} WHERE {mistyped}").fetchone():  # noqa: S608  # nosec B608
+        query = f"SELECT 1 FROM {table} WHERE {mistyped}"  # noqa: S608  # nosec B608
+        if connection.execute(query).fetchone():
             raise _damaged(path, "a table holds what it cannot")
     if connection.execute("PRAGMA foreign_key_check").fetchall():
         raise _damaged(path, "a message belongs to no event")
@@ -400,13 +401,9 @@ def _resume(connection: sqlite3.Connection, path: Path) -> Contents | None:
     added, *later = _events(connection, path, first, rows[::-1])
     if not isinstance(added, AddedUp):
         raise _damaged(path, f"event {rows[-1][0]} is not what it says")
-    marks = ", ".join("?" for _ in added.others)
-    others = connection.execute(
-        # as many marks as there are numbers
-        f"SELECT number, seconds, body, head FROM events WHERE number IN ({marks}) ORDER BY number",  # noqa: S608  # nosec B608
-        added.others,
-    ).fetchall()
-    if tuple(number for number, *_ in others) != added.others:
+    one = "SELECT number, seconds, body, head FROM events WHERE number = ?"
+    others = [connection.execute(one, (number,)).fetchone() for number in added.others]
+    if None in others:
         raise _damaged(path, "events are missing")
     try:
         before = [_events(connection, path, first, [row])[0] for row in others]

@@ -82,7 +82,9 @@ def sample(X: Any) -> Any:
                 " compute_chunk_sizes"
             )
         # its only name
-        return X._meta if hasattr(X, "columns") else np.empty((0, X.shape[1]), dtype=X.dtype)  # noqa: SLF001
+        if hasattr(X, "columns"):
+            return X._meta  # noqa: SLF001
+        return np.empty((0, X.shape[1]), dtype=X.dtype)
     raise DataError(
         f"X is a {type(X).__name__} of Dask; expected a data frame of Dask, or an array of two"
         " dimensions"

@@ -33,7 +33,11 @@ class Engine(Protocol):
         ...
 
     # nothing is kept
-    def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:  # noqa: ARG002
+    def keep(
+        self,
+        function: Callable[[Any], Any],  # noqa: ARG002
+        pieces: Sequence[Any],
+    ) -> list[Any]:
         """For each piece what stands in `map` for the function's result, which stays where it was
         made until `close`.
         """

@@ -206,7 +206,9 @@ class EngineRecords:
 def _anywhere(piece: Piece) -> Piece:
     """The piece by a path that does not depend on the working directory."""
     # keeps links
-    return piece if is_address(piece.path) else replace(piece, path=os.path.abspath(piece.path))  # noqa: PTH100
+    if is_address(piece.path):
+        return piece
+    return replace(piece, path=os.path.abspath(piece.path))  # noqa: PTH100
 
 
 def _most_cells(piece: Piece, n_features: int) -> int | None:

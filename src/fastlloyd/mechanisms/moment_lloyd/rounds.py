@@ -176,7 +176,13 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         raise NotImplementedError
 
     # some need more
-    def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:  # noqa: ARG002
+    def seen(
+        self,
+        m: MomentFields,  # noqa: ARG002
+        state: State,
+        answer: Answer,
+        noise: AnswerNoise,  # noqa: ARG002
+    ) -> Seen:
         """Return the findings of all answers up to this one. Arguments are those of `advance`."""
         return replace(
             state.seen, asked_in=msgspec.structs.replace(state, seen=Seen()), answer=answer

@@ -62,7 +62,11 @@ class Question:
         raise NotImplementedError
 
     # where none are known
-    def inequalities(self, answer: IntArray, n_records: int) -> tuple[Inequality, ...]:  # noqa: ARG002
+    def inequalities(
+        self,
+        answer: IntArray,  # noqa: ARG002
+        n_records: int,  # noqa: ARG002
+    ) -> tuple[Inequality, ...]:
         """Return the inequalities that hold for an `answer` without noise over at most `n_records`
         records, for all parameters in range.
         """
