@@ -8,7 +8,7 @@ import pickle
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,10 @@ def fit_one_of_its_own(_: object = None) -> None:
     model().fit(X)
 
 
+def fit_copy_of_its_own(_: object = None) -> None:
+    copy.deepcopy(model()).fit(X)
+
+
 def fit_clone(estimator: FastLloyd) -> None:
     clone(make_pipeline(estimator)).fit(X)
 
@@ -91,6 +95,46 @@ def test_a_worker_that_was_forked_inside_knows_of_the_block(ledger: HoldersLedge
     assert counted(ledger) == 3
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])  # noqa: S301
+def test_a_copy_from_before_the_block_is_counted_in_a_process_forked_inside(
+    copied: Callable[[FastLloyd], FastLloyd], ledger: HoldersLedger
+) -> None:
+    before = copied(model())
+    with package.dataset("patients"):
+        child = multiprocessing.get_context("fork").Process(target=fit, args=(before,))
+        child.start()
+        child.join()
+    assert child.exitcode == 0
+    assert counted(ledger) == 1
+
+
+async def fit_later() -> None:
+    fit(model())
+
+
+def fits_one_by_one() -> Iterator[None]:
+    fit(model())
+    yield
+
+
+async def fits_later() -> AsyncIterator[None]:
+    fit(model())
+    yield
+
+
+def test_only_a_function_that_returns_when_its_work_is_done_is_decorated(
+    ledger: HoldersLedger,
+) -> None:
+    block = package.dataset("patients")
+    for function in (fit_later, fits_one_by_one, fits_later):
+        with pytest.raises(TypeError, match="returns before its work is done"):
+            block(function)
+    twice = block(fit_one_of_its_own)
+    twice()
+    twice()
+    assert counted(ledger) == 2
+
+
 def test_a_worker_from_before_knows_what_it_is_handed_and_nothing_of_what_it_makes(
     ledger: HoldersLedger,
 ) -> None:
@@ -98,8 +142,9 @@ def test_a_worker_from_before_knows_what_it_is_handed_and_nothing_of_what_it_mak
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         pool.submit(os.getpid).result()
         with package.dataset("patients"):
-            with pytest.raises(BudgetError, match="in a worker process, which cannot know"):
-                pool.submit(fit_one_of_its_own).result()
+            for own in (fit_one_of_its_own, fit_copy_of_its_own):
+                with pytest.raises(BudgetError, match="in a worker process, which cannot know"):
+                    pool.submit(own).result()
             pool.submit(fit, model()).result()
             pool.submit(fit_clone, model()).result()
         pool.submit(fit, model()).result()  # it is known that it was pickled outside

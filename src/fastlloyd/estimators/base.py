@@ -72,6 +72,7 @@ try:
     from fastlloyd.estimators.charging import (
         NOT_KNOWN,
         UNCOUNTED,
+        Nowhere,
         Till,
         is_to_be_said,
         made_inside,
@@ -658,8 +659,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         its settings.
         """
         read = dict(state)
-        if (till := read.get(_BELONGS_TO)) is not None:
-            read[_BELONGS_TO] = Till.of_state(till)
+        if _BELONGS_TO in read:
+            till = read[_BELONGS_TO]
+            read[_BELONGS_TO] = Nowhere(os.getpid()) if till is None else Till.of_state(till)
         if _BELONGS_TO in self.__dict__:  # made inside a block just now
             read[_BELONGS_TO] = self.__dict__[_BELONGS_TO]
         if "mechanism_" in state:

@@ -6,10 +6,14 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from functools import partial, wraps
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, Self, TypeVar
+
+import msgspec
 
 from fastlloyd.base.names import listing, same
 from fastlloyd.errors import BudgetError, LedgerWarning
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
     from fastlloyd.federation.holder import HoldersLedger
     from fastlloyd.mechanisms.two_stages import TwoStages
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _LOG = logging.getLogger(__name__)
 UNCOUNTED: Final = (
     "nobody adds this fit up with others, for it names no data set: pass dataset='NAME', or fit"
@@ -27,6 +34,15 @@ UNCOUNTED: Final = (
 )
 NOT_KNOWN: Final = "not known"
 """In place of a till: it is not known whether the estimator belongs to a block."""
+
+
+class Nowhere(NamedTuple):
+    """Mark of an estimator that belonged to no block when it was copied or pickled.
+
+    process : in which it was read. A process that was forked from that one may be in a block.
+    """
+
+    process: int
 
 
 class Drawing(NamedTuple):
@@ -116,7 +132,7 @@ def _ledger(file: Path | None, identity: bytes | None = None) -> "HoldersLedger"
     from fastlloyd.federation.holder import HoldersLedger, place
 
     def warn(sentence: str) -> None:
-        warnings.warn(sentence.removeprefix("Note: "), LedgerWarning, stacklevel=6)
+        warnings.warn(sentence.removeprefix("Note: "), LedgerWarning, stacklevel=7)
 
     return HoldersLedger(place(file), warn, identity)
 
@@ -142,7 +158,6 @@ counted since the last block ended.
 """
 
 
-@contextmanager
 def dataset(
     name: str,
     *,
@@ -150,7 +165,7 @@ def dataset(
     new: bool = False,
     new_unit: bool = False,
     ledger: str | os.PathLike[str] | None = None,
-) -> Iterator[None]:
+) -> "_Blocks":
     """Charge every fit inside to the data set of that name, as the parameter `dataset` of an
     estimator does.
 
@@ -164,15 +179,57 @@ def dataset(
     another data set; with several open blocks such a fit is refused. An estimator that is made,
     cloned, copied or pickled inside belongs to it for good, also in a worker process (`n_jobs`); it
     is refused on a machine without this very ledger. An estimator that a worker process makes by
-    itself must name its data set. Raises BudgetError for a name that the ledger does not know, or
-    one with `new` that it does; StateError if the ledger cannot be used.
+    itself must name its data set. Collect the results inside, too: work that is handed over inside
+    and carried out later may not be counted. `@dataset(...)` is for functions that return when
+    their work is done; it raises TypeError for others. Raises BudgetError for a name that the
+    ledger does not know, or one with `new` that it does; StateError if the ledger cannot be used.
     """
     from fastlloyd.federation.admission import DataSet
 
     charged = DataSet(name=name, rows_are=rows_are, is_new=new, is_new_unit=new_unit)
-    held = _ledger(None if ledger is None else Path(ledger))
+    return _Blocks(partial(_block, charged, None if ledger is None else Path(ledger)))
+
+
+class _Blocks(AbstractContextManager[None]):
+    """`dataset(...)`: a context, or a decorator of functions, that opens a block each time."""
+
+    def __init__(self, opened: Callable[[], AbstractContextManager[None]]) -> None:
+        self._opened = opened
+        self._entered: list[AbstractContextManager[None]] = []
+
+    def __enter__(self) -> None:
+        entered = self._opened()
+        entered.__enter__()
+        self._entered.append(entered)
+
+    def __exit__(self, *raised: Any) -> None:
+        self._entered.pop().__exit__(*raised)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Return the function with a block around each call of it."""
+        if any(
+            kind(function)
+            for kind in (iscoroutinefunction, isgeneratorfunction, isasyncgenfunction)
+        ):
+            raise TypeError(
+                f"{function.__name__} returns before its work is done, outside of the block: use"
+                " `with fastlloyd.dataset(...):` inside it"
+            )
+
+        @wraps(function)
+        def inside(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self._opened():
+                return function(*args, **kwargs)
+
+        return inside
+
+
+@contextmanager
+def _block(charged: "DataSet", ledger: Path | None) -> Iterator[None]:
+    """Open a block in which fits are charged to this data set."""
+    held = _ledger(ledger)
     identity = held.named(charged)
-    later = DataSet(name=name, rows_are=rows_are, is_new_unit=new_unit)
+    later = msgspec.structs.replace(charged, is_new=False)
     block = _Block(Till(later, held.path, identity), os.getpid(), _around())
     _AROUND.set((*_AROUND.get(), block))
     _OPEN[id(block)] = block
@@ -203,22 +260,31 @@ def made_inside() -> Till | None:
     return next((block.till for block in reversed(_around())), None)
 
 
-def passed_on(till: Till | str | None) -> Till | str | None:
-    """What a copy or a pickle belongs to, made now of an estimator that belongs to `till`."""
+def passed_on(till: Till | Nowhere | str) -> Till | str | None:
+    """Return what a copy or a pickle belongs to, made now of an estimator that belongs to `till`,
+    or None if it belongs to nothing.
+    """
     if (inside := made_inside()) is not None:
         return inside
     if isinstance(till, Till):
         return till
-    elsewhere = _elsewhere(with_parents=till is not None)
-    return NOT_KNOWN if len(elsewhere) > 1 else next(iter(elsewhere), None)
+    is_known = _is_nowhere(till)
+    elsewhere = _elsewhere(with_parents=not is_known)
+    if len(elsewhere) > 1 or (not elsewhere and not is_known and _is_worker()):
+        return NOT_KNOWN
+    return next(iter(elsewhere), None)
 
 
-def till_of(name: str | None, till: Till | str | None) -> Till | None:
-    """Where a fit is charged whose estimator names this data set, or none; None: nowhere.
+def _is_nowhere(till: Till | Nowhere | str) -> bool:
+    """Return whether the estimator is known to belong to no block of an earlier process."""
+    return isinstance(till, Nowhere) and till.process == os.getpid()
 
-    till : what the estimator belongs to; None: nothing, as far as was known where it was copied or
-    pickled. Raises BudgetError where a fit is inside one block and names another data set, or it
-    cannot be known to which block it belongs.
+
+def till_of(name: str | None, till: Till | Nowhere | str) -> Till | None:
+    """Return the till of a fit whose estimator names this data set, or None if it is not counted.
+
+    till : what the estimator belongs to. Raises BudgetError where a fit is inside one block and
+    names another data set, or it cannot be known to which block it belongs.
     """
     from fastlloyd.federation.admission import DataSet
 
@@ -240,8 +306,9 @@ def till_of(name: str | None, till: Till | str | None) -> Till | None:
             if same(each.dataset.name) == same(named.name)
         ]
         return _only(tills) or Till(named)
-    found = _only(carried or _elsewhere(with_parents=till is not None))
-    if found is None and till is not None and _is_worker():
+    is_known = _is_nowhere(till)
+    found = _only(carried or _elsewhere(with_parents=not is_known))
+    if found is None and not is_known and _is_worker():
         raise BudgetError(
             "this fit runs in a worker process, which cannot know whether it is inside a block"
             " `with fastlloyd.dataset(...):` and names no data set: pass dataset='NAME', or make"
