@@ -115,7 +115,7 @@ class NoisyResultWarning(UserWarning):
 
 class ClippedRecordsWarning(UserWarning):
     """Many values of a feature lie outside the bounds. An exact fact about the records, for their
-    owner: not to be published.
+    owner: not to be published, nor kept in a log or notebook that others read.
     """
 
 

@@ -47,12 +47,44 @@ def test_a_constant_column_gets_bounds_half_a_unit_away(fastlloyd: Command, here
 def test_values_outside_the_bounds_are_clipped_and_the_owner_is_told(fastlloyd: Command) -> None:
     bounds = ("--bounds", "age=0:100,dose=2:5")
     outside = int((np.loadtxt("data.csv", delimiter=",", skiprows=1)[:, 1] < 2).sum())
-    code, out, err = fastlloyd(
-        "fit", "data.csv", *bounds, "--n-records", "500", "-k", "3", "--json", "--out", "result"
-    )
+    command = ("fit", "data.csv", *bounds, "--n-records", "500", "-k", "3")
+    code, _, err = fastlloyd(*command, "--no-out")
     assert code == 0
     assert f"Note: {outside} of your records" in err
+    code, out, err = fastlloyd(*command, "--json", "--out", "result")
+    assert code == 0
+    assert "of your records" not in err
     assert strict(out)["leaks"] == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("fit", "some.csv", "-k", "2", "--bounds", "0:1"),
+        ("simulate", "some.csv", "-k", "2", "--bounds", "0:1", "--clients", "2"),
+        ("fit", "some.csv", "-k", "2", "--range", "0:1", "--epsilon", "20"),
+        ("bounds", "estimate", "some.csv", "--range", "0:1", "--epsilon", "20"),
+    ],
+    ids=lambda command: " ".join(command[::5]),
+)
+def test_with_json_no_command_says_how_many_records_were_clipped_or_dropped(
+    fastlloyd: Command, here: Path, command: tuple[str, ...]
+) -> None:
+    """A program reads the result, and others may read the log that stderr goes to."""
+    rows = ["0.1,0.3", "0.6,0.8"] * 300 + ["7,0.5"] * 60 + [",0.5"] * 3
+    (here / "some.csv").write_text("a,b\n" + "\n".join(rows) + "\n")
+    out = () if command[0] == "bounds" else ("--no-out",)
+    rest = ("--n-records", "1000", "--missing", "drop", *out)
+    code, _, told = fastlloyd(*command, *rest)
+    assert code == 0, told
+    assert "Note: 60 of your records have values" in told
+    assert "Note: 3 of your records have missing cells" in told
+    assert "of the values of 'a' lie outside" in told
+    code, _, told = fastlloyd(*command, *rest, "--json")
+    assert code == 0, told
+    assert "of your records" not in told
+    assert "of the values" not in told
+    assert "exact" not in told
 
 
 @pytest.mark.usefixtures("repeatable_noise")
@@ -76,6 +108,10 @@ def test_the_owner_is_warned_by_column_from_two_percent_of_its_values_on_and_nob
         assert code == 0, said[name]
         files = {path.name: path.read_bytes() for path in Path(name).iterdir()}
         written[name] = files, {**strict(out), "files": None}
+        assert "lie outside" not in said[name]
+        assert "of your records" not in said[name]
+        code, _, said[name] = fastlloyd("fit", "values.csv", *PUBLIC, *START, "--no-out")
+        assert code == 0, said[name]
     assert written["on"] == written["beyond"]
     assert "lie outside" not in said["on"]
     assert "of your records have values" not in said["on"]
@@ -228,13 +264,15 @@ def test_records_with_missing_cells_are_left_out_on_request_and_the_owner_alone_
         name, "gaps.csv", *more, *PUBLIC, "--missing", "drop", "--json", "--out", "result"
     )
     assert code == 0
+    assert "left out" not in out + err
+    for path in Path("result").iterdir():
+        assert b"left out" not in path.read_bytes()
+    code, _, err = fastlloyd(name, "gaps.csv", *more, *PUBLIC, "--missing", "drop", "--no-out")
+    assert code == 0
     assert err.startswith(
         "Note: 2 of your records have missing cells and were left out. This number is exact: keep"
         " it to"
     )
-    assert "left out" not in out
-    for path in Path("result").iterdir():
-        assert b"left out" not in path.read_bytes()
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".npz"])

@@ -4,9 +4,12 @@ and picture of the estimator says so.
 
 import copy
 import json
+import logging
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -113,6 +116,118 @@ def test_steps_of_others_are_looked_into_and_named() -> None:
     assert check_private_pipeline(fitted(Wrapped(StandardScaler()), private())) == ["wrapped"]
     inside = Wrapped(make_pipeline(StandardScaler(), private())).fit(X)
     assert check_private_pipeline(inside) == ["standardscaler"]
+
+
+class InPlace(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # has no types
+    """A step that fits its parameter, and whatever is in it."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def fit(self, X: Any, y: object = None) -> "InPlace":  # noqa: ARG002
+        self._first.fit(X)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return self._first.transform(X)
+
+    @property
+    def _first(self) -> Any:
+        held = self.inner
+        while isinstance(held, list | dict):
+            held = held[0]
+        return held
+
+
+class Plain:
+    """A step without `get_params`."""
+
+    def fit(self, X: Any, y: object = None) -> "Plain":  # noqa: ARG002
+        self.mean_ = X.mean(axis=0)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return X - self.mean_
+
+
+class Stateless:
+    """A step without `get_params`, which knows nothing of the records."""
+
+    def __init__(self) -> None:
+        self.factor, self.seen_by, self.log = 2, self, logging.getLogger(__name__)
+
+    def fit(self, X: Any, y: object = None) -> "Stateless":  # noqa: ARG002
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return X / self.factor
+
+
+class Both:
+    """A step that scales and clusters."""
+
+    def fit(self, X: Any, y: object = None) -> "Both":  # noqa: ARG002
+        self.scaler_ = StandardScaler().fit(X)
+        self.model_ = private().fit(self.scaler_.transform(X))
+        return self
+
+
+def by_closure(scaler: Any) -> Any:
+    return FunctionTransformer(scaler.transform)
+
+
+SCALER = StandardScaler().fit(X)
+
+
+@pytest.mark.parametrize(
+    ("step", "name"),
+    [
+        (lambda: pytest.importorskip("sklearn.frozen").FrozenEstimator(SCALER), "frozenestimator"),
+        (
+            lambda: pytest.importorskip("sklearn.frozen").FrozenEstimator(
+                make_pipeline(Normalizer(), StandardScaler()).fit(X)
+            ),
+            "frozenestimator",
+        ),
+        (Plain, "plain"),
+        (lambda: InPlace(StandardScaler()), "inplace"),
+        (lambda: InPlace([{0: StandardScaler()}]), "inplace"),
+        (lambda: InPlace(Plain()), "inplace"),
+        (lambda: FunctionTransformer(SCALER.transform), "functiontransformer"),
+        (lambda: FunctionTransformer(Plain().fit(X).transform), "functiontransformer"),
+        (lambda: FunctionTransformer(partial(SCALER.transform)), "functiontransformer"),
+        (lambda: FunctionTransformer(partial(call, SCALER)), "functiontransformer"),
+        (lambda: by_closure(SCALER), "functiontransformer"),
+        (lambda: InPlace(Normalizer()), None),
+        (Stateless, None),
+        (lambda: InPlace(Stateless()), None),
+        (lambda: FunctionTransformer(Normalizer().transform), None),
+        (lambda: FunctionTransformer(np.sqrt), None),
+    ],
+)
+def test_a_step_is_named_for_what_it_holds(step: Callable[[], Any], name: str | None) -> None:
+    pipeline = make_pipeline(step(), private()).fit(X)
+    assert check_private_pipeline(pipeline) == ([] if name is None else [name])
+
+
+def call(scaler: Any, X: Any) -> Any:
+    return scaler.transform(X)
+
+
+def test_many_ways_to_the_same_object_are_gone_once() -> None:
+    many: list[Any] = [Stateless()]
+    for _ in range(2000):
+        many = [many, many]
+    pipeline = make_pipeline(FunctionTransformer(partial(of_no_use, many)), private()).fit(X)
+    assert check_private_pipeline(pipeline) == []
+
+
+def of_no_use(_: object, X: Any) -> Any:
+    return X
+
+
+def test_a_step_that_scales_and_clusters_is_named_for_its_scaling() -> None:
+    assert check_private_pipeline(Both().fit(X)) == ["both"]
 
 
 def test_what_has_no_estimator_of_ours_or_was_not_fitted_is_refused() -> None:

@@ -157,6 +157,7 @@ def find(
     outside: str,
     workers: "Engine | None",
     drawing: Drawing,
+    owner: screen.OwnersScreen,
 ) -> FoundBounds:
     """Look for bounds in the records; values outside the outer range are clipped, or refused.
     Spends what it says.
@@ -168,7 +169,7 @@ def find(
         or engines.answering(records, X, outside, workers) as answering,
     ):
         found = release(first, answering, SystemNoise(), drawing)
-    screen.clipped(X.clipped, first.domain.features, ends="--range")
+    owner.clipped(X.clipped, first.domain.features, ends="--range")
     return found
 
 
@@ -201,6 +202,7 @@ def narrow(
     of: Persons | None,
     till: Till,
     paid: ExitStack,
+    owner: screen.OwnersScreen,
 ) -> Narrowed:
     """Find bounds with a part of the budget; options : with the outer range as bounds.
 
@@ -215,7 +217,7 @@ def narrow(
     stages = TwoStages.of(given_settings(options, box, n_records, of, leaks), outer)
     run = paid.enter_context(till.charged(stages.first, leaks, stages=stages))
     with terminal.moving("looking for bounds"):
-        found = find(stages.first, records, outside, workers, run.drawing)
+        found = find(stages.first, records, outside, workers, run.drawing, owner)
     result = BoundsResult(mechanism=stages.first, bounds=found)
     for sentence in screen.of_bounds(result):
         typer.echo(f"Note: {sentence}", err=True)

@@ -139,8 +139,9 @@ def end(
     """
     taken = result.leaks if result.has_noise else ()
     screen.warn([*taken, *cautions(result.mechanism), *result.cautions])
-    screen.left_out(records.dropped or 0)
-    screen.clipped(X.clipped, X.domain.features)
+    owner = screen.OwnersScreen(as_json=output.json)
+    owner.left_out(records.dropped or 0)
+    owner.clipped(X.clipped, X.domain.features)
     exact, figures = None, dict[str, Any]()
     if with_comparison:
         from fastlloyd.evaluation import comparison

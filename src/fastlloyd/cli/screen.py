@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -45,36 +45,45 @@ def on_stderr(sentence: str) -> None:
     typer.echo(sentence, err=True)
 
 
-def left_out(n: int, say: Callable[[str], None] = on_stderr) -> None:
-    """Tell the owner how many records had missing cells."""
-    tell_owner(n, f"missing cells and {'was' if n == 1 else 'were'} left out", say)
+class OwnersScreen(NamedTuple):
+    """Notes for the owner of the records, with exact numbers: the one way for commands to say them.
 
-
-def clipped(
-    found: Clipped,
-    features: Sequence[str],
-    say: Callable[[str], None] = on_stderr,
-    *,
-    ends: str = "the bounds",
-) -> None:
-    """Tell the owner how many records the bounds cut, and of which features they cut many values.
-
-    ends : what values are clipped to, for messages.
+    as_json : the result goes to a program, so nothing is said: others may read what stderr leaves
+    in a log. say : prints a sentence.
     """
-    tell_owner(found.n_outside, f"values outside {ends}, which were clipped", say)
-    for name, share in found.often(features).items():
-        say(
-            f"Warning: {share:.1%} of the values of {name!r} lie outside {ends} and count as the"
-            " bound. Centroids and intervals are for the clipped values. State wider bounds from"
-            " public knowledge if you can. This share is exact: keep it to yourself."
-        )
 
+    as_json: bool
+    say: Callable[[str], None] = on_stderr
 
-def tell_owner(n: int, what: str, say: Callable[[str], None] = on_stderr) -> None:
-    """Say on the owner's screen only how many records have something, if any has."""
-    if n:
-        have = "has" if n == 1 else "have"
-        say(f"Note: {n} of your records {have} {what}. This number is exact: keep it to yourself.")
+    def left_out(self, n: int) -> None:
+        """Say how many records had missing cells."""
+        self.counted(n, f"missing cells and {'was' if n == 1 else 'were'} left out")
+
+    def clipped(self, found: Clipped, features: Sequence[str], *, ends: str = "the bounds") -> None:
+        """Say how many records the bounds cut, and of which features they cut many values.
+
+        ends : what values are clipped to, for messages.
+        """
+        self.counted(found.n_outside, f"values outside {ends}, which were clipped")
+        for name, share in found.often(features).items():
+            self._tell(
+                f"Warning: {share:.1%} of the values of {name!r} lie outside {ends} and count as"
+                " the bound. Centroids and intervals are for the clipped values. State wider bounds"
+                " from public knowledge if you can. This share is exact: keep it to yourself."
+            )
+
+    def counted(self, n: int, what: str) -> None:
+        """Say how many records have something, if any has."""
+        if n:
+            have = "has" if n == 1 else "have"
+            self._tell(
+                f"Note: {n} of your records {have} {what}. This number is exact: keep it to"
+                " yourself."
+            )
+
+    def _tell(self, sentence: str) -> None:
+        if not self.as_json:
+            self.say(sentence)
 
 
 def show(screen: Console, result: RunResult) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from types import FunctionType, ModuleType
 from typing import Any, Final
 
 from sklearn.compose import ColumnTransformer
@@ -16,6 +19,8 @@ from fastlloyd.estimators.base import Estimator
 _HARMLESS: Final = frozenset(
     {"n_features_in_", "feature_names_in_", "_n_features_out", "_sklearn_output_config"}
 )
+_CONTAINERS: Final = (Pipeline, ColumnTransformer, FeatureUnion)
+_NONE: Final[frozenset[int]] = frozenset()
 
 
 def check_private_pipeline(pipeline: Any) -> list[str]:
@@ -24,23 +29,28 @@ def check_private_pipeline(pipeline: Any) -> list[str]:
     The guarantee of an estimator covers this estimator alone. A scaler, an imputer or an encoder
     that was fitted to the same records passes exact facts about them on, which no noise hides.
 
+    A step counts as fitted if it has attributes that are no parameters; without `get_params`, if
+    the name of one ends in "_". The same goes for what it holds: other steps, also in lists, and
+    the object of a bound method. So a step that was fitted before, to whatever, is named too.
+
     The list can accuse, never clear. A step may be named although its attributes follow from its
     parameters, such as an encoder with stated categories. Other exact facts leave no trace: a
-    function that computes from all records, and bounds, ids or parameters that were computed from
-    them before.
+    function that computes from all records, a parameter that a fit overwrites, and bounds, ids or
+    parameters that were computed from the records before.
 
     Parameters
     ----------
     pipeline : Pipeline or another estimator that holds one of this package
-        Fitted. Nested pipelines, ColumnTransformer, FeatureUnion and searches such as GridSearchCV
-        are looked into.
+        Fitted. Nested pipelines, ColumnTransformer, FeatureUnion, searches such as GridSearchCV,
+        and what other steps hold are looked into.
 
     Returns
     -------
     list of str
         Names of steps in their order, those inside another step as "outer__inner". Empty if no
-        earlier step has fitted attributes. A search is named, too: its choice is exact. An earlier
-        estimator of this package is named because it spends a budget of its own.
+        earlier step was seen to be fitted, which proves nothing. A search is named, too: its choice
+        is exact. An earlier estimator of this package is named because it spends a budget of its
+        own.
 
     Raises
     ------
@@ -63,14 +73,18 @@ def check_private_pipeline(pipeline: Any) -> list[str]:
     return list(dict.fromkeys(_before_ours(pipeline, "")))
 
 
-def _before_ours(step: Any, name: str) -> Iterator[str]:
-    """Yield the names of fitted steps before each estimator of ours inside a step."""
+def _before_ours(step: Any, name: str, around: Sequence[Any] = ()) -> Iterator[str]:
+    """Yield the names of fitted steps before each estimator of ours inside a step.
+
+    around : the steps that hold this one.
+    """
     if isinstance(step, Estimator):
         check_is_fitted(step)
         return
-    inner = _children(step)
-    is_container = isinstance(step, Pipeline | ColumnTransformer | FeatureUnion)
-    if not is_container and _fitted_attributes(step, inner):
+    around = [*around, step]
+    inner = [(n, child) for n, child in _children(step) if not any(child is o for o in around)]
+    is_container = isinstance(step, _CONTAINERS)
+    if not is_container and _is_fitted(step, besides=[c for _, c in inner if _holds_ours(c)]):
         yield name or type(step).__name__.lower()
     earlier: list[tuple[str, Any]] = []
     for child_name, child in inner:
@@ -78,32 +92,87 @@ def _before_ours(step: Any, name: str) -> Iterator[str]:
         if _holds_ours(child):
             for earlier_path, each in earlier:
                 yield from _fitted(each, earlier_path)
-            yield from _before_ours(child, path)
+            yield from _before_ours(child, path, around)
         if isinstance(step, Pipeline):
             earlier.append((path, child))
 
 
 def _fitted(step: Any, name: str) -> Iterator[str]:
     """Yield the names of the fitted steps inside an earlier step, or its own."""
-    if isinstance(step, Pipeline | ColumnTransformer | FeatureUnion):
+    if isinstance(step, _CONTAINERS):
         for child_name, child in _children(step):
             yield from _fitted(child, _joined(name, child_name))
-    elif isinstance(step, Estimator) or _fitted_attributes(step, []):
+    elif _is_fitted(step):
         yield name
 
 
-def _fitted_attributes(step: Any, inner: list[tuple[str, Any]]) -> set[str]:
-    """Return the names of attributes that are no parameters and not the estimators it holds."""
-    if isinstance(step, str) or not hasattr(step, "get_params"):
-        return set()
-    held = [child for _, child in inner]
-    return {
-        name
-        for name, value in vars(step).items()
-        if name not in step.get_params(deep=False)
-        and name not in _HARMLESS
-        and not any(value is child for child in held)
-    }
+def _is_fitted(step: Any, besides: Sequence[Any] = ()) -> bool:
+    """Whether a step, or anything that it holds, has fitted attributes.
+
+    besides : what it holds that is looked into elsewhere.
+    """
+    elsewhere = {id(each) for each in besides}
+    waiting: list[Any] = [step]
+    seen: dict[int, Any] = {}
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen or isinstance(each, type | ModuleType):
+            continue
+        seen[id(each)] = each  # kept, so that no other object gets its id
+        if isinstance(each, Estimator):
+            if hasattr(each, "mechanism_"):
+                return True
+        elif isinstance(each, _CONTAINERS):
+            waiting += [child for _, child in _children(each)]
+        else:
+            held = {n: v for n, v in _attributes(each).items() if id(v) not in elsewhere}
+            if any(_is_of_a_fit(name, each) for name in held):
+                return True
+            waiting += [value for value in (*held.values(), *_passed_on(each)) if _may_hold(value)]
+    return False
+
+
+def _is_of_a_fit(name: str, step: Any) -> bool:
+    """Whether an attribute is no parameter; without `get_params`, whether it ends in "_"."""
+    if name in _HARMLESS or name.startswith("__"):
+        return False
+    if hasattr(step, "get_params"):
+        return name not in step.get_params(deep=False)
+    return name.endswith("_")
+
+
+def _passed_on(value: Any) -> Iterator[Any]:
+    """Yield what a collection, a bound method, a partial function or a function inside another one
+    holds.
+    """
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from value
+    elif isinstance(value, partial):
+        yield from (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, FunctionType):
+        yield from value.__defaults__ or ()
+        yield from (value.__kwdefaults__ or {}).values()
+        for cell in value.__closure__ or ():
+            with suppress(ValueError):  # empty
+                yield cell.cell_contents
+    elif callable(value):
+        yield getattr(value, "__self__", None)
+
+
+def _may_hold(value: Any) -> bool:
+    """Whether there is something to look into: numbers, texts and arrays hold no step."""
+    return isinstance(value, dict | list | tuple | set | frozenset) or (
+        bool(_attributes(value)) or callable(value)
+    )
+
+
+def _attributes(step: Any) -> dict[str, Any]:
+    """Return what an object was given; nothing for a class or a module."""
+    if isinstance(step, type | ModuleType):
+        return {}
+    return dict(getattr(step, "__dict__", {}))
 
 
 def _children(step: Any) -> list[tuple[str, Any]]:
@@ -115,19 +184,23 @@ def _children(step: Any) -> list[tuple[str, Any]]:
     if isinstance(step, ColumnTransformer):
         fitted = getattr(step, "transformers_", step.transformers)
         return [(name, child) for name, child, *_ in fitted]
-    if isinstance(step, str) or not hasattr(step, "get_params"):
+    if not _is_estimator(step):
         return []
-    attributes = vars(step)
+    attributes = _attributes(step)
     fitted_ones = {n: v for n, v in attributes.items() if n.endswith("_") and _is_estimator(v)}
     return list((fitted_ones or {n: v for n, v in attributes.items() if _is_estimator(v)}).items())
 
 
 def _is_estimator(value: Any) -> bool:
-    return hasattr(value, "get_params") and hasattr(value, "fit") and not isinstance(value, type)
+    return hasattr(value, "fit") and not isinstance(value, type)
 
 
-def _holds_ours(step: Any) -> bool:
-    return isinstance(step, Estimator) or any(_holds_ours(child) for _, child in _children(step))
+def _holds_ours(step: Any, seen: frozenset[int] = _NONE) -> bool:
+    if isinstance(step, Estimator):
+        return True
+    return id(step) not in seen and any(
+        _holds_ours(child, seen | {id(step)}) for _, child in _children(step)
+    )
 
 
 def _joined(outer: str, inner: str) -> str:

@@ -70,7 +70,7 @@ FACTS: Final = (
     Fact(
         "owner_counts",
         "counts of clipped and dropped records, and warnings of many, on the screen of the records'"
-        " owner: they are exact, so tell them to no one",
+        " owner, and in logs and notebooks that keep them: they are exact, so tell them to no one",
     ),
     Fact(
         "settings",

@@ -83,8 +83,9 @@ def assign(
         write_chunks(out, chunks)
         typer.echo(f"Written to {out}.")
     screen.warn([f"NOT PRIVATE. Outside the guarantee are {EXACT_OUTPUTS.sentence}"])
-    screen.tell_owner(tally.n_unlabelled, "missing cells and no label")
-    screen.clipped(tally.clipped, fitted.domain.features)
+    owner = screen.OwnersScreen(as_json=False)
+    owner.counted(tally.n_unlabelled, "missing cells and no label")
+    owner.clipped(tally.clipped, fitted.domain.features)
 
 
 class _Tally:

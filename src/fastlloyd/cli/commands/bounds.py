@@ -140,10 +140,11 @@ def estimate(
             private_bounds.bounds_settings(guarantee, outer, n_records, of, tuple(leaks))
         )
         with till.charged(mechanism, leaks) as run:
-            found = private_bounds.find(mechanism, records, outside, workers, run.drawing)
+            owner = screen.OwnersScreen(as_json=json)
+            found = private_bounds.find(mechanism, records, outside, workers, run.drawing, owner)
     result = BoundsResult(mechanism=mechanism, bounds=found)
     screen.warn([*leaks, *cautions(mechanism)])
-    screen.left_out(records.dropped or 0)
+    owner.left_out(records.dropped or 0)
     if out is not None:
         write_file(out, result.text(with_statement=True))
     screen.show(terminal.console(stderr=json), result)

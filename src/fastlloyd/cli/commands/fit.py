@@ -36,7 +36,7 @@ def fit(
     """Cluster the records of one holder with differential privacy. A file larger than memory is
     read anew in each round.
     """
-    from fastlloyd.cli import charging, engines, persons, private_bounds, results, terminal
+    from fastlloyd.cli import charging, engines, persons, private_bounds, results, screen, terminal
     from fastlloyd.cli.settings import (
         check_options,
         given_settings,
@@ -73,7 +73,15 @@ def fit(
         first = None
         if finds_bounds:
             first, settings, leaks, run = private_bounds.narrow(
-                stated, records, missing, outside, workers, of, till, paid
+                stated,
+                records,
+                missing,
+                outside,
+                workers,
+                of,
+                till,
+                paid,
+                screen.OwnersScreen(as_json=output.json),
             )
             outside = "clip"
         else:

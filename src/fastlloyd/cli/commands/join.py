@@ -331,9 +331,9 @@ def _look(
     say = partial(network.say, as_json=client.as_json)
     if not rehearsed and (to_ask_for := _pass_to_ask_for(client.plan, mine.seconds)) is not None:
         say(f"Warning: {_of_passes(client.plan, mine.seconds, to_ask_for)}")
-    if not client.as_json:  # others may read a log
-        screen.left_out(mine.dropped, say)
-        screen.clipped(mine.clipped, client.plan.mechanism.domain.features, say)
+    owner = screen.OwnersScreen(client.as_json, say)
+    owner.left_out(mine.dropped)
+    owner.clipped(mine.clipped, client.plan.mechanism.domain.features)
     return found
 
 
