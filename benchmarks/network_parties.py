@@ -46,7 +46,7 @@ class _Server(_Patient):
     def disowned(self, _name: str) -> list[Request]:
         return []
 
-    def check_left(self, _name: str, _signature: bytes) -> None:
+    def check_left(self, _name: str, _hello: bytes, _signature: bytes) -> None:
         """Nothing is signed here."""
 
     def away(self, _name: str) -> list[Request]:
@@ -63,7 +63,7 @@ class _Client(_Patient):
     """A client without a log."""
 
     position = UNSIGNED
-    farewell = bytes(64)
+    farewell = bytes(32), bytes(64)
 
     def attached(self, _log: LogPosition) -> None:
         pass
@@ -166,7 +166,7 @@ class Clocked:
         return self.party.position
 
     @property
-    def farewell(self) -> bytes:
+    def farewell(self) -> tuple[bytes, bytes]:
         return self.party.farewell
 
     def attached(self, log: LogPosition) -> None:

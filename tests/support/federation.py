@@ -46,6 +46,7 @@ from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.mechanisms.suggestion import NoisyVotes
 from fastlloyd.testing import InjectedNoise, repeatable_noise
 
+BEGINNING = b"b" * 16  # of the server of every `Federation`
 CAP = 40
 
 
@@ -188,7 +189,8 @@ class Federation:
 
     @repeatable_noise()
     def server(self) -> ServerSession:
-        return ServerSession(self.plan, injected_by_part(self.plan.mechanism, self.server_noise))
+        noise = injected_by_part(self.plan.mechanism, self.server_noise)
+        return ServerSession(self.plan, noise, random_bytes=lambda _: BEGINNING)
 
     def total_noise(self, included: Sequence[Sequence[str]]) -> list[IntArray]:
         """The noise in each round's answer when these clients are in it."""

@@ -129,7 +129,7 @@ def _examples() -> dict[type[Message], list[Message]]:
         ],
         Upload: [Upload(n, b"nonce678", payload) for n, payload in payloads],
         Confirmation: [Confirmation(b"m" * 32, b"s" * 64)],
-        Deal: [Deal(1, (hello, other)), Deal(2, ())],
+        Deal: [Deal(b"b" * 16, 1, (hello, other)), Deal(b"b" * 16, 2, ())],
         KeyBox: [
             KeyBox(b"d" * 32, b"g" * 32, (made,), b"b" * 60),
             KeyBox(b"d" * 32, b"g" * 32, (), None),
@@ -217,7 +217,7 @@ def _client_frames() -> Target:
         [
             Attach(bytes(32), bytes(16), log, bytes(16)),
             Post(log, upload),
-            Leave(bytes(64)),
+            Leave(bytes(32), bytes(64)),
             Stop(1),
         ],
         frames.decode_client_frame,

@@ -49,7 +49,9 @@ def owned_hello(plan: Plan, hello: Hello, **keys: bytes) -> Hello:
 
 def with_hello(deal: Deal, position: int, hello: Hello) -> Deal:
     """That Deal with another Hello at one place."""
-    return Deal(deal.attempt, (*deal.hellos[:position], hello, *deal.hellos[position + 1 :]))
+    return Deal(
+        deal.beginning, deal.attempt, (*deal.hellos[:position], hello, *deal.hellos[position + 1 :])
+    )
 
 
 def pair_of(plan: Plan, deal: Deal, earlier: str, later: str, message: bytes) -> PairKey:

@@ -122,7 +122,7 @@ class SessionServer:
     def left(self, name: str) -> list[Request]:
         return requests(self.session.left(name))
 
-    def check_left(self, name: str, signature: bytes) -> None:
+    def check_left(self, name: str, hello: bytes, signature: bytes) -> None:
         """Nothing is signed here, and no party looks."""
 
     def draw_ahead(self) -> None:
@@ -154,8 +154,8 @@ class SessionClient:
         return position(self._n_events)
 
     @property
-    def farewell(self) -> bytes:
-        return bytes(64)
+    def farewell(self) -> tuple[bytes, bytes]:
+        return bytes(32), bytes(64)
 
     @property
     def timeout(self) -> float | None:

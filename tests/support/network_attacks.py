@@ -17,6 +17,7 @@ from fastlloyd.federation.protocol.actions import SERVER
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.joining import Joining
 from fastlloyd.federation.protocol.messages import (
+    BEGINNING_BYTES,
     Abort,
     AllReady,
     BadKeys,
@@ -106,14 +107,15 @@ class Attacks(Parts):
 
     def other_deal(self, a: int, b: int) -> None:
         """A Deal of clients that really said Hello, to one of them, whatever the others are
-        shown.
+        shown, of this beginning or another.
         """
         hellos = {hello.name: hello for hello in self._sent(Hello)}
         there = [name for name in self.names if name in hellos]
         sets = [chosen for n in range(1, len(there) + 1) for chosen in combinations(there, n)]
         if sets:
             chosen = tuple(hellos[name] for name in sets[b % len(sets)])
-            self._sneak(a, Deal(1 + b % 3, chosen))
+            beginning = bytes([a % 3]) * BEGINNING_BYTES if b % 4 == 3 else self.server._beginning
+            self._sneak(a, Deal(beginning, 1 + b % 3, chosen))
 
     def second_key_set(self, a: int, _b: int) -> None:
         """All that was really made for a client, for the Deal that it accepted last, whatever the
@@ -480,7 +482,7 @@ def drawn_by(who: str) -> RunKeys:
 
 def _in_place_of(deal: Deal, hello: Hello) -> Deal:
     hellos = tuple(hello if hello.name == other.name else other for other in deal.hellos)
-    return Deal(deal.attempt, hellos)
+    return Deal(deal.beginning, deal.attempt, hellos)
 
 
 def _false_keys(

@@ -128,15 +128,19 @@ class Rules(Parts):
                 assert {(name, mac) for name, mac, _ in relayed.confirmed} <= macs
 
     def check_one_key_set(self) -> None:
-        """What each client's log says of keys: Deals that shrink, an answer to each, then one key
-        set, of the last of them, with which all were ready before anything was charged.
+        """What each client's log says of keys: Deals that shrink in each beginning of the run, of
+        which none comes back, an answer to each, then one key set, of the last of them, with which
+        all were ready before anything was charged.
         """
         hello_of = {name: self._recorded(name, Hello)[:1] for name in self.names}
         for name in self.names:
             deals, boxes = self._recorded(name, Deal), self._recorded(name, KeyBox)
             for before, after in pairwise(deals):
-                assert set(after.hellos) < set(before.hellos)
-                assert after.attempt > before.attempt
+                if after.beginning == before.beginning:
+                    assert set(after.hellos) < set(before.hellos)
+                    assert after.attempt > before.attempt
+            changes = 1 + sum(a.beginning != b.beginning for a, b in pairwise(deals))
+            assert changes == max(1, len({deal.beginning for deal in deals}))
             for deal in deals:
                 assert all([hello] == hello_of[hello.name] for hello in deal.hellos)
                 assert name in {hello.name for hello in deal.hellos}
@@ -180,9 +184,26 @@ class Rules(Parts):
             if name not in self.liars:
                 assert name in self.results or not self._recorded(name, Upload)
 
+    def check_who_is_left_out(self) -> None:
+        """Where only clients lie, and only about keys, the others accuse liars alone, and no more
+        of them are left out by accusations than there are liars.
+        """
+        honest = [name for name in self.names if name not in self.liars]
+        for name in honest:
+            for said in self._recorded(name, BadKeys):
+                assert set(said.makers) <= self.liars
+        ended = {name: self._recorded(name, Abort) for name in honest}
+        named = [
+            name
+            for name, aborts in ended.items()
+            for abort in aborts
+            if f"goes on without client {name}: the key of client" in abort.reason
+        ]
+        assert len(named) <= len(self.liars)
+
     def _check_sealed(self, name: str, deals: list[Deal]) -> None:
-        """Who speaks answers every Deal: with the same ciphertexts as ever, a fresh group key, and
-        none for itself.
+        """Who speaks answers every Deal: with the same ciphertexts as ever in this beginning of the
+        run, a fresh group key, and none for itself.
         """
         names = [[hello.name for hello in deal.hellos] for deal in deals]
         speaks = [
@@ -192,13 +213,13 @@ class Rules(Parts):
         ]
         sealed = self._recorded(name, SealedKeys)
         assert [said.deal for said in sealed] == [message_digest(deal) for deal in speaks]
-        ciphertexts: dict[str, set[bytes]] = {}
+        ciphertexts: dict[tuple[bytes, str], set[bytes]] = {}
         n_dealt = 0
         for said, deal in zip(sealed, speaks, strict=True):
             of = [hello.name for hello in deal.hellos]
             later = of[of.index(name) + 1 :]
             for other, message in zip(later, said.ciphertexts, strict=True):
-                ciphertexts.setdefault(other, set()).add(message[:CHECKED_BYTES])
+                ciphertexts.setdefault((deal.beginning, other), set()).add(message[:CHECKED_BYTES])
             assert len(said.boxes) == (len(later) if of[0] == name else 0)
             n_dealt += of[0] == name
         assert all(len(made) == 1 for made in ciphertexts.values())

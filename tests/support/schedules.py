@@ -157,11 +157,12 @@ def check_after_attacks(network: Network) -> None:
 
 
 def check_after_key_lies(network: Network) -> None:
-    """Where clients lie about keys and nothing else, nobody is charged before all are ready, and
-    everyone else ends with the same result or uncharged.
+    """Where clients lie about keys and nothing else, nobody is charged before all are ready,
+    everyone else ends with the same result or uncharged, and liars take as many with them at most.
     """
     check_after_attacks(network)
     network.check_charged_or_finished()
+    network.check_who_is_left_out()
 
 
 def _check_always(network: Network) -> None:

@@ -66,10 +66,14 @@ class Network(Attacks, Rules):
         self.said, self.results = list[tuple[str, Message]](), dict[str, ClientResult]()
         self.lies, self.liars = list[tuple[str, Message]](), set[str]()
         self.accusations, self.spoiled = list[str](), set[tuple[int, str]]()
-        self.server = ServerSession(self.plan, self.noise[SERVER])
+        self.entropy[SERVER] = entropy(SERVER)
+        self.server = self._new_server()
         self.clients = dict[str, ClientSession]()
         for name in self.names:
             self._begin(name)
+
+    def _new_server(self) -> ServerSession:
+        return ServerSession(self.plan, self.noise[SERVER], random_bytes=self.entropy[SERVER])
 
     def _begin(self, name: str) -> None:
         self.clients[name] = self._new_client(name)
@@ -110,7 +114,7 @@ class Network(Attacks, Rules):
         """Only the log is left. All connections of the party break, and are made anew."""
         if party == SERVER:
             before, n_drawn = self.server, len(self.noise[SERVER].drawn)
-            self.server = ServerSession(self.plan, self.noise[SERVER])
+            self.server = self._new_server()
             self.server.restore([encode(record) for record in self.logs[SERVER].records])
             assert len(self.noise[SERVER].drawn) == n_drawn
             assert is_step_lost or self._durable(self.server) == self._durable(before)
@@ -192,8 +196,9 @@ class Network(Attacks, Rules):
                 if (
                     self.clients[letter.recipient] is client
                 ):  # else it died, and the message with it
-                    self._act(letter.recipient, client.receive(message))
-                    assert not had_ended
+                    answers = client.receive(message)
+                    assert not had_ended or (isinstance(message, Abort) and answers == [])
+                    self._act(letter.recipient, answers)
         except RemoteProtocolError as error:
             if not str(error).count("came after the run had ended"):
                 self.accusations.append(f"{letter.recipient}: {error}")

@@ -8,6 +8,7 @@ import msgspec
 
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.messages import (
+    BEGINNING_BYTES,
     AllReady,
     Broadcast,
     Confirmation,
@@ -84,7 +85,11 @@ def traffic(plan: Plan, name: str) -> Traffic:
     ready = Ready(bytes(DIGEST_BYTES), 1, signature)
     all_ready = AllReady(bytes(DIGEST_BYTES), 1, (signature,) * plan.n_clients)
     joining: list[Message] = [_hello(name), *([made] if name in speakers else []), ready]
-    relayed: list[Message] = [Deal(1, tuple(map(_hello, plan.names))), key_box, all_ready]
+    relayed: list[Message] = [
+        Deal(bytes(BEGINNING_BYTES), 1, tuple(map(_hello, plan.names))),
+        key_box,
+        all_ready,
+    ]
     return Traffic(
         sent_per_round=_length(uploads[T - 1 : T]),
         received_per_round=_length(broadcasts[T - 1 : T]),

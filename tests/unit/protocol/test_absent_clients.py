@@ -24,7 +24,7 @@ from fastlloyd.federation.protocol.roster import KeySet, Roster
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.testing import repeatable_noise
-from federation import make_federation, make_plan
+from federation import BEGINNING, make_federation, make_plan
 from lies import run_keys
 
 N_ROUNDS = 6
@@ -45,7 +45,7 @@ def joined() -> list[tuple[str, Message]]:
     clients = {name: FEDERATION.client(name) for name in NAMES}
     said = [(name, hello) for name, client in clients.items() for hello in messages(client.start())]
     hellos = tuple(hello for _, hello in said if isinstance(hello, Hello))
-    key_set = KeySet(Roster.of(PLAN), Deal(1, hellos))
+    key_set = KeySet(Roster.of(PLAN), Deal(BEGINNING, 1, hellos))
     for name, client in clients.items():
         said += [(name, sealed) for sealed in messages(client.receive(key_set.deal))]
     sealed = {name: message for name, message in said if isinstance(message, SealedKeys)}
@@ -56,7 +56,8 @@ def joined() -> list[tuple[str, Message]]:
 
 JOINED = joined()
 KEY_SET = KeySet(
-    Roster.of(PLAN), Deal(1, tuple(hello for _, hello in JOINED if isinstance(hello, Hello)))
+    Roster.of(PLAN),
+    Deal(BEGINNING, 1, tuple(hello for _, hello in JOINED if isinstance(hello, Hello))),
 )
 
 

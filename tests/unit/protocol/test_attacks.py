@@ -43,7 +43,16 @@ from fastlloyd.federation.transport.in_process import Drops, run_in_process
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.queries.query import Query, ask
-from federation import Federation, among, client_after, inboxes, make_federation, make_plan, results
+from federation import (
+    BEGINNING,
+    Federation,
+    among,
+    client_after,
+    inboxes,
+    make_federation,
+    make_plan,
+    results,
+)
 from lies import pair_of, run_keys
 
 BOTH_MASKS = pytest.mark.parametrize("masks", Masks, ids=lambda masks: masks.value)
@@ -140,8 +149,8 @@ def test_w04_server_holds_no_key(masks: Masks, monkeypatch: pytest.MonkeyPatch) 
     assert n_looks > 20
     assert set(ServerSession.__slots__) == {
         "_away",
+        "_beginning",
         "_gone",
-        "_accusations",
         "_all_ready",
         "_broadcasts",
         "_confirmations",
@@ -323,7 +332,7 @@ def test_w13_clients_dealt_different_sets_have_no_sum_together(
         for a in dealer.receive(dealt)
         if isinstance(a, Keep) and a.name.startswith("group-key")
     ]
-    key_set = KeySet(Roster.of(federation.plan), Deal(2, dealt.hellos[:3]))
+    key_set = KeySet(Roster.of(federation.plan), Deal(BEGINNING, 2, dealt.hellos[:3]))
     told, commitment = key_set.digest, group_key.commitment(key_set.digest)
 
     def lie(_sender: str, recipient: str, message: Message, data: bytes) -> tuple[bytes]:

@@ -321,6 +321,8 @@ def test_an_abort_ends_the_run_with_the_servers_reason() -> None:
     assert client.outcome.unfinished is not None
     assert client.outcome.unfinished.included == (PLAN.names,)
     assert client.ending() == []
+    assert client.receive(Abort("too few are left")) == []  # which is said to all, also to this one
+    assert client.outcome.reason == reason
     with pytest.raises(
         RemoteProtocolError,
         match="Broadcast came after the run had ended: the server ended it: power cut",

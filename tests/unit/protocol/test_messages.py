@@ -35,7 +35,7 @@ from fastlloyd.federation.protocol.messages import (
     encode,
 )
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
-from federation import make_plan
+from federation import BEGINNING, make_plan
 
 PLAN = make_plan(3)
 LIMITS = Limits.of(PLAN)
@@ -78,7 +78,7 @@ MESSAGES: dict[type, st.SearchStrategy[Message]] = {
     ),
     Upload: st.builds(Upload, rounds, exactly(8), payloads),
     Confirmation: st.builds(Confirmation, exactly(32), exactly(64)),
-    Deal: st.builds(Deal, st.integers(1, 1000), several(hellos)),
+    Deal: st.builds(Deal, exactly(16), st.integers(1, 1000), several(hellos)),
     KeyBox: st.builds(
         KeyBox, exactly(32), exactly(32), several(long(1184)), st.none() | exactly(60)
     ),
@@ -133,7 +133,7 @@ EXAMPLES: list[Message] = [
     BadKeys(b"d" * 32, ("c0",)),
     UPLOAD,
     Confirmation(b"m" * 32, b"s" * 64),
-    Deal(1, (HELLO, msgspec.structs.replace(HELLO, name="c1"))),
+    Deal(BEGINNING, 1, (HELLO, msgspec.structs.replace(HELLO, name="c1"))),
     KeyBox(b"d" * 32, b"g" * 32, (b"c" * 1184,), b"b" * 60),
     KeyBox(b"d" * 32, b"g" * 32, (), None),
     Broadcast(2, b"\x05", b"nonce678nonce876", b"\x01" * PAYLOAD_BYTES),
@@ -213,6 +213,9 @@ def test_the_wire_format_is_the_documented_one() -> None:
         b"\xc4\x3c" + b"b" * 60,
     )
     commitment, g = b"\xc4\x20" + b"g" * 32, b"g" * 32
+    assert encode(Deal(b"b" * 16, 2, (HELLO,))) == (
+        b"\x05" + b"\x94\x05" + b"\xc4\x10" + b"b" * 16 + b"\x02" + b"\x91" + encode(HELLO)[1:]
+    )  # fmt: skip
     assert encode(SealedKeys(b"d" * 32, g, (b"c" * 1184,), (b"b" * 60,))) == (
         b"\x05" + b"\x95\x02" + digest + commitment + b"\x91" + made + b"\x91" + box
     )  # fmt: skip
@@ -361,7 +364,7 @@ def test_what_is_wrong_with_a_message_is_said(what: str, data: bytes) -> None:
         + b"\xdd\xff\xff\xff\xff",  # four thousand million ciphertexts
         b"\x05\x94\x02\xc4\x20" + bytes(32) + b"\x90\xdd\xff\xff\xff\xff",  # and as many boxes
         b"\x05\xdd\xff\xff\xff\xff\x01",
-        b"\x05\x92\x05\xdc\x03\xe9",  # 1001 hellos
+        b"\x05\x94\x05\xc4\x10" + BEGINNING + b"\x01\xdc\x03\xe9",  # 1001 hellos
         b"\x05\x94\x03\x01\xc4\x08nonce678\xc6\xff\xff\xff\xff",  # a payload of 4 GiB
         b"\x05\x92\x09\xdb\xff\xff\xff\xff",
         b"\x05" + b"\x91" * 1500,  # arrays in arrays
@@ -397,7 +400,7 @@ def test_no_message_of_a_run_is_longer_than_its_bound(n_clients: int) -> None:
         BadKeys(bytes(32), tuple(everyone)),
         Upload(1000, bytes(8), payload),
         Confirmation(bytes(32), bytes(64)),
-        Deal(n_clients, (hello,) * n_clients),
+        Deal(BEGINNING, n_clients, (hello,) * n_clients),
         KeyBox(bytes(32), bytes(32), (bytes(1184),) * (n_clients - 1), bytes(60)),
         Broadcast.of(everyone, 1000, dict.fromkeys(everyone, bytes(8)), payload),
         Confirmations(tuple((name, bytes(32), bytes(64)) for name in everyone)),

@@ -46,6 +46,7 @@ from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.queries.query import Query
 from federation import (
+    BEGINNING,
     BrokenNoise,
     Federation,
     encapsulated,
@@ -132,7 +133,7 @@ def restored(
 
 
 def restored_server(records: Sequence[Message], plan: Plan = PLAN) -> ServerSession:
-    session = ServerSession(plan, BrokenNoise())
+    session = ServerSession(plan, BrokenNoise(), random_bytes=lambda _: BEGINNING)
     session.restore([encode(record) for record in records])
     return session
 
@@ -195,7 +196,7 @@ def smaller(*names: str, masks: Masks) -> Deal:
     deal = INBOXES[masks]["c0"][0]
     assert isinstance(deal, Deal)
     attempt = 1 if len(names) == len(deal.hellos) else 2
-    return Deal(attempt, tuple(hello for hello in deal.hellos if hello.name in names))
+    return Deal(BEGINNING, attempt, tuple(hello for hello in deal.hellos if hello.name in names))
 
 
 @BOTH_MASKS
@@ -496,7 +497,7 @@ def test_the_records_of_the_dealer_are_all_it_says_and_goes_by() -> None:
         ("go on after an Abort", [*CLIENT_RECORDS[:1], Abort("enough"), Abort("enough")]),
         (
             "record 2 of this run, Deal, .* does not hold the Hello of client 'c0'",
-            [CLIENT_RECORDS[0], Deal(1, DEALT[1:])],
+            [CLIENT_RECORDS[0], Deal(BEGINNING, 1, DEALT[1:])],
         ),
         ("record 3 of this run, SealedKeys, .* not for those", changed(SealedKeys, ciphertexts=())),
         ("record 3 of this run, SealedKeys, .* not for those", changed(SealedKeys, deal=bytes(32))),
@@ -750,8 +751,14 @@ CONFIRMED = SERVER_RECORDS[6].confirmed  # type: ignore[union-attr]  # Confirmat
             "record 1 of this run, Deal, .* holds another plan",
             server_changed(0, hellos=(*DEALT[:3], OTHER_HELLO)),
         ),
-        ("record 2 of this run, Deal, .* at least 3", [SERVER_RECORDS[0], Deal(2, DEALT[:2])]),
-        ("record 2 of this run, Deal, .* not name fewer", [Deal(1, DEALT[:3]), Deal(2, DEALT)]),
+        (
+            "record 2 of this run, Deal, .* at least 3",
+            [SERVER_RECORDS[0], Deal(BEGINNING, 2, DEALT[:2])],
+        ),
+        (
+            "record 2 of this run, Deal, .* not name fewer",
+            [Deal(BEGINNING, 1, DEALT[:3]), Deal(BEGINNING, 2, DEALT)],
+        ),
         (
             "record 2 of this run, SealedKeys, .* is dealing does not",
             server_changed(1, deal=bytes(32)),

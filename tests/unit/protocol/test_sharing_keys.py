@@ -19,8 +19,9 @@ from fastlloyd.federation.protocol.actions import (
     Send,
 )
 from fastlloyd.federation.protocol.client import ClientSession
-from fastlloyd.federation.protocol.joining import Joining
+from fastlloyd.federation.protocol.joining import MAX_BEGINNINGS, Joining
 from fastlloyd.federation.protocol.messages import (
+    BEGINNING_BYTES,
     AllReady,
     BadKeys,
     Broadcast,
@@ -47,6 +48,7 @@ from fastlloyd.federation.secagg.pairs import (
 )
 from fastlloyd.federation.transport.in_process import run_in_process
 from federation import (
+    BEGINNING,
     Federation,
     among,
     client_after,
@@ -93,7 +95,9 @@ class Joined:
 
     def named(self, *names: str, attempt: int = 2) -> Deal:
         """The Deal of these clients."""
-        return Deal(attempt, tuple(hello for hello in self.deal.hellos if hello.name in names))
+        return Deal(
+            BEGINNING, attempt, tuple(hello for hello in self.deal.hellos if hello.name in names)
+        )
 
     def inbox(self, name: str) -> list[Message]:
         """What a client is sent before it uploads."""
@@ -146,13 +150,15 @@ def changes_nothing(client: ClientSession, message: Message) -> None:
 INVALID_ML_KEM = b"\xff" * 1184  # numbers of 4095, where all are below 3329
 Lie = Callable[[Joined], Deal]
 FALSE_DEALS: dict[str, Lie] = {
-    "the Deal has 2 clients; at least 3 are needed": lambda run: Deal(1, run.deal.hellos[:2]),
-    "the Deal has 0 clients; at least 3 are needed": lambda _: Deal(1, ()),
+    "the Deal has 2 clients; at least 3 are needed": lambda run: Deal(
+        BEGINNING, 1, run.deal.hellos[:2]
+    ),
+    "the Deal has 0 clients; at least 3 are needed": lambda _: Deal(BEGINNING, 1, ()),
     "the Deal names a client twice": lambda run: Deal(
-        1, (*run.deal.hellos[:2], *run.deal.hellos[1:3])
+        BEGINNING, 1, (*run.deal.hellos[:2], *run.deal.hellos[1:3])
     ),
     "the Deal is not in the order of the plan": lambda run: Deal(
-        1, (run.deal.hellos[1], run.deal.hellos[0], *run.deal.hellos[2:])
+        BEGINNING, 1, (run.deal.hellos[1], run.deal.hellos[0], *run.deal.hellos[2:])
     ),
     "names 'zoe', which is not": lambda run: with_hello(
         run.deal, 3, forged_hello(run.plan, "zoe", "zoe")
@@ -207,19 +213,22 @@ def test_no_key_of_a_hello_can_be_exchanged_on_the_way(field: str, masks: Masks)
 
 @BOTH
 @pytest.mark.parametrize("name", NAMES)
-def test_a_client_shares_keys_only_in_a_deal_that_holds_its_own_hello(
+def test_a_client_shares_keys_only_in_a_deal_that_holds_the_hello_of_this_life(
     name: str, masks: Masks
 ) -> None:
+    """A Deal with a Hello that it signed in an earlier beginning may be on its way still."""
     run, at = JOINED[masks], NAMES.index(name)
     without = run.named(*(other for other in NAMES if other != name))
     run.refuses(name, [], without, f"does not hold the Hello of client '{name}'")
     of_another_life = Roster.of(run.plan).hello(name, run_keys("another life"), identity(name))
-    run.refuses(
-        name,
-        [],
-        with_hello(run.deal, at, of_another_life),
-        f"does not hold the Hello of client '{name}'",
-    )
+    late = with_hello(run.deal, at, of_another_life)
+    client = client_after(run.federation, name, [])
+    for message in (late, changed(run.key_boxes[name], deal=message_digest(late))):
+        changes_nothing(client, message)
+    assert joining_of(client).key_set is None
+    never_said = changed(of_another_life, signature=bytes(64))
+    what = f"the Hello of client '{name}' is not signed with its key in the plan"
+    run.refuses(name, [], with_hello(run.deal, at, never_said), what)
 
 
 @BOTH
@@ -240,7 +249,11 @@ def test_a_further_deal_names_no_other_clients_and_no_other_keys(name: str, mask
     run.refuses(name, [smaller], changed(run.deal, attempt=3), match)
     run.refuses(name, [smaller], changed(smaller, attempt=3), match)
     run.refuses(name, [run.deal], changed(smaller, attempt=1), match)  # one Deal for each number
-    lies = Deal(2, smaller.hellos[:2]), Deal(2, ()), Deal(2, run.deal.hellos[::-1])
+    lies = (
+        Deal(BEGINNING, 2, smaller.hellos[:2]),
+        Deal(BEGINNING, 2, ()),
+        Deal(BEGINNING, 2, run.deal.hellos[::-1]),
+    )
     for lie in lies:
         with pytest.raises(RemoteProtocolError):
             client_after(run.federation, name, [run.deal]).receive(lie)
@@ -260,6 +273,45 @@ def test_a_deal_of_an_earlier_attempt_is_late_and_changes_nothing(name: str, mas
         assert joining_of(client).key_set is key_set
 
 
+def of_beginning(deal: Deal, number: int) -> Deal:
+    return changed(deal, beginning=bytes([number]) * BEGINNING_BYTES)
+
+
+@BOTH
+@pytest.mark.parametrize("name", NAMES[:3])
+def test_a_deal_of_another_beginning_is_followed_with_keys_made_anew_and_none_of_an_earlier_one(
+    name: str, masks: Masks
+) -> None:
+    """It may name more clients, and an earlier attempt; whatever comes of the one before is late
+    then, also what had not come in it.
+    """
+    run = JOINED[masks]
+    first, second = run.named("c0", "c1", "c2"), of_beginning(run.deal, 1)
+    client = client_after(run.federation, name, [first])
+    actions = client.receive(second)
+    speaks = masks is Masks.PAIRWISE or name == "c0"
+    fresh = {f"pair-secret with {other}" for other in NAMES[NAMES.index(name) + 1 :] if speaks}
+    fresh |= {FIRST_KEY} if name == "c0" else set()
+    assert set(kept(actions)) == {f"{known_as}, beginning 2" for known_as in fresh}
+    assert [keys.deal for keys in sent(actions) if isinstance(keys, SealedKeys)] == (
+        [message_digest(second)] if speaks else []
+    )
+    key_set = joining_of(client).key_set
+    for late in (first, run.deal, changed(first, attempt=7), changed(run.deal, attempt=9)):
+        changes_nothing(client, late)
+        changes_nothing(client, changed(run.key_boxes[name], deal=message_digest(late)))
+    assert joining_of(client).key_set is key_set
+
+
+@BOTH
+def test_a_client_follows_only_so_many_beginnings_with_one_hello(masks: Masks) -> None:
+    run = JOINED[masks]
+    deals = [of_beginning(run.deal, number) for number in range(MAX_BEGINNINGS + 1)]
+    assert client_after(run.federation, "c1", deals[:-1]).outcome is None
+    what = f"began the run more than {MAX_BEGINNINGS} times with this client's keys"
+    run.refuses("c1", deals[:-1], deals[-1], what)
+
+
 @BOTH
 @pytest.mark.parametrize("name", NAMES)
 def test_after_its_first_upload_a_client_takes_no_other_key_set(name: str, masks: Masks) -> None:
@@ -270,6 +322,7 @@ def test_after_its_first_upload_a_client_takes_no_other_key_set(name: str, masks
     left_out = NAMES[1] if name == NAMES[0] else NAMES[0]
     smaller = run.named(*(other for other in NAMES if other != left_out))
     changes_nothing(client, smaller)
+    changes_nothing(client, of_beginning(run.deal, 1))
     changes_nothing(client, run.deal)
     changes_nothing(client, changed(run.key_boxes[name], deal=message_digest(smaller)))
     another = changed(run.all_ready, deal=message_digest(smaller))

@@ -8,7 +8,7 @@ import msgspec
 
 from fastlloyd.federation.protocol.masked_round import extend_transcript, start_transcript
 from fastlloyd.federation.protocol.messages import Broadcast, Deal, KeyBox, encode
-from federation import among, inboxes, make_federation, make_plan
+from federation import BEGINNING, among, inboxes, make_federation, make_plan
 
 PLAN = make_plan(3)
 INBOXES = inboxes(make_federation(PLAN))
@@ -60,11 +60,15 @@ def test_all_clients_of_one_key_set_start_alike() -> None:
 def test_another_plan_run_or_set_and_any_field_of_any_hello_starts_another_chain() -> None:
     hellos = deal().hellos
     fields = ("exchange_key", "encapsulation_key", "run_key", "signature")
-    others = [Deal(1, hellos[:2]), Deal(1, hellos[::-1]), Deal(2, hellos)]
+    others = [
+        Deal(BEGINNING, 1, hellos[:2]),
+        Deal(BEGINNING, 1, hellos[::-1]),
+        Deal(BEGINNING, 2, hellos),
+    ]
     for i, hello in enumerate(hellos):
         for field in fields:
             changed = msgspec.structs.replace(hello, **{field: bytes(len(getattr(hello, field)))})
-            others.append(Deal(1, (*hellos[:i], changed, *hellos[i + 1 :])))
+            others.append(Deal(BEGINNING, 1, (*hellos[:i], changed, *hellos[i + 1 :])))
     starts = [
         start_transcript(PLAN.digest, RUN, deal(), b"c" * 32),
         start_transcript(PLAN.digest, RUN, deal(), b"d" * 32),

@@ -394,11 +394,17 @@ def test_noise_that_is_drawn_ahead_stays_in_memory(
 
 def test_only_the_client_itself_says_that_its_run_is_over(world: World) -> None:
     server = started_without(world)
-    signature = world.parties["c1"].party.farewell
-    server.check_left("c1", signature)
-    for name, said in (("c0", signature), ("c1", bytes(64)), ("c1", signature[::-1])):
+    hello, signature = world.parties["c1"].party.farewell
+    server.check_left("c1", hello, signature)
+    lies = (
+        ("c0", hello, signature),
+        ("c1", hello, bytes(64)),
+        ("c1", hello, signature[::-1]),
+        ("c1", hello[::-1], signature),
+    )
+    for name, *said in lies:
         with pytest.raises(
             RemoteProtocolError, match=f"the Leave of client '{name}' is not signed"
         ):
-            server.check_left(name, said)
+            server.check_left(name, *said)
     assert not server.gone

@@ -35,7 +35,7 @@ MANY = SignedPosition(MAX_EVENTS, bytes(range(32)), bytes(range(64)))
 CLIENT_FRAMES: list[ClientFrame] = [
     Attach(bytes(32), bytes(16), MANY, bytes(16)),
     Post(MANY, b"message"),
-    Leave(bytes(64)),
+    Leave(bytes(32), bytes(64)),
     Stop(0),
     Stop(255),
 ]
@@ -97,7 +97,8 @@ def test_a_frame_that_is_cut_or_continued_is_refused(
         ),
         ([1, bytes(32), bytes(16), [0, bytes(32)], bytes(16)], "length"),
         ([1, bytes(32), bytes(16), [0, bytes(32), bytes(64)], bytes(15)], "length >= 16"),
-        ([3, bytes(63)], "length >= 64"),
+        ([3, bytes(32), bytes(63)], "length >= 64"),
+        ([3, bytes(31), bytes(64)], "length >= 32"),
         ([3, bytes(64), 0], "length"),
         ([3], "length"),
         ([7, 256], "<= 255"),
@@ -121,7 +122,7 @@ def test_a_frame_of_another_version_is_named() -> None:
         RemoteProtocolError,
         match="begins with 01; expected 03: this version of fastlloyd speaks version 3",
     ):
-        decode_client_frame(b"\x01" + encode_frame(Leave(bytes(64)))[1:], LIMITS)
+        decode_client_frame(b"\x01" + encode_frame(Leave(bytes(32), bytes(64)))[1:], LIMITS)
 
 
 def test_no_frame_is_longer_than_the_longest_and_a_longer_one_is_refused() -> None:

@@ -65,7 +65,8 @@ class ClientSession(Secret):
     an earlier one was lost is answered by saying again where this client is; any other that the
     protocol does not allow ends the run.
 
-    outcome : how the run ended for this client; None while it goes on.
+    outcome : how the run ended for this client; None while it goes on. hello : what it joined the
+    run with; None before.
 
     Parameters
     ----------
@@ -99,6 +100,7 @@ class ClientSession(Secret):
         "_records",
         "_roster",
         "_unrecorded",
+        "hello",
         "name",
         "outcome",
         "plan",
@@ -128,6 +130,7 @@ class ClientSession(Secret):
             )
         self.plan, self.name, self.state = plan, name, ClientState.NEW
         self.outcome: ClientResult | Ended | None = None
+        self.hello: Hello | None = None
         self._noise, self._random_bytes, self._encapsulate, self._group_masks = (
             noise,
             random_bytes,
@@ -169,7 +172,7 @@ class ClientSession(Secret):
         """Draw keys for this run and say Hello."""
         self._move(Start, ClientState.JOINING)
         secret = RunKeys.draw(self._random_bytes).private_bytes()
-        self._join({RUN_KEYS: secret})
+        self.hello = self._join({RUN_KEYS: secret})
         return [Keep(RUN_KEYS, secret), *self._speak()]
 
     def restore(self, kept: Mapping[str, bytes], recorded: Sequence[bytes]) -> None:
@@ -206,6 +209,7 @@ class ClientSession(Secret):
                     f"the records of client {self.name!r} begin with its Hello of this run of this"
                     " plan"
                 )
+        self.hello = first
         if any(isinstance(message, Abort) for message in messages[:-1]):
             raise LocalProtocolError("the records of this run go on after an Abort, which ends it")
         if not isinstance(last, Abort):
@@ -275,6 +279,8 @@ class ClientSession(Secret):
         An error returns no actions: `ending` has what is to be made durable then. What `accept`
         recorded is not recorded again.
         """
+        if isinstance(self.outcome, Ended) and isinstance(message, Abort):
+            return []  # the server ends a run for all, also for those that it sent away before
         if isinstance(self.outcome, Ended):
             raise RemoteProtocolError(
                 f"{type(message).__name__} came after the run had ended: {self.outcome.reason}"

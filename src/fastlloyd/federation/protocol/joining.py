@@ -7,10 +7,16 @@ masks are pairwise every two need one, otherwise the dealer and each of the othe
 
 Every client checks what was made for it. If it fits, the client is ready, and says so with a
 signature over all that the others must agree with. If a key does not fit that its maker signed, the
-client names the maker, and the server begins anew without it. Nothing was masked until then.
+client names the maker, and the server deals anew without the two. Nothing was masked until then.
+
+A run that ended unspent may begin again, at the server, a client or both. The Deals of every
+beginning hold other random bytes. A client that missed the end of one follows the next with the
+Hello that it has. One that ended says Hello with fresh keys, and passes over Deals that hold the
+one before.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Masks, Plan
@@ -38,6 +44,8 @@ from fastlloyd.federation.secagg.pairs import CHECKED_BYTES, CIPHERTEXT_BYTES, P
 from fastlloyd.federation.secagg.ring import Ring
 
 RUN_KEYS = "run-keys"
+MAX_BEGINNINGS: Final = 8
+"""Beginnings of a run that a client follows with one Hello, so that no server keeps it for ever."""
 Encapsulate = Callable[[bytes], tuple[bytes, bytes]]
 """ML-KEM: (public key) -> (secret, ciphertext), fresh ones at every call."""
 MakeMasks = Callable[[GroupKey, Ring], GroupMasks]
@@ -74,6 +82,7 @@ class Joining(Secret):
     """
 
     __slots__ = (
+        "_before",
         "_encapsulate",
         "_fresh",
         "_group_masks",
@@ -108,6 +117,7 @@ class Joining(Secret):
         self._keys = RunKeys.from_private_bytes(self._known(RUN_KEYS))
         self.key_set: KeySet | None = None
         self._late = set[bytes]()  # digests of Deals before the one that was accepted
+        self._before = set[bytes]()  # the beginnings before its own
         self._shared: SharedKeys | None = None  # of this key set, once they are checked
         self.bad: tuple[str, ...] = ()  # those of this key set whose keys do not fit
         # signatures are deterministic: after a restart with the same keys this is the same Hello
@@ -127,27 +137,51 @@ class Joining(Secret):
             raise RemoteProtocolError(
                 f"the Deal does not hold the Hello of client {self._name!r}, to which it was sent"
             )
-        if self.key_set is not None and not key_set.follows(self.key_set):
+        if self.key_set is not None:
+            self._leave(self.key_set, key_set)
+        self.key_set, self._shared, self.bad = key_set, None, ()
+
+    def _leave(self, before: KeySet, key_set: KeySet) -> None:
+        """Let go of the set before. Nothing was masked for it, so one of a new beginning may follow
+        it, whatever set that is.
+        """
+        if key_set.deal.beginning != before.deal.beginning:
+            self._before.add(before.deal.beginning)
+            if len(self._before) >= MAX_BEGINNINGS:
+                raise RemoteProtocolError(
+                    f"the server began the run more than {MAX_BEGINNINGS} times with this client's"
+                    " keys"
+                )
+        elif not key_set.follows(before):
             raise RemoteProtocolError(
                 "a further Deal does not name fewer of the clients of the one before, with the same"
                 " keys, in a later attempt"
             )
-        if self.key_set is not None:
-            self._late.add(self.key_set.digest)
-        self.key_set, self._shared, self.bad = key_set, None, ()
+        self._late.add(before.digest)
 
     def is_late(self, message: Deal | KeyBox | AllReady) -> bool:
-        """Whether this is a Deal before the one that was accepted, or belongs to such a one, if the
-        Deal came as well.
+        """Whether this is a Deal before the one that was accepted, or for keys that this client had
+        before; or belongs to such a one, if the Deal came as well.
         """
         match message:
-            case Deal(attempt):
-                is_late = self.key_set is not None and attempt < self.key_set.deal.attempt
+            case Deal():
+                is_late = self._is_before(message)
                 if is_late:
                     self._late.add(message_digest(message))
                 return is_late
             case KeyBox(deal) | AllReady(deal):
                 return deal in self._late
+
+    def _is_before(self, deal: Deal) -> bool:
+        own = next((hello for hello in deal.hellos if hello.name == self._name), self.hello)
+        if own != self.hello:
+            self._roster.checked(own)  # raises: this client never said it
+            return True
+        if self.key_set is None:
+            return False
+        now = self.key_set.deal
+        is_earlier = deal.beginning == now.beginning and deal.attempt < now.attempt
+        return deal.beginning in self._before or is_earlier
 
     def seal(self, random_bytes: Callable[[int], bytes]) -> SealedKeys:
         """Make this client's part of the keys of its pairs and, as dealer, the group key. `keep`
@@ -155,13 +189,14 @@ class Joining(Secret):
         """
         agreed, checked, pairs = self._agreed, list[bytes](), list[PairKey]()
         for name in self._recipients:
-            if name not in self._sealed:  # else made for a Deal before, which named more
-                secret, self._sealed[name] = self._encapsulate(
+            known_as = self._pair_secret(name)
+            if known_as not in self._sealed:  # else made for a Deal before, which named more
+                secret, self._sealed[known_as] = self._encapsulate(
                     agreed.hellos[name].encapsulation_key
                 )
-                self._keep(_pair_secret(name), secret)
+                self._keep(known_as, secret)
             pairs.append(self._pair_with_later(name))
-            checked.append(pairs[-1].message(self._sealed[name]))
+            checked.append(pairs[-1].message(self._sealed[known_as]))
         boxes, commitment = tuple[bytes, ...](), None
         # a group key is drawn for one set of clients: those who are left out of another never have
         # it
@@ -185,7 +220,7 @@ class Joining(Secret):
                 "the keys that were made are not for those whom the Deal names"
             )
         for name, message in zip(recipients, sealed.ciphertexts, strict=True):
-            self._sealed[name] = message[:CIPHERTEXT_BYTES]
+            self._sealed[self._pair_secret(name)] = message[:CIPHERTEXT_BYTES]
 
     def keep(self) -> list[Keep]:
         """The secrets made since the last call."""
@@ -290,22 +325,31 @@ class Joining(Secret):
 
     @property
     def _group_key_name(self) -> str:
-        return f"group-key of attempt {self._agreed.deal.attempt}"
+        return self._in_beginning(f"group-key of attempt {self._agreed.deal.attempt}")
+
+    def _pair_secret(self, name: str) -> str:
+        """What the secret is kept as that this client made for that one in this beginning."""
+        return self._in_beginning(f"pair-secret with {name}")
+
+    def _in_beginning(self, what: str) -> str:
+        n = len(self._before)
+        return f"{what}, beginning {n + 1}" if n else what
 
     def _pair_with_later(self, name: str) -> PairKey:
         """The key of the pair with a client for which this one encapsulated."""
-        if name not in self._pairs:
-            self._pairs[name] = self._agree_with_later(name)
-        return self._pairs[name]
+        known_as = self._pair_secret(name)
+        if known_as not in self._pairs:
+            self._pairs[known_as] = self._agree_with_later(name, known_as)
+        return self._pairs[known_as]
 
-    def _agree_with_later(self, name: str) -> PairKey:
-        hello, secret = self._agreed.hellos[name], self._known(_pair_secret(name))
+    def _agree_with_later(self, name: str, known_as: str) -> PairKey:
+        hello, secret = self._agreed.hellos[name], self._known(known_as)
         context, exchanged = (
             self._agreed.pair(self._name, name),
             self._keys.exchange(hello.exchange_key),
         )
         return PairKey.agree(
-            context, exchange_secret=exchanged, kem_secret=secret, ciphertext=self._sealed[name]
+            context, exchange_secret=exchanged, kem_secret=secret, ciphertext=self._sealed[known_as]
         )
 
     def _pair_with_earlier(self, name: str, message: bytes) -> PairKey:
@@ -335,7 +379,3 @@ class Joining(Secret):
                 " gone"
             )
         return self._kept[name]
-
-
-def _pair_secret(name: str) -> str:
-    return f"pair-secret with {name}"

@@ -29,8 +29,10 @@ from fastlloyd.federation.secagg.pairs import (
 from fastlloyd.federation.secagg.sealing import SALT_BYTES, TAG_BYTES
 
 MAX_REASON: Final = 500
+BEGINNING_BYTES: Final = 16
 
 Digest = Annotated[bytes, Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+Beginning = Annotated[bytes, Meta(min_length=BEGINNING_BYTES, max_length=BEGINNING_BYTES)]
 RunId = Annotated[bytes, Meta(min_length=RUN_ID_BYTES, max_length=RUN_ID_BYTES)]
 PublicKey = Annotated[bytes, Meta(min_length=PUBLIC_KEY_BYTES, max_length=PUBLIC_KEY_BYTES)]
 Signature = Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
@@ -111,10 +113,12 @@ class Confirmation(_Message, frozen=True, tag=4):
 class Deal(_Message, frozen=True, tag=5):
     """Server to all of these: they said Hello and share keys now; in the order of the plan.
 
-    attempt : how often the server has named such clients in this run, from 1. A later Deal names
-    fewer.
+    beginning : random bytes, drawn with the first Deal; a run that ended unspent and begins again
+    has others. attempt : how often the server has named such clients in this beginning, from 1. A
+    later Deal names fewer.
     """
 
+    beginning: Beginning
     attempt: Attempt
     hellos: Annotated[tuple[Hello, ...], PerClient]
 

@@ -134,7 +134,7 @@ class KeySet:
         self._roster, self.names, self.deal = (
             roster,
             names,
-            Deal(deal.attempt, tuple(map(roster.checked, deal.hellos))),
+            Deal(deal.beginning, deal.attempt, tuple(map(roster.checked, deal.hellos))),
         )
         self.digest = message_digest(self.deal)
         self.hellos: dict[str, Hello] = dict(zip(names, self.deal.hellos, strict=True))
@@ -142,10 +142,11 @@ class KeySet:
 
     def follows(self, other: "KeySet") -> bool:
         """Whether these are fewer of the clients of the other set, with the same Hellos, in a later
-        attempt.
+        attempt of the same beginning.
         """
+        is_same = self.deal.beginning == other.deal.beginning
         is_later = self.deal.attempt > other.deal.attempt
-        return is_later and set(self.deal.hellos) < set(other.deal.hellos)
+        return is_same and is_later and set(self.deal.hellos) < set(other.deal.hellos)
 
     def pair(self, one: str, other: str) -> PairContext:
         """What the key of these two clients is bound to, whichever of them asks."""
@@ -155,8 +156,8 @@ class KeySet:
             run_id=self._roster.run_id,
             earlier=earlier,
             later=later,
-            earlier_hello=_digest(self.hellos[earlier]),
-            later_hello=_digest(self.hellos[later]),
+            earlier_hello=hello_digest(self.hellos[earlier]),
+            later_hello=hello_digest(self.hellos[later]),
         )
 
     def check_sealed(self, client: str, sealed: SealedKeys) -> None:
@@ -328,11 +329,11 @@ def _statement(hello: Hello) -> bytes:
     )
 
 
-def leave_statement(plan_digest: bytes, run_id: bytes, name: str) -> bytes:
-    """Return the bytes that client `name` signs, with the key in the plan, when a run is over for
-    it for good.
+def leave_statement(plan_digest: bytes, run_id: bytes, name: str, hello: bytes) -> bytes:
+    """Return the bytes that client `name` signs, with the key in the plan, when the run is over for
+    it that it joined with the Hello of this digest.
     """
-    return length_prefixed(_LEAVE_LABEL, plan_digest, run_id, encode_name(name))
+    return length_prefixed(_LEAVE_LABEL, plan_digest, run_id, encode_name(name), hello)
 
 
 def missing_of(names: Sequence[str], there: Container[str]) -> str:
@@ -343,5 +344,6 @@ def missing_of(names: Sequence[str], there: Container[str]) -> str:
 
 
 @lru_cache(maxsize=2048)  # more than a plan has clients, each of which is in many pairs
-def _digest(hello: Hello) -> bytes:
+def hello_digest(hello: Hello) -> bytes:
+    """SHA-256 of a Hello's encoding, 32 bytes."""
     return message_digest(hello)

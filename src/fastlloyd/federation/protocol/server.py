@@ -2,6 +2,7 @@
 fixes each round once.
 """
 
+import os
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any
@@ -12,9 +13,9 @@ from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.dp.repeatable import check_private
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.protocol.accusations import left_out
 from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
 from fastlloyd.federation.protocol.messages import (
+    BEGINNING_BYTES,
     MAX_REASON,
     Abort,
     AllReady,
@@ -51,25 +52,26 @@ class ServerSession:
     ----------
     plan : the plan. noise : where the noise comes from in `server-noise`; not used in
     `client-noise`. LocalProtocolError if it is not private,
-        outside `testing.repeatable_noise`.
+        outside `testing.repeatable_noise`. random_bytes : fresh bytes, by which each beginning of
+        the run is told from another.
 
     outcome : how the run ended; None while it goes on.
     """
 
     plan: Plan
     noise: InitVar[NoiseSource]
+    random_bytes: InitVar[Callable[[int], bytes]] = os.urandom
     state: ServerState = field(default=ServerState.JOINING, init=False)
     outcome: ServerResult | None = field(default=None, init=False)
     _noise: NoiseSource = field(init=False)
     _roster: Roster = field(init=False)
+    _beginning: bytes = field(init=False)
     _hellos: dict[str, Hello] = field(default_factory=dict, init=False)
     _key_set: KeySet | None = field(default=None, init=False)
     _sealed: dict[str, SealedKeys] = field(
         default_factory=dict, init=False
     )  # answers to the last Deal
     _ready: dict[str, Ready] = field(default_factory=dict, init=False)  # for the same Deal
-    # (who says so, whose key for it does not fit), of all attempts that this process saw
-    _accusations: set[tuple[str, str]] = field(default_factory=set, init=False)
     _all_ready: AllReady | None = field(default=None, init=False)
     _uploads: dict[str, Upload] = field(default_factory=dict, init=False)
     _total: RingVector | None = field(default=None, init=False)  # of these uploads and the noise
@@ -91,8 +93,9 @@ class ServerSession:
     _confirmations: dict[str, Confirmation] = field(default_factory=dict, init=False)
     _relayed: Confirmations | None = field(default=None, init=False)
 
-    def __post_init__(self, noise: NoiseSource) -> None:
+    def __post_init__(self, noise: NoiseSource, random_bytes: Callable[[int], bytes]) -> None:
         check_private(noise)
+        self._beginning = random_bytes(BEGINNING_BYTES)
         self._noise, self._roster = noise, Roster.of(self.plan)
 
     def restore(self, recorded: Sequence[bytes]) -> None:
@@ -135,8 +138,16 @@ class ServerSession:
 
     @property
     def joined(self) -> tuple[str, ...]:
-        """The clients whose Hello was taken, in the order in which they came."""
-        return tuple(self._hellos)
+        """The clients whose Hello was taken, and that have not left, in the order in which they
+        came.
+        """
+        return tuple(name for name in self._hellos if name not in self._gone)
+
+    def hello_of(self, name: str) -> Hello | None:
+        """Return the Hello by which that client is in the run; None if it is not, or has left. To
+        be read from any thread.
+        """
+        return None if name in self._gone else self._hellos.get(name)
 
     @property
     def awaited(self) -> tuple[str, ...]:
@@ -171,6 +182,8 @@ class ServerSession:
             return [Send(sender, Abort(self.outcome.reason))]
         if self._present and sender not in self._present:
             return [Send(sender, Abort(f"the run began without client {sender}"))]
+        if self._key_set is None and not isinstance(message, Hello):
+            return []  # of an earlier beginning, whose end this client missed
         answers: Mapping[type, Callable[[str, Any], list[Action]]] = {
             Hello: self._hello,
             SealedKeys: self._store_keys,
@@ -324,16 +337,17 @@ class ServerSession:
             self._begun()
 
     def _hello(self, sender: str, hello: Hello) -> list[Action]:
-        if (known := self._hellos.get(sender)) is not None:
-            if hello != known:
-                raise RemoteProtocolError(
-                    f"client {sender!r} said Hello before, with another key; it cannot join a run"
-                    " twice"
-                )
+        known = self._hellos.get(sender)
+        if hello == known:
             return self._say_again(sender)
+        if known is not None and self._key_set is not None:
+            raise RemoteProtocolError(
+                f"client {sender!r} said Hello before, with another key; it cannot join a run twice"
+            )
         if hello.name != sender:
             raise RemoteProtocolError(f"client {sender!r} said Hello in the name of {hello.name!r}")
         self._hellos[sender] = self._roster.checked(hello)
+        self._gone.pop(sender, None)  # what it said before was with other keys, of no use now
         return self._go_on(Hello)
 
     def _say_again(self, sender: str) -> list[Action]:
@@ -376,7 +390,7 @@ class ServerSession:
             what = f"{why}{n} of {self.plan.n_clients} clients were there in time{missing}"
             return self._abort(event, what, least)
         attempt = 1 if self._key_set is None else self._key_set.deal.attempt + 1
-        deal = Deal(attempt, tuple(self._hellos[name] for name in present))
+        deal = Deal(self._beginning, attempt, tuple(self._hellos[name] for name in present))
         return self._decide(event, [deal], present)
 
     def _store_keys(self, sender: str, sealed: SealedKeys) -> list[Action]:
@@ -419,8 +433,10 @@ class ServerSession:
         return self._decide(Ready, [AllReady(agreed.digest, 1, signatures)], self._present)
 
     def _accused(self, sender: str, said: BadKeys) -> list[Action]:
-        """Begin anew without a maker whose key does not fit, or without a client that says so of
-        too many: nobody can tell which of two lies.
+        """Begin anew without the client that says so, and without one maker that it names.
+
+        Only these two can tell whether the key fits, so nobody knows which lies, but one does. So
+        each step takes one liar at least, and t liars take t honest clients with them at most.
         """
         agreed = self._agreed
         is_over = self._all_ready is not None or self.state is ServerState.DEALING
@@ -432,9 +448,9 @@ class ServerSession:
         self._roster.check_members(what, said.makers, makers, 1)
         if sender in self._ready:
             raise RemoteProtocolError(f"client {sender!r} said before that all keys fit")
-        self._accusations |= {(sender, maker) for maker in said.makers}
-        out, why = left_out(self._accusations, self._present)
-        return self._deal_without(BadKeys, dict.fromkeys(out, why), f"{why}; ")
+        maker = said.makers[0]
+        why = f"the key of client {maker} for client {sender} does not fit"
+        return self._deal_without(BadKeys, dict.fromkeys([maker, sender], why), f"{why}; ")
 
     def _collect(self, sender: str, upload: Upload) -> list[Action]:
         """Take one client's upload; the last one closes the round. One for a closed round is
@@ -640,6 +656,7 @@ class ServerSession:
         match message:
             case Deal():
                 self._key_set, self._sealed = KeySet(self._roster, message), {}
+                self._beginning = message.beginning
                 self._ready = {}
                 self._hellos |= self._key_set.hellos
             case SealedKeys():

@@ -124,6 +124,7 @@ SERVER_TRANSITIONS: Mapping[tuple[ServerState, type], set[ServerState]] = {
     (_S.SETTLING, Deadline): {_S.SETTLING, _S.ABORTED},
     (_S.CONFIRMING, Confirmation): {_S.CONFIRMING, _S.FINISHED},
     (_S.CONFIRMING, Deadline): {_S.FINISHED, _S.ABORTED},
+    **_stays(_S.JOINING, SealedKeys, Ready, BadKeys),  # late: of an earlier beginning
     **_stays(_S.DEALING, Hello, Ready, BadKeys),  # late: of an earlier attempt
     **_stays(_S.AGREEING, Hello, SealedKeys),
     **_stays(_S.AGGREGATING, *_JOINED, Proposal),

@@ -9,7 +9,7 @@ from typing import Self
 
 from fastlloyd.base.names import same
 from fastlloyd.dp.noise import NoiseSource
-from fastlloyd.errors import OldServerError, RemoteProtocolError, StateError
+from fastlloyd.errors import LocalProtocolError, OldServerError, RemoteProtocolError, StateError
 from fastlloyd.federation.admission import DataSet, check, reserve
 from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.holder import Counted, HoldersLedger
@@ -27,7 +27,7 @@ from fastlloyd.federation.protocol.actions import (
 )
 from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Message, Upload
-from fastlloyd.federation.protocol.roster import leave_statement
+from fastlloyd.federation.protocol.roster import hello_digest, leave_statement
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.runs.steps import Again, Clock, DurableParty, check_goes_on
 from fastlloyd.federation.secagg.keys import Identity
@@ -135,10 +135,15 @@ class DurableClient(DurableParty[ClientSession]):
         return signed
 
     @property
-    def farewell(self) -> bytes:
-        """Return the identity's signature that the run is over for this client, 64 bytes."""
-        plan, name = self._session.plan, self._session.name
-        return self._identity.sign(leave_statement(plan.digest, self._run_id, name))
+    def farewell(self) -> tuple[bytes, bytes]:
+        """Return the digest of the Hello that this client joined with, 32 bytes, and its identity's
+        signature that the run is over for it, 64 bytes.
+        """
+        plan, name, hello = self._session.plan, self._session.name, self._session.hello
+        if hello is None:
+            raise LocalProtocolError("a client that never joined cannot leave")
+        digest = hello_digest(hello)
+        return digest, self._identity.sign(leave_statement(plan.digest, self._run_id, name, digest))
 
     @property
     def timeout(self) -> float | None:
@@ -287,7 +292,13 @@ def check_may_join(store: Store, plan: Plan, name: str, *, dataset: DataSet) -> 
             f"run {plan.run_id} was begun with --dataset {begun.dataset}; go on with the same name"
         )
     if run.may_begin_again:
-        check(store.history, dataset.name, plan_cost(plan, dataset.rows_are))
+        cost = plan_cost(plan, dataset.rows_are)
+        if begun.cost != cost:
+            raise StateError(
+                f"run {plan.run_id} was begun with another --rows-are; go on with the same (in"
+                " Python, rows_are=...)"
+            )
+        check(store.history, dataset.name, cost)
         return None
     return begun
 

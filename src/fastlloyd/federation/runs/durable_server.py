@@ -13,7 +13,7 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import Action, Finish, Record, Send, ServerResult
 from fastlloyd.federation.protocol.messages import Message, Upload
-from fastlloyd.federation.protocol.roster import leave_statement
+from fastlloyd.federation.protocol.roster import hello_digest, leave_statement
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.federation.runs.steps import Clock, DurableParty, check_goes_on
@@ -164,15 +164,22 @@ class DurableServer(DurableParty[ServerSession]):
             [ClientLeft(run_id=self._run_id, client=name)] if is_news else (),
         )
 
-    def check_left(self, name: str, signature: bytes) -> None:
-        """Raise RemoteProtocolError unless client `name` signed that its run is over."""
-        statement = leave_statement(self._session.plan.digest, self._run_id, name)
+    def check_left(self, name: str, hello: bytes, signature: bytes) -> None:
+        """Raise RemoteProtocolError unless client `name` signed that the run is over that it joined
+        with the Hello of this digest, and it is not in the run with another.
+        """
+        statement = leave_statement(self._session.plan.digest, self._run_id, name, hello)
         try:
             verify(bytes.fromhex(self._keys[name]), signature, statement)
         except RemoteProtocolError:
             raise RemoteProtocolError(
                 f"the Leave of client {name!r} is not signed with its key in the plan"
             ) from None
+        now = self._session.hello_of(name)
+        if self.outcome is None and now is not None and hello_digest(now) != hello:
+            raise RemoteProtocolError(
+                f"the Leave of client {name!r} is for other keys than those it has joined with"
+            )
 
     def draw_ahead(self) -> None:
         """Like `ServerSession.draw_ahead`: in memory only, so that a process that is started again
@@ -252,7 +259,7 @@ class DurableServer(DurableParty[ServerSession]):
             joined = [
                 ClientJoined(run_id=self._run_id, client=name)
                 for name in self._session.joined
-                if name not in noted
+                if name not in noted or (run is not None and name in run.left)
             ]
         events: list[Event] = [
             PeerSigned(name=self._keys[name], client=name, position=position)

@@ -83,7 +83,7 @@ class StepLog:
         """The steps that ended with these messages, once they are durable."""
         for message in messages:
             match message:
-                case Deal(attempt, hellos):
+                case Deal(_, attempt, hellos):
                     step = "joined" if attempt == 1 else f"keys shared anew, attempt {attempt}"
                     self._line(step, None, [hello.name for hello in hellos])
                 case BadKeys(_, makers):

@@ -277,8 +277,8 @@ class PeerSeen(_Event, frozen=True, tag=6):
 
 
 class ClientJoined(_Event, frozen=True, tag=16):
-    """Server: this client of the plan said Hello in this run. Whether it is in the run, the group
-    key says.
+    """Server: this client of the plan said Hello in this run, maybe after it had left. Whether it
+    is in the run, the group key says.
     """
 
     run_id: RunId

@@ -376,6 +376,8 @@ def _after(
 def _at_server(run: Run, event: events.ClientJoined | events.ClientLeft) -> Run:
     client = event.client
     if isinstance(event, events.ClientJoined):
+        if client in run.left:  # with fresh keys, before any were shared
+            return replace(run, left=tuple(name for name in run.left if name != client))
         if client in run.joined:
             raise StateError(f"client {client} joined run {run.run_id.hex()} before")
         return replace(run, joined=(*run.joined, client))

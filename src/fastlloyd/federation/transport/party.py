@@ -245,8 +245,10 @@ class ServerParty(Party, Protocol):
         wait for it.
         """
 
-    def check_left(self, name: str, signature: bytes) -> None:
-        """Raise RemoteProtocolError unless client `name` signed that its run is over."""
+    def check_left(self, name: str, hello: bytes, signature: bytes) -> None:
+        """Raise RemoteProtocolError unless client `name` signed that the run is over that it joined
+        with the Hello of this digest, and it is not in the run with another.
+        """
 
     def attach(self, name: str, log: SignedPosition) -> LogPosition:
         """Client `name`, whose log stands at `log`, is there (again): the position last remembered
@@ -285,8 +287,10 @@ class ClientParty(Party, Protocol):
         """Where the log stands, signed by the client's identity."""
 
     @property
-    def farewell(self) -> bytes:
-        """Return the signature of the client's identity that its run is over for good, 64 bytes."""
+    def farewell(self) -> tuple[bytes, bytes]:
+        """Return the digest of the Hello that the client joined with, 32 bytes, and its identity's
+        signature that this run is over for it, 64 bytes.
+        """
 
     def attached(self, log: LogPosition) -> None:
         """The server remembers this position. Raises RemoteProtocolError to refuse the server."""

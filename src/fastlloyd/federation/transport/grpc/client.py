@@ -148,7 +148,7 @@ class GrpcClient:
         if not self._outcome.done():
             return [frames.Stop(Ending.STOPPED)]
         why = [] if self._ending is None else [frames.Stop(self._ending)]
-        return [*why, frames.Leave(self._party.farewell)]
+        return [*why, frames.Leave(*self._party.farewell)]
 
     @property
     def _has_failed(self) -> bool:
@@ -278,7 +278,8 @@ class GrpcClient:
             except (
                 RemoteProtocolError
             ) as error:  # which ended the run durably: the others are told by Leave
-                self._ending = Ending.SERVER_REFUSED
+                if not self._outcome.done():  # else it was on its way when the run ended
+                    self._ending = Ending.SERVER_REFUSED
                 self._end(Ended(str(error)))
 
     async def _read(

@@ -49,10 +49,11 @@ class Post(_Frame, frozen=True, tag=2):
 
 
 class Leave(_Frame, frozen=True, tag=3):
-    """Client: the run is over for me, durably, and I shall not come back; signed by my identity
-    (`roster.leave_statement`). A client that stops to come again ends its stream.
+    """Client: the run is over for me, durably, that I joined with the Hello of this digest; signed
+    by my identity (`roster.leave_statement`). A client that stops to come again ends its stream.
     """
 
+    hello: Digest
     signature: Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
 
 

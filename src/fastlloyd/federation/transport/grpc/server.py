@@ -326,8 +326,8 @@ class GrpcServer:
                             self._turns.tell(partial(self._party.disowned, name))
                         line = "client %s has stopped: %s"
                         self._log.warning(name, line, name, why + self._other(name, code, place))
-                    case frames.Leave(signature):
-                        self._party.check_left(name, signature)
+                    case frames.Leave(hello, signature):
+                        self._party.check_left(name, hello, signature)
                         if not self._outcome.done() and name not in self._left:
                             line = "client %s has left the run for good: %s"
                             self._log.warning(name, line, name, why or endings.GAVE_UP)
@@ -413,6 +413,7 @@ class GrpcServer:
                 if there.host != place.host:
                     outbox.put(frames.encode_frame(frames.Twice(printable(there.host))))
         self._streams[name], self._places[name] = outbox, place
+        self._left.discard(name)  # it left with other keys, and joins again
         self._moved.set()
         self._log.info(name, "client %s is connected", name)
 
