@@ -42,7 +42,7 @@ LARGE: dict[str, Any] = {"n_clusters": 100, "n_features": 1023}  # of 102,401
 FORGETTING = (
     keys._holding.clear,  # noqa: SLF001
     roster._checked.cache_clear,  # noqa: SLF001
-    roster._digest.cache_clear,  # noqa: SLF001
+    roster.hello_digest.cache_clear,
 )
 Seconds = defaultdict[str, float]  # by party
 
