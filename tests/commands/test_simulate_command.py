@@ -97,7 +97,11 @@ def test_many_features_and_clients_are_summed_up_on_screen_and_complete_in_the_f
     assert "Round 1: 14 of 15 clients; without client-15" in out
     assert "Round 2: 15 of 15 clients\n" in out
     assert "3 more" in out
-    assert "keep these files from it" in " ".join(out.split())
+    said = " ".join(out.split())
+    assert "This is a simulation: the guarantee holds against readers of the result only" in said
+    assert "Trust:" not in said
+    federated = strict(Path("result/privacy.json").read_text())["federated"]
+    assert (federated["simulated"], federated["coalitions"]) == (True, [])
     [header, *rows] = Path("result/centroids.csv").read_text().splitlines()
     assert header.count(",") == 30
     assert len(rows) == 2

@@ -15,6 +15,7 @@ from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon
 from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
 from fastlloyd.federation.plan.shares import aliasing_slack
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
+from fastlloyd.reports import agreement
 from fastlloyd.reports.coalitions import coalitions, holds_against
 from fastlloyd.reports.explain import attendance, explain, noise_factor, waiting
 from fastlloyd.reports.statement import plan_cautions, plan_statement
@@ -42,9 +43,9 @@ def plan(M: int = 10, D: int = 0, t: int = 1, **changes: Any) -> Plan:
     return design_plan(FASTLLOYD, BOX, clients=clients, **(settings | federation | changes))
 
 
-def epsilons(of: Plan, n_included: int | None = None) -> list[float | None]:
+def epsilons(of: Plan) -> list[float | None]:
     """By the size of the coalition, from the server without clients to all clients but one."""
-    return [row["epsilon"] for row in coalitions(of, n_included)]
+    return [row["epsilon"] for row in coalitions(of)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -76,33 +77,29 @@ def test_the_table_has_the_largest_epsilon_of_all_sets_of_clients_that_may_be_th
 
 
 @pytest.mark.parametrize("shape", [(10, 3, 3), (14, 2, 1)])
-def test_a_statement_after_a_run_has_the_figures_of_its_key_set_and_the_worst_of_them_is_what_is_said_before(
+def test_a_statement_after_a_run_has_the_shares_of_its_key_set_and_every_epsilon_of_before(
     shape: tuple[int, int, int],
 ) -> None:
+    """No epsilon depends on who is said to have been there, which no seal covers."""
     (M, D, t), of = shape, plan(*shape)
-    of_each = {n: epsilons(of, n) for n in range(M - D, M + 1)}
-    for n, rows in of_each.items():
-        assert len(rows) == n
-        assert rows[t] == pytest.approx(of.mechanism.epsilon, rel=1e-6)
+    for n in range(M - D, M + 1):
         statement = plan_statement(of, n)["federated"]
         assert (statement["n_included"], statement["shares_needed"]) == (n, n - t)
-        assert [row["epsilon"] for row in statement["coalitions"]] == rows
+        assert statement["coalitions"] == coalitions(of)
         expected = [
             [str(scale) for scale in of.share_scales(round, n)] for round in of.mechanism.all_rounds
         ]
         assert statement["share_scales"] == expected
-    for s, before in enumerate(epsilons(of)[: M - D]):
-        assert before == max(rows[s] or 0 for rows in of_each.values())
     assert plan_statement(of)["federated"]["n_included"] is None
 
 
 def test_the_figures_of_the_design() -> None:
     """M 10, D 3, t 3: the server without clients has .825 at worst, not the .740 of the smallest
-    set.
+    set, which is that of a plan of seven.
     """
     of = plan(10, 3, 3, delta=1e-6)
     assert epsilons(of)[0] == pytest.approx(0.825, abs=1e-3)
-    assert epsilons(of, 7)[0] == pytest.approx(0.740, abs=1e-3)
+    assert epsilons(plan(7, 0, 3, delta=1e-6))[0] == pytest.approx(0.740, abs=1e-3)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 8.0, 25.0])
@@ -208,3 +205,52 @@ def test_half_the_clients_lead_to_two_results_but_pairwise_each_record_pays_once
     assert "protected as the plan says" in caution
     [caution] = plan_cautions(plan(10, 5, masks=Masks.GROUP))
     assert "one share of noise" in caution
+
+
+# Simulations
+
+
+@pytest.mark.parametrize(
+    "federation",
+    [
+        {"trust": TrustMode.SERVER_NOISE},
+        {"masks": Masks.GROUP, "max_dropouts": 1},
+        {"masks": Masks.PAIRWISE, "max_dropouts": 1},
+        {"n_clients": 2},
+    ],
+    ids=str,
+)
+def test_a_simulation_promises_nothing_about_parties_that_do_not_exist(
+    federation: dict[str, Any],
+) -> None:
+    M = federation.get("n_clients", 4)
+    of = plan(M, simulated=True, **{n: v for n, v in federation.items() if n != "n_clients"})
+    statement = plan_statement(of, M)
+    federated, text, page = statement["federated"], explain(of), agreement.page(of)
+    assert federated["simulated"] is True
+    assert federated["coalitions"] == coalitions(of) == []
+    assert federated["holds_against"] == holds_against(of)
+    assert holds_against(of).startswith("readers of the result only")
+    assert statement["cautions"] == []
+    codes = {fact["code"] for fact in statement["outside_the_guarantee"]}
+    assert "dropped_clients" in codes
+    assert not codes & {"totals", "dishonest_parties", "attendance"}
+    assert "--drop" in text
+    for told in (text, " ".join(page.split())):
+        assert f"This is a simulation: the guarantee holds against {holds_against(of)}." in told
+        for claim in (
+            "No party sees",
+            "Against those who pool",
+            "NEVER SEES",
+            "subtract",
+            "curious",
+        ):
+            assert claim not in told
+
+
+@pytest.mark.parametrize("trust", TrustMode)
+def test_a_plan_for_parties_is_no_simulation(trust: TrustMode) -> None:
+    said = plan_statement(plan(3, trust=trust))
+    assert said["federated"]["simulated"] is False
+    assert len(said["federated"]["coalitions"]) > 1
+    assert "dropped_clients" not in {fact["code"] for fact in said["outside_the_guarantee"]}

@@ -216,6 +216,125 @@ def test_bounds_that_were_found_cost_what_they_cost(results: Path, tmp_path: Pat
         MomentLloyd.from_result(folder)
 
 
+@pytest.mark.parametrize("name", ["fit", "simulate", "range"])
+def test_what_neither_settings_nor_a_run_give_is_left_out(
+    results: Path, tmp_path: Path, name: str
+) -> None:
+    """Claims that somebody added, at any depth."""
+    kind, _ = KINDS[name]
+    folder = shutil.copytree(results / name, tmp_path / "result")
+    whole = kind.from_result(folder).privacy_spent_
+
+    def add(said: Any) -> None:
+        for table in [said, *(value for value in said.values() if isinstance(value, dict))]:
+            table |= {"local_dp_epsilon": 0.01, "user_level": True, "certified": {"by": "x"}}
+        said["rounds"][0]["exact"] = False
+        absent = {"persons": {"name": "patient"}, "federated": {"coalitions": []}, "bounds": {}}
+        for table, content in absent.items():
+            said.setdefault(table, content)
+
+    edit(folder / "privacy.json", add)
+    assert kind.from_result(folder).privacy_spent_ == whole
+    model = kind.from_result(folder)
+    state = model.__getstate__()
+    add(state["privacy_spent_"])
+    again = object.__new__(kind)
+    again.__setstate__(state)
+    assert again.privacy_spent_ == whole
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "entry", "value"),
+    [
+        ("fit", "loss_estimate", "value", "certified"),
+        ("fit", "loss_estimate", "standard_error", {"epsilon": 0.1}),
+        ("fit", "intervals", "radius", {"weight": 1.0}),
+        ("fit", "intervals", "radius", "all records"),
+        ("fit", None, "data_set", "certified by somebody"),
+        ("range", "bounds", "not_found", ["everything is private"]),
+        ("simulate", "federated", "unconfirmed", ["nobody else"]),
+    ],
+)
+def test_a_finding_that_no_run_can_have_is_refused(
+    results: Path, tmp_path: Path, name: str, table: str | None, entry: str, value: Any
+) -> None:
+    folder = shutil.copytree(results / name, tmp_path / "result")
+    edit(
+        folder / "privacy.json",
+        lambda said: (said if table is None else said[table]).update({entry: value}),
+    )
+    with pytest.raises(DataError, match=entry):
+        KINDS[name][0].from_result(folder)
+
+
+def state_of(kind: Any, results: Path, name: str, tmp_path: Path) -> dict[str, Any]:
+    """The state of a model of each kind: fitted here, or of a result."""
+    if name in KINDS:
+        folder = shutil.copytree(results / name, tmp_path / "result", dirs_exist_ok=True)
+        return dict(kind.from_result(folder).__getstate__())
+    X = np.random.default_rng(0).uniform(0, 1, (400, 2))
+    outer: dict[str, Any] = {"bounds": "private", "value_range": (-9, 9)}
+    settings: dict[str, Any] = {
+        "fitted": {"bounds": (0, 1)},
+        "leaking": {},
+        "two stages": outer | {"epsilon": 20.0},
+    }[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return dict(kind(2, n_records=500, estimate_loss=True, **settings).fit(X).__getstate__())
+
+
+@pytest.mark.parametrize("name", ["fitted", "leaking", "two stages", *KINDS])
+def test_every_edited_claim_in_the_state_of_a_model_is_refused_with_its_name(
+    results: Path, tmp_path: Path, name: str
+) -> None:
+    kind = KINDS[name][0] if name in KINDS else MomentLloyd
+    state = state_of(kind, results, name, tmp_path)
+    again = object.__new__(kind)
+    again.__setstate__(state)
+    assert again.privacy_spent_ == state["privacy_spent_"]
+    assert again.__getstate__().keys() == state.keys()
+    said = json.loads(json.dumps(state["privacy_spent_"]))
+    places = [
+        where
+        for where in claims(said, None)
+        if where[0] != "outside_the_guarantee"
+        and not FINDINGS & {*where, "included" if "included" in where else ""}
+        and where[-1] not in ("data_set", "included", "n_included")
+        and not str(where[-1]).startswith(("per_", "standard_"))
+        and "included" not in where
+        and not (where[0] == "rounds" and where[1] > 0)
+        and not (where[:2] == ("federated", "share_scales") and where[2] > 0)
+    ]
+    assert len(places) > 20
+    for where in places:
+        edited = json.loads(json.dumps(said))
+        inner = edited
+        for step in where[:-1]:
+            inner = inner[step]
+        inner[where[-1]] = changed(inner[where[-1]])
+        with pytest.raises(DataError) as caught:
+            object.__new__(kind).__setstate__(state | {"privacy_spent_": edited})
+        named = [step for step in where if isinstance(step, str)][-1]
+        assert named in str(caught.value), where
+
+
+def test_the_settings_in_a_state_must_belong_together(results: Path, tmp_path: Path) -> None:
+    def state(name: str) -> dict[str, Any]:
+        return state_of(MomentLloyd, results, name, tmp_path / name)
+
+    found, other, simulated = state("two stages"), state("two stages"), state("simulate")
+    for changed in (
+        {key: value for key, value in found.items() if key != "_first"},
+        found | {"_first": other["_first"]},  # of another fit
+        state("fit") | {"_first": found["_first"]},
+        state("fit") | {"_plan": simulated["_plan"]},
+        state("fit") | {"privacy_spent_": "private"},
+    ):
+        with pytest.raises(DataError, match="the state of this model"):
+            object.__new__(MomentLloyd).__setstate__(changed)
+
+
 def test_an_edited_pickle_is_refused_with_the_name_of_the_claim() -> None:
     X = np.random.default_rng(0).uniform(0, 1, (100, 2))
     with warnings.catch_warnings():
@@ -227,6 +346,10 @@ def test_an_edited_pickle_is_refused_with_the_name_of_the_claim() -> None:
         (leaking, "private", True),
         (leaking, "taken_from_the_data", []),
         (model, "delta", 0.0),
+        (model, "mu", 0.01),
+        (model, "delta_accounted", 0.0),
+        (model, "statement_version", 99),
+        (model, "rounds", []),
     ):
         state = one.__getstate__()
         state["privacy_spent_"] = state["privacy_spent_"] | {name: value}

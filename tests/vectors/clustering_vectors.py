@@ -211,7 +211,7 @@ def federated_answer(name: str, case: Case) -> dict[str, Any]:
     ) | {
         "included": [list(names) for names in run.included],
         "unconfirmed": list(run.unconfirmed),
-        "coalitions": plain(internals.coalitions(p)),
+        "coalitions": plain(internals.coalitions(internals.between_parties(p))),
         "statement": _without_version(internals.plan_statement(p)),
         "mechanism_text": digest(p.mechanism.to_toml()),
     }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,6 +42,7 @@ from fastlloyd.testing import SeededNoise
 
 __all__ = [
     "Clustering",
+    "between_parties",
     "clustered",
     "coalitions",
     "domain",
@@ -117,6 +119,13 @@ def plan(within: Domain, said: Mapping[str, Any], n_clients: int) -> Plan:
     )
     settings = _settings(within, {name: said[name] for name in said if name not in others})
     return design_plan(settings, clients=clients, run_id=b"sixteen bytes :)", **others)
+
+
+def between_parties(of: Plan) -> Plan:
+    """The same plan for parties with records of their own: a simulation has no coalitions."""
+    cap = of.mechanism.n_records // of.n_clients
+    clients = tuple(msgspec.structs.replace(one, max_records=cap) for one in of.clients)
+    return msgspec.structs.replace(of, clients=clients, simulated=None)
 
 
 def _settings(within: Domain, given: Mapping[str, Any]) -> Settings[AnyAlgorithm]:

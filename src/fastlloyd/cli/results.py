@@ -43,7 +43,7 @@ from fastlloyd.reports.run_result import (
     RunResult,
 )
 from fastlloyd.reports.statement import cautions
-from fastlloyd.reports.stored_statement import stored_statement
+from fastlloyd.reports.stored_statement import Sealed, stored_statement
 
 Records = Table | RecordFile
 
@@ -285,7 +285,7 @@ def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
     if folder is None or not holds_run(folder, plan):
         return None
     try:
-        privacy = stored_statement(folder, plan.mechanism, plan)
+        privacy = stored_statement(folder, Sealed(plan.mechanism, plan))
         rounds = msgspec.json.decode((folder / ROUNDS).read_bytes())
         return {
             "private": privacy["private"],

@@ -18,7 +18,7 @@ from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.uncertainty import LossEstimate, Verdict, noise_dominates
 from fastlloyd.reports.bounds_result import BoundsResult
 from fastlloyd.reports.coalitions import holds_against
-from fastlloyd.reports.explain import bounds
+from fastlloyd.reports.explain import bounds, simulated
 from fastlloyd.reports.result import Result
 from fastlloyd.reports.run_result import NOT_PRIVATE, RunResult
 from fastlloyd.reports.statement import whole_person
@@ -238,10 +238,12 @@ def _trust(result: RunResult) -> str:
     plan = result.plan
     if plan is None:
         raise AssertionError("only a federated run has a trust mode")
+    if plan.simulated:
+        return simulated(plan)
     if plan.trust is TrustMode.SERVER_NOISE:
         return (
             "Trust: server-noise. The server adds the noise, and the guarantee holds only while it"
-            " never sees a result; in a real run keep these files from it for ever."
+            " never sees a result: keep these files from it for ever."
         )
     n = len(result.included[-1])
     h = plan.quorum(n).shares

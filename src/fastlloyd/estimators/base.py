@@ -40,9 +40,11 @@ from fastlloyd.errors import (
     UncountedFitWarning,
     WeakGuaranteeWarning,
 )
+from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms import central, uncertainty
 from fastlloyd.mechanisms.answering import check_cap
 from fastlloyd.mechanisms.bounds.design import outer_range
+from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
 from fastlloyd.mechanisms.catalogue import design, read_mechanism
 from fastlloyd.mechanisms.engines.collections import is_collection
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
@@ -57,7 +59,7 @@ from fastlloyd.reports import pictures
 from fastlloyd.reports.outside import COVERS_ESTIMATOR
 from fastlloyd.reports.result import StoredResult
 from fastlloyd.reports.statement import PrivacyStatement, cautions
-from fastlloyd.reports.stored_statement import check_claims, stored_statement
+from fastlloyd.reports.stored_statement import Sealed, state_statement, stored_statement
 
 try:
     from sklearn.base import (
@@ -126,6 +128,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     value_range: Limits = None
     dataset: str | None = None
     _votes: NoisyVotes | None = None
+    _plan: Plan | None = None  # this and the next are settings that privacy_spent_ follows from
+    _first: BoundsMechanism | None = None
 
     # a copy is made without parameters, and belongs to a block like any other
     def __new__(cls, *_: object, **__: object) -> Self:  # noqa: D102
@@ -164,10 +168,12 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
                 " of that name"
             )
         folder = path if path.is_dir() else path.parent
-        statement = stored_statement(folder, m, stored.plan)
+        sealed = Sealed.read(folder, m, stored.plan)
+        statement = stored_statement(folder, sealed)
         has_names = list(m.domain.features) != numbered(m.n_features)
         model = cls(**cls._parameters(m, has_names=has_names))
         model.mechanism_ = m
+        model._plan, model._first = sealed.plan, sealed.first
         model.privacy_spent_ = statement
         model._centroids, model._split = stored.centroids, stored.split
         model.cluster_centers_ = m.domain.from_grid(stored.centroids)
@@ -315,6 +321,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
                 held.grid, clustering.centroids, limits=mechanism.domain.half_widths
             ).astype(np.int32)
         doubts = [*hidden(first), *self._found(mechanism, clustering)]
+        self._plan, self._first = None, None if first is None else first.result.mechanism
         self._spent = Spent(
             mechanism,
             first,
@@ -641,7 +648,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         state: dict[str, Any] = {
             name: value
             for name, value in super().__getstate__().items()
-            if name not in ("labels_", "_spent", "_votes", _BELONGS_TO)
+            if name not in ("labels_", "_spent", "_votes", "_plan", "_first", _BELONGS_TO)
         }
         till = passed_on(self.__dict__.get(_BELONGS_TO, NOT_KNOWN))
         if till != NOT_KNOWN:
@@ -651,6 +658,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
                 "mechanism_": self.mechanism_.to_toml(),
                 "privacy_spent_": dict(self.privacy_spent_),
             }
+            others = {"_plan": self._plan, "_first": self._first}
+            state |= {name: of.to_toml() for name, of in others.items() if of is not None}
             state["_split"] = (self._split.clearest, self._split.finer)
         return state
 
@@ -666,10 +675,17 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             read[_BELONGS_TO] = self.__dict__[_BELONGS_TO]
         if "mechanism_" in state:
             mechanism = read_mechanism(state["mechanism_"])
-            check_claims("the state of this model", state["privacy_spent_"], mechanism)
+            plan, first, source = state.get("_plan"), state.get("_first"), "the state of this model"
+            sealed = Sealed(
+                mechanism,
+                None if plan is None else Plan.from_toml(plan, source),
+                None if first is None else BoundsMechanism.from_toml(first, source),
+            )
+            others = {"_plan": sealed.plan, "_first": sealed.first}
             read |= {
                 "mechanism_": mechanism,
-                "privacy_spent_": PrivacyStatement(state["privacy_spent_"]),
+                "privacy_spent_": state_statement(source, state["privacy_spent_"], sealed),
+                **{name: of for name, of in others.items() if of is not None},
             }
         if "_split" in state:
             read["_split"] = Split(clearest=state["_split"][0], finer=state["_split"][1])

@@ -19,7 +19,7 @@ from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.two_stages import TwoStages
 from fastlloyd.reports.bounds_result import BoundsResult, FirstStage
-from fastlloyd.reports.outside import COVERS_ESTIMATOR
+from fastlloyd.reports.outside import COVERS_ESTIMATOR, THIS_ESTIMATOR
 from fastlloyd.reports.statement import (
     PrivacyStatement,
     mechanism_statement,
@@ -74,6 +74,6 @@ class Spent(NamedTuple):
         if self.mechanism.loss is not None:
             said["loss_estimate"]["standard_error"] = self.mechanism.loss_deviation
         if self.mechanism.noise is not Noise.NONE:
-            said["covers"] = "this estimator"
+            said["covers"] = THIS_ESTIMATOR
             said["cautions"] = [*said["cautions"], COVERS_ESTIMATOR]
         return PrivacyStatement(said | {"data_set": self.data_set})

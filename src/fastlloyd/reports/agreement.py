@@ -21,7 +21,7 @@ from fastlloyd.reports.explain import (
     study,
     waiting,
 )
-from fastlloyd.reports.outside import bullets, outside
+from fastlloyd.reports.outside import bullets, outside_of_plan
 
 PAGE_HEADING = (  # how every page begins, so that --force replaces nothing else
     "A FASTLLOYD PLAN, TO COMPARE AND TO SIGN"
@@ -50,8 +50,7 @@ def page(plan: Plan, spent: str | None = None) -> str:
         + "\n\n".join(_filled(line) for line in protection(plan).splitlines()),
         *(_rows(table) for table in (coalition_table(plan), certainty_table(plan.mechanism))),
         _filled(persons(plan)),
-        "Outside the guarantee\n---------------------\n"
-        + _rows(bullets(outside(plan.mechanism, federated=True))),
+        "Outside the guarantee\n---------------------\n" + _rows(bullets(outside_of_plan(plan))),
         "What was spent on our records before\n------------------------------------\n"
         + _filled(spent or TO_FILL_IN),
         "Who takes part\n--------------\n" + "\n\n".join(_parties(plan)),
@@ -62,7 +61,7 @@ def page(plan: Plan, spent: str | None = None) -> str:
         + "\n"
         + "\n".join(_line_to_sign_on(name) for name in (plan.server.name, *plan.names)),
     ]
-    return "\n\n".join(sections) + "\n"
+    return "\n\n".join(filter(None, sections)) + "\n"
 
 
 def _agreed(plan: Plan) -> list[str]:

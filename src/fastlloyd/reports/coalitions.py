@@ -21,15 +21,16 @@ from fastlloyd.mechanisms.private_run import usable_delta
 Row = tuple[str, float | None]
 
 
-def coalitions(plan: Plan, n_included: int | None = None) -> list[dict[str, Any]]:
+def coalitions(plan: Plan) -> list[dict[str, Any]]:
     """What is left of the guarantee when parties pool what they see: epsilon at the plan's delta
-    for each coalition.
+    for each coalition, the worst of all sets of clients that may be there.
 
-    n_included : how many clients were in the sums of a run that is over; None: the worst of what
-    may be. None for epsilon where nothing holds.
+    None for epsilon where nothing holds. Empty for a simulation, which has no parties.
     """
     rows: list[Row]
-    if plan.trust is TrustMode.SERVER_NOISE:
+    if plan.simulated:
+        rows = []
+    elif plan.trust is TrustMode.SERVER_NOISE:
         epsilon = plan.mechanism.epsilon
         rows = [
             ("readers of the result", epsilon),
@@ -39,7 +40,7 @@ def coalitions(plan: Plan, n_included: int | None = None) -> list[dict[str, Any]
     elif plan.masks is Masks.GROUP:
         rows = _behind_a_group_key(plan)
     else:
-        rows = _behind_keys_of_pairs(plan, n_included)
+        rows = _behind_keys_of_pairs(plan)
     return [{"who": who, "epsilon": epsilon} for who, epsilon in rows]
 
 
@@ -60,16 +61,14 @@ def _behind_a_group_key(plan: Plan) -> list[Row]:
     return [*rows, ("the server together with any client", one_share_epsilon(plan))]
 
 
-def _behind_keys_of_pairs(plan: Plan, n_included: int | None) -> list[Row]:
+def _behind_keys_of_pairs(plan: Plan) -> list[Row]:
     """Of n - t shares that make mu, s clients leave n - s: mu sqrt((n - t) / (n - s)), whether the
     server helps them or not.
 
     Of all n that are possible, the largest is worst for s < t, the smallest for s > t.
     """
     mu_squared, t = plan.mechanism.accountant().mu_squared, plan.max_colluding
-    least, most = (
-        (plan.min_present, plan.n_clients) if n_included is None else (n_included, n_included)
-    )
+    least, most = plan.min_present, plan.n_clients
 
     def left(s: int) -> float | None:
         n = most if s <= t else least
@@ -114,6 +113,8 @@ def holds_against(plan: Plan) -> str:
     that may pool.
     """
     t = plan.max_colluding
+    if plan.simulated:
+        return "readers of the result only, since one process holds all records and all the noise"
     if plan.trust is TrustMode.SERVER_NOISE:
         return (
             "any number of clients without the server, and the server as long as it never sees a"

@@ -43,7 +43,7 @@ from fastlloyd.reports.coalitions import (
     holds_against,
     person_epsilon,
 )
-from fastlloyd.reports.outside import bullets, outside
+from fastlloyd.reports.outside import bullets, outside_of_plan
 from fastlloyd.reports.statement import plan_cautions, totals, whole_person
 
 _BITS = 200  # of precision, for certainties
@@ -63,7 +63,7 @@ def explain(plan: Plan) -> str:
         _choices(m, noise_factor(plan)),
         _transport(plan),
         _parties(plan),
-        f"Outside the guarantee:\n{bullets(outside(m, federated=True))}",
+        f"Outside the guarantee:\n{bullets(outside_of_plan(plan))}",
     ]
     return "\n\n".join(filter(None, said))
 
@@ -140,11 +140,13 @@ def protection(plan: Plan) -> str:
             f" rounds{' and the estimate of the loss' if m.n_rounds > len(m.rounds) else ''}."
         ),
         *(f"WARNING: {caution}." for caution in plan_cautions(plan)),
-        (
-            "No party sees another's records: clients upload sums and counts masked, and the server"
-            " adds up masked numbers."
-        ),
     ]
+    if plan.simulated:
+        return "\n".join([*lines, simulated(plan)])
+    lines.append(
+        "No party sees another's records: clients upload sums and counts masked, and the server"
+        " adds up masked numbers."
+    )
     if plan.n_clients > 2:
         lines.append(f"But {totals(plan)}.")
     if plan.trust is TrustMode.SERVER_NOISE:
@@ -159,6 +161,11 @@ def protection(plan: Plan) -> str:
         lines.append(_shared_noise(plan))
     lines.append(attendance(plan))
     return "\n".join(lines)
+
+
+def simulated(plan: Plan) -> str:
+    """Against whom the guarantee of a simulation holds, in a sentence."""
+    return f"This is a simulation: the guarantee holds against {holds_against(plan)}."
 
 
 def _of_server_noise(plan: Plan) -> str:
@@ -324,7 +331,9 @@ def store_in_words(client: Client) -> str:
 
 
 def coalition_table(plan: Plan) -> str:
-    """One line for each coalition."""
+    """One line for each coalition; nothing for a simulation."""
+    if plan.simulated:
+        return ""
     delta = f", at delta = {delta_up(plan.mechanism.delta)}" if plan.mechanism.delta else ""
     one = plan.mechanism.unit.one
     rows = [

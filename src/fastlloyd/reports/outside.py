@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms.private_run import AnyRun
 
 
@@ -17,16 +18,19 @@ class Runs(enum.Enum):
     ALL = "all"
     OF_RECORDS = "that protect records"
     OF_PERSONS = "that protect persons"
+    SIMULATED = "that are simulated"
     FEDERATED = "of several organisations"
     FEDERATED_PERSONS = "of several organisations that protect persons"
 
-    def include(self, m: AnyRun, *, federated: bool) -> bool:
+    def include(self, m: AnyRun, *, federated: bool, simulated: bool) -> bool:
         """Whether a run with these settings is one of them."""
         of_persons = m.persons is not None
+        federated = federated and not simulated
         return {
             Runs.ALL: True,
             Runs.OF_RECORDS: not of_persons,
             Runs.OF_PERSONS: of_persons,
+            Runs.SIMULATED: simulated,
             Runs.FEDERATED: federated,
             Runs.FEDERATED_PERSONS: federated and of_persons,
         }[self]
@@ -59,6 +63,7 @@ EXACT_OUTPUTS: Final = Fact(
     " they are computed without noise, so keep them where the records are kept",
 )
 COVERS_RUN: Final = "this run"
+THIS_ESTIMATOR: Final = "this estimator"
 COVERS_ESTIMATOR: Final = (
     "the guarantee covers this estimator alone, not the steps of a pipeline before it;"
     " fastlloyd.check_private_pipeline names steps that were fitted to the records"
@@ -120,6 +125,12 @@ FACTS: Final = (
         Runs.OF_PERSONS,
     ),
     Fact(
+        "dropped_clients",
+        "the choice of clients to leave out (`--drop`), if it was made after a look at the records"
+        " or at another result",
+        Runs.SIMULATED,
+    ),
+    Fact(
         "more_organisations",
         "{a} at more than {c}: at c' of them, mu is {share} times as large",
         Runs.FEDERATED_PERSONS,
@@ -144,9 +155,21 @@ FACTS: Final = (
 )
 
 
-def outside(m: AnyRun, *, federated: bool) -> list[Fact]:
-    """Return the facts outside the guarantee of a run with noise."""
-    return [fact.of(m) for fact in FACTS if fact.runs.include(m, federated=federated)]
+def outside(m: AnyRun, *, federated: bool, simulated: bool = False) -> list[Fact]:
+    """Return the facts outside the guarantee of a run with noise.
+
+    federated : of several organisations. simulated : one process plays them all.
+    """
+    return [
+        fact.of(m)
+        for fact in FACTS
+        if fact.runs.include(m, federated=federated, simulated=simulated)
+    ]
+
+
+def outside_of_plan(plan: Plan) -> list[Fact]:
+    """Return the facts outside the guarantee of a federated run, or of a simulation of one."""
+    return outside(plan.mechanism, federated=True, simulated=bool(plan.simulated))
 
 
 def bullets(facts: list[Fact]) -> str:

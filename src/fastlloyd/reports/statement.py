@@ -20,7 +20,14 @@ from fastlloyd.federation.plan.shares import TrustMode
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.coalitions import coalitions, holds_against, one_share_epsilon
-from fastlloyd.reports.outside import COVERS_RUN, TAKEN, UNPROTECTED, Fact, outside
+from fastlloyd.reports.outside import (
+    COVERS_RUN,
+    TAKEN,
+    UNPROTECTED,
+    Fact,
+    outside,
+    outside_of_plan,
+)
 
 STATEMENT_VERSION = 2
 
@@ -125,13 +132,16 @@ def cautions(m: AnyRun, epsilon: float | None = None) -> list[str]:
 
 
 def plan_cautions(plan: Plan) -> list[str]:
-    """Return the cautions of its mechanism, and what few clients in a sum mean.
+    """Return the cautions of its mechanism, and what few clients in a sum mean, unless they are
+    simulated.
 
     A plan whose clients can be led to two results is not made any more; those that there are can
     be read.
     """
     m, n, D = plan.mechanism, plan.n_clients, plan.max_dropouts
     said = [*([NOT_COVERED] if m.taken_from_the_data else []), *cautions(m)]
+    if plan.simulated:
+        return said
     if n == 2:
         said.append(f"{totals(plan)}; agree that both may know it, or invite a third")
     if plan.min_present == 2 < n:
@@ -308,20 +318,23 @@ def _with_taken(m: AnyRun, statement: dict[str, Any]) -> dict[str, Any]:
 
 def plan_statement(plan: Plan, n_included: int | None = None) -> dict[str, Any]:
     """The statement of a federated run: that of its mechanism, the trust mode, and epsilon for
-    every coalition.
+    every coalition, the worst of all sets of clients that may be there.
 
-    n_included : how many clients were in the last sum of a run that is over; None before it. With
-    pairwise masks what is left for a coalition depends on it: before a run the worst is stated, and
-    the shares are those of a run that all join.
+    n_included : how many clients were in the last sum of a run that is over; None before it. The
+    shares of noise depend on it: before a run they are those of a run that all join. No epsilon
+    does.
     """
     n = plan.n_clients if n_included is None else n_included
     shared, rounds = plan.trust is TrustMode.CLIENT_NOISE, plan.mechanism.all_rounds
     statement = _stated(plan.mechanism, federated=True)
     statement["cautions"] = plan_cautions(plan)
+    if statement["private"]:
+        statement["outside_the_guarantee"] = _said(outside_of_plan(plan))
     statement["federated"] = {
         "trust": plan.trust.value,
         "masks": plan.masks.value,
         "host": plan.host,
+        "simulated": bool(plan.simulated),
         "holds_against": holds_against(plan),
         "n_clients": plan.n_clients,
         "n_included": n_included,
@@ -333,7 +346,7 @@ def plan_statement(plan: Plan, n_included: int | None = None) -> dict[str, Any]:
             if shared
             else None
         ),
-        "coalitions": coalitions(plan, n_included),
+        "coalitions": coalitions(plan),
         "ring_bits": plan.ring_bits,
         "plan_digest": plan.digest.hex(),
         "run_id": plan.run_id,

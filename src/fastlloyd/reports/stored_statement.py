@@ -1,16 +1,20 @@
-"""The privacy statement in the folder of a result, worked out anew from the sealed settings there.
+"""The privacy statement in the folder of a result, or in the state of a model, worked out anew from
+the sealed settings there.
 
-Every claim follows from `mechanism.toml` or `plan.toml`, so none is taken from `privacy.json`. What
-a run found out, such as the noisy loss, is taken from there. A contradiction is refused.
+Every claim follows from `mechanism.toml` or `plan.toml`, so none is taken from the statement that
+was read. A contradiction is refused. Only what a run found out (`_FINDINGS`) and cautions are taken
+from there, and how many clients a run had, by which shares of noise are stated. Other entries are
+left out.
 """
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple, Self
 
+from fastlloyd.base.names import NAME
 from fastlloyd.base.sealed_toml import load_text
-from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import DataError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
@@ -18,6 +22,7 @@ from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.records.files import opened
 from fastlloyd.reports.bounds_result import both_stages
+from fastlloyd.reports.outside import THIS_ESTIMATOR
 from fastlloyd.reports.run_result import (
     BOUNDS_MECHANISM,
     PRIVACY,
@@ -36,7 +41,62 @@ TOLERANCE = 1e-6  # relative, of what is worked out in floating point on another
 _NOT_COMPARED = {"fastlloyd_version", "outside_the_guarantee", "cautions", "protected", "units"}
 
 
-def stored_statement(folder: Path, m: AnyRun, plan: Plan | None = None) -> PrivacyStatement:
+class Sealed(NamedTuple):
+    """Settings that a statement follows from. plan : of a federated run. first : what found the
+    bounds, if the clustering was the second of two stages.
+    """
+
+    mechanism: AnyRun
+    plan: Plan | None = None
+    first: BoundsMechanism | None = None
+
+    @classmethod
+    def read(cls, folder: Path, m: AnyRun, plan: Plan | None) -> Self:
+        """Read the rest of the settings of a result. Raises PlanError, and DataError if they do not
+        belong together.
+        """
+        if plan is not None or not isinstance(m, Mechanism) or m.bounds_digest is None:
+            return cls(m, plan)
+        source = folder / BOUNDS_MECHANISM
+        first = BoundsMechanism.from_toml(load_text(source), str(source))
+        sealed = cls(m, first=first)
+        sealed.check(str(source), "keep a result together")
+        return sealed
+
+    def check(self, source: str, advice: str) -> None:
+        """Raise DataError unless plan and first stage are those of the mechanism."""
+        m, first = self.mechanism, self.first
+        if self.plan is not None:
+            is_whole = self.plan.mechanism == m
+        else:
+            digest = m.bounds_digest if isinstance(m, Mechanism) else None
+            is_whole = digest == (None if first is None else first.digest.hex())
+        if not is_whole:
+            raise DataError(f"{source} does not belong to the settings of this result; {advice}")
+
+    def statement(self, source: str, said: dict[str, Any], n_included: int | None) -> Any:
+        """Return the statement that the settings give.
+
+        said : the one that was read, for epsilon of two stages, which must be large enough for
+        both. n_included : how many clients were in the last sum, if the run was federated.
+        """
+        m = self.mechanism
+        if self.plan is not None:
+            return plan_statement(self.plan, n_included)
+        found = mechanism_statement(m)
+        if self.first is None or not isinstance(m, Mechanism):
+            return found
+        epsilon = said.get("epsilon")
+        if not isinstance(epsilon, float | int) or not 0 < epsilon < math.inf:
+            raise _contradiction(source, "epsilon", epsilon, "a number above 0")
+        found = both_stages(found, self.first, m, float(epsilon), [])
+        del found["bounds"]["not_found"]  # a finding
+        if found["delta_accounted"] > m.delta:
+            raise _contradiction(source, "epsilon", epsilon, "a larger number")
+        return found
+
+
+def stored_statement(folder: Path, sealed: Sealed) -> PrivacyStatement:
     """Return the statement of the result in a folder with these settings.
 
     Raises DataError if privacy.json is none, or says something else than the settings: the sentence
@@ -45,64 +105,45 @@ def stored_statement(folder: Path, m: AnyRun, plan: Plan | None = None) -> Priva
     """
     path = folder / PRIVACY
     said = _json(path)
-    if not isinstance(said, dict) or said.get("mechanism_digest") != m.digest.hex():
+    if not isinstance(said, dict) or said.get("mechanism_digest") != sealed.mechanism.digest.hex():
         raise DataError(
             f"{path} is not the privacy statement of the settings beside it; keep a result together"
         )
+    n = None if sealed.plan is None else _n_included(folder / ROUNDS, sealed.plan)
+    return _checked(str(path), said, sealed, n)
+
+
+def state_statement(source: str, said: Any, sealed: Sealed) -> PrivacyStatement:
+    """Return the statement in the state of a model with these settings.
+
+    source : named in messages. Raises DataError for every contradiction, like `stored_statement`.
+    """
+    if not isinstance(said, dict):
+        raise _contradiction(source, "privacy_spent_", said, "a table")
+    sealed.check(source, "fit it again")
+    n, federated = None, said.get("federated")
+    if sealed.plan is not None:
+        n = federated.get("n_included") if isinstance(federated, dict) else None
+        if type(n) is not int or not sealed.plan.min_present <= n <= sealed.plan.n_clients:
+            raise _contradiction(source, "federated.n_included", n, "a number of clients")
+    return _checked(source, said, sealed, n)
+
+
+def _checked(source: str, said: dict[str, Any], sealed: Sealed, n: int | None) -> PrivacyStatement:
+    """Return the statement that the settings give, with what the run found out. n : clients in the
+    last sum.
+    """
     if said.get("statement_version") != STATEMENT_VERSION:
         raise DataError(
-            f"{path}: statement_version is {said.get('statement_version')!r:.40}; this version of"
+            f"{source}: statement_version is {said.get('statement_version')!r:.40}; this version of"
             f" fastlloyd reads {STATEMENT_VERSION}"
         )
-    found = finite_or_none(_worked_out(folder, path, said, m, plan))
-    if found.get("loss_estimate") is not None:
-        found["loss_estimate"]["n_expected"] = m.n_expected
-    _compare(path, "", said, found)
-    return PrivacyStatement(_with_findings(said, found))
-
-
-def check_claims(source: str, said: Any, m: Mechanism) -> None:
-    """Raise DataError if a statement contradicts its mechanism in a claim that is quick to check.
-
-    source : named in the message.
-    """
-    private = m.noise is not Noise.NONE
-    found = {
-        "private": private and not m.taken_from_the_data,
-        "mechanism": m.name,
-        "delta": m.delta if private else None,
-        "neighboring_relation": m.neighboring_relation.value,
-        "n_records_cap": m.n_records,
-        "taken_from_the_data": list(m.taken_from_the_data or ()),
-        "mechanism_digest": m.digest.hex(),
-    }
-    if m.bounds_digest is None:  # otherwise epsilon is of both stages
-        found["epsilon"] = m.epsilon if private else None
+    found = finite_or_none(sealed.statement(source, said, n))
+    if said.get("covers") == THIS_ESTIMATOR:  # less than the run
+        found["covers"] = THIS_ESTIMATOR
+    said = finite_or_none(said)
     _compare(source, "", said, found)
-
-
-def _worked_out(
-    folder: Path, path: Path, said: dict[str, Any], m: AnyRun, plan: Plan | None
-) -> dict[str, Any]:
-    if plan is not None:
-        return plan_statement(plan, _n_included(folder / ROUNDS, plan))
-    found = mechanism_statement(m)
-    if not isinstance(m, Mechanism) or m.bounds_digest is None:
-        return found
-    source = folder / BOUNDS_MECHANISM
-    first = BoundsMechanism.from_toml(load_text(source), str(source))
-    if first.digest.hex() != m.bounds_digest:
-        raise DataError(
-            f"{source} is not that of the bounds of this result; keep a result together"
-        )
-    epsilon = said.get("epsilon")
-    if not isinstance(epsilon, float | int) or not 0 < epsilon < math.inf:
-        raise _contradiction(path, "epsilon", epsilon, "a number above 0")
-    found = both_stages(found, first, m, float(epsilon), [])
-    del found["bounds"]["not_found"]  # a finding
-    if found["delta_accounted"] > m.delta:
-        raise _contradiction(path, "epsilon", epsilon, "a larger number")
-    return found
+    return PrivacyStatement(_with_findings(source, said, found, sealed))
 
 
 def _n_included(path: Path, plan: Plan) -> int:
@@ -132,24 +173,24 @@ def _json(path: Path) -> Any:
             return None
 
 
-def _compare(path: Path | str, field: str, said: Any, found: Any) -> None:
+def _compare(source: str, field: str, said: Any, found: Any) -> None:
     """Raise DataError for the first claim that is not what the settings give."""
     if isinstance(found, dict):
         if not isinstance(said, dict):
-            raise _contradiction(path, field or "all", said, "a table")
+            raise _contradiction(source, field or "all", said, "a table")
         for name, value in found.items():
             if name not in _NOT_COMPARED:
                 inner = f"{field}.{name}" if field else name
                 if name not in said:
-                    raise _contradiction(path, inner, None, value)
-                _compare(path, inner, said[name], value)
+                    raise _contradiction(source, inner, None, value)
+                _compare(source, inner, said[name], value)
     elif isinstance(found, list):
         if not isinstance(said, list) or len(said) != len(found):
-            raise _contradiction(path, field, said, found)
+            raise _contradiction(source, field, said, found)
         for number, (one, other) in enumerate(zip(said, found, strict=True)):
-            _compare(path, f"{field}[{number}]", one, other)
+            _compare(source, f"{field}[{number}]", one, other)
     elif not _alike(said, found):
-        raise _contradiction(path, field, said, found)
+        raise _contradiction(source, field, said, found)
 
 
 def _alike(said: Any, found: Any) -> bool:
@@ -161,16 +202,26 @@ def _alike(said: Any, found: Any) -> bool:
     return type(said) is type(found) and bool(said == found)
 
 
-def _contradiction(path: Path | str, field: str, said: Any, found: Any) -> DataError:
+def _contradiction(source: str, field: str, said: Any, found: Any) -> DataError:
     return DataError(
-        f"{path}: {field} is {said!r:.60}, and the sealed settings give {found!r:.60}; get the"
+        f"{source}: {field} is {said!r:.60}, and the sealed settings give {found!r:.60}; get the"
         " original"
     )
 
 
-def _with_findings(said: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+def _with_findings(
+    source: str, said: dict[str, Any], found: dict[str, Any], sealed: Sealed
+) -> dict[str, Any]:
     """Return the statement with all that a run found out, which no setting gives."""
-    whole: dict[str, Any] = _merged(said, found)
+    whole = dict(found)
+    for (table, name), is_right in _FINDINGS.items():
+        of, into = (said.get(table), whole.get(table)) if table else (said, whole)
+        if not isinstance(of, dict) or not isinstance(into, dict) or name not in of:
+            continue
+        if not is_right(of[name], sealed):
+            where = f"{table}.{name}" if table else name
+            raise _contradiction(source, where, of[name], "something else")
+        into[name] = of[name]
     more = [
         caution
         for caution in said.get("cautions", [])
@@ -179,8 +230,49 @@ def _with_findings(said: dict[str, Any], found: dict[str, Any]) -> dict[str, Any
     return whole | {"cautions": [*found["cautions"], *more]}
 
 
-def _merged(said: Any, found: Any) -> Any:
-    """Return what the settings give, and the entries of tables that they do not have."""
-    if not isinstance(found, dict) or not isinstance(said, dict):
-        return found
-    return said | {name: _merged(said.get(name), value) for name, value in found.items()}
+def _is_number(value: Any, _: Sealed) -> bool:
+    return value is None or (isinstance(value, float | int) and not isinstance(value, bool))
+
+
+def _is_radius(value: Any, sealed: Sealed) -> bool:
+    features = sealed.mechanism.domain.features
+    return value is None or (
+        isinstance(value, dict)
+        and list(value) == list(features)
+        and all(_is_number(R, sealed) for R in value.values())
+    )
+
+
+def _is_expected(value: Any, sealed: Sealed) -> bool:
+    return type(value) is int and value == sealed.mechanism.n_expected
+
+
+def _are_features(value: Any, sealed: Sealed) -> bool:
+    return isinstance(value, list) and all(one in sealed.mechanism.domain.features for one in value)
+
+
+def _are_clients(value: Any, sealed: Sealed) -> bool:
+    names = () if sealed.plan is None else sealed.plan.names
+    return isinstance(value, list) and all(one in names for one in value)
+
+
+def _is_name(value: Any, _: Sealed) -> bool:
+    return value is None or (isinstance(value, str) and NAME.fullmatch(value) is not None)
+
+
+# by table, "" for the whole, and name: what a run found out, and whether a value can be that
+_FINDINGS: Final[dict[tuple[str, str], Callable[[Any, Sealed], bool]]] = {
+    ("intervals", "radius"): _is_radius,
+    ("loss_estimate", "value"): _is_number,
+    ("loss_estimate", "standard_error"): _is_number,
+    ("loss_estimate", "per_expected_record"): _is_number,
+    ("loss_estimate", "standard_error_per_expected_record"): _is_number,
+    ("loss_estimate", "per_expected_person"): _is_number,
+    ("loss_estimate", "standard_error_per_expected_person"): _is_number,
+    ("loss_estimate", "n_expected"): _is_expected,
+    ("loss_estimate", "included"): _are_clients,
+    ("bounds", "not_found"): _are_features,
+    ("", "not_found"): _are_features,
+    ("federated", "unconfirmed"): _are_clients,
+    ("", "data_set"): _is_name,
+}

@@ -84,7 +84,7 @@ def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> Non
     from fastlloyd.clustering.domain import Domain
     from fastlloyd.evaluation import comparison
     from fastlloyd.evaluation.datasets import TUMOUR_BOUNDS, load_tumours
-    from fastlloyd.reports.outside import bullets, outside
+    from fastlloyd.reports.outside import bullets, outside_of_plan
 
     if missing := [extra for extra in NEEDED if not extras.is_installed(extra)]:
         raise FastLloydError(
@@ -120,7 +120,7 @@ def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> Non
     console.print(HOSTED if without_server else WITH_SERVER)
     if not output.json:
         console.print(said.rpartition("Written to ")[0].rstrip(), soft_wrap=True)
-    facts = outside(plan.mechanism, federated=True)
+    facts = outside_of_plan(plan)
     console.print(f"Outside the guarantee:\n{bullets(facts)}")
     console.print("\nFor comparison, on all records at one place:")
     screen.show_centroids(console, lloyd)
