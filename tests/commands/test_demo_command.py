@@ -15,8 +15,8 @@ from command_line import (
 from fastlloyd import Lloyd
 from fastlloyd.cli.commands import demo
 from fastlloyd.cli.commands.demo import N_RECORDS
-from fastlloyd.evaluation.datasets import TUMOUR_BOUNDS, load_tumours
 from fastlloyd.evaluation.metrics import nicv
+from fastlloyd.evaluation.tumours import TUMOUR_BOUNDS, load_tumours
 from fastlloyd.federation.plan.plan import Masks, Plan
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from command_line import (
     tree,
 )
 from fastlloyd.cli import terminal
-from fastlloyd.cli.app import COMMANDS, subcommand
+from fastlloyd.cli.app import COMMANDS, LAB, subcommand
 from fastlloyd.mechanisms import central
 
 PATIENCE = 10  # seconds after which somebody presses Ctrl-C again
@@ -236,6 +237,7 @@ heavy = {"numpy", "scipy", "matplotlib", "sklearn", "mpmath", "cryptography"}
 for arguments in (["--version"], ["--help"]):
     run(arguments)
     assert "fastlloyd.cli.commands.fit" not in sys.modules, arguments
+    assert "fastlloyd_lab" not in sys.modules, arguments
 for arguments in ([], ["fit"], ["simulate"], ["advise"], ["assign"], ["keygen"]):
     run([*arguments, "--help"])
     assert not heavy & set(sys.modules), arguments
@@ -301,6 +303,22 @@ def test_the_line_of_a_command_is_how_its_own_help_begins(fastlloyd: Command, na
     assert (code, err) == (0, "")
     assert f"Usage: fastlloyd {name} " in out
     assert f" {name} " in fastlloyd("--help").out
+
+
+@pytest.mark.parametrize("name", LAB)
+def test_without_the_lab_its_commands_are_not_listed_and_say_what_to_install(
+    fastlloyd: Command, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: [])
+    assert f" {name} " not in fastlloyd("--help").out
+    for arguments in ([name], [name, "--help"], [name, "list", "--json"]):
+        code, out, err = fastlloyd(*arguments)
+        assert (code, out) == (2, "")
+        assert re.fullmatch(
+            rf"Error: {name} is a command of fastlloyd-lab, which is not installed; in a clone of"
+            r" fastlloyd \S+ run: python -m pip install ./lab\n",
+            err,
+        )
 
 
 def test_the_shell_sees_the_exit_code(here: Path) -> None:

@@ -65,29 +65,19 @@ def test_an_expired_identity_is_refused_on_both_sides(
 
 
 def test_nothing_on_the_command_line_or_around_it_makes_noise_that_can_be_repeated() -> None:
-    """No option, no variable, and no word of the testing sources in anything that a command
-    imports.
-
-    But for experiments on public records, which nothing else imports.
+    """No option, no variable, and no word of the testing sources in anything that a command of the
+    product imports.
     """
     package = Path(inspect.getfile(serve_command)).parents[2]
     sources = {
         path: path.read_text() for path in package.rglob("*.py") if path.name != "testing.py"
     }
-    methods = package / "evaluation" / "experiments" / "methods.py"
     for path, text in sources.items():
-        assert path == methods or not re.search(
-            r"fastlloyd\.testing import|SeededNoise|InjectedNoise", text
-        ), path
-        if not {"experiments", "pictures"} & set(path.parts) and not path.name.startswith(
-            "experiment"
-        ):
-            assert "fastlloyd.evaluation.experiments" not in text, path
+        assert not re.search(r"fastlloyd\.testing import|SeededNoise|InjectedNoise", text), path
     variables = {
         name for text in sources.values() for name in re.findall(r"FASTLLOYD_[A-Z_]+", text)
     }
     assert variables <= {
-        "FASTLLOYD_DATA",
         "FASTLLOYD_DEBUG",
         "FASTLLOYD_LEDGER",
         "FASTLLOYD_PASSPHRASE_FILE",

@@ -39,7 +39,7 @@ BLOCK = re.compile(r"^ *```(python|console|toml|text)\n(.*?)^ *```", re.DOTALL |
 COMMAND = re.compile(r"^ *\$ ((?:[A-Z_]+=\S+ )*)(\S+) (.*)\n((?: *[^ $].*\n)*)", re.MULTILINE)
 DIGEST = "3f9c..."  # of the plan at hand
 OF_OTHERS = {"--hypothesis-seed"}
-INSTALL = re.compile(r'-m pip install "\.\[[a-z,]+\]"(?: pandas)?')
+INSTALL = re.compile(r'-m pip install (?:"\.\[[a-z,]+\]"(?: pandas)?|\. \./lab)')
 
 
 def _leaves(name: str, command: Any) -> Iterator[tuple[str, set[str]]]:

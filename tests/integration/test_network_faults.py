@@ -145,12 +145,12 @@ WALL_CLOCKS = {
     "datetime.utcnow",
     "date.today",
 }
-# whether a certificate is valid, when one is made, when a line of a log was written, an event
-# recorded or an experiment run
+# whether a certificate is valid, when one is made, when a line of a log was written or an event
+# recorded
 MAY_READ_THE_DATE = {
     "federation/plan/plan.py", "federation/identity/identity.py", "federation/identity/certificates.py",
     "federation/transport/grpc/failures.py", "cli/network.py", "cli/commands/keygen.py",
-    "cli/commands/demo.py", "evaluation/experiments/runner.py", "reports/explain.py",
+    "cli/commands/demo.py", "reports/explain.py",
 }  # fmt: skip
 
 # the time that each event of a store carries, for people; a clock that jumps back is no fault

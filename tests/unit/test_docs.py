@@ -21,10 +21,10 @@ from fastlloyd.federation.protocol.transitions import CLIENT_TRANSITIONS, SERVER
 ROOT = Path(__file__).parents[2]
 PYTHON_FILES = [
     path.relative_to(ROOT).as_posix()
-    for folder in ("src", "tests", "benchmarks", "studies", "paper", "examples")
+    for folder in ("src", "tests", "lab", "examples")
     for path in (ROOT / folder).rglob("*.py")
 ]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("lab/*.md"), *ROOT.glob("docs/**/*.md")])
 NOTEBOOKS = sorted(ROOT.glob("examples/*.ipynb"))
 
 
@@ -45,12 +45,6 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_table_of_expected_errors_is_that_of_the_code() -> None:
-    from studies.expected_error import section
-
-    assert section() in (ROOT / "docs/results/momentlloyd-evidence.md").read_text()
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_leads_somewhere(page: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^):]*))?\)", page.read_text()):
@@ -63,7 +57,7 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 def _names() -> set[str]:
     """Every `module.name` and `Class.member` of the code."""
     found = set()
-    for path in (ROOT / "src/fastlloyd").rglob("*.py"):
+    for path in [*ROOT.glob("src/fastlloyd/**/*.py"), *ROOT.glob("lab/src/**/*.py")]:
         for scope in ast.walk(ast.parse(path.read_text())):
             if isinstance(scope, ast.Module | ast.ClassDef):
                 module = path.parent.name if path.name == "__init__.py" else path.stem
@@ -97,7 +91,7 @@ def test_every_name_of_code_on_a_page_exists(page: str) -> None:
 def _names_of_tests() -> set[str]:
     return {
         name
-        for path in (ROOT / "tests").rglob("*.py")
+        for path in [*ROOT.glob("tests/**/*.py"), *ROOT.glob("lab/tests/**/*.py")]
         for name in re.findall(r"def (test_\w+)\(", path.read_text())
     }
 
@@ -138,7 +132,7 @@ def test_the_layers_on_the_page_are_those_that_are_enforced() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
         "contracts"
     ]
-    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    layers, _of_the_lab = [each["layers"] for each in contracts if each["type"] == "layers"]
     assert shown == [set(row.replace("fastlloyd.", "").split(" | ")) for row in layers][::-1]
 
 
@@ -201,7 +195,13 @@ def test_the_index_leads_to_every_page_and_notebook() -> None:
 
 
 def test_the_repository_speaks_of_the_product_alone() -> None:
-    for path in [*PAGES, *map(ROOT.joinpath, PYTHON_FILES), ROOT / "Makefile", *NOTEBOOKS]:
+    for path in [
+        *PAGES,
+        *map(ROOT.joinpath, PYTHON_FILES),
+        ROOT / "Makefile",
+        ROOT / "lab/Makefile",
+        *NOTEBOOKS,
+    ]:
         text = path.read_text()
         assert not re.search(r"(?<![\w.])/(?:work|root|home)/|[.][.]/shared", text), path
 

@@ -175,19 +175,3 @@ def test_a_figure_is_rounded_up_and_says_to_which_side() -> None:
     features = [f"x{i}" for i in range(15)]
     assert "R is 2 in 'x0'" in estimand.radius_in_words(features, np.full(15, 2.0))
     assert "3 more" in estimand.radius_in_words(features, np.full(15, 2.0))
-
-
-def test_the_study_takes_centres_and_means_of_the_records_that_are_nearest() -> None:
-    """Records at 1, 3 and 20 from a centroid with R 4, and one at another: 20 counts as 4, or is
-    left out.
-    """
-    from studies.coverage import _exact
-
-    grid, centroids = np.array([[1], [3], [20], [1000]]), np.array([[0], [1000], [-1000]])
-    radius, units = np.array([8.0]), np.array([2.0])
-    for far, expected in ((FarRecords.PULLED_IN, 8 / 3), (FarRecords.LEFT_OUT, 2.0)):
-        centres, means = _exact(grid, centroids, far, radius, units)
-        assert np.allclose(centres.ravel(), np.array([expected, 0, np.nan]), equal_nan=True)
-        assert np.allclose(means.ravel(), np.array([8, 0, np.nan]), equal_nan=True)
-    centres, means = _exact(grid, centroids, FarRecords.COUNTED, None, units)
-    assert np.array_equal(centres, means, equal_nan=True)

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from command_line import FIT, SIMULATE, Command, refused
-from fastlloyd.errors import BudgetError, DataError, StateError
-from fastlloyd.evaluation.datasets import homes
+from fastlloyd.errors import BudgetError, StateError
 from fastlloyd.federation import holder
 from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.holder import HoldersLedger, place
@@ -59,17 +58,6 @@ def test_a_home_that_is_empty_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(holder.VARIABLE, "~/ledger.store")
     with pytest.raises(StateError, match="HOME is ''; expected a full path"):
         place()
-
-
-def test_what_is_fetched_is_kept_in_no_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", "cache")  # which counts for nothing then
-    monkeypatch.setenv("HOME", "home")
-    with pytest.raises(DataError, match="HOME is 'home'; expected a full path"):
-        homes._cache_folder()
-    monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setenv("LOCALAPPDATA", "local")
-    with pytest.raises(DataError, match="LOCALAPPDATA is 'local'; expected a full path"):
-        homes._cache_folder()
 
 
 def test_two_folders_have_one_ledger_or_none(

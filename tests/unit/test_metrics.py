@@ -22,10 +22,12 @@ from fastlloyd.evaluation import metrics
 
 Matrix = npt.NDArray[np.float64]
 
+CHECKS = {"records_and_centroids", "finite_matrix", "finite"}  # of arguments, for the lab, too
 METRICS: list[Callable[..., object]] = [
     function
     for name, function in inspect.getmembers(metrics, inspect.isfunction)
     if function.__module__ == metrics.__name__ and not name.startswith("_")
+    if name not in CHECKS
 ]
 
 SQUARE = [[0, 0], [0, 2], [2, 0], [2, 2]]
@@ -224,11 +226,10 @@ def test_there_are_metrics_to_check() -> None:
     }
 
 
-def test_importing_metrics_records_and_datasets_loads_no_heavy_library() -> None:
+def test_importing_metrics_and_records_loads_no_heavy_library() -> None:
     program = (
-        "import sys, fastlloyd.evaluation.metrics, fastlloyd.records,"
-        " fastlloyd.evaluation.datasets\nprint({'sklearn', 'scipy', 'matplotlib'} &"
-        " set(sys.modules))"
+        "import sys, fastlloyd.evaluation.metrics, fastlloyd.records\n"
+        "print({'sklearn', 'scipy', 'matplotlib'} & set(sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

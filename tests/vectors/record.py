@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-# as `conftest.py` has it: which library of linear algebra runs in how many threads may decide about
+# as `all_tests.py` has it: which library of linear algebra runs in how many threads may decide about
 # the last bit of a number
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))

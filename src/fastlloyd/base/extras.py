@@ -23,7 +23,6 @@ MODULES: Final = {
     "fast": ("numba", "threadpoolctl"),
     "data": ("pyarrow",),
     "network": ("grpc",),
-    "datasets": ("pooch",),
     "remote": ("fsspec", "s3fs"),
     "dask": ("dask", "distributed"),
     "mpi": ("mpi4py",),

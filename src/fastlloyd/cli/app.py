@@ -1,7 +1,8 @@
 """The command `fastlloyd`: its subcommands and the options that stand before them.
 
 A subcommand is loaded when it is called. Its name and one line are here, so that the help of them
-all loads none.
+all loads none. The commands of the lab are found by their entry points, which are read without
+importing the lab.
 """
 
 import importlib
@@ -13,6 +14,7 @@ import typer
 from fastlloyd._version import __version__
 from fastlloyd.cli.options import with_option_groups
 from fastlloyd.cli.usage import Command, Group
+from fastlloyd.errors import FastLloydError
 
 COMMANDS = {
     "fit": "Cluster the records of one holder with differential privacy.",
@@ -41,6 +43,7 @@ COMMANDS = {
     "demo": "Three hospitals and a server, four processes, cluster public tumour measurements.",
 }
 HIDDEN = {"hosted": "The server's process of join --serve, which starts it."}
+LAB = ("datasets", "experiment")  # commands of the package fastlloyd-lab
 FILES = {"pem": "keygen", "hosted": "serve"}  # of commands whose file has another name
 
 
@@ -54,12 +57,17 @@ class Commands(Group):
         name, found, rest = super().resolve_command(ctx, args)
         return name, found if name is None else subcommand(name), rest
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the subcommands that are installed."""
+        missing = {*LAB} - {*_entry_points()}
+        return [name for name in super().list_commands(ctx) if name not in missing]
+
 
 def subcommand(name: str) -> Any:
     """The subcommand of this name as click knows one: the function of that name in its file, or
-    those of its `GROUP`.
+    those of its `GROUP`. Raises FastLloydError if it belongs to the lab, which is not installed.
     """
-    module = importlib.import_module(f"fastlloyd.cli.commands.{FILES.get(name, name)}")
+    module = _module(name)
     group: dict[str, Callable[..., None]] | None = getattr(module, "GROUP", None)
     if group is None:
         made = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -68,6 +76,24 @@ def subcommand(name: str) -> Any:
     for command, function in (group or {name: getattr(module, name)}).items():
         made.command(command, cls=Command)(with_option_groups(function))
     return typer.main.get_command(made) if group is None else typer.main.get_group(made)
+
+
+def _module(name: str) -> Any:
+    if name not in LAB:
+        return importlib.import_module(f"fastlloyd.cli.commands.{FILES.get(name, name)}")
+    if (found := _entry_points().get(name)) is None:
+        raise FastLloydError(
+            f"{name} is a command of fastlloyd-lab, which is not installed; in a clone of fastlloyd"
+            f" {__version__} run: python -m pip install ./lab"
+        )
+    return found.load()
+
+
+def _entry_points() -> dict[str, Any]:
+    """Return by name the entry points that installed packages offer as commands."""
+    from importlib.metadata import entry_points
+
+    return {each.name: each for each in entry_points(group="fastlloyd.commands")}
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,3 +1,3 @@
-"""NOT PRIVATE: metrics, data sets and experiments for researchers. Only the command line imports
-it.
+"""NOT PRIVATE: exact measures, labels and a comparison for the owner of the records. Only the
+command line imports it.
 """

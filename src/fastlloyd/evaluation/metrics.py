@@ -1,24 +1,19 @@
 """How good a clustering is, measured on the raw records: arrays in, float out.
 
-Two kinds: against the centroids as they are (WCSS, NICV, BCSS, matched centroids), and of the
-partition that assigning every record to its nearest centroid makes (silhouette, Davies-Bouldin,
-Calinski-Harabasz, Dunn), in which empty clusters count for nothing. The latter do not change when
-records and centroids are moved or scaled together.
+All measure the centroids as they are: WCSS, NICV, empty clusters, matched centroids. Indices
+of the partition that nearest centroids make are in the lab, `fastlloyd_lab.partitions`.
 
-Every function here is exact on raw data and NEVER private: its result depends on single records
+Every metric here is exact on raw data and NEVER private: its result depends on single records
 without noise, so it may be shown only to whoever may see the records themselves. Evaluation is
 therefore kept apart from clustering. A metric that is not defined for its arguments raises
 `DataError`; it never returns NaN, which an average over runs would be tempted to skip.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.errors import DataError
 from fastlloyd.records.in_memory import matrix, refuse_other_columns, taken_over
@@ -28,34 +23,6 @@ from fastlloyd.records.in_memory import matrix, refuse_other_columns, taken_over
 _BLOCK_CELLS = 1 << 18
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class SilhouetteSample:
-    """Records that silhouettes are averaged over, and the distances among them: made once, used for
-    many clusterings.
-
-    records : intp (m,), their rows in X, ascending; distances : float64 (m, m), Euclidean. Exact on
-    raw data, NEVER private.
-    """
-
-    records: npt.NDArray[np.intp] = field(repr=False)
-    distances: FloatArray = field(repr=False)
-
-    @classmethod
-    def of(cls, X: npt.ArrayLike, *, n_records: int | None = None, seed: int = 0) -> Self:
-        """Draw `n_records` of X, the same for the same seed, or take all. Memory: 8 m^2 bytes.
-        Errors as in `silhouette`.
-        """
-        X = _unit_box(_matrix("X", X))
-        records = np.arange(len(X))
-        if n_records is not None and n_records < len(X):
-            if n_records < 1:
-                raise DataError(
-                    f"a silhouette needs at least one record, got n_records = {n_records}"
-                )
-            records = np.sort(np.random.default_rng(seed).choice(len(X), n_records, replace=False))
-        return cls(records=records, distances=_sklearn_metrics().pairwise_distances(X[records]))
-
-
 def assign(X: npt.ArrayLike, centroids: npt.ArrayLike) -> npt.NDArray[np.intp]:
     """Index of the nearest centroid of every record, ties to the lowest index. Exact on raw data,
     NEVER private.
@@ -63,7 +30,7 @@ def assign(X: npt.ArrayLike, centroids: npt.ArrayLike) -> npt.NDArray[np.intp]:
     X : (n_records, n_features), centroids : (n_clusters, n_features), real and finite. Returns intp
     (n_records,). Raises DataError if a shape, dtype or value does not fit.
     """
-    X, centroids = _records_and_centroids(X, centroids)
+    X, centroids = records_and_centroids(X, centroids)
     return np.concatenate([squared.argmin(axis=0) for squared in _squared_distances(X, centroids)])
 
 
@@ -74,12 +41,12 @@ def wcss(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
     Exact on raw data, NEVER private. Unit: that of the features, squared. Shapes and errors as in
     `assign`.
     """
-    X, centroids = _records_and_centroids(X, centroids)
+    X, centroids = records_and_centroids(X, centroids)
     with np.errstate(over="ignore"):
         total = sum(
             float(squared.min(axis=0).sum()) for squared in _squared_distances(X, centroids)
         )
-    return _finite(total)
+    return finite(total)
 
 
 def nicv(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
@@ -99,111 +66,6 @@ def n_empty_clusters(X: npt.ArrayLike, centroids: npt.ArrayLike) -> int:
     return len(np.asarray(centroids)) - len(np.unique(assign(X, centroids)))
 
 
-def bcss(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
-    """Between-cluster sum of squares: squared distances of the centroids to the mean of all
-    records, added up.
-
-    Every centroid counts as often as it has records. If each is the mean of its records, WCSS +
-    BCSS is the total. Exact on raw data, NEVER private. Unit: that of the features, squared. Shapes
-    and errors as in `assign`.
-    """
-    X, centroids = _records_and_centroids(X, centroids)
-    counts = np.bincount(assign(X, centroids), minlength=len(centroids))
-    occupied = counts > 0
-    with np.errstate(over="ignore", invalid="ignore"):
-        deviations = centroids[occupied] - X.mean(axis=0)
-        return _finite(float(counts[occupied] @ (deviations * deviations).sum(axis=1)))
-
-
-def silhouette(
-    X: npt.ArrayLike, centroids: npt.ArrayLike, sample: SilhouetteSample | None = None
-) -> float:
-    """Mean silhouette (Rousseeuw 1987), from -1 to 1; higher is better.
-
-    That of a record is (b - a) / max(a, b), a its mean distance to the others of its cluster, b to
-    those of the nearest other cluster; 0 if it is alone in its cluster. -1 if all records are in
-    one cluster: a value by convention. Time O(n_records^2), so give many records a `sample` of the
-    same X: the mean is then over its records, among each other. Exact on raw data, NEVER private.
-    Shapes and errors as in `assign`; DataError, too, without scikit-learn.
-    """
-    X, centroids = _records_and_centroids(X, centroids)
-    if sample is not None and sample.records[-1] >= len(X):
-        raise DataError(
-            f"the sample has record {sample.records[-1] + 1}, and X only {len(X)}; make it of the"
-            " same records"
-        )
-    labels = assign(X if sample is None else X[sample.records], centroids)
-    n_clusters = len(np.unique(labels))
-    if n_clusters == 1:
-        return -1.0
-    if n_clusters == len(labels):
-        return 0.0
-    if sample is None:
-        return float(_sklearn_metrics().silhouette_score(_unit_box(X), labels))
-    return float(
-        _sklearn_metrics().silhouette_score(sample.distances, labels, metric="precomputed")
-    )
-
-
-def davies_bouldin(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
-    """Davies-Bouldin index (1979), from 0; lower is better.
-
-    The mean over clusters of the largest (s_i + s_j) / m_ij, s_i the mean distance of a cluster's
-    records to their mean, m_ij the distance of two such means: of the records, not of the
-    centroids. Infinite if all records are in one cluster. Exact on raw data, NEVER private. Shapes
-    and errors as in `assign`; DataError, too, without scikit-learn.
-    """
-    X, labels = _partition(X, centroids)
-    n_clusters = len(np.unique(labels))
-    if n_clusters == 1:
-        return float("inf")
-    if n_clusters == len(X):  # every record is its own mean
-        return 0.0
-    return float(_sklearn_metrics().davies_bouldin_score(X, labels))
-
-
-def calinski_harabasz(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
-    """Calinski-Harabasz index (1974), from 0; higher is better.
-
-    B / (k - 1) over W / (n - k), B and W the sums of squares between and within the k occupied
-    clusters, about the means of their records. 0 if all records are in one cluster; infinite if
-    there are more and every cluster is a single point. Exact on raw data, NEVER private. Shapes and
-    errors as in `assign`; DataError, too, without scikit-learn.
-    """
-    X, labels = _partition(X, centroids)
-    clusters = np.unique(labels)
-    if len(clusters) == 1:
-        return 0.0
-    if all(np.ptp(X[labels == cluster], axis=0).max() == 0 for cluster in clusters):
-        return float("inf")
-    return float(_sklearn_metrics().calinski_harabasz_score(X, labels))
-
-
-def dunn(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
-    """Dunn index (1974), from 0; higher is better.
-
-    The smallest distance between records of different clusters over the largest between records of
-    the same. 0 if all records are in one cluster; infinite if there are more and every cluster is a
-    single point. Time O(n_records^2), in bounded memory. Exact on raw data, NEVER private. Shapes
-    and errors as in `assign`.
-    """
-    from scipy.spatial.distance import cdist
-
-    X, labels = _partition(X, centroids)
-    separation, diameter = np.inf, 0.0
-    start = 0
-    while start < len(X):
-        rows = slice(start, start + max(1, _BLOCK_CELLS // (len(X) - start)))
-        distances = cdist(X[rows], X[start:])
-        together = labels[rows, None] == labels[None, start:]
-        diameter = max(diameter, float(distances.max(where=together, initial=0.0)))
-        separation = min(separation, float(distances.min(where=~together, initial=np.inf)))
-        start = rows.stop
-    if separation == np.inf:
-        return 0.0
-    return separation / diameter if diameter > 0 else float("inf")
-
-
 def matched_centroid_mse(centroids: npt.ArrayLike, reference: npt.ArrayLike) -> float:
     """Mean squared Euclidean distance between centroids and reference centroids, matched one to
     one.
@@ -220,17 +82,20 @@ def matched_centroid_mse(centroids: npt.ArrayLike, reference: npt.ArrayLike) -> 
 
     centroids, reference = taken_over(centroids, "centroids"), taken_over(reference, "reference")
     refuse_other_columns(centroids, "centroids", reference, "reference")
-    centroids, reference = _matrix("centroids", centroids), _matrix("reference", reference)
+    centroids, reference = (
+        finite_matrix("centroids", centroids),
+        finite_matrix("reference", reference),
+    )
     if centroids.shape != reference.shape:
         shapes = f"{centroids.shape} and {reference.shape}"
         raise DataError(
             f"centroids and reference are matched one to one and need the same shape, got {shapes}"
         )
     squared = cdist(centroids, reference, "sqeuclidean")
-    _finite(float(squared.max()))  # an infinite cost would make the matching meaningless
+    finite(float(squared.max()))  # an infinite cost would make the matching meaningless
     rows, columns = linear_sum_assignment(squared)
     with np.errstate(over="ignore"):
-        return _finite(float(squared[rows, columns].sum()) / len(centroids))
+        return finite(float(squared[rows, columns].sum()) / len(centroids))
 
 
 def _squared_distances(X: FloatArray, centroids: FloatArray) -> Iterator[FloatArray]:
@@ -246,16 +111,17 @@ def _squared_distances(X: FloatArray, centroids: FloatArray) -> Iterator[FloatAr
     rows = max(1, _BLOCK_CELLS // max(X.shape[1], len(centroids)))
     for start in range(0, len(X), rows):
         squared = cdist(centroids, X[start : start + rows], "sqeuclidean")
-        _finite(float(squared.min(axis=0).max()))
+        finite(float(squared.min(axis=0).max()))
         yield squared
 
 
-def _records_and_centroids(
+def records_and_centroids(
     X: npt.ArrayLike, centroids: npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
+    """Return both as finite float64 matrices of as many columns. Raises DataError."""
     X, centroids = taken_over(X), taken_over(centroids, "centroids")
     refuse_other_columns(X, "X", centroids, "centroids")
-    X, centroids = _matrix("X", X), _matrix("centroids", centroids)
+    X, centroids = finite_matrix("X", X), finite_matrix("centroids", centroids)
     if X.shape[1] != centroids.shape[1]:
         raise DataError(
             f"X has {X.shape[1]} features and the centroids have {centroids.shape[1]}; they must"
@@ -264,42 +130,10 @@ def _records_and_centroids(
     return X, centroids
 
 
-def _partition(
-    X: npt.ArrayLike, centroids: npt.ArrayLike
-) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Records in a box around 0 that is less than 1 wide, and their labels: for what depends on
-    neither place nor scale.
+def finite_matrix(name: str, values: npt.ArrayLike) -> FloatArray:
+    """Return `values` as a float64 matrix with at least one cell, all of them finite. Raises
+    DataError.
     """
-    X, centroids = _records_and_centroids(X, centroids)
-    return _unit_box(X), assign(X, centroids)
-
-
-def _unit_box(X: FloatArray) -> FloatArray:
-    """Records moved to the middle of their range, and divided by a power of two, which rounds
-    nothing, to widths below 1.
-
-    scikit-learn compares with absolute tolerances and computes distances from products, so it gets
-    numbers near 1 around 0.
-    """
-    lower, upper = X.min(axis=0), X.max(axis=0)
-    with np.errstate(over="ignore"):
-        width = float((upper - lower).max())
-        _finite(width * width * X.shape[1])
-    return np.asarray(np.ldexp(X - (lower + (upper - lower) / 2), -np.frexp(width)[1]))
-
-
-def _sklearn_metrics() -> Any:
-    try:
-        from sklearn import metrics
-    except Exception as error:  # noqa: BLE001 - a package may fail in any way
-        raise DataError(
-            f"this measure needs scikit-learn, which {extras.why_not(error, 'sklearn')}"
-        ) from None
-    return metrics
-
-
-def _matrix(name: str, values: npt.ArrayLike) -> FloatArray:
-    """Return `values` as a float64 matrix with at least one cell, all of them finite."""
     array = matrix(values, name)
     if array.ndim != 2 or 0 in array.shape:
         raise DataError(
@@ -310,7 +144,8 @@ def _matrix(name: str, values: npt.ArrayLike) -> FloatArray:
     return np.asarray(array, dtype=np.float64)
 
 
-def _finite(value: float) -> float:
+def finite(value: float) -> float:
+    """Return `value`. Raises DataError if it is infinite or NaN."""
     if not np.isfinite(value):
         raise DataError("squared distances exceed the range of float64; rescale the features")
     return value

@@ -83,7 +83,7 @@ def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> Non
     from fastlloyd.cli import results, screen
     from fastlloyd.clustering.domain import Domain
     from fastlloyd.evaluation import comparison
-    from fastlloyd.evaluation.datasets import TUMOUR_BOUNDS, load_tumours
+    from fastlloyd.evaluation.tumours import TUMOUR_BOUNDS, load_tumours
     from fastlloyd.reports.outside import bullets, outside_of_plan
 
     if missing := [extra for extra in NEEDED if not extras.is_installed(extra)]:

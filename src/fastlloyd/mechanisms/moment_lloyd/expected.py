@@ -1,7 +1,7 @@
 """Error of a typical centroid of MomentLloyd by noise, from public numbers alone: a table made by
 simulation.
 
-`studies/expected_error.py` makes the table and says which records it was made with. The *signal* of
+`lab/studies/expected_error.py` makes the table and says with which records. The *signal* of
 a cluster decides: its number of records times mu, divided by the factor of the noise over what the
 guarantee needs.
 """

@@ -1,0 +1,86 @@
+"""Rows of figures, on the screen and as tables of docs/results/performance.md."""
+
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.timing import Pair
+
+PAGE = Path(__file__).parents[2] / "docs" / "results" / "performance.md"
+PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pyarrow")
+
+
+class Row(NamedTuple):
+    """One line: what was timed, the named peer, and the figures."""
+
+    what: str
+    peer: str
+    pair: Pair
+
+
+def as_markdown(rows: Iterable[Row]) -> str:
+    """The rows as a table of a page."""
+    return as_table(
+        ["what", "ours, ms", "peer, ms", "peer / ours", "named peer"], "lrrrl", map(_cells, rows)
+    )
+
+
+def as_table(headings: Sequence[str], alignment: str, rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table. alignment : a letter for each column, l for text or r for numbers."""
+    marks = "".join(f"{'---' if letter == 'l' else '---:'}|" for letter in alignment)
+    return "\n".join(
+        [f"| {' | '.join(headings)} |", f"|{marks}", *(f"| {' | '.join(row)} |" for row in rows)]
+    )
+
+
+def milliseconds(seconds: Iterable[float]) -> str:
+    """A cell with several times."""
+    return " / ".join(f"{1e3 * each:,.1f}" for each in seconds)
+
+
+def machine(*more: str) -> str:
+    """Where and with what the figures were taken; more : packages to name that may be absent."""
+    names = [*PACKAGES, *(name for name in more if _is_installed(name))]
+    packages = ", ".join(f"{name} {version(name)}" for name in names)
+    return (
+        f"{os.cpu_count()} cores ({platform.machine()}, {_processor()}), {platform.system()}, "
+        f"Python {platform.python_version()}, {packages}; {datetime.now(UTC):%Y-%m-%d}"
+    )
+
+
+def write_section(name: str, content: str, page: Path = PAGE) -> None:
+    """Replace what stands between the marks of a section of a page."""
+    text = page.read_text(encoding="utf-8")
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
+    head, _, rest = text.partition(begin)
+    _, _, tail = rest.partition(end)
+    page.write_text(f"{head}{begin}\n{content.strip()}\n\n{end}{tail}", encoding="utf-8")
+
+
+def _cells(row: Row) -> tuple[str, str, str, str, str]:
+    ours, peer, ratio = row.pair
+    return row.what, f"{1e3 * ours:.3f}", f"{1e3 * peer:.3f}", f"{ratio:.2f}", row.peer
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if not info.exists():
+        return platform.processor() or "unknown processor"
+    names = [
+        line.split(":", 1)[1].strip()
+        for line in info.read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    return names[0] if names else "unknown processor"

@@ -1,0 +1,36 @@
+"""A method of one's own: every record gets Laplace noise where it is, and k-means runs on what
+comes of that.
+
+It serves to show the form: its noise is that of NumPy's floats, which keeps no promise on real
+records.
+"""
+
+import numpy as np
+
+from fastlloyd_lab.experiments.methods import Method, Outcome, Setting
+from fastlloyd_lab.experiments.problem import Problem
+
+
+def cluster(problem: Problem, setting: Setting) -> Outcome:
+    """Lloyd's algorithm on records that were noised one by one, from a start that all runs of this
+    number share.
+    """
+    noise = np.random.default_rng(setting.noise_seed)
+    start = np.random.default_rng(int.from_bytes(setting.public_seed.value))
+    # records lie in [-1, 1]^d, so two of them differ by at most 2 d in the l1 norm
+    noised = problem.X + noise.laplace(
+        scale=2 * problem.n_features / setting.epsilon, size=problem.X.shape
+    )
+    noised = np.clip(noised, -1, 1)
+    centroids = start.uniform(-1, 1, (problem.n_clusters, problem.n_features))
+    rounds = int(setting.options.get("rounds", 5))
+    for _ in range(rounds):
+        nearest = ((noised[:, np.newaxis] - centroids) ** 2).sum(axis=2).argmin(axis=1)
+        for j in np.unique(nearest):
+            centroids[j] = noised[nearest == j].mean(axis=0)
+    return Outcome(centroids=centroids, n_iterations=rounds)
+
+
+METHOD = Method(
+    name="local-noise", label="Local noise", cluster=cluster, options=frozenset({"rounds"})
+)

@@ -1,0 +1,1 @@
+"""The commands `fastlloyd experiment` and `fastlloyd datasets`: one file each."""

@@ -1,0 +1,199 @@
+"""`fastlloyd datasets list | show | fetch`: public sets for experiments: which there are, what each
+is, and getting them.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fastlloyd.base.names import unknown_name
+from fastlloyd.cli import terminal
+from fastlloyd.cli.terminal import Column, print_json
+from fastlloyd.errors import DataError
+
+if TYPE_CHECKING:
+    from fastlloyd_lab.datasets import DataSet
+
+Name = Annotated[str, typer.Argument(help="Name of a set, as `list` shows it.", metavar="NAME")]
+Names = Annotated[
+    list[str], typer.Argument(help="Names of sets, as `list` shows them.", metavar="NAME...")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_NOWHERE = "to be fetched"
+
+
+def list_sets(json: Json = False) -> None:
+    """List the named sets, where each is on this machine, and the families of sets that are
+    generated. Fetches nothing.
+    """
+    from fastlloyd_lab.datasets import names, synthetic
+
+    rows = [_row(name) for name in names()]
+    families = [{"pattern": family.pattern, "text": family.text} for family in synthetic.FAMILIES]
+    if json:
+        print_json({"data_sets": rows, "families": families})
+    else:
+        _print(rows, families)
+
+
+def show(name: Name, json: Json = False) -> None:
+    """Say what a set is, whose it is, and what was changed; and, where it is on this machine,
+    whether its values are right.
+    """
+    from fastlloyd_lab.datasets import CATALOGUE, load, n_clusters, values_digest
+
+    entry = CATALOGUE.get(name)
+    if entry is not None and _row(name)["here"] is None:
+        said = _public(entry) | {"here": None}
+    else:
+        table = load(name)
+        n_records, n_features = table.values.shape
+        shape = {
+            "name": name,
+            "n_records": n_records,
+            "n_features": n_features,
+            "n_clusters": n_clusters(name),
+        }
+        digest = values_digest(table.values)
+        here = {
+            "source": table.source,
+            "values_digest": digest,
+            "as_published": entry and digest == entry.digest,
+        }
+        said = (_public(entry) if entry else {}) | shape | {"here": here}
+    if json:
+        print_json(said)
+    else:
+        typer.echo("\n".join(_lines(said)))
+
+
+def fetch(names: Names, json: Json = False) -> None:
+    """Get sets over the internet from their public homes, check their values, and keep them in your
+    cache.
+    """
+    from fastlloyd_lab.datasets import CATALOGUE, homes
+
+    here = {name: why for name in names if (why := _needs_no_fetching(name))}
+    files = {}
+    for name in names:
+        if name in here:
+            said = f"{here[name]}; there is nothing to fetch"
+        else:
+            said = files[name] = str(homes.fetch(CATALOGUE[name]))
+            said += ", values as published"
+        if not json:
+            typer.echo(f"{name}: {said}.")
+    if json:
+        print_json({"fetched": files, "nothing_to_fetch": list(here)})
+
+
+def _needs_no_fetching(name: str) -> str:
+    """Why a set that is not in the catalogue is here already; empty for one of the catalogue.
+    Raises DataError for no name.
+    """
+    from fastlloyd_lab.datasets import CATALOGUE, synthetic
+    from fastlloyd_lab.datasets.homes import FOLDER_VARIABLE, own_sets
+
+    if name in CATALOGUE:
+        return ""
+    if name in own_sets():
+        return f"a set of your own, in the folder that {FOLDER_VARIABLE} names"
+    if not synthetic.is_generated(name):
+        raise DataError(f"data set {unknown_name(name, list(CATALOGUE))}; only these are fetched")
+    synthetic.n_clusters(name)
+    return "generated from its name wherever it is used"
+
+
+def _row(name: str) -> dict[str, Any]:
+    """What `list` says of a named set; numbers of a set of one's own are not known until it is
+    read.
+    """
+    from fastlloyd_lab.datasets import CATALOGUE, homes
+    from fastlloyd_lab.datasets.homes import own_sets
+
+    entry, own = CATALOGUE.get(name), own_sets().get(name)
+    return {
+        "name": name,
+        "n_records": entry.n_records if entry else None,
+        "n_features": entry.n_features if entry else None,
+        "n_clusters": own.n_clusters if own else entry and entry.n_clusters,
+        "here": "folder" if own else entry and homes.home_here(entry),
+        "about": entry.about if entry else None,
+    }
+
+
+def _public(entry: "DataSet") -> dict[str, Any]:
+    said = (
+        "name",
+        "n_records",
+        "n_features",
+        "n_clusters",
+        "about",
+        "citation",
+        "licence",
+        "changes",
+    )
+    more = {"values_digest": entry.digest, "homes": [home.address for home in entry.homes]}
+    return {name: getattr(entry, name) for name in said} | more
+
+
+def _lines(said: dict[str, Any]) -> list[str]:
+    """What `show` found, a line each: no line is broken, so that digests and addresses can be
+    copied.
+    """
+    size = (
+        f"{said['n_records']:,} records of {said['n_features']} features; usually"
+        f" {said['n_clusters']} clusters"
+    )
+    lines = [f"{said['name']}: {size}."]
+    titles = {
+        "about": "What",
+        "citation": "Source",
+        "licence": "Terms",
+        "changes": "Changed",
+        "values_digest": "Values digest",
+    }
+    lines += [f"{title}: {said[key]}" for key, title in titles.items() if key in said]
+    lines += [f"Public home: {address}" for address in said.get("homes", ())]
+    if (here := said["here"]) is None:
+        return [*lines, f"Here: not yet; fastlloyd datasets fetch {said['name']}"]
+    verdict = {
+        None: f"values digest {here['values_digest']}",
+        True: "values as published",
+        False: "OTHER values than published",
+    }
+    return [*lines, f"Here: {here['source']}, {verdict[here['as_published']]}"]
+
+
+def _print(rows: list[dict[str, Any]], families: list[dict[str, str]]) -> None:
+
+    def cells(key: str) -> list[str]:
+        return ["" if row[key] is None else f"{row[key]:,}" for row in rows]
+
+    columns = [
+        Column(heading="data set", cells=[row["name"] for row in rows], justify="left"),
+        Column(heading="records", cells=cells("n_records")),
+        Column(heading="features", cells=cells("n_features")),
+        Column(heading="clusters", cells=cells("n_clusters")),
+        Column(heading="here", cells=[row["here"] or _NOWHERE for row in rows], justify="left"),
+    ]
+    generated = [
+        Column(
+            heading="generated by name",
+            cells=[family["pattern"] for family in families],
+            justify="left",
+        ),
+        Column(
+            heading="what they are",
+            cells=[family["text"] for family in families],
+            justify="left",
+            is_text=True,
+        ),
+    ]
+    console = terminal.console()
+    terminal.show(console, "Public data sets", columns)
+    terminal.show(console, "Families of generated sets", generated)
+
+
+GROUP = {"list": list_sets, "show": show, "fetch": fetch}

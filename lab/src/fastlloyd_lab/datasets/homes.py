@@ -1,0 +1,304 @@
+"""Where the values of a set come from: a folder of one's own, scikit-learn's copy, the cache, and
+the set's public home.
+
+The environment variable FASTLLOYD_DATA names the folder of one's own. It holds one `NAME.csv.gz`
+per set, numbers only, without a header, and `MANIFEST.csv`, a CSV file whose header has at least
+`name`, `k` (the usual number of clusters) and `sha256` (of the compressed file). A file is used
+only if its checksum is the manifest's: a result can be traced to the bytes it came from.
+
+Nothing goes over the network but in `fetch`, which is called only where a user asks for it by name.
+Whatever the home, the values are those of the catalogue's digest, or they are not used.
+"""
+
+import csv
+import gzip
+import hashlib
+import importlib.util
+import io
+import os
+import struct
+import sys
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fastlloyd.base import extras, places
+from fastlloyd.base.arrays import FloatArray
+from fastlloyd.base.files import replacing
+from fastlloyd.errors import DataError
+from fastlloyd.records import Table, read_csv, read_table
+from fastlloyd_lab.datasets.catalogue import DataSet, Form, Home, values_digest
+
+FOLDER_VARIABLE = "FASTLLOYD_DATA"
+MOST_BYTES = (
+    1 << 26
+    # files are refused beyond, packed or unpacked: the largest of the catalogue has 8 million
+    # unpacked
+)
+_SECONDS = 30.0  # without a byte, until a home is given up
+_GZIP = b"\x1f\x8b"
+_IDX3_UBYTE = 0x0803
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSet:
+    """One row of the manifest."""
+
+    path: Path
+    n_clusters: int
+    sha256: str
+
+    def read(self, name: str) -> Table:
+        """Its records, columns x1, x2, ... Raises DataError if the file is absent or not the one of
+        the manifest.
+        """
+        try:
+            with self.path.open("rb") as file:
+                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise DataError(
+                f"{self.path}: the data set {name!r} cannot be read ({error.strerror})"
+            ) from None
+        if sha256 != self.sha256:
+            raise DataError(
+                f"{self.path}: the SHA-256 of the file is {sha256}, and {self.sha256} in the"
+                " manifest; get the file anew"
+            )
+        return read_csv(self.path)
+
+
+def own_sets() -> dict[str, OwnSet]:
+    """The sets of the folder by name, in the manifest's order; none if the variable is not set.
+
+    Raises DataError if it is set, and there is no manifest or it lacks something.
+    """
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if not folder:
+        return {}
+    path = Path(folder) / "MANIFEST.csv"
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return {
+                row["name"]: OwnSet(
+                    path.with_name(f"{row['name']}.csv.gz"), int(row["k"]), row["sha256"].lower()
+                )
+                for row in csv.DictReader(file, strict=True)
+            }
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read ({error.strerror}); does {FOLDER_VARIABLE} name the right"
+            " folder?"
+        ) from None
+    except (KeyError, TypeError, AttributeError, ValueError, csv.Error):
+        raise DataError(
+            f"{path}: every row needs a name, a whole number k and a sha256, below a header that"
+            " says so"
+        ) from None
+
+
+def find(entry: DataSet) -> Table:
+    """Records of a set that is on this machine already, columns x1, x2, ...
+
+    Raises DataError, which says how to get the set, if it is not; and if the file in the cache
+    holds other values.
+    """
+    datasets = None if entry.bundled is None else extras.optional("sklearn.datasets")
+    if entry.bundled is not None and datasets is not None:
+        values = np.ascontiguousarray(getattr(datasets, entry.bundled)().data, dtype=np.float64)
+        if values_digest(values) == entry.digest:
+            columns = tuple(f"x{i}" for i in range(1, entry.n_features + 1))
+            return Table(values=values, columns=columns, source=f"sklearn.datasets.{entry.bundled}")
+    if (path := cache_file(entry)).is_file():
+        table = read_table(path)
+        if values_digest(table.values) == entry.digest:
+            return table
+        raise DataError(
+            f"{path} holds other values than those of {entry.name!r}; `fastlloyd datasets fetch"
+            f" {entry.name}` anew"
+        )
+    raise DataError(
+        f"data set {entry.name!r} is not on this machine: get it with `fastlloyd datasets fetch"
+        f" {entry.name}`, or set the environment variable {FOLDER_VARIABLE} to a folder that"
+        " holds it"
+    )
+
+
+def home_here(entry: DataSet) -> str | None:
+    """Where `find` would look first for a set that is on this machine, in words; None if it is not.
+    Reads no records.
+    """
+    if entry.bundled is not None and importlib.util.find_spec("sklearn") is not None:
+        return "scikit-learn"
+    return "cache" if cache_file(entry).is_file() else None
+
+
+def fetch(entry: DataSet) -> Path:
+    """Get a set from its public home into the cache, and return the file there; replaces what was
+    there.
+
+    The homes are tried in their order. Raises DataError with what was wrong with each if none has
+    the set; then the cache is as before. Needs pooch (the extra `datasets`).
+    """
+    get = _downloader()
+    wrong = []
+    for home in entry.homes:
+        try:
+            values = parse(get(home.address), home, entry)
+        except DataError as error:
+            wrong.append(f"{home.address}: {error}")
+            continue
+        if (digest := values_digest(values)) == entry.digest:
+            return _keep(entry, values)
+        wrong.append(
+            f"{home.address}: the digest of its values is {digest}; expected {entry.digest}"
+        )
+    raise DataError(
+        f"data set {entry.name!r} was not fetched, and nothing was kept. " + "; ".join(wrong)
+    )
+
+
+def cache_file(entry: DataSet) -> Path:
+    """Where a fetched set is kept: a NumPy array (n_records, n_features), float64, in the user's
+    folder for caches.
+    """
+    return _cache_folder() / f"{entry.name}.npy"
+
+
+def _cache_folder() -> Path:
+    """The folder for caches on each system. XDG_CACHE_HOME counts if it is absolute, as its
+    specification says.
+    """
+    if sys.platform == "win32":
+        local = places.user_folder("LOCALAPPDATA", ("AppData", "Local"), DataError)
+        return local / "fastlloyd" / "Cache"
+    if sys.platform == "darwin":
+        return places.user_folder(None, ("Library", "Caches"), DataError) / "fastlloyd"
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (named if named.is_absolute() else places.home(DataError) / ".cache") / "fastlloyd"
+
+
+class _Limited(io.BytesIO):
+    """Bytes up to a limit: what a home sends beyond it is refused."""
+
+    def write(self, data: bytes, /) -> int:  # type: ignore[override]  # bytes are all it is given
+        if self.tell() + len(data) > MOST_BYTES:
+            raise DataError(f"it sends more than {MOST_BYTES} bytes, far more than the set has")
+        return super().write(data)
+
+
+def _downloader() -> Callable[[str], bytes]:
+    """Return what gets everything behind an address, or raises DataError if that cannot be had,
+    whole.
+    """
+    try:
+        from pooch import HTTPDownloader
+        from requests import HTTPError, RequestException
+    except Exception as error:  # noqa: BLE001 - a package may fail in any way
+        raise DataError(
+            f"fetching needs pooch, which {extras.why_not(error, 'datasets')}"
+        ) from None
+
+    def get(address: str) -> bytes:
+        received = _Limited()
+        try:
+            HTTPDownloader(timeout=_SECONDS)(address, received, None)
+        except HTTPError as error:
+            raise DataError(
+                f"the answer is {getattr(error.response, 'status_code', 'an error')}"
+            ) from None
+        except RequestException as error:
+            raise DataError(
+                f"there is no connection, or it broke off ({type(error).__name__})"
+            ) from None
+        return received.getvalue()
+
+    return get
+
+
+def _keep(entry: DataSet, values: FloatArray) -> Path:
+    """Put values in the cache in one step: whoever reads meanwhile finds the old file, none, or the
+    whole new one.
+    """
+    path = cache_file(entry)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file:
+            np.save(file, values, allow_pickle=False)
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be written ({error.strerror}); the set was fetched, but not kept"
+        ) from None
+    return path
+
+
+def parse(data: bytes, home: Home, entry: DataSet) -> FloatArray:
+    """Records (n_records, n_features) of `entry` from the bytes of its `home`. Raises DataError if
+    they are not in there.
+    """
+    data = _unpacked(data)
+    values = _images(data) if home.form is Form.IDX else _cells(data, home, entry.n_features)
+    if values.shape != (entry.n_records, entry.n_features):
+        raise DataError(
+            f"the file holds {values.shape[0]} records of {values.shape[1]} features; expected"
+            f" {entry.n_records} of {entry.n_features}"
+        )
+    return values
+
+
+def _unpacked(data: bytes) -> bytes:
+    if not data.startswith(_GZIP):
+        return data
+    try:
+        with gzip.open(io.BytesIO(data)) as file:
+            unpacked = file.read(MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error):
+        raise DataError("the file is compressed, and damaged or cut short") from None
+    if len(unpacked) > MOST_BYTES:
+        raise DataError(
+            f"the file unpacks to more than {MOST_BYTES} bytes, far more than the set has"
+        )
+    return unpacked
+
+
+def _cells(data: bytes, home: Home, n_features: int) -> FloatArray:
+    """Numbers of a text: of a line all cells, or the last `n_features` before its class."""
+    rows = []
+    for number, line in enumerate(data.decode("ascii", errors="replace").splitlines(), start=1):
+        cells = line.replace(",", " ").split()
+        if not cells:
+            continue
+        if len(cells) <= n_features if home.has_class else len(cells) != n_features:
+            expected = f"{n_features} and a class" if home.has_class else n_features
+            raise DataError(
+                f"line {number} of the file has {len(cells)} cells; expected {expected}"
+            )
+        features = cells[-n_features - 1 : -1] if home.has_class else cells
+        try:
+            rows.append(
+                [
+                    home.missing if cell == "?" and home.missing is not None else float(cell)
+                    for cell in features
+                ]
+            )
+        except ValueError:
+            raise DataError(f"line {number} of the file has a cell that is not a number") from None
+    return np.array(rows, dtype=np.float64).reshape(-1, n_features)
+
+
+def _images(data: bytes) -> FloatArray:
+    if len(data) < 16:
+        raise DataError("the file ends within its header")
+    magic, n, height, width = struct.unpack(">4I", data[:16])
+    if magic != _IDX3_UBYTE:
+        raise DataError("the file does not begin as images of unsigned bytes do")
+    if len(data) != 16 + n * height * width:
+        raise DataError(
+            f"the file has {len(data)} bytes, and {n} images of {height} x {width} need"
+            f" {16 + n * height * width}"
+        )
+    return (
+        np.frombuffer(data, dtype=np.uint8, offset=16).reshape(n, height * width).astype(np.float64)
+    )

@@ -1,0 +1,254 @@
+"""Methods of clustering under comparison: the product's own, PE-means, and those of users, each one
+record.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fastlloyd.base.arrays import FloatArray
+from fastlloyd.base.names import choose, unknown_name
+from fastlloyd.base.randomness import PublicSeed
+from fastlloyd.clustering.packing import RadiusSearch
+from fastlloyd.dp.noise import Noise
+from fastlloyd.errors import PlanError
+from fastlloyd.federation.dealing import deal
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import Masks, TrustMode
+from fastlloyd.federation.simulation import roster, simulate
+from fastlloyd.mechanisms.answering import LocalRecords
+from fastlloyd.mechanisms.catalogue import design, preset
+from fastlloyd.mechanisms.central import cluster
+from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD
+from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
+from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
+from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
+from fastlloyd.testing import SeededNoise, repeatable_noise
+from fastlloyd_lab.experiments import pe_means
+from fastlloyd_lab.experiments.problem import Problem
+from fastlloyd_lab.experiments.references import is_reference, resolve
+
+Option = bool | int | float | str
+ALGORITHM_OPTIONS = frozenset({"alpha", "radius", "postprocessing", "clipping"})
+START_OPTIONS = frozenset({"preset", "initialization"})
+FEDERATION_OPTIONS = frozenset({"trust"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What one trial asks of a method.
+
+    epsilon, delta : the guarantee; inf and 0 for a method that is not private. clients : 1 is the
+    central model. options : of those that are swept, the ones the method takes. public_seed : of
+    data set and run alone. noise_seed : of the whole trial, 0 to 2**256 - 1.
+    """
+
+    epsilon: float
+    delta: float
+    clients: int
+    preset: str
+    public_seed: PublicSeed
+    noise_seed: int
+    options: Mapping[str, Option] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Centroids, float64 (k, d), in the scaled units of the problem: its box is [-1, 1]^d.
+    n_iterations : how many it took.
+    """
+
+    centroids: FloatArray
+    n_iterations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A method by its name in results and its label in figures.
+
+    options : the swept options it takes. private False: epsilon says nothing to it; it is run once
+    per (set, options, run).
+    """
+
+    name: str
+    label: str
+    cluster: Callable[[Problem, Setting], Outcome]
+    options: frozenset[str] = frozenset()
+    private: bool = True
+
+
+def load_method(name: str, folder: Path) -> Method:
+    """The method of that name, or what FILE.py:NAME holds, relative to the folder. Raises
+    PlanError.
+    """
+    if is_reference(name):
+        method = resolve(name, folder)
+        if not isinstance(method, Method):
+            raise PlanError(
+                f"{name!r:.200} is no method; expected a fastlloyd_lab.experiments.methods.Method"
+            )
+        _check_fields(method, name)
+        if method.name in METHODS:
+            raise PlanError(
+                f"{name!r:.200} has the name of the product's {method.name!r}; give it another"
+            )
+        return method
+    if name not in METHODS:
+        raise PlanError(
+            f"method {unknown_name(name, list(METHODS))}; one of your own is written FILE.py:NAME"
+        )
+    return METHODS[name]
+
+
+def _check_fields(method: Method, where: str) -> None:
+    """Code of others may put anything into a record."""
+    options: object = method.options
+    are_names = isinstance(options, (frozenset, set, tuple, list)) and all(
+        isinstance(each, str) for each in options
+    )
+    for field_name, holds, expected in (
+        ("name", _is_text(method.name), "a text"),
+        ("label", _is_text(method.label), "a text"),
+        ("cluster", callable(method.cluster), "a function of a problem and a setting"),
+        ("private", isinstance(method.private, bool), "True or False"),
+        ("options", are_names, 'names of options, as in frozenset({"rounds"})'),
+    ):
+        if not holds:
+            raise PlanError(
+                f"{where!r:.200}: {field_name} is {getattr(method, field_name)!r:.80}; expected"
+                f" {expected}"
+            )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value.strip() == value != ""
+
+
+def check_option(name: str, value: Option) -> None:
+    """Refuse what no algorithm can take for one of the product's options. Raises PlanError."""
+    if name in ALGORITHM_OPTIONS:
+        if (name == "clipping") is not isinstance(value, bool):
+            raise PlanError(
+                f"option {name} is {value!r}; expected "
+                + ("true or false" if name == "clipping" else "no truth value")
+            )
+        changed = FASTLLOYD.varied(**{name: value})
+        if not 0 < changed.alpha <= 4:
+            raise PlanError(f"option alpha is {value!r}; expected a number above 0 and at most 4")
+    elif name == "preset":
+        preset(str(value))
+    elif name == "initialization":
+        choose(RadiusSearch, str(value), name)
+    elif name == "trust":
+        choose(TrustMode, str(value), name)
+
+
+def _run(algorithm: AnyAlgorithm, problem: Problem, setting: Setting) -> Outcome:
+    """Drive the product: the central model for one client, messages and masks for more.
+
+    A federated run needs noise; an algorithm without any runs centrally, which is what clients
+    would get without masks, too.
+    """
+    if "trust" in setting.options and setting.clients == 1:
+        raise PlanError("option trust is about federated runs; expected clients = 2 or more")
+    settings = _settings(algorithm, problem, setting)
+    with repeatable_noise():
+        if setting.clients == 1 or algorithm.noise is Noise.NONE:
+            mechanism: Mechanism = design(settings)
+            clustering = cluster(
+                mechanism,
+                LocalRecords(problem.domain, problem.grid),
+                SeededNoise(setting.noise_seed),
+            )
+        else:
+            mechanism, clustering = _federated(settings, problem, setting)
+    centroids = clustering.centroids / 2**problem.domain.fraction_bits
+    return Outcome(centroids=centroids, n_iterations=mechanism.n_iterations)
+
+
+def _federated(
+    settings: Settings[AnyAlgorithm], problem: Problem, setting: Setting
+) -> tuple[Mechanism, Clustering]:
+    """Unless the option trust says otherwise the server adds all noise, as in the paper: then as in
+    the central model. No client is missing, so the deal, which is drawn anew, does not matter.
+    """
+    clients, identities = roster(
+        (f"client-{i + 1}" for i in range(setting.clients)), problem.n_records
+    )
+    plan = design_plan(
+        settings,
+        clients=clients,
+        run_id=setting.noise_seed.to_bytes(32)[:16],
+        trust=choose(
+            TrustMode, str(setting.options.get("trust", TrustMode.SERVER_NOISE.value)), "trust"
+        ),
+        # the quicker kind: masks come off every sum, and leave the noise as it is
+        masks=Masks.GROUP,
+        simulated=True,
+    )
+    parts = deal(plan, LocalRecords(problem.domain, problem.grid))
+    result = simulate(plan, identities, parts, noise=SeededNoise(setting.noise_seed))
+    return plan.clustering, result.clustering
+
+
+def _settings(
+    algorithm: AnyAlgorithm, problem: Problem, setting: Setting
+) -> Settings[AnyAlgorithm]:
+    search = setting.options.get("initialization")
+    return Settings(
+        algorithm=algorithm.varied(
+            **{name: setting.options[name] for name in ALGORITHM_OPTIONS & setting.options.keys()}
+        ),
+        domain=problem.domain,
+        n_clusters=problem.n_clusters,
+        n_records=problem.n_records,
+        epsilon=setting.epsilon,
+        delta=setting.delta,
+        public_seed=setting.public_seed,
+        preset=preset(str(setting.options.get("preset", setting.preset))),
+        initialization=(
+            None if search is None else choose(RadiusSearch, str(search), "initialization")
+        ),
+    )
+
+
+def _pe_means(problem: Problem, setting: Setting) -> Outcome:
+    """Centrally for any number of clients: votes add up, so clients whose server adds the noise
+    would get the same.
+    """
+    plan = pe_means.PEMeans(
+        domain=problem.domain,
+        n_clusters=problem.n_clusters,
+        n_records=problem.n_records,
+        epsilon=setting.epsilon,
+        delta=setting.delta,
+    )
+    centroids = pe_means.cluster(
+        plan, problem.grid, setting.public_seed, SeededNoise(setting.noise_seed)
+    )
+    return Outcome(
+        centroids=centroids / 2**problem.domain.fraction_bits, n_iterations=plan.n_generations
+    )
+
+
+def _method(algorithm: AnyAlgorithm, label: str, options: frozenset[str]) -> Method:
+    return Method(
+        name=algorithm.name,
+        label=label,
+        cluster=lambda problem, setting: _run(algorithm, problem, setting),
+        options=options,
+        private=algorithm.noise is not Noise.NONE,
+    )
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        _method(LLOYD, "Lloyd", START_OPTIONS),
+        _method(SULLOYD, "SuLloyd", START_OPTIONS),
+        _method(GLLOYD, "GLloyd", START_OPTIONS | FEDERATION_OPTIONS),
+        _method(FASTLLOYD, "FastLloyd", START_OPTIONS | ALGORITHM_OPTIONS | FEDERATION_OPTIONS),
+        _method(MOMENTLLOYD, "MomentLloyd", FEDERATION_OPTIONS),
+        Method(name="pe-means", label="PE-means", cluster=_pe_means),
+    )
+}

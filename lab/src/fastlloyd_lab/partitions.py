@@ -1,0 +1,187 @@
+"""How good the partition is that assigning every record to its nearest centroid makes.
+
+BCSS; and silhouette, Davies-Bouldin, Calinski-Harabasz and Dunn, which do not change when records
+and centroids are moved or scaled together. Empty clusters count for nothing. As in
+`fastlloyd.evaluation.metrics`, every index is exact on raw data and NEVER private, and raises
+`DataError` where it is not defined.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from fastlloyd.base import extras
+from fastlloyd.base.arrays import FloatArray
+from fastlloyd.errors import DataError
+from fastlloyd.evaluation.metrics import assign, finite, finite_matrix, records_and_centroids
+
+_BLOCK_CELLS = 1 << 18  # of float64 in a temporary array (2 MiB), which fits a cache
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SilhouetteSample:
+    """Records that silhouettes are averaged over, and the distances among them: made once, used for
+    many clusterings.
+
+    records : intp (m,), their rows in X, ascending; distances : float64 (m, m), Euclidean. Exact on
+    raw data, NEVER private.
+    """
+
+    records: npt.NDArray[np.intp] = field(repr=False)
+    distances: FloatArray = field(repr=False)
+
+    @classmethod
+    def of(cls, X: npt.ArrayLike, *, n_records: int | None = None, seed: int = 0) -> Self:
+        """Draw `n_records` of X, the same for the same seed, or take all. Memory: 8 m^2 bytes.
+        Errors as in `silhouette`.
+        """
+        X = _unit_box(finite_matrix("X", X))
+        records = np.arange(len(X))
+        if n_records is not None and n_records < len(X):
+            if n_records < 1:
+                raise DataError(
+                    f"a silhouette needs at least one record, got n_records = {n_records}"
+                )
+            records = np.sort(np.random.default_rng(seed).choice(len(X), n_records, replace=False))
+        return cls(records=records, distances=_sklearn_metrics().pairwise_distances(X[records]))
+
+
+def bcss(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
+    """Between-cluster sum of squares: squared distances of the centroids to the mean of all
+    records, added up.
+
+    Every centroid counts as often as it has records. If each is the mean of its records, WCSS +
+    BCSS is the total. Exact on raw data, NEVER private. Unit: that of the features, squared. Shapes
+    and errors as in `assign`.
+    """
+    X, centroids = records_and_centroids(X, centroids)
+    counts = np.bincount(assign(X, centroids), minlength=len(centroids))
+    occupied = counts > 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviations = centroids[occupied] - X.mean(axis=0)
+        return finite(float(counts[occupied] @ (deviations * deviations).sum(axis=1)))
+
+
+def silhouette(
+    X: npt.ArrayLike, centroids: npt.ArrayLike, sample: SilhouetteSample | None = None
+) -> float:
+    """Mean silhouette (Rousseeuw 1987), from -1 to 1; higher is better.
+
+    That of a record is (b - a) / max(a, b), a its mean distance to the others of its cluster, b to
+    those of the nearest other cluster; 0 if it is alone in its cluster. -1 if all records are in
+    one cluster: a value by convention. Time O(n_records^2), so give many records a `sample` of the
+    same X: the mean is then over its records, among each other. Exact on raw data, NEVER private.
+    Shapes and errors as in `assign`; DataError, too, without scikit-learn.
+    """
+    X, centroids = records_and_centroids(X, centroids)
+    if sample is not None and sample.records[-1] >= len(X):
+        raise DataError(
+            f"the sample has record {sample.records[-1] + 1}, and X only {len(X)}; make it of the"
+            " same records"
+        )
+    labels = assign(X if sample is None else X[sample.records], centroids)
+    n_clusters = len(np.unique(labels))
+    if n_clusters == 1:
+        return -1.0
+    if n_clusters == len(labels):
+        return 0.0
+    if sample is None:
+        return float(_sklearn_metrics().silhouette_score(_unit_box(X), labels))
+    return float(
+        _sklearn_metrics().silhouette_score(sample.distances, labels, metric="precomputed")
+    )
+
+
+def davies_bouldin(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
+    """Davies-Bouldin index (1979), from 0; lower is better.
+
+    The mean over clusters of the largest (s_i + s_j) / m_ij, s_i the mean distance of a cluster's
+    records to their mean, m_ij the distance of two such means: of the records, not of the
+    centroids. Infinite if all records are in one cluster. Exact on raw data, NEVER private. Shapes
+    and errors as in `assign`; DataError, too, without scikit-learn.
+    """
+    X, labels = _partition(X, centroids)
+    n_clusters = len(np.unique(labels))
+    if n_clusters == 1:
+        return float("inf")
+    if n_clusters == len(X):  # every record is its own mean
+        return 0.0
+    return float(_sklearn_metrics().davies_bouldin_score(X, labels))
+
+
+def calinski_harabasz(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
+    """Calinski-Harabasz index (1974), from 0; higher is better.
+
+    B / (k - 1) over W / (n - k), B and W the sums of squares between and within the k occupied
+    clusters, about the means of their records. 0 if all records are in one cluster; infinite if
+    there are more and every cluster is a single point. Exact on raw data, NEVER private. Shapes and
+    errors as in `assign`; DataError, too, without scikit-learn.
+    """
+    X, labels = _partition(X, centroids)
+    clusters = np.unique(labels)
+    if len(clusters) == 1:
+        return 0.0
+    if all(np.ptp(X[labels == cluster], axis=0).max() == 0 for cluster in clusters):
+        return float("inf")
+    return float(_sklearn_metrics().calinski_harabasz_score(X, labels))
+
+
+def dunn(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
+    """Dunn index (1974), from 0; higher is better.
+
+    The smallest distance between records of different clusters over the largest between records of
+    the same. 0 if all records are in one cluster; infinite if there are more and every cluster is a
+    single point. Time O(n_records^2), in bounded memory. Exact on raw data, NEVER private. Shapes
+    and errors as in `assign`.
+    """
+    from scipy.spatial.distance import cdist
+
+    X, labels = _partition(X, centroids)
+    separation, diameter = np.inf, 0.0
+    start = 0
+    while start < len(X):
+        rows = slice(start, start + max(1, _BLOCK_CELLS // (len(X) - start)))
+        distances = cdist(X[rows], X[start:])
+        together = labels[rows, None] == labels[None, start:]
+        diameter = max(diameter, float(distances.max(where=together, initial=0.0)))
+        separation = min(separation, float(distances.min(where=~together, initial=np.inf)))
+        start = rows.stop
+    if separation == np.inf:
+        return 0.0
+    return separation / diameter if diameter > 0 else float("inf")
+
+
+def _partition(
+    X: npt.ArrayLike, centroids: npt.ArrayLike
+) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+    """Records in a box around 0 that is less than 1 wide, and their labels: for what depends on
+    neither place nor scale.
+    """
+    X, centroids = records_and_centroids(X, centroids)
+    return _unit_box(X), assign(X, centroids)
+
+
+def _unit_box(X: FloatArray) -> FloatArray:
+    """Records moved to the middle of their range, and divided by a power of two, which rounds
+    nothing, to widths below 1.
+
+    scikit-learn compares with absolute tolerances and computes distances from products, so it gets
+    numbers near 1 around 0.
+    """
+    lower, upper = X.min(axis=0), X.max(axis=0)
+    with np.errstate(over="ignore"):
+        width = float((upper - lower).max())
+        finite(width * width * X.shape[1])
+    return np.asarray(np.ldexp(X - (lower + (upper - lower) / 2), -np.frexp(width)[1]))
+
+
+def _sklearn_metrics() -> Any:
+    try:
+        from sklearn import metrics
+    except Exception as error:  # noqa: BLE001 - a package may fail in any way
+        raise DataError(
+            f"this measure needs scikit-learn, which {extras.why_not(error, 'sklearn')}"
+        ) from None
+    return metrics

@@ -1,0 +1,315 @@
+"""Axes of a panel and the lines on them: logarithmic or not, how far they reach, and how the line
+of a method looks.
+
+What lies far from all the rest, as a method that reaches a reference exactly, would press the
+curves into a line; it is off the axis, marked at the axis's edge and said at the foot. A method
+looks the same in every figure of an experiment, told apart by colour, dashes and marks.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from fastlloyd.reports.pictures import PALETTE
+from fastlloyd_lab.pictures.sheet import TICK, width
+from fastlloyd_lab.pictures.summaries import Summaries, Summary, Variant
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+SPREAD = 5.0  # an axis is logarithmic where means span more than this factor
+GAP = 1e3  # factor between neighbouring means beyond which the fewer of them are off the axis
+_REACH = 3.0  # by which factor beyond its mean an interval can widen a logarithmic axis
+_MARGIN = 0.06  # of the axis
+_LARGEST = 1e300  # what an axis can reach
+_APART = 0.028  # inches between two numbers of an axis
+_BLUE, _VERMILION, _GREEN, _PURPLE, _SKY, _ORANGE, _BLACK, _VIOLET = PALETTE
+_Dashes = tuple[int, tuple[float, ...]]
+_SOLID: _Dashes = (0, ())
+Points = Sequence[tuple[float, Summary]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """low, high : the least and greatest mean on the axis. ends : of the axis. cut : whether an
+    interval goes beyond them.
+    """
+
+    low: float
+    high: float
+    ends: tuple[float, float]
+    logarithmic: bool
+    cut: bool
+
+    def holds(self, value: float) -> bool:
+        """Whether the axis reaches that far."""
+        return self.low <= value <= self.high
+
+    def apply(self, panel: "Axes") -> None:
+        """Set kind, limits and marks of the vertical axis."""
+        if self.logarithmic:
+            mark_decades(panel, *self.ends)
+        else:
+            panel.locator_params(axis="y", nbins=5)
+        panel.set_ylim(*self.ends)
+
+
+def scale(means: Sequence[Summary], *, bounded: bool = False) -> Scale | None:
+    """The axis for means with their intervals, None if there are none; bounded: scores with a
+    largest value.
+    """
+    values = sorted(each.mean for each in means)
+    if not values:
+        return None
+    low, high = (values[0], values[-1]) if bounded else _together(values)
+    on_axis = [each for each in means if low <= each.mean <= high]
+    logarithmic = not bounded and low > 0 and high > SPREAD * low
+    if logarithmic:
+        least = min(max(each.low, each.mean / _REACH) for each in on_axis)
+        most = max(min(each.high, each.mean * _REACH) for each in on_axis)
+        room = (most / least) ** _MARGIN
+        ends = least / room, min(most * room, _LARGEST)
+    else:
+        reach = (high - low) or max((each.high - each.low for each in on_axis), default=0.0)
+        least = max(min(each.low for each in on_axis), low - reach)
+        most = min(max(each.high for each in on_axis), high + reach)
+        margin = _MARGIN * (most - least) or 0.05 * abs(low) or 0.5
+        ends = max(least - margin, -_LARGEST), min(most + margin, _LARGEST)
+    cut = any(each.low < ends[0] or each.high > ends[1] for each in on_axis)
+    return Scale(low=low, high=high, ends=ends, logarithmic=logarithmic, cut=cut)
+
+
+def mark_decades(panel: "Axes", low: float, high: float) -> None:
+    """A logarithmic axis with few marks, whose numbers are plain."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+
+    panel.set_yscale("log")
+    panel.yaxis.set_major_locator(FixedLocator(logarithmic_marks(low, high)))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.yaxis.set_minor_locator(NullLocator())
+    panel.yaxis.set_minor_formatter(NullFormatter())
+
+
+def logarithmic_marks(low: float, high: float) -> list[float]:
+    """Powers of ten, thinned if there are many; 1, 2 and 5 times them if there are few."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    decades = math.log10(high / low)
+    of_decades: dict[float, tuple[float, ...]] = {
+        1.0: (1, 1.5, 2, 3, 4, 6, 8),
+        1.6: (1, 2, 5),
+        2.5: (1, 3),
+    }
+    steps = next((few for most, few in of_decades.items() if decades < most), (1,))
+    every = max(1, math.ceil(decades / 6))
+    marks = [step * 10.0**power for power in range(first, last + 1, every) for step in steps]
+    room = 10 ** (0.06 * decades)
+    return [mark for mark in marks if low / room <= mark <= high * room]
+
+
+def _together(values: list[float]) -> tuple[float, float]:
+    """The ends of the largest group of ascending values in which no neighbours are further apart
+    than the gap.
+
+    What is not positive has no place among them if the others alone span more than the gap.
+    """
+    positive = [value for value in values if value > 0]
+    if len(positive) < len(values) and (
+        not positive or values[0] < 0 or positive[-1] <= GAP * positive[0]
+    ):
+        return values[0], values[-1]
+    groups = [[positive[0]]]
+    for value in positive[1:]:
+        if value > GAP * groups[-1][-1]:
+            groups.append([])
+        groups[-1].append(value)
+    largest = max(reversed(groups), key=len)  # the upper one of two
+    return largest[0], largest[-1]
+
+
+def label_ticks(panel: "Axes", values: Sequence[float], inches: float) -> None:
+    """A tick at each of the ascending values; as many of them have a number as fit, the first and
+    the last always.
+
+    inches : what the panel is wide. The zero before a point is left out if that lets all of them
+    fit.
+    """
+    plain_numbers = [f"{value:g}" for value in values]
+    short = [
+        number.removeprefix("0") if number.startswith("0.") else number for number in plain_numbers
+    ]
+    span = (values[-1] - values[0]) or 1.0
+    places = [
+        inches / 1.1 * (value - values[0]) / span for value in values
+    ]  # the axis reaches a little beyond both ends
+    labels = next(
+        (each for each in (plain_numbers, short) if len(_apart(places, each)) == len(values)),
+        plain_numbers,
+    )
+    kept = _apart(places, labels)
+    panel.set_xticks(list(values), [label if i in kept else "" for i, label in enumerate(labels)])
+
+
+def _apart(places: Sequence[float], labels: Sequence[str]) -> list[int]:
+    """Which of the labels can stand at their places without meeting, the first and the last before
+    all others.
+    """
+    halves = [width(label, TICK) / 2 + _APART / 2 for label in labels]
+    return _kept(len(labels), lambda i, j: abs(places[i] - places[j]) < halves[i] + halves[j])
+
+
+def spaced(values: Sequence[float], least: float) -> list[float]:
+    """Thin out ascending values so that they are `least` of their range apart; the first and the
+    last always stay.
+    """
+    return [
+        values[i]
+        for i in _kept(
+            len(values), lambda i, j: values[j] - values[i] < least * (values[-1] - values[0])
+        )
+    ]
+
+
+def _kept(n: int, meet: Callable[[int, int], bool]) -> list[int]:
+    """Which of n things in a row stay if no two may meet: the first, the last, and from left to
+    right what meets neither.
+    """
+    kept = list(range(min(n, 1)))
+    for i in range(1, n - 1):
+        if not meet(kept[-1], i) and not meet(i, n - 1):
+            kept.append(i)
+    return [*kept, n - 1] if n > 1 else kept
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Colour, dashes in line widths, and mark of a line; an open mark shows one that lies under it.
+
+    size : of the mark, points.
+    """
+
+    colour: str
+    dashes: _Dashes
+    mark: str
+    size: float = 3.4
+    is_open: bool = False
+
+    def of_line(self) -> dict[str, Any]:
+        """Keywords of `Axes.plot`. Unbroken lines lie under those with gaps, through which they are
+        seen.
+        """
+        return {
+            "color": self.colour,
+            "linestyle": self.dashes,
+            "marker": self.mark,
+            "markersize": self.size,
+            "markerfacecolor": "none" if self.is_open else self.colour,
+            "markeredgewidth": 1.0,
+            "linewidth": 1.3,
+            "zorder": 3 if self.dashes == _SOLID else 4,
+        }
+
+    def sample(self) -> "Line2D":
+        """A piece of the line for a legend."""
+        from matplotlib.lines import Line2D
+
+        return Line2D([], [], **self.of_line())
+
+
+_OF_THE_PAPER = {
+    "lloyd": Style(_BLACK, (0, (1, 1.5)), ""),
+    "sulloyd": Style(_VERMILION, (0, (5, 2)), "s", 5.0, is_open=True),
+    "glloyd": Style(_GREEN, (0, (6, 1.5, 1, 1.5)), "^", 5.6, is_open=True),
+    "fastlloyd": Style(_BLUE, _SOLID, "o", 3.0),
+}
+_FREE = (
+    Style(_PURPLE, (0, (3, 1.5)), "D", 4.6, is_open=True),
+    Style(_ORANGE, (0, (8, 2)), "v"),
+    Style(_SKY, (0, (4, 1, 1, 1, 1, 1)), "P", 5.6, is_open=True),
+    Style(_VIOLET, _SOLID, "X"),
+)
+_MARKS = ("*", "<", ">", "h", "d", "p", "8")
+
+
+def styles(summaries: Summaries) -> dict[Variant, Style]:
+    """The style of every line; the first variant of a method of the paper has that method's own."""
+    taken: dict[Variant, Style] = {}
+    for variant in summaries.variants:
+        if variant.method in _OF_THE_PAPER and not any(
+            other.method == variant.method for other in taken
+        ):
+            taken[variant] = _OF_THE_PAPER[variant.method]
+    others = (variant for variant in summaries.variants if variant not in taken)
+    return taken | {variant: numbered(number) for number, variant in enumerate(others)}
+
+
+def numbered(number: int) -> Style:
+    """Styles without end: those that are left first, then colours once more with other marks."""
+    if number < len(_FREE):
+        return _FREE[number]
+    again, place = divmod(number, len(PALETTE))
+    return Style(
+        PALETTE[place], _FREE[number % len(_FREE)].dashes, _MARKS[(number + again) % len(_MARKS)]
+    )
+
+
+def legend(summaries: Summaries, variants: list[Variant]) -> dict[str, Any]:
+    """Labels with samples of their lines, for the variants that a figure shows."""
+    looks = styles(summaries)
+    return {
+        summaries.label(each) + ("" if summaries.is_private(each) else ", no noise"): (
+            looks[each].sample()
+        )
+        for each in summaries.variants
+        if each in variants
+    }
+
+
+def grid(panel: "Axes", axis: Literal["both", "x"] = "both") -> None:
+    """Faint lines behind whatever is drawn."""
+    panel.grid(axis=axis, color="#E2E2E2", linewidth=0.5)
+    panel.set_axisbelow(True)
+
+
+def draw_lines(panel: "Axes", curves: Iterable[tuple[Style, Points]]) -> None:
+    """The means of each curve, joined by its line."""
+    for style, points in curves:
+        panel.plot([x for x, _ in points], [each.mean for _, each in points], **style.of_line())
+
+
+def draw_bands(panel: "Axes", curves: Iterable[tuple[Style, Points]]) -> None:
+    """95% intervals around lines; on a logarithmic axis they end where the panel does, which they
+    do not widen.
+    """
+    for style, points in curves:
+        low, high = [each.low for _, each in points], [each.high for _, each in points]
+        if panel.get_yscale() == "log":
+            ends = panel.get_ylim()
+            low, high = np.clip(low, *ends).tolist(), np.clip(high, ends[0], None).tolist()
+        panel.fill_between(
+            [x for x, _ in points], low, high, color=style.colour, alpha=0.18, linewidth=0, zorder=2
+        )
+
+
+def draw_ratios(
+    panel: "Axes",
+    curves: Sequence[tuple[Style, Points]],
+    ratios: Sequence[float],
+    *,
+    factor: float = SPREAD,
+) -> None:
+    """Curves relative to something, which is a line at 1. ratios : what the axis is for;
+    logarithmic beyond the factor.
+    """
+    low, high = min(ratios, default=0.0), max(ratios, default=0.0)
+    if 0 < factor * low < high:
+        mark_decades(panel, low, high)
+    else:
+        panel.locator_params(axis="y", nbins=5)
+    panel.axhline(1, color="#999999", linewidth=0.7, zorder=1)
+    draw_lines(panel, curves)
+    draw_bands(panel, curves)
+    grid(panel)

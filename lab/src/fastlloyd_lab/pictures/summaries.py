@@ -1,0 +1,362 @@
+"""Rows of trials -> means over runs with 95% intervals, areas under curves, ratios to a method.
+
+Failed trials and values that are no finite number (the Davies-Bouldin index of a single cluster)
+are left out of means, as the paper leaves them out, and counted. Runs are known by their number:
+under one number all methods start from the same centroids.
+"""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+
+import numpy as np
+from scipy.special import stdtrit
+
+from fastlloyd.errors import DataError
+from fastlloyd_lab.experiments.reading import Results, Row
+
+CONFIDENCE = 0.95
+BASELINE = "sulloyd"
+LABELS = {"lloyd": "Lloyd", "sulloyd": "SuLloyd", "glloyd": "GLloyd", "fastlloyd": "FastLloyd"}
+"""The methods of the paper, in the order in which it lists them."""
+_FAMILY = re.compile(
+    r"([a-z][a-z0-9]*?)-(?=\d)", re.IGNORECASE
+)  # the name of a family, then numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """n values: mean, half width of its 95% interval (NaN for fewer than two) and median; NaN where
+    there is no value.
+    """
+
+    n: int
+    mean: float
+    half_width: float
+    median: float
+    n_failed: int = 0
+    n_infinite: int = 0
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval, the mean itself where there is none."""
+        return self.mean - (0.0 if math.isnan(self.half_width) else self.half_width)
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval, the mean itself where there is none."""
+        return self.mean + (0.0 if math.isnan(self.half_width) else self.half_width)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Finite values by the number of their run, and how many runs have none: failed, or infinite;
+    lost : which those are.
+    """
+
+    by_run: Mapping[int, float]
+    n_failed: int = 0
+    n_infinite: int = 0
+    lost: frozenset[int] = frozenset()
+
+    @property
+    def n(self) -> int:
+        """How many values there are."""
+        return len(self.by_run)
+
+    def summary(self) -> Summary:
+        """Mean with Student's interval over runs, and median."""
+        values = np.array(list(self.by_run.values()), dtype=np.float64)
+        n = len(values)
+        return Summary(
+            n=n,
+            mean=float(values.mean()) if n else math.nan,
+            half_width=(
+                float(_student(n) * values.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
+            ),
+            median=float(np.median(values)) if n else math.nan,
+            n_failed=self.n_failed,
+            n_infinite=self.n_infinite,
+        )
+
+
+def _student(n: int) -> float:
+    """Half of the 95% interval of a mean of n values, in standard errors: Student's t with n - 1
+    degrees of freedom.
+    """
+    return float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
+
+
+def area(epsilons: Sequence[float], values: Sequence[float]) -> float:
+    """Area under the curve through the points, by the trapezoid rule (Section 5 of the paper)."""
+    steps = zip(values, values[1:], epsilons, epsilons[1:], strict=False)
+    return sum((left + right) / 2 * (end - start) for left, right, start, end in steps)
+
+
+def relative(sample: Sample, reference: Sample) -> Summary:
+    """The ratio of the two means, with its 95% interval by the delta method.
+
+    A run that one of the two lost is left out of both: what is hard for one may be for the other.
+    Runs that one was never asked for count for the other all the same: a few runs are not divided
+    by as few of a reference whose runs differ much.
+
+    With r = mean(a) / mean(b), the error of r is to first order (mean(a) - r mean(b)) / mean(b) for
+    deviations a and b from their means. What a run has in common with the same run of the reference
+    cancels there. Student's t has the degrees of freedom of the one with fewer runs. median is that
+    of the ratios run by run, where both have a value and the reference is not 0.
+    """
+    a = {run: value for run, value in sample.by_run.items() if run not in reference.lost}
+    b = {run: value for run, value in reference.by_run.items() if run not in sample.lost}
+    counts = {"n": len(a) if b else 0, "n_failed": sample.n_failed, "n_infinite": sample.n_infinite}
+    mean_a, mean_b = (
+        float(np.mean([*values.values()])) if values else math.nan for values in (a, b)
+    )
+    if math.isnan(mean_a) or math.isnan(mean_b) or mean_b == 0:
+        return Summary(mean=math.nan, half_width=math.nan, median=math.nan, **counts)
+    ratio, fewest = mean_a / mean_b, min(len(a), len(b))
+    errors = [
+        (a.get(run, mean_a) - mean_a) / len(a) - ratio * (b.get(run, mean_b) - mean_b) / len(b)
+        for run in a.keys() | b.keys()
+    ]
+    variance = (
+        math.fsum(error**2 for error in errors) * fewest / (fewest - 1) if fewest > 1 else math.nan
+    )
+    ratios = [a[run] / b[run] for run in a.keys() & b.keys() if b[run]]
+    return Summary(
+        mean=ratio,
+        half_width=_student(fewest) * math.sqrt(variance) / abs(mean_b),
+        median=float(np.median(ratios)) if ratios else math.nan,
+        **counts,
+    )
+
+
+def pooled(samples: Sequence[Sample]) -> Sample:
+    """Run by run the mean over several data sets, of the runs that all of them have."""
+    return _run_by_run(samples, lambda values: float(np.mean(values)), sum)
+
+
+def _run_by_run(
+    samples: Sequence[Sample],
+    value: Callable[[list[float]], float],
+    count: Callable[[Iterable[int]], int],
+) -> Sample:
+    """One value of the values of each run that all samples have, and one count of their counts of
+    what is left out.
+    """
+    shared = set.intersection(*(set(sample.by_run) for sample in samples)) if samples else set()
+    return Sample(
+        by_run={run: value([sample.by_run[run] for sample in samples]) for run in sorted(shared)},
+        n_failed=count(sample.n_failed for sample in samples),
+        n_infinite=count(sample.n_infinite for sample in samples),
+        lost=frozenset().union(*(sample.lost for sample in samples)),
+    )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Variant:
+    """A method with the swept options it took, and the number of clients: what a line of a figure
+    is.
+    """
+
+    method: str
+    options: tuple[tuple[str, str], ...] = ()
+    clients: int = 1
+
+    def option(self, name: str) -> str:
+        """An option as text, empty if it was not taken."""
+        return dict(self.options).get(name, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSet:
+    """A set by name, and its shape."""
+
+    name: str
+    n_records: int
+    n_features: int
+    n_clusters: int
+
+    @property
+    def family(self) -> str:
+        """What stands before the numbers in a generated set's name: "synth" of synth-4-8-1; empty
+        for others.
+        """
+        found = _FAMILY.match(self.name)
+        return found[1] if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Summaries:
+    """All trials of an experiment by data set, variant, epsilon and run."""
+
+    results: Results
+    datasets: dict[str, DataSet] = field(default_factory=dict)
+    variants: list[Variant] = field(default_factory=list)
+    _rows: dict[tuple[str, Variant], dict[float, dict[int, Row]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, results: Results) -> "Summaries":
+        """Index the rows of a folder."""
+        index: dict[tuple[str, Variant], dict[float, dict[int, Row]]] = defaultdict(
+            lambda: defaultdict(dict)
+        )
+        shapes: dict[str, DataSet] = {}
+        for row in results.rows:
+            index[row.dataset, Variant(row.method, row.options, row.clients)][row.epsilon][
+                row.run
+            ] = row
+            if (
+                row.dataset not in shapes or not shapes[row.dataset].n_clusters
+            ):  # 0: it failed before the set was known
+                shapes[row.dataset] = DataSet(
+                    name=row.dataset,
+                    n_records=row.n_records,
+                    n_features=row.n_features,
+                    n_clusters=row.n_clusters,
+                )
+        return cls(
+            results,
+            shapes,
+            sorted({v for _, v in index}, key=lambda v: (place(v.method, LABELS), v)),
+            dict(index),
+        )
+
+    @property
+    def main_measure(self) -> str:
+        """NICV, as in the paper, or else the first measure there is. Raises DataError if every
+        trial failed.
+        """
+        if not (measures := self.results.measures):
+            raise DataError(
+                "every trial failed, so there is nothing to draw; `fastlloyd experiment table`"
+                " lists why"
+            )
+        return measures[0]
+
+    def variants_of(self, dataset: str) -> list[Variant]:
+        """The variants that were run on a set."""
+        return [variant for variant in self.variants if (dataset, variant) in self._rows]
+
+    def is_private(self, variant: Variant) -> bool:
+        """Whether epsilon says anything to it."""
+        return any(
+            math.isfinite(e) for (_, v), found in self._rows.items() if v == variant for e in found
+        )
+
+    def epsilons(self, dataset: str | None = None) -> list[float]:
+        """All finite epsilons at which anything was run on a set, or on any of them, ascending."""
+        every = {
+            e for (name, _), found in self._rows.items() if dataset in (None, name) for e in found
+        }
+        return sorted(filter(math.isfinite, every))
+
+    def sample(self, dataset: str, variant: Variant, epsilon: float, measure: str) -> Sample:
+        """A measure at one epsilon; a method that is not private has one value for all of them."""
+        found = self._rows.get((dataset, variant), {})
+        rows = found[math.inf] if math.inf in found else found.get(epsilon, {})
+        values = {
+            run: row.measures[measure]
+            for run, row in sorted(rows.items())
+            if measure in row.measures
+        }
+        finite = {run: value for run, value in values.items() if math.isfinite(value)}
+        failed = {run for run, row in rows.items() if row.error}
+        infinite = values.keys() - finite.keys()
+        return Sample(
+            by_run=finite,
+            n_failed=len(failed),
+            n_infinite=len(infinite),
+            lost=frozenset(failed | infinite),
+        )
+
+    def areas(self, dataset: str, variant: Variant, measure: str) -> Sample:
+        """Run by run the area under a measure against epsilon, over all epsilons of the set; runs
+        that lack one are left out.
+
+        n_failed and n_infinite count runs that have such a trial at any epsilon. Empty if there are
+        fewer than two epsilons.
+        """
+        epsilons = self.epsilons(dataset)
+        if len(epsilons) < 2:
+            return Sample(by_run={})
+        curves = [self.sample(dataset, variant, epsilon, measure) for epsilon in epsilons]
+        return _run_by_run(curves, lambda values: area(epsilons, values), max)
+
+    def reference(self, variant: Variant) -> Variant | None:
+        """The variant of the baseline to compare with: the one that has most in common with this
+        one; None if there is none.
+        """
+        return max(
+            (each for each in self.variants if each.method == BASELINE),
+            key=lambda each: (
+                each.clients == variant.clients,
+                len(set(each.options) & set(variant.options)),
+            ),
+            default=None,
+        )
+
+    def method_label(self, method: str) -> str:
+        """What figures call a method, by its name in results."""
+        return self.results.labels.get(method) or LABELS.get(method, method)
+
+    def label(self, variant: Variant) -> str:
+        """What a line is called: the method, and what of its options and clients differs between
+        its variants.
+        """
+        name = self.method_label(variant.method)
+        same = [each for each in self.variants if each.method == variant.method]
+        varying = [
+            f"{option.replace('_', ' ')} {text}"
+            for option, text in variant.options
+            if len({each.option(option) for each in same}) > 1
+        ]
+        if len({each.clients for each in same}) > 1:
+            varying.append(f"{variant.clients} client{'s' if variant.clients > 1 else ''}")
+        return f"{name} ({', '.join(varying)})" if varying else name
+
+
+def place(name: str, known: Iterable[str]) -> int:
+    """Where a name stands among the known ones, in their order; all others come behind them."""
+    order = list(known)
+    return order.index(name) if name in order else len(order)
+
+
+def over_sets(results: Results) -> Results:
+    """Results with a single data set, "mean of N sets": for every method, options, epsilon and run
+    the mean over all sets.
+
+    A run that some set lacks, or that failed on one, is left out, and a note says how many were.
+    """
+    names = {row.dataset for row in results.rows}
+    rows_of: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for row in results.rows:
+        rows_of[row.method, row.options, row.clients, row.epsilon, row.run].append(row)
+    whole = [
+        rows
+        for rows in rows_of.values()
+        if len(rows) == len(names) and not any(row.error for row in rows)
+    ]
+    lacking = len(rows_of) - len(whole)
+    note = (
+        f"{lacking:,} of {len(rows_of):,} means over {len(names):,} sets lack a set, or a trial"
+        " failed; they are left out"
+    )
+    return replace(
+        results,
+        rows=tuple(_mean(rows, f"mean of {len(names):,} sets") for rows in whole),
+        notes=(*results.notes, *([note] if lacking else [])),
+    )
+
+
+def _mean(rows: list[Row], name: str) -> Row:
+    measures = {
+        measure: fmean(row.measures[measure] for row in rows)
+        for measure in rows[0].measures
+        if all(measure in row.measures for row in rows)
+    }
+    return replace(
+        rows[0], dataset=name, n_records=0, n_features=0, n_clusters=0, measures=measures
+    )

@@ -1,0 +1,111 @@
+"""Settings all tests share, those of the product and of the lab.
+
+Whether the tests pass depends on the commit alone. So examples are derived from the tests
+themselves, the same in every run; `--hypothesis-seed=N` or `--hypothesis-seed=random` looks for
+others.
+"""
+
+import gc
+import importlib
+import os
+import pkgutil
+import shutil
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+# Tests run in as many processes as there are cores: threads of libraries in each of them, or
+# waiting for work by turning round, would only take the cores from one another. Read when these
+# libraries are loaded, here and in processes that tests start.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Hundreds of processes that tests start would each compile all modules anew, and so would those
+# that run the tests.
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import fastlloyd
+import fastlloyd_lab
+from fastlloyd import testing
+
+sys.dont_write_bytecode = False  # or this process would rewrite the assertions of all tests anew
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder of its own in it
+# A shared machine makes examples slow at random; a hang is caught by the run's own limit.
+CLOCKLESS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", CLOCKLESS, derandomize=True)
+settings.register_profile("new", CLOCKLESS, print_blob=True)
+settings.load_profile("same")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Folders in memory; examples of a seed that is asked for; constants for them from all of our
+    modules.
+    """
+    if config.getoption("--hypothesis-seed") is not None:
+        settings.load_profile("new")
+    # Tests make tens of thousands of commits that wait for the disk. Their folders lie in memory
+    # where there is enough of it: what a loss of power leaves is asked by none.
+    if (
+        MEMORY.is_dir()
+        and os.access(MEMORY, os.W_OK | os.X_OK)
+        and shutil.disk_usage(MEMORY).free > 2 << 30
+    ):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    if config.getoption("numprocesses", None):
+        return  # this process only hands out the tests
+    gc.disable()  # until all tests are collected: what is made by then stays
+    for package in (fastlloyd, fastlloyd_lab):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+
+
+def pytest_collection_finish() -> None:
+    """What there is now stays: looking for garbage in it, again and again, would only take time."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One process more than there are cores: while a test waits, for a process or a deadline,
+    another is worked at.
+    """
+    del config
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ledger_of_the_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """For fixtures that a module's tests share, which are made before a test has a ledger of its
+    own.
+    """
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(
+            "FASTLLOYD_LEDGER",
+            str(tmp_path_factory.getbasetemp() / "ledgers" / uuid.uuid4().hex / "l.store"),
+        )
+        yield
+
+
+@pytest.fixture(autouse=True)
+def ledger_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """No test, nor a process that it starts, writes to the ledger of whoever runs it, or of another
+    test; made where used.
+    """
+    path = tmp_path_factory.getbasetemp() / "ledgers" / uuid.uuid4().hex / "ledger.store"
+    with (
+        pytest.MonkeyPatch.context() as environment
+    ):  # not the tests' own, which may end before other fixtures do
+        environment.setenv("FASTLLOYD_LEDGER", str(path))
+        yield path
+
+
+@pytest.fixture(scope="module")
+def repeatable_noise() -> Iterator[None]:
+    """For tests that give sessions or `central.cluster` noise they know."""
+    with testing.repeatable_noise():
+        yield
