@@ -127,7 +127,7 @@ def test_of_trials_that_all_failed_there_is_a_report_and_no_figure(
         (["table", "nowhere"], "nowhere is not a folder"),
         (["report", "empty"], "empty holds no results"),
         (["plot", "empty"], "empty holds no results"),
-        (["plot", "half"], "cells where the heading has"),
+        (["plot", "half"], "line 1 of half/trials.jsonl is not a whole JSON object"),
         (
             ["plot", "results", "--figure", "curve"],
             "figure 'curve' is unknown (did you mean 'curves'?)",
@@ -154,7 +154,8 @@ def test_what_cannot_be_done_is_refused_in_one_sentence_and_nothing_is_written(
     monkeypatch.chdir(results.parent)
     Path("empty").mkdir()
     write(Path("half"), rows(ONE, runs=1))
-    Path("half/results.csv").write_text(Path("half/results.csv").read_text()[:-40])
+    lines = Path("half/trials.jsonl").read_text().splitlines(keepends=True)
+    Path("half/trials.jsonl").write_text("".join([lines[0][:-40] + "\n", *lines[1:]]))
     sizes = {name: shape for name, shape in SYNTH.items() if shape[2] == 2 and shape[1] <= 4}
     write(
         Path("lonely"),

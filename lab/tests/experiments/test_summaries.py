@@ -251,7 +251,7 @@ def test_a_folder_whose_runner_still_runs_gives_the_same_summaries(tmp_path: Pat
     made[3] = fail(made[3], "it broke")
     done, going = (
         read(write(tmp_path / "done", made)),
-        read(write(tmp_path / "going", made, ended=False)),
+        read(write(tmp_path / "going", made)),
     )
     assert list(map(repr, done.rows)) == list(
         map(repr, going.rows)

@@ -1,6 +1,5 @@
 """Folders of results with made-up numbers, as an experiment would leave them."""
 
-import csv
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -126,23 +125,14 @@ def write(
     *,
     title: str = "Made-up results",
     figures: Sequence[str] = ("curves",),
-    ended: bool = True,
 ) -> Path:
-    """The folder of an experiment; `ended` or with its trials alone."""
+    """The folder of an experiment."""
     folder.mkdir(parents=True, exist_ok=True)
     listed = list(made)
     (folder / "spec.toml").write_text(
         f"title = {json.dumps(title)}\nfigures = {json.dumps(list(figures))}\nseed = 1\n"
     )
-    if not ended:
-        (folder / "trials.jsonl").write_text(
-            "".join(json.dumps(_finite(row)) + "\n" for row in listed)
-        )
-        return folder
-    with (folder / "results.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(listed[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(listed)
+    (folder / "trials.jsonl").write_text("".join(json.dumps(_finite(row)) + "\n" for row in listed))
     provenance = {
         "fastlloyd": "0",
         "machine": "made up",

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fastlloyd.base import extras
 from fastlloyd.base.files import check_destination, check_file, to_json, write_file, write_folder
 from fastlloyd.base.names import split_list, unknown_name
 from fastlloyd.cli import terminal
@@ -318,13 +317,9 @@ def _say(summary: "Summary", out: Path) -> None:
     typer.echo(f"Written to {out}: {', '.join(path.name for path in summary.paths)}.")
     if summary.others:
         typer.echo(
-            f"Note: {out} holds {_trials(summary.others)} more, of runs not asked for; the tables"
-            " keep them.",
+            f"Note: {out} holds {_trials(summary.others)} more, of runs not asked for; they are"
+            " kept.",
             err=True,
-        )
-    if not any(path.suffix == ".parquet" for path in summary.paths):
-        typer.echo(
-            f"Note: no Parquet file, which needs pyarrow: {extras.command('data')}", err=True
         )
 
 

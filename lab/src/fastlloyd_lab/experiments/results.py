@@ -1,27 +1,21 @@
-"""A folder of results as the runner writes it: rows as they come, in the end the tables, and what
-they came of. NOT PRIVATE.
+"""A folder of results as the runner writes it: rows as they come, in the end in their order, and
+what they came of. NOT PRIVATE.
 """
 
-import csv
-import io
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
-from fastlloyd.base import extras
-from fastlloyd.base.files import replacing, to_json, write_chunks, write_file
+from fastlloyd.base.files import to_json, write_chunks, write_file
 from fastlloyd.errors import DataError, OutputError, StateError
 from fastlloyd.federation.store.lock import InUseError, Lock
-from fastlloyd.records.arrow import load
 from fastlloyd_lab.experiments import reading
 from fastlloyd_lab.experiments.reading import (
     PROVENANCE,
     SHAPE,
-    TABLE,
     TRIALS,
     Cells,
     split,
@@ -29,9 +23,6 @@ from fastlloyd_lab.experiments.reading import (
 )
 from fastlloyd_lab.experiments.trial import Trial, key
 
-PARQUET = "results.parquet"
-_TEXT = ("dataset", "method", "status", "error")
-_WHOLE = (*SHAPE, "clients", "run", "n_iterations")
 _NEEDED = frozenset(("fastlloyd", "code", "datasets", "sessions"))
 
 
@@ -53,7 +44,7 @@ class Folder:
             if (
                 reading.packed(path).exists() and not (path / TRIALS).exists()
             ):  # unpacked, others can be added
-                write_file(path / TRIALS, (trials_content(path) or b"").decode())
+                write_file(path / TRIALS, trials_content(path).decode())
                 reading.packed(path).unlink()
             self._descriptor = os.open(path / TRIALS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             os.ftruncate(
@@ -81,9 +72,7 @@ class Folder:
         """Add the row of a trial that has none yet. Raises OutputError; then the line is not
         whole.
         """
-        infinite = (math.inf, -math.inf)  # which JSON has not
-        plain = {name: str(value) if value in infinite else value for name, value in row.items()}
-        line = (json.dumps(plain, allow_nan=False) + "\n").encode()
+        line = _line(row).encode()
         try:
             written = os.write(self._descriptor, line)
         except OSError as error:
@@ -110,59 +99,20 @@ class Folder:
             )
 
     def finish(self, trials: Iterable[Trial], session: dict[str, Any] | None) -> list[Path]:
-        """Write the tables, and what the session that ends was if it ran any. Returns the paths.
-
-        The tables hold every row of the folder: those of the trials in their order, then those of
-        runs not asked for.
+        """Put the rows in order: those of the trials in theirs, then those of runs not asked for.
+        Remember the session that ends if it ran any. Returns the paths.
         """
-        trials = list(trials)
-        found = dict.fromkeys(
-            [*(trial.key for trial in trials if trial.key in self.rows), *self.rows]
-        )
-        rows = [self.rows[key] for key in found]
-        os.fsync(self._descriptor)
+        first = {trial.key: self.rows[trial.key] for trial in trials if trial.key in self.rows}
+        self.rows = first | self.rows
         self.provenance["sessions"] += [session] if session else []
         self._write_provenance()
-        options = _once((trial.options for trial in trials), (split(tuple(row))[0] for row in rows))
-        names = reading.columns(
-            options,
-            _once((trial.measures for trial in trials), (split(tuple(row))[1] for row in rows)),
-        )
-        write_chunks(self.path / TABLE, csv_lines(rows, names))
-        paths = [self.path / name for name in (TRIALS, TABLE, PROVENANCE)]
-        if extras.optional("pyarrow.parquet") is not None:
-            self._write_parquet(rows, names, options)
-            paths.append(self.path / PARQUET)
-        else:  # what an earlier session wrote would lack the rows of this one
-            (self.path / PARQUET).unlink(missing_ok=True)
-        return paths
+        os.close(self._descriptor)
+        self._descriptor = -1
+        write_chunks(self.path / TRIALS, map(_line, self.rows.values()))
+        return [self.path / name for name in (TRIALS, PROVENANCE)]
 
     def _write_provenance(self) -> None:
         write_file(self.path / PROVENANCE, to_json(self.provenance))
-
-    def _write_parquet(
-        self, rows: Sequence[Cells], names: Sequence[str], options: Sequence[str]
-    ) -> None:
-        pa, parquet = load("pyarrow", PARQUET), load("pyarrow.parquet", PARQUET)
-        columns = {}
-        for name in names:
-            values = [row.get(name) for row in rows]
-            if name in options:
-                kind = _option_type(pa, {type(value) for value in values if value is not None})
-            else:
-                kind = (
-                    pa.string() if name in _TEXT else pa.int64() if name in _WHOLE else pa.float64()
-                )
-            if kind == pa.string():
-                values = [None if value is None else str(_cell(value)) for value in values]
-            columns[name] = pa.array(values, type=kind)
-        table = pa.table(columns)
-        target = self.path / PARQUET
-        try:
-            with replacing(target) as file:
-                parquet.write_table(table, file)
-        except OSError as error:
-            raise OutputError(f"{target} cannot be written ({error.strerror})") from None
 
 
 def earlier_provenance(path: Path, provenance: dict[str, Any]) -> dict[str, Any] | None:
@@ -205,9 +155,8 @@ def read_rows(path: Path) -> dict[str, Cells]:
     """All rows in a folder by the keys of their trials; a last line that is not whole is left out.
     Raises DataError.
     """
-    content = trials_content(path) or b""
     rows = {}
-    for number, cells in reading.json_lines(content[: content.rfind(b"\n") + 1], path / TRIALS, []):
+    for number, cells in reading.json_lines(path, []):
         try:
             numbers = ("epsilon", *split(tuple(cells))[1])
             row = cells | {name: float(cells[name]) for name in numbers}  # which may be infinite
@@ -225,22 +174,16 @@ def row_key(row: Cells) -> str:
     return key(row["dataset"], row["method"], row["epsilon"], taken, row["clients"], row["run"])
 
 
-def csv_lines(rows: Iterable[Cells], names: Sequence[str]) -> Iterator[str]:
-    """The table as CSV, a line at a time: nothing for what is not there, inf, true and false."""
-    for cells in chain([names], ([_cell(row.get(name)) for name in names] for row in rows)):
-        line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow(cells)
-        yield line.getvalue()
-
-
 def n_failed(rows: Iterable[Cells]) -> int:
     """How many rows say that a trial failed."""
     return sum(row["status"] == reading.FAILED for row in rows)
 
 
-def _once(*names: Iterable[Iterable[str]]) -> list[str]:
-    """Every name once, in the order in which they come."""
-    return list(dict.fromkeys(name for one in names for some in one for name in some))
+def _line(row: Cells) -> str:
+    """The row as a line of JSON, which has no infinite numbers: they become text."""
+    infinite = (math.inf, -math.inf)
+    plain = {name: str(value) if value in infinite else value for name, value in row.items()}
+    return json.dumps(plain, allow_nan=False) + "\n"
 
 
 def _added(earlier: dict[str, Any], provenance: dict[str, Any]) -> dict[str, Any]:
@@ -257,19 +200,6 @@ def _added(earlier: dict[str, Any], provenance: dict[str, Any]) -> dict[str, Any
         if one and one not in asked[:at] and one != provenance.get("specification")
     ]
     return provenance | kept | both | ({"earlier_specifications": before} if before else {})
-
-
-def _cell(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
-
-
-def _option_type(pa: Any, found: set[type]) -> Any:
-    """What Parquet calls the values of an option, by their types; those of several kinds become
-    text.
-    """
-    if found <= {int, float}:
-        return pa.float64() if float in found else pa.int64()
-    return pa.bool_() if found == {bool} else pa.string()
 
 
 def _locked(path: Path) -> Lock:
