@@ -2,7 +2,6 @@
 symmetries.
 """
 
-import sys
 import tracemalloc
 from collections.abc import Callable
 from random import Random
@@ -17,8 +16,6 @@ from fastlloyd.errors import DataError
 from fastlloyd.evaluation import metrics
 from fastlloyd_lab import partitions
 from fastlloyd_lab.partitions import SilhouetteSample
-
-pytest.importorskip("sklearn", reason="some indices are scikit-learn's")
 
 Matrix = npt.NDArray[np.float64]
 
@@ -296,16 +293,6 @@ def test_distances_among_records_beyond_float64_are_refused_although_those_to_ce
 ) -> None:
     with pytest.raises(DataError, match="range of float64"):
         index([[-1e200], [-1e200], [1e200]], [[-1e200], [1e200]])
-
-
-@pytest.mark.parametrize("index", INDICES[:3], ids=lambda index: index.__name__)
-def test_without_scikit_learn_the_sentence_says_what_to_install(
-    index: Callable[..., float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(DataError, match='not installed: python -m pip install "scikit-learn'):
-        index(PAIRS, MIDDLES)
-    assert partitions.dunn(PAIRS, MIDDLES) == 4.0
 
 
 @pytest.mark.parametrize("index", [partitions.bcss, *INDICES], ids=lambda index: index.__name__)

@@ -7,12 +7,11 @@ and centroids are moved or scaled together. Empty clusters count for nothing. As
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.errors import DataError
 from fastlloyd.evaluation.metrics import assign, finite, finite_matrix, records_and_centroids
@@ -37,6 +36,8 @@ class SilhouetteSample:
         """Draw `n_records` of X, the same for the same seed, or take all. Memory: 8 m^2 bytes.
         Errors as in `silhouette`.
         """
+        from sklearn.metrics import pairwise_distances
+
         X = _unit_box(finite_matrix("X", X))
         records = np.arange(len(X))
         if n_records is not None and n_records < len(X):
@@ -45,7 +46,7 @@ class SilhouetteSample:
                     f"a silhouette needs at least one record, got n_records = {n_records}"
                 )
             records = np.sort(np.random.default_rng(seed).choice(len(X), n_records, replace=False))
-        return cls(records=records, distances=_sklearn_metrics().pairwise_distances(X[records]))
+        return cls(records=records, distances=pairwise_distances(X[records]))
 
 
 def bcss(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
@@ -73,8 +74,10 @@ def silhouette(
     those of the nearest other cluster; 0 if it is alone in its cluster. -1 if all records are in
     one cluster: a value by convention. Time O(n_records^2), so give many records a `sample` of the
     same X: the mean is then over its records, among each other. Exact on raw data, NEVER private.
-    Shapes and errors as in `assign`; DataError, too, without scikit-learn.
+    Shapes and errors as in `assign`.
     """
+    from sklearn.metrics import silhouette_score
+
     X, centroids = records_and_centroids(X, centroids)
     if sample is not None and sample.records[-1] >= len(X):
         raise DataError(
@@ -88,10 +91,8 @@ def silhouette(
     if n_clusters == len(labels):
         return 0.0
     if sample is None:
-        return float(_sklearn_metrics().silhouette_score(_unit_box(X), labels))
-    return float(
-        _sklearn_metrics().silhouette_score(sample.distances, labels, metric="precomputed")
-    )
+        return float(silhouette_score(_unit_box(X), labels))
+    return float(silhouette_score(sample.distances, labels, metric="precomputed"))
 
 
 def davies_bouldin(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
@@ -100,15 +101,17 @@ def davies_bouldin(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
     The mean over clusters of the largest (s_i + s_j) / m_ij, s_i the mean distance of a cluster's
     records to their mean, m_ij the distance of two such means: of the records, not of the
     centroids. Infinite if all records are in one cluster. Exact on raw data, NEVER private. Shapes
-    and errors as in `assign`; DataError, too, without scikit-learn.
+    and errors as in `assign`.
     """
+    from sklearn.metrics import davies_bouldin_score
+
     X, labels = _partition(X, centroids)
     n_clusters = len(np.unique(labels))
     if n_clusters == 1:
         return float("inf")
     if n_clusters == len(X):  # every record is its own mean
         return 0.0
-    return float(_sklearn_metrics().davies_bouldin_score(X, labels))
+    return float(davies_bouldin_score(X, labels))
 
 
 def calinski_harabasz(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
@@ -117,15 +120,17 @@ def calinski_harabasz(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
     B / (k - 1) over W / (n - k), B and W the sums of squares between and within the k occupied
     clusters, about the means of their records. 0 if all records are in one cluster; infinite if
     there are more and every cluster is a single point. Exact on raw data, NEVER private. Shapes and
-    errors as in `assign`; DataError, too, without scikit-learn.
+    errors as in `assign`.
     """
+    from sklearn.metrics import calinski_harabasz_score
+
     X, labels = _partition(X, centroids)
     clusters = np.unique(labels)
     if len(clusters) == 1:
         return 0.0
     if all(np.ptp(X[labels == cluster], axis=0).max() == 0 for cluster in clusters):
         return float("inf")
-    return float(_sklearn_metrics().calinski_harabasz_score(X, labels))
+    return float(calinski_harabasz_score(X, labels))
 
 
 def dunn(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
@@ -175,13 +180,3 @@ def _unit_box(X: FloatArray) -> FloatArray:
         width = float((upper - lower).max())
         finite(width * width * X.shape[1])
     return np.asarray(np.ldexp(X - (lower + (upper - lower) / 2), -np.frexp(width)[1]))
-
-
-def _sklearn_metrics() -> Any:
-    try:
-        from sklearn import metrics
-    except Exception as error:  # noqa: BLE001 - a package may fail in any way
-        raise DataError(
-            f"this measure needs scikit-learn, which {extras.why_not(error, 'sklearn')}"
-        ) from None
-    return metrics

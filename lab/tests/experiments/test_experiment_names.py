@@ -18,9 +18,7 @@ WORD = st.text("abc-.:_0123456789", max_size=4)
     [
         ("iris", ["iris"]),
         ("a{1,2}b{x,y}", ["a1bx", "a1by", "a2bx", "a2by"]),
-        ("g2-{2,4{0,1}}-30", ["g2-2-30", "g2-40-30", "g2-41-30"]),
-        ("s{1..3}", ["s1", "s2", "s3"]),
-        ("s{2..0}", ["s2", "s1", "s0"]),
+        ("s{1,2,3}", ["s1", "s2", "s3"]),
         ("{a,}", ["a", ""]),
     ],
 )
@@ -37,37 +35,16 @@ def test_the_names_are_the_product_of_the_braces(parts: list[tuple[str, list[str
     assert expand(text) == names
 
 
-@pytest.mark.parametrize("text", ["a{1,2", "a1,2}", "{", "}{", "a{b}", "a{}"])
+@pytest.mark.parametrize("text", ["a{1,2", "a1,2}", "{", "}{", "a{b}", "a{}", "a{1,{2,3}}"])
 def test_a_brace_without_partner_or_choice_is_refused(text: str) -> None:
     with pytest.raises(PlanError, match="brace"):
         expand(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("synth-2-2-{1..999999999}", "999,999,999"),
-        ("{-3..9999}", "10,003"),
-        ("{0..9}" * 5, "100,000"),
-        ("a{1,{2..20000}}{x,y}", "40,000"),
-        (f"{{1..1{'0' * 60}}}", f"1{',000' * 20}"),
-    ],
-)
-def test_more_names_than_anybody_means_are_refused_before_they_are_made(
-    text: str, count: str
-) -> None:
-    with pytest.raises(
-        PlanError, match=f"stands for {count} names; expected at most {MAX_NAMES:,}"
-    ):
+def test_more_names_than_anybody_means_are_refused_before_they_are_made() -> None:
+    text = "{0,1,2,3,4,5,6,7,8,9}" * 60
+    with pytest.raises(PlanError, match=f"1{',000' * 20} names; expected at most {MAX_NAMES:,}"):
         expand(text)
-
-
-def test_a_text_that_is_no_name_is_refused() -> None:
-    assert len(expand("{" * 20 + "a" + ",b}" * 20)) == 21
-    with pytest.raises(PlanError, match="21 deep; expected at most 20"):
-        expand("{" * 200 + "a" + ",b}" * 200)
-    with pytest.raises(PlanError, match="has 5,000 letters; expected a name of at most 1,000"):
-        expand("{" * 5000)
 
 
 def test_a_file_of_code_is_run_once_and_may_import_its_neighbours(tmp_path: Path) -> None:

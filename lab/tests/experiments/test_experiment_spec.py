@@ -310,21 +310,6 @@ def test_a_figure_that_there_is_not_is_refused_before_anything_is_run(tmp_path: 
         read(path)
 
 
-def test_a_measure_without_the_library_it_needs_is_refused_before_anything_is_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "spec.toml"
-    path.write_text(
-        'title = "t"\nruns = 1\nepsilons = [1.0]\nmeasures = ["nicv", "centroid_mse"]\n'
-        '[[grid]]\ndatasets = ["synthk-2-1"]\nmethods = ["lloyd"]\n'
-    )
-    monkeypatch.setattr("fastlloyd_lab.experiments.spec.find_spec", lambda _: None)
-    with pytest.raises(
-        PlanError, match="measure 'centroid_mse' needs scikit-learn, which is not installed"
-    ):
-        read(path)
-
-
 def test_a_method_of_ones_own_may_not_have_the_name_of_the_products(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from fastlloyd_lab.experiments.methods import Method\n"

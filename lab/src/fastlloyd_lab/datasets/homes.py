@@ -13,19 +13,17 @@ Whatever the home, the values are those of the catalogue's digest, or they are n
 import csv
 import gzip
 import hashlib
-import importlib.util
 import io
 import os
 import struct
-import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from platformdirs import user_cache_path
 
-from fastlloyd.base import extras, places
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.base.files import replacing
 from fastlloyd.errors import DataError
@@ -105,8 +103,9 @@ def find(entry: DataSet) -> Table:
     Raises DataError, which says how to get the set, if it is not; and if the file in the cache
     holds other values.
     """
-    datasets = None if entry.bundled is None else extras.optional("sklearn.datasets")
-    if entry.bundled is not None and datasets is not None:
+    if entry.bundled is not None:
+        from sklearn import datasets
+
         values = np.ascontiguousarray(getattr(datasets, entry.bundled)().data, dtype=np.float64)
         if values_digest(values) == entry.digest:
             columns = tuple(f"x{i}" for i in range(1, entry.n_features + 1))
@@ -130,7 +129,7 @@ def home_here(entry: DataSet) -> str | None:
     """Where `find` would look first for a set that is on this machine, in words; None if it is not.
     Reads no records.
     """
-    if entry.bundled is not None and importlib.util.find_spec("sklearn") is not None:
+    if entry.bundled is not None:
         return "scikit-learn"
     return "cache" if cache_file(entry).is_file() else None
 
@@ -140,7 +139,7 @@ def fetch(entry: DataSet) -> Path:
     there.
 
     The homes are tried in their order. Raises DataError with what was wrong with each if none has
-    the set; then the cache is as before. Needs pooch (the extra `datasets`).
+    the set; then the cache is as before.
     """
     get = _downloader()
     wrong = []
@@ -168,16 +167,7 @@ def cache_file(entry: DataSet) -> Path:
 
 
 def _cache_folder() -> Path:
-    """The folder for caches on each system. XDG_CACHE_HOME counts if it is absolute, as its
-    specification says.
-    """
-    if sys.platform == "win32":
-        local = places.user_folder("LOCALAPPDATA", ("AppData", "Local"), DataError)
-        return local / "fastlloyd" / "Cache"
-    if sys.platform == "darwin":
-        return places.user_folder(None, ("Library", "Caches"), DataError) / "fastlloyd"
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (named if named.is_absolute() else places.home(DataError) / ".cache") / "fastlloyd"
+    return user_cache_path("fastlloyd", appauthor=False)
 
 
 class _Limited(io.BytesIO):
@@ -190,16 +180,9 @@ class _Limited(io.BytesIO):
 
 
 def _downloader() -> Callable[[str], bytes]:
-    """Return what gets everything behind an address, or raises DataError if that cannot be had,
-    whole.
-    """
-    try:
-        from pooch import HTTPDownloader
-        from requests import HTTPError, RequestException
-    except Exception as error:  # noqa: BLE001 - a package may fail in any way
-        raise DataError(
-            f"fetching needs pooch, which {extras.why_not(error, 'datasets')}"
-        ) from None
+    """Return what gets everything behind an address, or raises DataError if that cannot be had."""
+    from pooch import HTTPDownloader
+    from requests import HTTPError, RequestException
 
     def get(address: str) -> bytes:
         received = _Limited()

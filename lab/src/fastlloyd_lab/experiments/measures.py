@@ -45,13 +45,11 @@ class Quantity:
 class Measure(Quantity):
     """How a quantity is computed from a problem and centroids (k, d) in its scaled units.
 
-    prepare : makes what the problem keeps for all trials, so that it counts for none of them. needs
-    : modules of extras.
+    prepare : makes what the problem keeps for all trials, so that it counts for none of them.
     """
 
     compute: Callable[[Problem, FloatArray], float]
     prepare: Callable[[Problem], object] = lambda _: None
-    needs: str = ""
     low: float = 0.0
 
 
@@ -68,16 +66,15 @@ MEASURES = {
           compute=_of_records(metrics.nicv)),
         Measure(
             column="silhouette", title="Silhouette score", better=1, low=-1.0, high=1.0,
-            needs="sklearn",
             compute=lambda p, C: partitions.silhouette(p.X, C, p.sample),
             prepare=lambda p: p.sample,
         ),
         Measure(
-            column="davies_bouldin", title="Davies-Bouldin index", better=-1, needs="sklearn",
+            column="davies_bouldin", title="Davies-Bouldin index", better=-1,
             compute=_of_records(partitions.davies_bouldin),
         ),
         Measure(
-            column="centroid_mse", title="Centroid MSE", unit=SCALED, better=-1, needs="sklearn",
+            column="centroid_mse", title="Centroid MSE", unit=SCALED, better=-1,
             compute=lambda p, C: metrics.matched_centroid_mse(C, p.reference),
             prepare=lambda p: p.reference,
         ),
@@ -87,7 +84,7 @@ MEASURES = {
           compute=_of_records(metrics.n_empty_clusters)),
         Measure(column="bcss", title="BCSS", unit=SCALED, compute=_of_records(partitions.bcss)),
         Measure(
-            column="calinski_harabasz", title="Calinski-Harabasz index", needs="sklearn",
+            column="calinski_harabasz", title="Calinski-Harabasz index",
             compute=_of_records(partitions.calinski_harabasz),
         ),
         Measure(column="dunn", title="Dunn index", compute=_of_records(partitions.dunn)),
