@@ -4,21 +4,61 @@ Messages are written for the person at the terminal: they name the field, say wh
 what to do, and never contain a private value.
 """
 
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, NamedTuple
+
 
 class FastLloydError(Exception):
     """Base class of all errors raised on purpose.
 
-    code : a word for the kind of fault, which programs may rely on, or None if the class says
-    enough. field : the column or feature at fault, or None.
+    code : a word for the fault, which programs may rely on, or None if its kind says enough. kind :
+    a word for all faults of the class. field : the setting or column at fault, or None.
     """
+
+    kind: ClassVar[str] = "error"
 
     def __init__(self, *args: object, code: str | None = None, field: str | None = None) -> None:
         super().__init__(*args)
         self.code, self.field = code, field
 
 
+class Problem(NamedTuple):
+    """One fault of a request. code : a word for its kind, for programs. field : the setting or
+    column at fault, or None. sentence : what is wrong and what to do, for people.
+    """
+
+    code: str
+    field: str | None
+    sentence: str
+
+
+# several errors, and one itself
+class Problems(FastLloydError, ValueError):  # noqa: N818
+    """A request that cannot be carried out. Nothing was spent.
+
+    errors : one for each fault, as the code raised it that found the fault.
+    """
+
+    kind = "request"
+
+    def __init__(self, errors: Sequence[FastLloydError]) -> None:
+        super().__init__("; ".join(map(str, errors)))
+        self.errors = tuple(errors)
+
+    def __iter__(self) -> Iterator[Problem]:
+        """Yield every fault."""
+        return (Problem(error.code or error.kind, error.field, str(error)) for error in self.errors)
+
+    @property
+    def plain(self) -> FastLloydError:
+        """The error itself if there is only one, else all of them."""
+        return self.errors[0] if len(self.errors) == 1 else self
+
+
 class DataError(FastLloydError, ValueError):
     """The records, or what was said about them (bounds, columns), cannot be used."""
+
+    kind = "data"
 
 
 class CellTypeError(DataError, TypeError):
@@ -30,15 +70,21 @@ class PlanError(FastLloydError, ValueError):
     states.
     """
 
+    kind = "setting"
+
 
 class IdentityError(FastLloydError, ValueError):
     """A private identity, a public file, a certificate or the keys of a run cannot be used. The
     message holds no secret.
     """
 
+    kind = "identity"
+
 
 class BudgetError(FastLloydError, ValueError):
     """A privacy parameter is out of range, or a guarantee cannot be reached with it."""
+
+    kind = "budget"
 
 
 # the name says what it is: a risk refused before it is an error
@@ -47,15 +93,21 @@ class OverflowRisk(FastLloydError, ValueError):  # noqa: N818
     computed.
     """
 
+    kind = "overflow"
+
 
 class OutputError(FastLloydError, OSError):
     """A result cannot be written where it was asked to go."""
+
+    kind = "output"
 
 
 class StateError(FastLloydError):
     """A store of events cannot be used, is in use, is damaged or old, or a step cannot be made
     durable in it.
     """
+
+    kind = "state"
 
 
 class OldStoreError(StateError):
@@ -69,9 +121,13 @@ class OldServerError(StateError):
 class LocalProtocolError(FastLloydError):
     """The caller used a session wrongly."""
 
+    kind = "session"
+
 
 class RemoteProtocolError(FastLloydError):
     """Another party sent something the protocol does not allow."""
+
+    kind = "protocol"
 
 
 class OldCopyError(RemoteProtocolError):
@@ -88,9 +144,13 @@ class OldCopyError(RemoteProtocolError):
 class NetworkError(FastLloydError, OSError):
     """The network, or what this machine needs for it, cannot be used as asked."""
 
+    kind = "network"
+
 
 class EngineError(FastLloydError):
     """The processes or the cluster that were to pass over the records cannot be used, or ended."""
+
+    kind = "engine"
 
 
 class WeakGuaranteeWarning(UserWarning):

@@ -18,7 +18,7 @@ from fastlloyd.federation.store import read
 from fastlloyd.federation.store.head_file import head_path
 from fastlloyd.reports import budget
 
-NOBODY = "Nobody adds this up with other runs: no data set is named (--dataset NAME)."
+NOT_COUNTED = "This run is not counted in a ledger; pass --dataset NAME to count it."
 BRIEF = ("--no-out", "--algorithm", "fastlloyd", "--iterations", "2", "--public-seed", "8")
 ON = (*BRIEF, "--dataset", "patients")
 LIMIT = ("ledger", "limit", "--dataset", "patients", "--epsilon", "3", "--delta", "1e-5")
@@ -33,17 +33,17 @@ def spent(path: Path) -> float:
     return account(read(path)[0].history, "patients").epsilon
 
 
-def test_what_names_no_data_set_says_that_nobody_adds_it_up(
+def test_what_names_no_data_set_says_that_it_is_not_counted(
     fastlloyd: Command, ledger_of_its_own: Path
 ) -> None:
     for arguments in (FIT, SIMULATE):
         code, out, err = fastlloyd(*arguments, *BRIEF)
-        assert (code, out.count(NOBODY), err) == (0, 1, "")
+        assert (code, out.count(NOT_COUNTED), err) == (0, 1, "")
     code, out, err = fastlloyd(*FIT, *BRIEF, "--json")
-    assert (code, NOBODY in out, NOBODY in err) == (0, False, True)
+    assert (code, NOT_COUNTED in out, NOT_COUNTED in err) == (0, False, True)
     assert json.loads(out)["private"] is True
     assert (
-        NOBODY not in fastlloyd(*FIT, "--no-out", "--algorithm", "lloyd").out
+        NOT_COUNTED not in fastlloyd(*FIT, "--no-out", "--algorithm", "lloyd").out
     )  # which spends nothing
     assert not ledger_of_its_own.parent.exists()
 

@@ -160,8 +160,10 @@ def test_the_public_seed_decides_the_start_and_never_the_noise(
         (
             (),
             (
-                "--bounds and --n-records are missing: state",
-                "with --bounds from-data --n-records from-data: NOT PRIVATE",
+                "--bounds is missing: state",
+                "--n-records is missing: state",
+                "with --bounds from-data: NOT PRIVATE",
+                "with --n-records from-data: NOT PRIVATE",
             ),
         ),
         (
@@ -179,7 +181,7 @@ def test_the_public_seed_decides_the_start_and_never_the_noise(
                 "with --bounds from-data",
             ),
         ),
-        (("--algorithm", "lloyd"), ("--bounds and --n-records are missing",)),
+        (("--algorithm", "lloyd"), ("--bounds is missing", "--n-records is missing")),
     ],
     ids=["neither", "no cap", "no bounds", "lloyd"],
 )

@@ -94,7 +94,7 @@ def test_the_owner_is_warned_by_column_from_two_percent_of_its_values_on_and_nob
     """Values beyond a bound are the same records on the grid as values on it: with the same noise
     every byte that is written, and all of the JSON, is the same.
     """
-    monkeypatch.setattr("fastlloyd.dp.noise.SystemNoise", lambda: SeededNoise(1))
+    monkeypatch.setattr("fastlloyd.jobs.fit.SystemNoise", lambda: SeededNoise(1))
     header = (here / "data.csv").read_text().splitlines()[0]
     X = np.loadtxt("data.csv", delimiter=",", skiprows=1)
     many, few = len(X) // 10, int(0.019 * len(X))
@@ -336,7 +336,9 @@ def test_a_file_that_changes_between_two_rounds_is_refused_and_nothing_is_writte
     fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "LARGE_TEXT", 0)
-    monkeypatch.setattr(grid_records.GridRecords.__init__, "__kwdefaults__", {"kept_cells": 0})
+    made = grid_records.GridRecords.__init__
+    defaults = {**(made.__kwdefaults__ or {}), "kept_cells": 0}
+    monkeypatch.setattr(made, "__kwdefaults__", defaults)
     genuine = RecordFile.blocks_to_check
 
     def grows(file: RecordFile) -> Iterator[Any]:

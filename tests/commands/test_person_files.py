@@ -50,7 +50,9 @@ def visits(here: Path) -> Path:
 def in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are read anew in every pass from now on, however small they are."""
     monkeypatch.setattr(reading, "LARGE_TEXT", 0)
-    monkeypatch.setattr(grid_records.GridRecords.__init__, "__kwdefaults__", {"kept_cells": 0})
+    made = grid_records.GridRecords.__init__
+    defaults = {**(made.__kwdefaults__ or {}), "kept_cells": 0}
+    monkeypatch.setattr(made, "__kwdefaults__", defaults)
 
 
 def test_without_noise_the_result_in_passes_is_that_in_memory(

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from command_line import Command, refused, strict, tree
-from fastlloyd.cli import private_bounds
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.ledger import account
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import read
-from fastlloyd.mechanisms import two_stages
+from fastlloyd.jobs import bounds as bounds_job
+from fastlloyd.jobs import fit as fit_job
+from fastlloyd.mechanisms import central, two_stages
 from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
 from fastlloyd.testing import SeededNoise
 from stores import ADD
@@ -53,7 +54,8 @@ def known_noise(monkeypatch: pytest.MonkeyPatch, repeatable_noise: None) -> None
     """Of the bounds: in one run of some hundreds noise alone looks like records somewhere, which is
     as it should be.
     """
-    monkeypatch.setattr(private_bounds, "SystemNoise", lambda: SeededNoise(0))
+    for job in (bounds_job, fit_job):
+        monkeypatch.setattr(job, "SystemNoise", lambda: SeededNoise(0))
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ def spends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> None:
         raise AssertionError("records were asked")
 
-    monkeypatch.setattr(private_bounds, "release", never)
+    monkeypatch.setattr(central, "release", never)
 
 
 def test_fit_finds_bounds_and_centroids_within_one_budget_and_states_both(
@@ -243,9 +245,9 @@ def test_a_plan_of_bounds_is_made_from_the_range_and_explained(fastlloyd: Comman
 REFUSED: list[tuple[tuple[str, ...], str]] = [
     (
         (*FIT, "--range", "1000:-1000"),
-        "--range: bounds of 'age' are reversed: write -1000.0:1000.0",
+        "--range: bounds of every column are reversed: write -1000.0:1000.0",
     ),
-    ((*FIT, "--range", "age=5:1,dose=0:9"), "--range: bounds of 'age' are reversed"),
+    ((*FIT, "--range", "age=5:1,dose=0:9"), "--range: bounds of every column are reversed"),
     ((*FIT, "--range", "1e15:1000000000000000.1"), "--range: "),
     (
         (*FIT, "--range", "age=0:100,dosis=0:9"),
@@ -261,7 +263,7 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
         (*NEW, "--kind", "bounds", "--range", "0:x"),
         "--range: bounds of every column: expected LO:HI",
     ),
-    ((*FIT, "--range", "0:0"), "--range: bounds of 'age' are equal"),
+    ((*FIT, "--range", "0:0"), "--range: bounds of every column are equal"),
     (
         (*FIT, *RANGE, "--epsilon", "0.1"),
         (

@@ -60,7 +60,7 @@ def test_a_share_of_the_loss_that_is_none_is_refused(
     assert not Path("result").exists()
     code, _, err = fastlloyd(*command, *PUBLIC, "--loss-share", "0.1")
     assert code == 2
-    assert "loss_share is for a private estimate of the loss" in err
+    assert "--loss-share is for a private estimate of the loss" in err
 
 
 K2 = ("-k", "2")
@@ -232,7 +232,7 @@ REFUSED = {
     "output where none can be": ((*FIT, "--out", "/proc/fastlloyd"), "/proc"),
     "cap of text": (
         ("fit", "data.csv", *BOUNDS, *K2, "--n-records", "many"),
-        "--n-records is 'many'; expected an integer",
+        "--n-records is 'many'",
     ),
     "cap with a fraction": (
         ("fit", "data.csv", *BOUNDS, *K2, "--n-records", "5.5"),
@@ -240,7 +240,7 @@ REFUSED = {
     ),
     "cap of very many digits": (
         ("fit", "data.csv", *BOUNDS, *K2, "--n-records", "9" * 5000),
-        "expected an integer",
+        "expected a whole number",
     ),
     "plan with bounds of no data": (
         ("plan", "new", *NEW[2:9], "--bounds", "from-data", *K2),
@@ -398,5 +398,5 @@ def test_what_other_programs_have_options_for_is_told_by_the_file_and_that_is_sa
 def test_a_cap_that_is_no_number_of_records_is_refused_by_its_name(fastlloyd: Command) -> None:
     refused(
         fastlloyd("fit", "data.csv", *PUBLIC[:2], "--n-records", "-5", "-k", "3"),
-        "n_records is -5; expected 1 or more",
+        "n_records is -5",
     )

@@ -19,10 +19,10 @@ import pytest
 
 from designs import design_mechanism
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.cli.engines import engine
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.errors import DataError, EngineError
+from fastlloyd.jobs.engines import engine
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.engines import dask

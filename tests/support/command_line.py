@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from fastlloyd.cli.failures import run
+from fastlloyd.cli.option_names import as_options
 from fastlloyd.reports import pictures
 
 SECRET_NUMBER, SECRET_TEXT = "271828.18", "Zebra"
@@ -109,18 +110,19 @@ def tree(folder: Path) -> dict[str, bytes | None]:
 
 
 def refused(outcome: Outcome, *fragments: str) -> None:
-    """Exit code 2, nothing on stdout, one sentence on stderr that holds the fragments and no
-    secret.
+    """Exit code 2, nothing on stdout, a sentence on stderr for each fault. They hold the fragments,
+    with settings named as options, and no secret.
     """
     assert outcome.code == 2
     assert outcome.out == ""
-    [sentence] = outcome.err.splitlines()
-    assert sentence.startswith("Error: ")
+    sentences = outcome.err.splitlines()
+    assert sentences
+    assert all(sentence.startswith("Error: ") for sentence in sentences)
     for fragment in fragments:
-        assert fragment in sentence
-    assert "Traceback" not in sentence
+        assert fragment in outcome.err or as_options(fragment) in outcome.err
+    assert "Traceback" not in outcome.err
     for secret in SECRETS:
-        assert secret not in sentence
+        assert secret not in outcome.err
 
 
 def strict(text: str) -> Any:

@@ -22,6 +22,7 @@ from fastlloyd import (
 )
 from fastlloyd.clustering import kernels
 from fastlloyd.estimators import base
+from fastlloyd.jobs import fit
 from fastlloyd.mechanisms import central, uncertainty
 
 BEFORE = pd.DataFrame(np.random.default_rng(0).random((50, 2)), columns=["age", "dose"])
@@ -126,7 +127,7 @@ class BrokenError(Exception):
     ("where", "name"),
     [
         (base, "validate_records"),
-        (base, "design"),
+        (fit, "design"),
         (central, "cluster"),
         (kernels, "assign"),
         (uncertainty, "assess"),

@@ -213,7 +213,7 @@ def test_the_picture_of_a_model_is_that_of_the_command_and_notebooks_show_it(
 
 
 def test_a_picture_of_a_model_with_bounds_of_the_data_says_so(records: Any) -> None:
-    with pytest.warns(UserWarning, match="The guarantee does not hold"):
+    with pytest.warns(UserWarning, match="the guarantee does not hold"):
         model = MomentLloyd(3, epsilon=10).fit(records)
     assert any("NOT PRIVATE" in text.get_text() for text in model.plot().axes[0].texts)
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, TextIO
 import typer
 
 from fastlloyd.base.owners import whose
+from fastlloyd.cli.option_names import as_options, of_option
 from fastlloyd.cli.usage import UsageError
-from fastlloyd.errors import FastLloydError
+from fastlloyd.errors import FastLloydError, Problems
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -37,6 +38,10 @@ def run(arguments: Sequence[str]) -> int:
             list(arguments), prog_name="fastlloyd", standalone_mode=False
         )
         sys.stdout.flush()
+    except Problems as problems:
+        for error in problems.errors:
+            _say(REFUSED, f"Error: {_sentence(FastLloydError(as_options(str(error))))}")
+        return REFUSED
     except (FastLloydError, UsageError) as error:
         sentence = _sentence(error)  # empty where a command without arguments has shown its help
         return _say(REFUSED, f"Error: {sentence}") if sentence else REFUSED
@@ -64,7 +69,7 @@ def _sentence(error: Exception) -> str:
     sent.
     """
     # click's
-    text = str(error)
+    text = of_option(error) if isinstance(error, FastLloydError) else str(error)
     if isinstance(error, UsageError):
         text = error.format_message()  # type: ignore[attr-defined]
     return "".join(

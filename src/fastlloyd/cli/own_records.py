@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fastlloyd.base.names import choose
-from fastlloyd.cli.persons import has_ids
-from fastlloyd.cli.settings import Records
 from fastlloyd.clustering.domain import Domain, GridArray
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.clustering.outside import Clipped
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from fastlloyd.mechanisms.engines.engine import Engine
     from fastlloyd.mechanisms.engines.records import EngineRecords
 
+Records = Table | RecordFile
 TRIED = 1 << 14  # records
 
 
@@ -193,3 +192,8 @@ class OwnRecords:
     def __iter__(self) -> Iterator[GridArray]:
         """One pass over the grid points of all records."""
         return (block for block, _ in self.with_ids())
+
+
+def has_ids(records: Records) -> bool:
+    """Return whether each row says whose it is."""
+    return (records.ids if isinstance(records, Table) else records.unit) is not None

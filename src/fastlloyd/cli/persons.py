@@ -1,21 +1,11 @@
 """From options to whose rows are protected together, and from a column of ids to who answers."""
 
 import enum
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from fastlloyd.base.names import choose
-from fastlloyd.cli import terminal
-from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.errors import PlanError
-from fastlloyd.federation.dealing import deal_persons, deal_persons_in_passes
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.mechanisms.answering import AllRecords, Records, SharedRecords
-from fastlloyd.mechanisms.mechanism import Mechanism
-from fastlloyd.mechanisms.passes.records import PersonsInPasses
-from fastlloyd.mechanisms.persons import Persons, max_clients
-from fastlloyd.mechanisms.private_run import AnyRun
-from fastlloyd.records import RecordFile, Table
+from fastlloyd.mechanisms.persons import Persons
 
 
 class UnitKind(enum.Enum):
@@ -67,11 +57,6 @@ def _persons(name: str | None, max_clients: int) -> Persons:
     return Persons.called(Persons().name if name is None else name, max_clients)
 
 
-def cap_at_clients(n: int, of: Persons | None) -> int:
-    """A cap on n records or persons of a simulation, each counted at each client it may be at."""
-    return max_clients(of) * n
-
-
 def check_alone(column: str | None, engine: str | None) -> None:
     """Refuse to have workers pass over the records of persons, whose shares are worked out in this
     process.
@@ -97,52 +82,3 @@ def check_agreed(plan: Plan, column: str | None) -> None:
             "the plan protects single records, not persons; leave --unit-column out, or agree on a"
             " plan made with --unit person"
         )
-
-
-def dealt(plan: Plan, records: Table | RecordFile, X: GridRecords) -> list[Records]:
-    """The records of each client of a simulation: chance deals persons out, each to no more clients
-    than the plan says.
-
-    Raises DataError where there are more persons, each counted at every client it can be at, than
-    the plan allows.
-    """
-    if (ids := ids_of(records)) is None:
-        return deal_persons_in_passes(plan, X, records.source)
-    (grid,) = X
-    return deal_persons(plan, ids, grid)
-
-
-def ids_of(records: Table | RecordFile) -> list[bytes] | None:
-    """Whose the records are, None where that was not asked for, or they are read in passes."""
-    return records.ids.texts() if isinstance(records, Table) and records.ids is not None else None
-
-
-def has_ids(records: Table | RecordFile) -> bool:
-    """Whether it was asked whose the records are."""
-    return (records.ids if isinstance(records, Table) else records.unit) is not None
-
-
-def answering(
-    run: AnyRun,
-    records: Table | RecordFile,
-    X: GridRecords,
-    *,
-    behind_bar_of: Mechanism | None = None,
-) -> AbstractContextManager[AllRecords] | None:
-    """Who answers for persons: X, the records on the grid, with shares, in one block or read in
-    passes; None without ids.
-
-    behind_bar_of : whose rounds a bar shows, where there are passes.
-    """
-    if (ids := ids_of(records)) is not None:
-        (grid,) = X
-        return nullcontext(SharedRecords.of_persons(run, grid, ids))
-    return _in_passes(run, X, records.source, behind_bar_of) if has_ids(records) else None
-
-
-@contextmanager
-def _in_passes(
-    run: AnyRun, X: GridRecords, source: str, behind_bar_of: Mechanism | None
-) -> Iterator[AllRecords]:
-    with nullcontext(X) if behind_bar_of is None else terminal.passes(behind_bar_of, X) as watched:
-        yield PersonsInPasses(watched, run, source=source)

@@ -22,11 +22,13 @@ from fastlloyd.base.files import (
 from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.cli import screen, terminal
 from fastlloyd.cli.options import MechanismOptions, OutputOptions, ResultOptions
-from fastlloyd.cli.settings import chosen_algorithm
-from fastlloyd.clustering.grid_records import GridRecords
+from fastlloyd.cli.requests import chosen_algorithm
+from fastlloyd.clustering.grid_records import Outside
+from fastlloyd.clustering.outside import Clipped
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import DataError, OutputError, PlanError
 from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.jobs.source import ArrayRecords, TableSource
 from fastlloyd.records import RecordFile, Table
 from fastlloyd.reports import pictures
 from fastlloyd.reports.result import MARK, Result, StoredResult
@@ -45,7 +47,7 @@ from fastlloyd.reports.run_result import (
 from fastlloyd.reports.statement import cautions
 from fastlloyd.reports.stored_statement import Sealed, stored_statement
 
-Records = Table | RecordFile
+Records = Table | RecordFile | ArrayRecords
 
 _OF_RUNS = (
     (PLAN, EXACT, ROUNDS),
@@ -79,6 +81,9 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
         return write_folder(self.folder, contents, force=self.force, files=FILES)
 
 
+NOWHERE = Destination(folder=None)
+
+
 def named(options: OutputOptions) -> Destination:
     """Return the folder that is named, if one is. Raises OutputError, before anything is computed,
     if it cannot be written.
@@ -89,7 +94,7 @@ def named(options: OutputOptions) -> Destination:
                 f"--{'plot-data' if options.plot_data else 'force'} is about the output folder;"
                 " name it with --out DIR"
             )
-        return Destination(folder=None)
+        return NOWHERE
     check_destination(options.out, force=options.force, files=FILES)
     return Destination(folder=options.out, force=options.force)
 
@@ -127,25 +132,28 @@ def end(
     result: Result,
     output: ResultOptions,
     place: Destination,
-    records: Records,
-    X: GridRecords,
+    source: TableSource,
     *,
     with_comparison: bool,
     remarks: Sequence[str] = (),
+    clipped_by_range: Clipped | None = None,
 ) -> None:
     """Write the result of `fit` or `simulate` and show it, then the remarks.
 
-    One that cannot be written is shown, then OutputError is raised.
+    source : of the records. One that cannot be written is shown, then OutputError is raised.
     """
     taken = result.leaks if result.has_noise else ()
     screen.warn([*taken, *cautions(result.mechanism), *result.cautions])
     owner = screen.OwnersScreen(as_json=output.json)
-    owner.left_out(records.dropped or 0)
-    owner.clipped(X.clipped, X.domain.features)
+    owner.left_out(source.dropped)
+    if clipped_by_range is not None:
+        owner.clipped(clipped_by_range, result.mechanism.domain.features, ends="--range")
+    owner.clipped(source.clipped, result.mechanism.domain.features)
     exact, figures = None, dict[str, Any]()
     if with_comparison:
         from fastlloyd.evaluation import comparison
 
+        X = source.on_grid(result.mechanism.domain, Outside.CLIP)
         exact = comparison.compare(result, comparison.lloyd(result.mechanism, X), X)
         figures = comparison.to_builtins(exact)
         result = msgspec.structs.replace(result, cautions=(*result.cautions, COMPARED))
@@ -156,7 +164,7 @@ def end(
             result,
             output,
             place,
-            records,
+            source.records,
             {COMPARISON: to_json(figures).encode()} if figures else {},
         )
     except OutputError as error:

@@ -9,7 +9,7 @@ and that or where a record is refused, are exact and so private: for the owner's
 
 import enum
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -30,6 +30,11 @@ OUTSIDE_BOUNDS = (
 )
 
 Block = tuple[int, RealArray | ColumnBlock]
+Report = Callable[[int, int], None]
+
+
+def unreported(_number: int, _n_records: int) -> None:
+    """Ignore a report of progress."""
 
 
 class Outside(enum.Enum):
@@ -76,7 +81,9 @@ class GridRecords:
     iterate once per pass.
 
     `clipped` says, after a complete pass, how many records and values lie outside the bounds
-    (private numbers). Raises DataError for such a record under `Outside.REFUSE`, and what reading
+    (private numbers). `report` is called with the number of the pass, from 1, and the number of its
+    records so far, which is private; what it raises gives the pass up. Raises DataError for such a
+    record under `Outside.REFUSE`, and what reading
     the records raises. Points are made by `domain` in each pass, or in the first and looked at in
     the others.
     """
@@ -89,8 +96,10 @@ class GridRecords:
         *,
         source: str,
         kept_cells: int = KEPT_CELLS,
+        report: Report = unreported,
     ) -> None:
         self.clipped = Clipped()
+        self._report, self._n_passes = report, 0
         self.domain = domain
         self._records, self._outside = records, outside
         self._source, self._kept_cells = source, kept_cells
@@ -122,6 +131,9 @@ class GridRecords:
         """Yield the blocks of one pass, each with the ids of its records. The ids are None if they
         were not asked for, and for points that are kept.
         """
+        return self._reported(self._pass())
+
+    def _pass(self) -> Iterator[tuple[GridArray, Ids | None]]:
         if self._kept is not None:
             return ((self._checked(grid), None) for grid in self._kept)
         if self._counted:
@@ -129,6 +141,20 @@ class GridRecords:
                 (self._grid(*block, Outside.CLIP)[0], ids_of(block[1])) for block in self._ahead()
             )
         return self._first_pass()
+
+    def _reported(
+        self, blocks: Iterator[tuple[GridArray, Ids | None]]
+    ) -> Iterator[tuple[GridArray, Ids | None]]:
+        """Yield the blocks, and report how many records were read before each of them, and in
+        all.
+        """
+        self._n_passes += 1
+        number, n = self._n_passes, 0
+        self._report(number, n)
+        for grid, ids in blocks:
+            yield grid, ids
+            n += len(grid)
+            self._report(number, n)
 
     def _first_pass(self) -> Iterator[tuple[GridArray, Ids | None]]:
         """Keep the grid points as long as they are few, and count the records outside."""

@@ -14,21 +14,21 @@ import numbers
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.names import NAME, choose, listing, shown
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain, GridArray, Scaling
+from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise, SystemNoise
 from fastlloyd.errors import (
@@ -37,23 +37,25 @@ from fastlloyd.errors import (
     NoisyResultWarning,
     PlanError,
     PrivacyLeakWarning,
+    Problems,
     UncountedFitWarning,
     WeakGuaranteeWarning,
 )
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.mechanisms import central, uncertainty
-from fastlloyd.mechanisms.answering import check_cap
-from fastlloyd.mechanisms.bounds.design import outer_range
+from fastlloyd.jobs.account import BudgetAccount
+from fastlloyd.jobs.fit import FitRequest, PreparedFit
+from fastlloyd.jobs.settings import FROM_DATA, PRIVATE, ClusteringChoices
+from fastlloyd.jobs.source import ArrayRecords, CollectionSource, TableSource
+from fastlloyd.mechanisms import uncertainty
 from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
-from fastlloyd.mechanisms.catalogue import design, read_mechanism
+from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.engines.collections import is_collection
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
-from fastlloyd.mechanisms.persons import Persons, unit
-from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings, check_expected
+from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.mechanisms.suggestion import NoisyVotes, Split, clearest_split
-from fastlloyd.mechanisms.two_stages import TwoStages, placeholder
 from fastlloyd.mechanisms.uncertainty import Status, Verdict, noise_deviation, noise_dominates
-from fastlloyd.records.bounds import Bounds, data_bounds, given_bounds
+from fastlloyd.records.bounds import Bounds, given_bounds
 from fastlloyd.records.columns import numbered
 from fastlloyd.reports import pictures
 from fastlloyd.reports.outside import COVERS_ESTIMATOR
@@ -75,19 +77,21 @@ try:
         NOT_KNOWN,
         UNCOUNTED,
         Nowhere,
-        Till,
+        account_of,
+        account_of_state,
+        heard,
         is_to_be_said,
         made_inside,
-        nobodys,
         passed_on,
-        till_of,
+        state_of,
     )
     from fastlloyd.estimators.groups import person_ids
-    from fastlloyd.estimators.held import Held, InMemory, OnCluster, on_grid
-    from fastlloyd.estimators.stages import Charge, Spent, hidden, narrowed
+    from fastlloyd.estimators.spent import Spent, hidden
     from fastlloyd.estimators.validation import (
         check_numbers,
+        on_grid,
         refuse_collection,
+        refuse_not_finite,
         validate_collection,
         validate_records,
     )
@@ -102,7 +106,6 @@ if TYPE_CHECKING:
 
 RandomState = int | np.random.RandomState
 _BELONGS_TO = "_belongs_to"  # the attribute for the data set of the block it was made in
-PRIVATE = "private"  # in place of bounds that are to be found
 Limits = Bounds | str | None
 _CLIPPED = (
     "2 % or more of the values of {features} lie outside the bounds and count as the bound:"
@@ -134,8 +137,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     # a copy is made without parameters, and belongs to a block like any other
     def __new__(cls, *_: object, **__: object) -> Self:  # noqa: D102
         made: Self = super().__new__(cls)
-        if (till := made_inside()) is not None:
-            setattr(made, _BELONGS_TO, till)
+        if (account := made_inside()) is not None:
+            setattr(made, _BELONGS_TO, account)
         return made
 
     def __sklearn_clone__(self) -> Self:
@@ -283,56 +286,47 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         return self
 
     def _fit(self, X: Any, groups: Any) -> list[Warning]:
-        """Do what `fit` says, on a model that nobody has; what its caller is to be warned of in the
-        end.
+        """Fit this model, which nobody else has, and return the warnings for the caller of
+        `fit`.
         """
         check_numbers(vars(self))
-        leaks: list[str] = []
-        till = till_of(self.dataset, self.__dict__.get(_BELONGS_TO, NOT_KNOWN))
+        account = account_of(self.dataset, self.__dict__.get(_BELONGS_TO, NOT_KNOWN), self._name)
         persons = self._persons(groups)
-        held = self._held(X, groups)
-        settings, first = self._settings(held, persons, leaks, is_charged=till is not None), None
-        if leaks and settings.noise is not Noise.NONE:
-            warnings.warn(
-                f"{'; '.join(leaks)}. The guarantee does not hold, and privacy_spent_ says that the"
-                " result is not private: pass public values.",
-                PrivacyLeakWarning,
-                stacklevel=3,
-            )
-        planned = TwoStages.of(settings, self._outer_range()) if self._finds_bounds else None
-        mechanism: Mechanism = design(settings)
-        for caution in cautions(mechanism):
-            warnings.warn(caution, WeakGuaranteeWarning, stacklevel=3)
-        charge: Charge = partial(till.charged, leaks=leaks, by=self._name) if till else nobodys
-        with ExitStack() as paid:
-            if planned is None:
-                mine = held.on(mechanism)  # which may be refused
-                drawing = paid.enter_context(charge(mechanism)).first
-            else:
-                mine = held.on(planned.first)
-                run = paid.enter_context(charge(planned.first, stages=planned))
-                first, mechanism = narrowed(planned, mine, run, SystemNoise())
-                mine, drawing = held.on(mechanism), run.later(mechanism)
-            clustering = central.cluster(mechanism, mine, SystemNoise(), drawing)
+        records = self._records(X, groups)
+        request = FitRequest(records=records, choices=self._choices(persons), account=account)
+        try:
+            prepared = request.prepare()
+            self._warn_before(prepared)
+            fit = prepared.carry_out(heard, SystemNoise())
+        except Problems as problems:
+            raise problems.plain from None
         for name in _OF_ONE_FIT:  # of an earlier fit, whose centroids are gone
             self.__dict__.pop(name, None)
-        if held.grid is not None:
+        m = fit.mechanism
+        if isinstance(fit.source, TableSource) and fit.source.grid is not None:
             self.labels_ = kernels.assign(
-                held.grid, clustering.centroids, limits=mechanism.domain.half_widths
+                fit.source.grid, fit.clustering.centroids, limits=m.domain.half_widths
             ).astype(np.int32)
-        doubts = [*hidden(first), *self._found(mechanism, clustering)]
-        self._plan, self._first = None, None if first is None else first.result.mechanism
-        self._spent = Spent(
-            mechanism,
-            first,
-            till.dataset.name if till else None,
-            self.interval_radius_,
-        )
-        often = listing(list(held.clipped.often(mechanism.domain.features)))
+        doubts = [*hidden(fit.first), *self._found(m, fit.clustering)]
+        self._plan, self._first = None, None if fit.first is None else fit.first.mechanism
+        data_set = None if account is None else account.dataset.name
+        self._spent = Spent(m, fit.first, data_set, self.interval_radius_)
+        often = listing(list(fit.source.clipped.often(m.domain.features)))
         clipped = [ClippedRecordsWarning(_CLIPPED.format(features=often))] if often else []
-        is_uncounted = till is None and settings.noise is not Noise.NONE
+        is_uncounted = account is None and fit.has_noise
         uncounted = [UncountedFitWarning(UNCOUNTED)] if is_uncounted and is_to_be_said() else []
         return [*uncounted, *clipped, *map(NoisyResultWarning, doubts)]
+
+    def _warn_before(self, prepared: PreparedFit[Any]) -> None:
+        """Warn of a guarantee that does not hold, or is weak, before anything is spent."""
+        if prepared.leaks and prepared.has_noise:
+            warnings.warn(
+                f"{'; '.join(prepared.leaks)}. privacy_spent_ says that the result is not private.",
+                PrivacyLeakWarning,
+                stacklevel=4,
+            )
+        for caution in cautions(prepared.mechanism):
+            warnings.warn(caution, WeakGuaranteeWarning, stacklevel=4)
 
     def _found(self, mechanism: Mechanism, clustering: Clustering) -> list[str]:
         """Set what a fit has found, and return what is doubtful in it because of the noise."""
@@ -464,49 +458,34 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         )[0]
 
     def _fraction_bits(self) -> int:
-        """The bits of the grid where the user names none."""
+        """Return the default number of fraction bits."""
         return 16
 
-    def _held(self, X: Any, groups: Any) -> Held:
-        """The records, of persons where groups say whose they are. Raises PlanError where something
-        public is missing.
+    def _records(self, X: Any, groups: Any) -> TableSource | CollectionSource:
+        """Return the records, checked by their types; of persons if groups say whose they are.
+        Raises DataError, and PlanError if something public is missing.
         """
         if not is_collection(X):
             values = validate_records(self, X, reset=True, ensure_all_finite=self.bounds is None)
-            return InMemory(values, None if groups is None else person_ids(groups, len(values), X))
+            ids = None if groups is None else person_ids(groups, len(values), X)
+            records = ArrayRecords(values, self._columns, ids, refuse_not_finite)
+            return TableSource(records, has_names=self._names is not None)
         if groups is not None:
             raise DataError(
                 "X is a collection of Dask, which groups cannot go with: pass both in memory, or"
                 " cluster files by `fastlloyd fit --unit-column`"
             )
         validate_collection(self, X)
-        stated = "must be stated where X is a collection of Dask"
+        source = CollectionSource(X, self._columns, has_names=self._names is not None)
         if self.bounds is None:
-            raise PlanError(
-                f"bounds {stated}: what each feature can be, known without looking at X"
-            )
+            source.extremes()  # which are not taken from records that are elsewhere
         relation = choose(NeighboringRelation, self.neighboring_relation, "neighboring_relation")
         if self.n_records is None and relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
-            raise PlanError(f"n_records {stated}: a round number above the number of records")
-        return OnCluster(X)
-
-    @property
-    def _finds_bounds(self) -> bool:
-        """Whether bounds are found privately. Raises PlanError where they are stated and a range,
-        too, or neither.
-        """
-        is_private = isinstance(self.bounds, str) and self.bounds == PRIVATE
-        if is_private and self.value_range is None:
             raise PlanError(
-                "bounds are 'private', which takes value_range: a public range that surely holds"
-                " all values"
+                "n_records must be stated where X is a collection of Dask: a round number above the"
+                " number of records"
             )
-        if not is_private and self.value_range is not None:
-            raise PlanError(
-                "value_range has no effect on bounds that are stated; leave it out, or pass"
-                " bounds='private'"
-            )
-        return is_private
+        return source
 
     @property
     def _columns(self) -> list[str]:
@@ -519,36 +498,6 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             if hasattr(self, "feature_names_in_")
             else None
         )
-
-    def _outer_range(self) -> Domain:
-        """The range in which bounds are looked for. Raises DataError or PlanError, which name the
-        parameter.
-        """
-        try:
-            lower, upper = given_bounds(self.value_range, self._names, self.n_features_in_)
-            return outer_range(self._columns, lower.tolist(), upper.tolist())
-        except (DataError, PlanError) as error:
-            said = f"value_range: {error}"
-            raise type(error)(said, code=error.code, field=error.field) from None
-
-    def _domain(self, values: NDArray[Any] | None, leaks: list[str]) -> Domain:
-        """The domain; values : None where bounds are stated. A placeholder where they are still to
-        be found.
-        """
-        scaling = choose(Scaling, self.scaling, "scaling")
-        bits = self._fraction_bits() if self.fraction_bits is None else int(self.fraction_bits)
-        if self._finds_bounds:
-            return placeholder(self._outer_range(), scaling=scaling, fraction_bits=bits)
-        if self.bounds is None and values is not None:
-            leaks.append(
-                "bounds were taken from the data, so the smallest and largest value of each feature"
-                " leak"
-            )
-            return Domain.of_data(
-                self._columns, *data_bounds([values]), scaling=scaling, fraction_bits=bits
-            )
-        ends = given_bounds(self.bounds, self._names, self.n_features_in_)
-        return Domain.of_bounds(self._columns, *ends, scaling=scaling, fraction_bits=bits)
 
     def _persons(self, groups: object) -> Persons | None:
         """Whether persons are protected. Raises PlanError where `unit` says otherwise."""
@@ -572,65 +521,35 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             None if groups is None else Persons.called("person" if self.unit is None else self.unit)
         )
 
-    def _settings(
-        self, held: Held, persons: Persons | None, leaks: list[str], *, is_charged: bool
-    ) -> Settings[AnyAlgorithm]:
-        """What the mechanism is designed from; records on a cluster are counted only if n_records
-        is not stated.
-
-        is_charged : to a data set, of whose records one may be added in another run.
+    def _choices(self, persons: Persons | None) -> ClusteringChoices:
+        """Return the parameters as choices of a job. Those that the algorithm has no use for are
+        left out.
         """
-        domain = self._domain(held.values, leaks)
-        n_records, many = self.n_records, unit(persons).many
-        n = held.count(domain) if held.values is not None or n_records is None else 0
-        relation = choose(NeighboringRelation, self.neighboring_relation, "neighboring_relation")
-        if n_records is None:
-            if self.n_clusters > n:  # said without their number
-                raise DataError(
-                    f"n_clusters is {self.n_clusters}, and there are fewer {many}; ask for fewer"
-                    " clusters"
-                )
-            n_records = n
-            taken = (
-                "n_records and delta, which depends on it, were"
-                if self.delta is None
-                else "n_records was"
-            )
-            # replace_one takes the number of records as known; a person who is replaced may have no
-            # row any more
-            if (
-                persons is not None
-                or relation is NeighboringRelation.ADD_OR_REMOVE_ONE
-                or is_charged
-            ):
-                leaks.append(f"{taken} taken from the data, so the number of {many} leaks")
-        elif n_records < 1:
-            raise PlanError(
-                f"n_records is {shown(n_records)}, the cap on the number of {many}; expected at"
-                " least 1"
-            )
-        elif n > n_records:
-            check_cap(n, n_records, unit(persons))
-        check_expected(self.n_expected, n_records, persons)
-        common = {
-            "algorithm": self._algorithm,
-            "domain": domain,
-            "n_clusters": self.n_clusters,
-            "n_records": n_records,
-            "epsilon": float(self.epsilon),
-            "delta": None if self.delta is None else float(self.delta),
-            "public_seed": _public_seed(self.random_state),
-            "n_expected": self.n_expected,
-            "neighboring_relation": relation,
-            "estimate_loss": bool(self.estimate_loss),
-            "loss_share": None if self.loss_share is None else float(self.loss_share),
-            "persons": persons,
-            "taken_from_the_data": tuple(leaks) or None,
-        }
-        return Settings(**(common | self._own_settings()))
+        if isinstance(self.bounds, str) and self.bounds != PRIVATE:
+            given_bounds(self.bounds, self._names, self.n_features_in_)  # which refuses it
+        own = self._own_choices()
+        noise = self._algorithm.varied(**own.get("varied", {})).noise
+        bits = self._fraction_bits() if self.fraction_bits is None else int(self.fraction_bits)
+        return ClusteringChoices(
+            n_clusters=self.n_clusters,
+            bounds=FROM_DATA if self.bounds is None else self.bounds,
+            value_range=self.value_range,
+            n_records=FROM_DATA if self.n_records is None else self.n_records,
+            epsilon=None if noise is Noise.NONE else self.epsilon,
+            delta=self.delta if noise is Noise.GAUSSIAN else None,
+            n_expected=self.n_expected,
+            neighboring_relation=self.neighboring_relation,
+            public_seed=_public_seed(self.random_state),
+            persons=persons,
+            scaling=self.scaling,
+            fraction_bits=bits,
+            estimate_loss=self.estimate_loss,
+            loss_share=None if noise is Noise.NONE else self.loss_share,
+            **{"algorithm": self._algorithm} | own,
+        )
 
-    def _own_settings(self) -> dict[str, Any]:
-        """Further fields of `Settings` that this kind of estimator decides."""
+    def _own_choices(self) -> dict[str, Any]:
+        """Return further choices that this kind of estimator has."""
         return {}
 
     def __sklearn_tags__(self) -> Tags:
@@ -650,9 +569,9 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             for name, value in super().__getstate__().items()
             if name not in ("labels_", "_spent", "_votes", "_plan", "_first", _BELONGS_TO)
         }
-        till = passed_on(self.__dict__.get(_BELONGS_TO, NOT_KNOWN))
-        if till != NOT_KNOWN:
-            state[_BELONGS_TO] = till.state() if isinstance(till, Till) else None
+        account = passed_on(self.__dict__.get(_BELONGS_TO, NOT_KNOWN))
+        if account != NOT_KNOWN:
+            state[_BELONGS_TO] = state_of(account) if isinstance(account, BudgetAccount) else None
         if "mechanism_" in state:
             state |= {
                 "mechanism_": self.mechanism_.to_toml(),
@@ -669,8 +588,8 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """
         read = dict(state)
         if _BELONGS_TO in read:
-            till = read[_BELONGS_TO]
-            read[_BELONGS_TO] = Nowhere(os.getpid()) if till is None else Till.of_state(till)
+            kept = read[_BELONGS_TO]
+            read[_BELONGS_TO] = Nowhere(os.getpid()) if kept is None else account_of_state(kept)
         if _BELONGS_TO in self.__dict__:  # made inside a block just now
             read[_BELONGS_TO] = self.__dict__[_BELONGS_TO]
         if "mechanism_" in state:

@@ -11,29 +11,25 @@ from contextvars import ContextVar
 from functools import partial, wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, Self, TypeVar
-
-import msgspec
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from fastlloyd.base.names import listing, same
 from fastlloyd.errors import BudgetError, LedgerWarning
-from fastlloyd.mechanisms.private_run import AnyRun
-
-if TYPE_CHECKING:
-    from fastlloyd.federation.admission import DataSet
-    from fastlloyd.federation.holder import HoldersLedger
-    from fastlloyd.mechanisms.two_stages import TwoStages
+from fastlloyd.federation.admission import DataSet
+from fastlloyd.jobs.account import BudgetAccount
+from fastlloyd.jobs.watching import BudgetCharged, Event, LedgerNoted
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _LOG = logging.getLogger(__name__)
+_ABOVE_FIT: Final = 9  # frames between a warning of the ledger and the caller of fit
 UNCOUNTED: Final = (
     "nobody adds this fit up with others, for it names no data set: pass dataset='NAME', or fit"
     " inside `with fastlloyd.dataset('NAME'):`"
 )
 NOT_KNOWN: Final = "not known"
-"""In place of a till: it is not known whether the estimator belongs to a block."""
+"""In place of a account: it is not known whether the estimator belongs to a block."""
 
 
 class Nowhere(NamedTuple):
@@ -45,102 +41,43 @@ class Nowhere(NamedTuple):
     process: int
 
 
-class Drawing(NamedTuple):
-    """What is to be told of a round, from 0, before its noise is drawn; later : what takes its
-    place in a second stage, of that mechanism.
-    """
+def state_of(account: BudgetAccount) -> dict[str, Any]:
+    """Return what a pickle holds of an account: a dict, which names no class."""
+    return {
+        "dataset": account.dataset.name,
+        "rows_are": account.dataset.rows_are,
+        "new_unit": account.dataset.is_new_unit,
+        "ledger": None if account.ledger is None else str(account.ledger),
+        "identity": account.identity,
+    }
 
-    first: Callable[[int], None]
-    later: Callable[[AnyRun], Callable[[int], None]]
+
+def account_of_state(state: Mapping[str, Any]) -> BudgetAccount:
+    """Read what `state_of` returned."""
+    named = DataSet(
+        name=state["dataset"], rows_are=state["rows_are"], is_new_unit=state["new_unit"]
+    )
+    ledger = state["ledger"]
+    return BudgetAccount(named, None if ledger is None else Path(ledger), state["identity"])
 
 
-class Till(NamedTuple):
-    """What fits are charged to: a data set, in the ledger in that file, None for the holder's own.
-
-    identity : of the very ledger that is meant; None: whichever is there.
-    """
-
-    dataset: "DataSet"
-    ledger: Path | None = None
-    identity: bytes | None = None
-
-    @contextmanager
-    def charged(
-        self, mechanism: AnyRun, leaks: Sequence[str], *, by: str, stages: "TwoStages | None" = None
-    ) -> Iterator[Drawing]:
-        """Charge the run inside durably, before its first noise is drawn.
-
-        leaks : settings that were taken from the data. by : name of the estimator. stages : both,
-        of which the mechanism is the first. Raises BudgetError and StateError; nothing is spent
-        then.
-        """
-        from fastlloyd.federation.admission import check_leaks
-        from fastlloyd.federation.ledger import run_cost, stage_costs
-
-        check_leaks(self.dataset.name, leaks)
-        rows_are = self.dataset.rows_are
-        costs = (
-            (run_cost(mechanism, rows_are=rows_are),)
-            if stages is None
-            else stage_costs(stages, rows_are)
-        )
-        with _ledger(self.ledger, self.identity).charged(
-            self.dataset, *costs, by=by, digest=mechanism.digest
-        ) as charge:
+def heard(event: Event) -> None:
+    """Pass on what a fit tells: warnings from the ledger, and a line of the log."""
+    match event:
+        case LedgerNoted():
+            warnings.warn(event.sentence, LedgerWarning, stacklevel=_ABOVE_FIT)
+        case BudgetCharged():
             _LOG.info(
                 "counted in the ledger %s, which holds %d runs",
-                charge.counted.path,
-                charge.counted.n_runs,
+                event.counted.path,
+                event.counted.n_runs,
             )
-            yield Drawing(
-                charge.drawing, lambda second: charge.later(run_cost(second, rows_are=rows_are))
-            )
-
-    def state(self) -> dict[str, Any]:
-        """What a pickle holds of it: a dict, which names no class."""
-        return {
-            "dataset": self.dataset.name,
-            "rows_are": self.dataset.rows_are,
-            "new_unit": self.dataset.is_new_unit,
-            "ledger": None if self.ledger is None else str(self.ledger),
-            "identity": self.identity,
-        }
-
-    @classmethod
-    def of_state(cls, state: Mapping[str, Any]) -> Self:
-        """Read what `state` returned."""
-        from fastlloyd.federation.admission import DataSet
-
-        named = DataSet(
-            name=state["dataset"], rows_are=state["rows_are"], is_new_unit=state["new_unit"]
-        )
-        return cls(
-            named, None if state["ledger"] is None else Path(state["ledger"]), state["identity"]
-        )
-
-
-@contextmanager
-def nobodys(_mechanism: AnyRun, **_: object) -> Iterator[Drawing]:
-    """What takes the place of `Till.charged` where no data set is named: nobody adds up what fits
-    spend.
-    """
-    yield Drawing(lambda _: None, lambda _: lambda _: None)
-
-
-def _ledger(file: Path | None, identity: bytes | None = None) -> "HoldersLedger":
-    """The ledger, which tells its holder in warnings."""
-    from fastlloyd.federation.holder import HoldersLedger, place
-
-    def warn(sentence: str) -> None:
-        warnings.warn(sentence.removeprefix("Note: "), LedgerWarning, stacklevel=7)
-
-    return HoldersLedger(place(file), warn, identity)
 
 
 class _Block(NamedTuple):
     """One `with dataset(...)`. process : in which it was begun. outer : those around it."""
 
-    till: Till
+    account: BudgetAccount
     process: int
     outer: tuple["_Block", ...]
 
@@ -184,8 +121,6 @@ def dataset(
     their work is done; it raises TypeError for others. Raises BudgetError for a name that the
     ledger does not know, or one with `new` that it does; StateError if the ledger cannot be used.
     """
-    from fastlloyd.federation.admission import DataSet
-
     charged = DataSet(name=name, rows_are=rows_are, is_new=new, is_new_unit=new_unit)
     return _Blocks(partial(_block, charged, None if ledger is None else Path(ledger)))
 
@@ -225,12 +160,10 @@ class _Blocks(AbstractContextManager[None]):
 
 
 @contextmanager
-def _block(charged: "DataSet", ledger: Path | None) -> Iterator[None]:
+def _block(charged: DataSet, ledger: Path | None) -> Iterator[None]:
     """Open a block in which fits are charged to this data set."""
-    held = _ledger(ledger)
-    identity = held.named(charged)
-    later = msgspec.structs.replace(charged, is_new=False)
-    block = _Block(Till(later, held.path, identity), os.getpid(), _around())
+    account = BudgetAccount(charged, ledger).opened(heard)
+    block = _Block(account, os.getpid(), _around())
     _AROUND.set((*_AROUND.get(), block))
     _OPEN[id(block)] = block
     try:
@@ -246,48 +179,57 @@ def _around() -> tuple[_Block, ...]:
     return tuple(block for block in _AROUND.get() if block.process == os.getpid())
 
 
-def _elsewhere(*, with_parents: bool) -> list[Till]:
+def _elsewhere(*, with_parents: bool) -> list[BudgetAccount]:
     """What the innermost open blocks of all threads charge, each once; with_parents : also those
     that were open when this process was forked.
     """
     blocks = [each for each in list(_OPEN.values()) if with_parents or each.process == os.getpid()]
     around = {id(outer) for block in blocks for outer in block.outer}
-    return list(dict.fromkeys(block.till for block in blocks if id(block) not in around))
+    return list(dict.fromkeys(block.account for block in blocks if id(block) not in around))
 
 
-def made_inside() -> Till | None:
+def made_inside() -> BudgetAccount | None:
     """What an estimator belongs to that this thread or task makes now; None outside all blocks."""
-    return next((block.till for block in reversed(_around())), None)
+    return next((block.account for block in reversed(_around())), None)
 
 
-def passed_on(till: Till | Nowhere | str) -> Till | str | None:
-    """Return what a copy or a pickle belongs to, made now of an estimator that belongs to `till`,
-    or None if it belongs to nothing.
+def passed_on(account: BudgetAccount | Nowhere | str) -> BudgetAccount | str | None:
+    """Return the account of a copy or a pickle that is made now of an estimator with this account,
+    or None if it has none.
     """
     if (inside := made_inside()) is not None:
         return inside
-    if isinstance(till, Till):
-        return till
-    is_known = _is_nowhere(till)
+    if isinstance(account, BudgetAccount):
+        return account
+    is_known = _is_nowhere(account)
     elsewhere = _elsewhere(with_parents=not is_known)
     if len(elsewhere) > 1 or (not elsewhere and not is_known and _is_worker()):
         return NOT_KNOWN
     return next(iter(elsewhere), None)
 
 
-def _is_nowhere(till: Till | Nowhere | str) -> bool:
+def _is_nowhere(account: BudgetAccount | Nowhere | str) -> bool:
     """Return whether the estimator is known to belong to no block of an earlier process."""
-    return isinstance(till, Nowhere) and till.process == os.getpid()
+    return isinstance(account, Nowhere) and account.process == os.getpid()
 
 
-def till_of(name: str | None, till: Till | Nowhere | str) -> Till | None:
-    """Return the till of a fit whose estimator names this data set, or None if it is not counted.
+def account_of(
+    name: str | None, carried: BudgetAccount | Nowhere | str, by: str
+) -> BudgetAccount | None:
+    """Return the account of a fit whose estimator names this data set, or None if it is not
+    counted. carried : by the estimator. by : name of the estimator. Raises as `_found`.
+    """
+    found = _found(name, carried)
+    return None if found is None else found._replace(by=by)
 
-    till : what the estimator belongs to. Raises BudgetError where a fit is inside one block and
+
+def _found(name: str | None, account: BudgetAccount | Nowhere | str) -> BudgetAccount | None:
+    """Return the account of a fit whose estimator names this data set, or None if it is not
+    counted.
+
+    account : what the estimator belongs to. Raises BudgetError where a fit is inside one block and
     names another data set, or it cannot be known to which block it belongs.
     """
-    from fastlloyd.federation.admission import DataSet
-
     inside = made_inside()
     if name is not None:
         named = DataSet(name=name)
@@ -298,15 +240,15 @@ def till_of(name: str | None, till: Till | Nowhere | str) -> Till | None:
             )
     if inside is not None:
         return inside
-    carried = [till] if isinstance(till, Till) else []
+    carried = [account] if isinstance(account, BudgetAccount) else []
     if name is not None:
-        tills = [
+        accounts = [
             each
             for each in carried or _elsewhere(with_parents=True)
             if same(each.dataset.name) == same(named.name)
         ]
-        return _only(tills) or Till(named)
-    is_known = _is_nowhere(till)
+        return _only(accounts) or BudgetAccount(named)
+    is_known = _is_nowhere(account)
     found = _only(carried or _elsewhere(with_parents=not is_known))
     if found is None and not is_known and _is_worker():
         raise BudgetError(
@@ -317,14 +259,14 @@ def till_of(name: str | None, till: Till | Nowhere | str) -> Till | None:
     return found
 
 
-def _only(tills: Sequence[Till]) -> Till | None:
-    if len(tills) > 1:
-        names = listing([each.dataset.name for each in tills])
+def _only(accounts: Sequence[BudgetAccount]) -> BudgetAccount | None:
+    if len(accounts) > 1:
+        names = listing([each.dataset.name for each in accounts])
         raise BudgetError(
             f"several blocks are open, dataset of {names}, and this fit may be inside any of them:"
             " pass dataset='NAME', and have one block open for each name"
         )
-    return next(iter(tills), None)
+    return next(iter(accounts), None)
 
 
 def _is_worker() -> bool:

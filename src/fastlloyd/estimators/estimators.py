@@ -14,10 +14,7 @@ from __future__ import (
 import enum
 from typing import Any, ClassVar
 
-from fastlloyd.base.names import choose, fraction
-from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.estimators.base import Estimator, Limits, RandomState, plain
-from fastlloyd.mechanisms.catalogue import preset
 from fastlloyd.mechanisms.lloyd.algorithm import (
     FASTLLOYD,
     GLLOYD,
@@ -241,16 +238,13 @@ class FastLloyd(Estimator):
             dataset,
         )
 
-    def _own_settings(self) -> dict[str, Any]:
-        search, floor = self.initialization, self.min_count
+    def _own_choices(self) -> dict[str, Any]:
         return {
-            "algorithm": self._algorithm.varied(**{name: getattr(self, name) for name in VARIED}),
-            "preset": preset(self.preset),
+            "varied": {name: getattr(self, name) for name in VARIED},
+            "preset": self.preset,
             "n_iterations": self.n_iter,
-            "initialization": (
-                None if search is None else choose(RadiusSearch, search, "initialization")
-            ),
-            "min_count": None if floor is None else fraction(floor, "min_count"),
+            "initialization": self.initialization,
+            "min_count": self.min_count,
         }
 
     @classmethod

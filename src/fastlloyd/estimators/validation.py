@@ -13,6 +13,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import assert_all_finite, check_array, validate_data
 
 from fastlloyd.base.names import refuse_repeated, shown
+from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.outside import OutsideMarks
 from fastlloyd.errors import CellTypeError, DataError, PlanError
 from fastlloyd.mechanisms.engines.collections import is_collection, sample
 from fastlloyd.records.arrow import index_names
@@ -172,3 +174,15 @@ def _check(name: str, value: object, kind: type, expected: str) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, kind):
         raise PlanError(f"{name} is {shown(value)}; expected {expected}")
+
+
+def on_grid(domain: Domain, values: NDArray[Any]) -> tuple[GridArray, OutsideMarks]:
+    """`Domain.to_grid_and_outside`, which sees what is not finite; that is refused as validation
+    refuses it.
+    """
+    try:
+        return domain.to_grid_and_outside(values)
+    except DataError as error:
+        refused = error
+    refuse_not_finite(values)
+    raise refused

@@ -310,6 +310,27 @@ class HoldersLedger:
                     store.append([HandedBack(run_id=run_id, numbers=never_drawn)])
             raise
 
+    def rehearsed(self, dataset: DataSet, *stages: PlannedCost, by: str) -> list[Account]:
+        """Return the sums of a data set as they would be with a run of these costs; nothing is
+        written. Parameters and errors as of `charged`.
+        """
+        cost = together(*stages)
+        history = self.history()
+        self.check_name(dataset, history)
+        name = history.called(dataset.name)
+        check_unit(dataset, cost, history)
+        check(history, name, cost)
+        reserved = reservation_of(
+            cost,
+            run_id=bytes(16),
+            digest=bytes(32),
+            client=by,
+            dataset=name,
+            fingerprint=_NO_FINGERPRINT,
+        )
+        after = history.followed_by([reserved, RunCharged(run_id=bytes(16))])
+        return [account(after, name, speaks_of=each) for each in sums_on(after, name)]
+
     def _counted(self, store: Store) -> Counted:
         return Counted(self.path, store.began or 0, store.history.n_runs)
 

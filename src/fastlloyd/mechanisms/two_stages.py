@@ -5,6 +5,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from fastlloyd.base.precision import epsilon_up, rounded_up
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
@@ -67,6 +68,29 @@ class TwoStages(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(
             self.later, domain=domain, bounds_digest=self.first.digest.hex()
         )
+
+
+class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds that were found before a clustering. mechanism : that found them. epsilon : of both
+    stages together, at the delta of either.
+    """
+
+    mechanism: BoundsMechanism
+    bounds: FoundBounds
+    epsilon: float
+
+    @property
+    def not_found(self) -> list[str]:
+        """Names of the features that keep the outer range, because noise hides where their records
+        are.
+        """
+        return self.bounds.missing(self.mechanism.domain)
+
+    @property
+    def stays_spent(self) -> str:
+        """Privacy budget that is lost if no clustering follows, in words that end a sentence."""
+        mine, both = rounded_up(self.mechanism.epsilon), epsilon_up(self.epsilon)
+        return f"finding the bounds has spent epsilon {mine} of {both}, which stays spent"
 
 
 def placeholder(outer: Domain, *, scaling: Scaling, fraction_bits: int = 16) -> Domain:

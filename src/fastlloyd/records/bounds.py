@@ -70,7 +70,7 @@ def parse_bounds(
         )
     _check_names(given, columns, others)
     for name in columns:
-        _check_interval(name, *given[name])
+        _check_interval(repr(name), *given[name])
     limits = np.array([given[name] for name in columns], dtype=np.float64).reshape(-1, 2)
     return limits[:, 0].copy(), limits[:, 1].copy()
 
@@ -80,6 +80,16 @@ def check_names_of_bounds(text: str, columns: Sequence[str], others: Sequence[st
     are missing may be so.
     """
     _check_known(_stated(text, columns), columns, others)
+
+
+def check_intervals(text: str) -> None:
+    """Raise DataError for bounds, as of `parse_bounds`, that are wrong whatever the columns are."""
+    if "=" not in text and not text.lower().endswith(".toml"):
+        _check_interval("every column", *_stated(text, [""])[""])
+        return
+    for name, ends in _stated(text, ()).items():
+        if ends is not _NOT_NEEDED:
+            _check_interval(repr(name), *ends)
 
 
 def bounds_template(columns: Sequence[str]) -> str:
@@ -325,19 +335,19 @@ def _interval(text: str, where: str, instead: str = "") -> _Interval:
     )
 
 
-def _check_interval(name: str, lower: float, upper: float) -> None:
+def _check_interval(where: str, lower: float, upper: float) -> None:
     if not math.isfinite(upper - lower):
         raise DataError(
-            f"bounds of {name!r}: both must be finite, and so must their difference; got"
+            f"bounds of {where}: both must be finite, and so must their difference; got"
             f" {lower}:{upper}"
         )
     if lower > upper:
         raise DataError(
-            f"bounds of {name!r} are reversed: write {upper}:{lower}, the lower one first"
+            f"bounds of {where} are reversed: write {upper}:{lower}, the lower one first"
         )
     if lower == upper:
         raise DataError(
-            f"bounds of {name!r} are equal, and a feature whose bounds are equal carries no"
+            f"bounds of {where} are equal, and a feature whose bounds are equal carries no"
             " information: drop the column or widen its bounds"
         )
 

@@ -4,11 +4,10 @@ clustering.
 
 from typing import Any
 
-import msgspec
 import numpy as np
 import tomli_w
 
-from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
+from fastlloyd.base.precision import delta_up, epsilon_up
 from fastlloyd.base.sealed_toml import without_none
 from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.federation.plan.plan import Plan
@@ -89,25 +88,6 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
     def files(self) -> dict[str, bytes]:
         """See `RunResult`, and the bounds."""
         return {BOUNDS: self.text().encode()} | super().files()
-
-
-class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
-    """What came before a clustering: bounds were found. epsilon : of both together, at the delta of
-    either.
-    """
-
-    result: BoundsResult
-    epsilon: float
-
-    @property
-    def stays_spent(self) -> str:
-        """What is lost if no clustering follows, in words that end a sentence."""
-        mine, both = rounded_up(self.result.mechanism.epsilon), epsilon_up(self.epsilon)
-        return f"finding the bounds has spent epsilon {mine} of {both}, which stays spent"
-
-    def with_second(self, said: dict[str, Any], m: Mechanism) -> dict[str, Any]:
-        """The statement of both, from that of the clustering with mechanism m."""
-        return both_stages(said, self.result.mechanism, m, self.epsilon, self.result.not_found)
 
 
 def both_stages(

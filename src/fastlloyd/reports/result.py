@@ -19,20 +19,24 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError
 from fastlloyd.federation.plan.plan import Plan, loss_estimate_of_run, noise_deviation_of_run
 from fastlloyd.federation.protocol.actions import ClientResult
+from fastlloyd.jobs.fit import FitOutcome
 from fastlloyd.mechanisms.bounds.mechanism import FoundBounds
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.suggestion import Split, clearest_split
+from fastlloyd.mechanisms.two_stages import FirstStage
 from fastlloyd.mechanisms.uncertainty import (
     Accuracy,
     LossEstimate,
     NoiseDeviation,
     Status,
     assess,
+    loss_estimate,
+    noise_deviation,
     settled,
 )
 from fastlloyd.records.files import opened
-from fastlloyd.reports.bounds_result import BoundsResult, FirstStage
+from fastlloyd.reports.bounds_result import BoundsResult, both_stages
 from fastlloyd.reports.pictures import Picture
 from fastlloyd.reports.run_result import (
     BOUNDS,
@@ -119,6 +123,18 @@ class Result(RunResult, frozen=True, kw_only=True):
         )
 
     @classmethod
+    def of_fit(cls, fit: FitOutcome[Any]) -> "Result":
+        """Make the result of a fit."""
+        m = fit.mechanism
+        return cls.of(
+            m,
+            fit.clustering,
+            noise_deviation(m),
+            loss=loss_estimate(m, fit.clustering),
+            first=fit.first,
+        )
+
+    @classmethod
     def of_run(cls, plan: Plan, run: ClientResult) -> "Result":
         """Make the result of a client of a federated run."""
         n_included = len(run.included[len(plan.mechanism.rounds) - 1])
@@ -157,7 +173,7 @@ class Result(RunResult, frozen=True, kw_only=True):
         before = (
             ""
             if self.first is None
-            else f"{len(self.first.result.mechanism.rounds)} rounds for the bounds and "
+            else f"{len(self.first.mechanism.rounds)} rounds for the bounds and "
         )
         return f"{before}{n} {what}{' and the loss' if m.loss else ''}"
 
@@ -201,7 +217,10 @@ class Result(RunResult, frozen=True, kw_only=True):
         """See `RunResult`, and the loss; and the radius of the intervals."""
         said = with_radius(super().statement(), self.accuracy.radius)
         if self.first is not None:
-            said = self.first.with_second(said, self.mechanism)
+            first = self.first
+            said = both_stages(
+                said, first.mechanism, self.mechanism, first.epsilon, first.not_found
+            )
         if self.loss is not None:
             n, unit = (
                 self.mechanism.n_expected,
@@ -243,8 +262,10 @@ class Result(RunResult, frozen=True, kw_only=True):
             {}
             if self.first is None
             else {
-                BOUNDS: self.first.result.text(),
-                BOUNDS_MECHANISM: self.first.result.mechanism.to_toml(),
+                BOUNDS: BoundsResult(
+                    mechanism=self.first.mechanism, bounds=self.first.bounds
+                ).text(),
+                BOUNDS_MECHANISM: self.first.mechanism.to_toml(),
             }
         )
         return {name: text.encode() for name, text in (texts | before).items()} | super().files()

@@ -125,8 +125,8 @@ def test_where_that_warning_is_an_error_what_the_budget_bought_is_there() -> Non
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"value_range": None}, "which takes value_range"),
-        ({"bounds": (0, 1)}, "value_range has no effect on bounds that are stated"),
+        ({"value_range": None}, "value_range is missing"),
+        ({"bounds": (0, 1)}, "value_range has them found privately"),
         ({"value_range": (5, 1)}, "value_range: the bounds of feature 'x0' are reversed"),
         ({"value_range": ([0, 0, 0], 1)}, "value_range: bounds are not a pair"),
         (

@@ -14,7 +14,7 @@ import pytest
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, GridArray
-from fastlloyd.clustering.grid_records import GridRecords, Outside
+from fastlloyd.clustering.grid_records import KEPT_CELLS, GridRecords, Outside
 from fastlloyd.errors import DataError
 from fastlloyd.mechanisms.answering import SharedRecords
 from fastlloyd.mechanisms.catalogue import design
@@ -66,8 +66,8 @@ def on_grid(
     source: Path, *, kept: bool = False, missing: Missing = Missing.REFUSE, domain: Domain = DOMAIN
 ) -> GridRecords:
     records = open_records(source, list(domain.features), unit=UNIT, missing=missing)
-    cells = {} if kept else {"kept_cells": 0}
-    return GridRecords(records, domain, Outside.CLIP, source=str(source), **cells)
+    cells = KEPT_CELLS if kept else 0
+    return GridRecords(records, domain, Outside.CLIP, source=str(source), kept_cells=cells)
 
 
 def in_memory(m: Mechanism, X: Matrix, ids: list[bytes]) -> SharedRecords:

@@ -154,15 +154,11 @@ def _parse_epsilons(text: str) -> list[float]:
 
 
 def _federation(clients: int | None, options: FederationOptions) -> "Federation | None":
-    from fastlloyd.cli.settings import given_masks
-    from fastlloyd.federation.plan.plan import TrustMode
+    from fastlloyd.cli.requests import given_federation
     from fastlloyd.reports.advice import Federation
 
-    trust = (
-        TrustMode.CLIENT_NOISE
-        if options.trust is None
-        else choose(TrustMode, options.trust, "trust")
-    )
+    choices = given_federation(options)
+    trust = choices.trust_mode("default")
     if clients is None:
         if options != FederationOptions():
             raise PlanError(
@@ -176,7 +172,7 @@ def _federation(clients: int | None, options: FederationOptions) -> "Federation 
         max_dropouts=options.max_dropouts or 0,
         max_colluding=options.max_colluding,
         ring_bits=options.ring_bits,
-        masks=given_masks(options),
+        masks=choices.chosen_masks,
     )
 
 

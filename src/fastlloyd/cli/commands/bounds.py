@@ -24,7 +24,7 @@ from fastlloyd.cli.options import (
     ValueRange,
     in_output,
 )
-from fastlloyd.errors import DataError, OutputError, PlanError
+from fastlloyd.errors import DataError, OutputError
 
 EXPLAINED = 5  # columns that are left out
 
@@ -105,50 +105,36 @@ def estimate(
     """Find bounds of the columns of DATA with differential privacy, for --bounds. `fit --range`
     does both within one budget.
     """
-    from fastlloyd.cli import charging, engines, persons, private_bounds, screen
-    from fastlloyd.cli.settings import check_passes, public_cap, read_records, refuse_without
-    from fastlloyd.mechanisms.catalogue import design
-    from fastlloyd.mechanisms.persons import unit
+    from fastlloyd.cli import charging, persons, requests, screen
+    from fastlloyd.cli.progress import Progress
+    from fastlloyd.jobs.bounds import BoundsRequest
+    from fastlloyd.jobs.problems import Faults
     from fastlloyd.reports.bounds_result import FOUND, BoundsResult
     from fastlloyd.reports.statement import cautions
 
-    if value_range is None:
-        raise PlanError(f"--range is missing: {private_bounds.NEEDED}")
-    till = charging.Till.of(ledger, guarantee.n_records, by="bounds")
-    of = persons.persons_in(unit_column, unit_name)
-    persons.check_alone(unit_column, engine)
-    check_passes(missing, outside)
-    refuse_without({"--n-records": guarantee.n_records}, unit(of))
-    _check_out(out, heading=f"# {FOUND}", force=force)
-    with engines.named(engine) as workers:
-        in_passes = workers is not None
-        records = read_records(
-            None,
-            data,
-            columns,
-            missing,
-            value_range=value_range,
-            in_passes=in_passes,
-            unit=unit_column,
-        )
-        outer, leaks = (
-            private_bounds.given_range(value_range, records.columns, records.others),
-            list[str](),
-        )
-        n_records = public_cap(guarantee, records, missing, of, leaks)
-        mechanism = design(
-            private_bounds.bounds_settings(guarantee, outer, n_records, of, tuple(leaks))
-        )
-        with till.charged(mechanism, leaks) as run:
-            owner = screen.OwnersScreen(as_json=json)
-            found = private_bounds.find(mechanism, records, outside, workers, run.drawing, owner)
-    result = BoundsResult(mechanism=mechanism, bounds=found)
-    screen.warn([*leaks, *cautions(mechanism)])
-    owner.left_out(records.dropped or 0)
+    faults = Faults()
+    with faults.noted("out"):
+        _check_out(out, heading=f"# {FOUND}", force=force)
+    account = faults.value(None, lambda: requests.given_account(ledger, "bounds"), "dataset")
+    of = faults.value(None, lambda: persons.persons_in(unit_column, unit_name), "unit_name")
+    request = BoundsRequest(
+        records=requests.given_files(data, columns, missing, unit_column, engine, faults),
+        choices=requests.given_guarantee(guarantee, of),
+        value_range=requests.stated(value_range),
+        outside=outside,
+        account=account,
+    )
+    with Progress(as_json=json) as progress:
+        found = request.prepare(faults).carry_out(progress)
+    result = BoundsResult(mechanism=found.mechanism, bounds=found.bounds)
+    owner = screen.OwnersScreen(as_json=json)
+    screen.warn([*found.leaks, *cautions(result.mechanism)])
+    owner.left_out(found.source.dropped)
+    owner.clipped(found.source.clipped, result.mechanism.domain.features, ends="--range")
     if out is not None:
         write_file(out, result.text(with_statement=True))
     screen.show(terminal.console(stderr=json), result)
-    for remark in run.said:
+    for remark in charging.remarks(found.charged, has_noise=True):
         terminal.console(stderr=json).print(remark)
     if json:
         terminal.print_json(result.summary())

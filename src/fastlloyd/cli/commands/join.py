@@ -4,8 +4,8 @@ import asyncio
 import math
 import os
 import sys
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -119,14 +119,14 @@ def join(
     """Take part in a run with your records, which stay here. It can be stopped and started at any
     time.
     """
-    from fastlloyd.cli import charging, digests, engines, hosting, network, persons
+    from fastlloyd.cli import digests, hosting, network, persons, requests
     from fastlloyd.cli.options import LedgerOptions
     from fastlloyd.federation.store import Role
 
     agreed = network.networked_plan(plan)
     digests.check_digest(agreed, digest, plan)
     network.warn_of(agreed, as_json=output.json)
-    named = charging.named_data_set(
+    named = requests.given_dataset(
         dataset, LedgerOptions(new_dataset=new_dataset, new_unit=new_unit, rows_are=rows_are)
     )
     persons.check_agreed(agreed, unit_column)
@@ -137,9 +137,7 @@ def join(
     network.check_member(identity, agreed, key)
     with (
         network.logging_to_stderr(as_json=output.json),
-        engines.named(
-            engine, partial(network.say, as_json=output.json), holds_keys=True
-        ) as workers,
+        _workers(engine, as_json=output.json) as workers,
         hosting.server_process(
             agreed, plan, identity.name, host, is_rehearsal=dry_run, as_json=output.json
         ) as beside,
@@ -172,6 +170,19 @@ def join(
             beside.see_out(as_json=output.json)
     if ended is not None:
         raise ended
+
+
+@contextmanager
+def _workers(engine: str | None, *, as_json: bool) -> "Iterator[Workers | None]":
+    """Yield the engine that is named, or None for this process alone."""
+    from fastlloyd.cli.progress import Progress
+    from fastlloyd.jobs.engines import started
+
+    if engine is None:
+        yield None
+        return
+    with Progress(as_json=as_json) as progress, started(engine, progress, holds_keys=True) as found:
+        yield found
 
 
 def _check_together(

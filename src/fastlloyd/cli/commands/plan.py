@@ -144,17 +144,21 @@ def new(
     from msgspec import structs
 
     from fastlloyd.base.names import parse_columns
-    from fastlloyd.cli import private_bounds, settings, terminal
+    from fastlloyd.cli import requests, settings
     from fastlloyd.cli.persons import given_persons
+    from fastlloyd.cli.progress import Progress
     from fastlloyd.errors import PlanError
     from fastlloyd.federation.plan.design import chosen_masks, design_plan, with_positions
+    from fastlloyd.jobs.fit import placing
+    from fastlloyd.jobs.settings import FROM_DATA
 
     check_file(out, heading=HEADING, force=force)
     persons = given_persons(unit, unit_name, max_clients_per_person)
     dropouts = federation.max_dropouts or 0
-    masks = chosen_masks(settings.given_masks(federation), dropouts)
-    private_bounds.check_kind(kind, mechanism, value_range)
-    if mechanism.n_records == settings.FROM_DATA:
+    choices = requests.given_federation(federation)
+    masks = chosen_masks(choices.chosen_masks, dropouts)
+    settings.check_kind(kind, mechanism, value_range)
+    if mechanism.n_records == FROM_DATA:
         raise PlanError(
             "a plan holds no records to count; leave --n-records out, or state a number"
         )
@@ -166,11 +170,9 @@ def new(
     if not simulation:
         settings.check_complete(clients, server)
     clients = with_positions(clients, settings.given_positions(network))
-    cap = settings.given_cap(mechanism) or sum(c.max_records for c in clients)
-    of_kind = private_bounds.planned(
-        kind, mechanism, value_range, parse_columns(features), cap, persons
-    )
-    with terminal.placing(mechanism.n_clusters or 0):
+    cap = requests.stated_cap(mechanism.n_records) or sum(c.max_records for c in clients)
+    of_kind = settings.planned(kind, mechanism, value_range, parse_columns(features), cap, persons)
+    with Progress() as progress, placing(mechanism.n_clusters or 0, progress):
         plan = design_plan(
             of_kind,
             clients=clients,
@@ -181,7 +183,7 @@ def new(
             ),
             authority=settings.given_authority(network),
             study=settings.given_study(study),
-            trust=settings.chosen_trust(mechanism, federation),
+            trust=choices.trust_mode(mechanism.preset),
             max_dropouts=dropouts,
             max_colluding=federation.max_colluding,
             ring_bits=federation.ring_bits,

@@ -1,7 +1,6 @@
 """`fastlloyd simulate`: a federated run in this process."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from fastlloyd.cli.options import (
     Columns,
@@ -19,9 +18,6 @@ from fastlloyd.cli.options import (
     UnitName,
     in_federation,
 )
-
-if TYPE_CHECKING:
-    from fastlloyd.federation.simulation import Drop
 
 Clients = Annotated[
     int,
@@ -64,79 +60,42 @@ def simulate(
     """Deal records to clients by chance and run them together in this process, message by
     message.
     """
-    import os
-
-    from fastlloyd.cli import charging, engines, persons, results, terminal
-    from fastlloyd.cli.settings import (
-        check_options,
-        given_cap,
-        given_settings,
-        on_grid,
-        public_numbers,
-        read_records,
-    )
-    from fastlloyd.federation import dealing, simulation
-    from fastlloyd.federation.plan.design import design_plan
+    from fastlloyd.cli import charging, persons, requests, results
+    from fastlloyd.cli.progress import Progress
+    from fastlloyd.jobs.problems import Faults
+    from fastlloyd.jobs.simulate import SimulateRequest
     from fastlloyd.reports.result import Result
 
-    place = results.of_run(output, data, mechanism.n_clusters)
-    if compare_non_private:
-        results.check_comparison(mechanism)
-    till = charging.Till.of(ledger, mechanism.n_records, by="simulate")
-    of = persons.persons_in(unit_column, unit_name, max_clients_per_person)
-    persons.check_alone(unit_column, engine)
-    check_options(mechanism, missing, outside, of)
-    names = [f"client-{i}" for i in range(1, clients + 1)]
-    dropped = [simulation.parse_drop(text, names) for text in drop or ()]
-    terms = _terms(mechanism, federation, dropped)
-    with engines.named(engine) as workers:
-        records = read_records(
-            mechanism.bounds,
-            data,
-            columns,
-            missing,
-            in_passes=workers is not None,
-            unit=unit_column,
-        )
-        domain, n_records, leaks = public_numbers(mechanism, records, missing, of)
-        if given_cap(mechanism) is None:
-            n_records = persons.cap_at_clients(n_records, of)
-        X = on_grid(records, domain, outside)
-        roster, identities = simulation.roster(names, n_records)
-        settings = given_settings(mechanism, domain, n_records, of, leaks)
-        with terminal.placing(mechanism.n_clusters):
-            plan = design_plan(
-                settings, clients=roster, run_id=os.urandom(16), simulated=True, **terms
-            )
-        simulation.check_drops(plan, dropped)
-        with (
-            terminal.at_work(f"{clients} clients at work", plan.clustering),
-            engines.answering(records, X, outside, workers) as whole,
-        ):
-            parts = dealing.deal(plan, whole) if of is None else persons.dealt(plan, records, X)
-            with till.charged(plan.mechanism, leaks, plan=plan) as charged:
-                charged.drawing(plan.mechanism.n_rounds - 1)  # sessions draw where they like
-                run = simulation.simulate(plan, identities, parts, drops=dropped)
-    result = Result.of_run(plan, run)
-    results.end(
-        result, output, place, records, X, with_comparison=compare_non_private, remarks=charged.said
+    faults = Faults()
+    place = faults.value(
+        results.NOWHERE, lambda: results.of_run(output, data, mechanism.n_clusters), "out"
     )
-
-
-def _terms(
-    mechanism: MechanismOptions, federation: FederationOptions, dropped: "Sequence[Drop]"
-) -> dict[str, Any]:
-    """What `design_plan` is told of the federation, by its keywords. Raises PlanError."""
-    from fastlloyd.cli.settings import chosen_trust, given_masks
-    from fastlloyd.federation.plan.plan import Masks
-
-    absent = len({drop.client for drop in dropped})
-    return {
-        "trust": chosen_trust(mechanism, federation),
-        "max_dropouts": absent if federation.max_dropouts is None else federation.max_dropouts,
-        "max_colluding": federation.max_colluding,
-        "ring_bits": federation.ring_bits,
-        "masks": (
-            given_masks(federation) or (Masks.GROUP if dropped else None)
-        ),  # who is dropped is missing from a round
-    }
+    if compare_non_private:
+        with faults.noted("compare_non_private"):
+            results.check_comparison(mechanism)
+    account = faults.value(None, lambda: requests.given_account(ledger, "simulate"), "dataset")
+    of = faults.value(
+        None,
+        lambda: persons.persons_in(unit_column, unit_name, max_clients_per_person),
+        "unit_name",
+    )
+    request = SimulateRequest(
+        records=requests.given_files(data, columns, missing, unit_column, engine, faults),
+        choices=requests.given_clustering(mechanism, of),
+        n_clients=clients,
+        federation=requests.given_federation(federation),
+        drops=drop or (),
+        outside=outside,
+        account=account,
+    )
+    with Progress(as_json=output.json) as progress:
+        simulated = request.prepare(faults, progress).carry_out(progress)
+    result = Result.of_run(simulated.plan, simulated.run)
+    results.end(
+        result,
+        output,
+        place,
+        simulated.source,
+        with_comparison=compare_non_private,
+        remarks=charging.remarks(simulated.charged, has_noise=result.has_noise),
+    )

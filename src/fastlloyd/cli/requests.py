@@ -1,0 +1,128 @@
+"""From options of commands to the requests of jobs."""
+
+import math
+from dataclasses import asdict
+
+from fastlloyd.base.names import fraction, parse_columns
+from fastlloyd.cli.options import (
+    FederationOptions,
+    GuaranteeOptions,
+    LedgerOptions,
+    MechanismOptions,
+)
+from fastlloyd.errors import BudgetError
+from fastlloyd.federation.admission import DataSet
+from fastlloyd.jobs.account import BudgetAccount
+from fastlloyd.jobs.problems import Faults
+from fastlloyd.jobs.settings import (
+    FROM_DATA,
+    PRIVATE,
+    BoundsText,
+    ClusteringChoices,
+    GuaranteeChoices,
+    StatedBounds,
+)
+from fastlloyd.jobs.simulate import FederationChoices
+from fastlloyd.jobs.source import FileSource
+from fastlloyd.mechanisms.lloyd.algorithm import VARIED
+from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.settings import AnyAlgorithm
+
+
+def given_files(
+    data: str,
+    columns: str | None,
+    missing: str,
+    unit_column: str | None,
+    engine: str | None,
+    faults: Faults,
+) -> FileSource:
+    """Return where the records are, by the options."""
+    features = faults.value(
+        None, lambda: None if columns is None else parse_columns(columns), "columns"
+    )
+    return FileSource(
+        path=data, features=features, missing=missing, unit_column=unit_column, engine=engine
+    )
+
+
+def given_guarantee(
+    options: GuaranteeOptions, persons: Persons | None, public_seed: str | None = None
+) -> GuaranteeChoices:
+    """Return the choices of a run that finds bounds, by the options."""
+    return GuaranteeChoices(**asdict(options), persons=persons, public_seed=public_seed)
+
+
+def given_clustering(
+    options: MechanismOptions,
+    persons: Persons | None,
+    value_range: str | None = None,
+) -> ClusteringChoices:
+    """Return the choices of a clustering, by the options."""
+    share = options.loss_share
+    renamed = {
+        "estimate_loss": options.loss,
+        "n_iterations": options.iterations,
+        "loss_share": (
+            share if share is None or not math.isfinite(share) else fraction(share, "loss_share")
+        ),
+    }
+    kept = asdict(options).keys() & ClusteringChoices.__dataclass_fields__.keys()
+    return ClusteringChoices(
+        **{name: getattr(options, name) for name in kept - {"bounds"}}
+        | renamed
+        | {
+            "bounds": stated(options.bounds),
+            "value_range": stated(value_range),
+            "varied": {name: getattr(options, name) for name in VARIED},
+            "persons": persons,
+        }
+    )
+
+
+def stated_cap(n_records: str | None) -> int | None:
+    """Return the cap that an option states, or None. Raises PlanError."""
+    return GuaranteeChoices(n_records=n_records).cap
+
+
+def stated(text: str | None) -> StatedBounds | None:
+    """Return bounds as an option states them."""
+    return text if text is None or text in (FROM_DATA, PRIVATE) else BoundsText(text)
+
+
+def chosen_algorithm(options: MechanismOptions) -> AnyAlgorithm:
+    """Return the algorithm that the options name. Raises PlanError."""
+    return given_clustering(options, None).chosen_algorithm
+
+
+def given_federation(options: FederationOptions) -> FederationChoices:
+    """Return the choices of a federation, by the options."""
+    return FederationChoices(**asdict(options))
+
+
+def given_account(options: LedgerOptions, by: str) -> BudgetAccount | None:
+    """Return the account of the data set that is named, if any. Raises BudgetError for what cannot
+    be a name, or for an option without effect.
+    """
+    if options.dataset is not None:
+        return BudgetAccount(given_dataset(options.dataset, options), options.ledger, by=by)
+    for name in ("ledger", "new_dataset", "new_unit", "rows_are"):
+        if getattr(options, name):
+            raise BudgetError(
+                f"{name} is about the ledger, which counts runs by data set; name it with"
+                " --dataset NAME",
+                field=name,
+            )
+    return None
+
+
+def given_dataset(name: str, options: LedgerOptions) -> DataSet:
+    """Return the data set of that name, with what else the options say of it. Raises BudgetError
+    for what cannot be a name.
+    """
+    return DataSet(
+        name=name,
+        rows_are=options.rows_are,
+        is_new=options.new_dataset,
+        is_new_unit=options.new_unit,
+    )

@@ -1,0 +1,54 @@
+"""Everything that is wrong with a request, told at once."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from fastlloyd.errors import FastLloydError, Problems
+
+D = TypeVar("D")
+T = TypeVar("T")
+
+
+class Faults:
+    """Faults that were found so far in a request."""
+
+    def __init__(self) -> None:
+        self._errors: list[FastLloydError] = []
+
+    @contextmanager
+    def noted(self, field: str | None = None) -> Iterator[None]:
+        """Note the fault that is raised inside, and go on. field : at fault, if the error names
+        none.
+        """
+        try:
+            yield
+        except Problems as problems:
+            self._errors += problems.errors
+        except FastLloydError as error:
+            error.field = error.field or field
+            if str(error) not in map(str, self._errors):
+                self._errors.append(error)
+
+    def value(self, default: D, make: Callable[[], T], field: str | None = None) -> D | T:
+        """Return what `make` returns, or the default where it raises, which is noted."""
+        found: list[D | T] = [default]
+        with self.noted(field):
+            found = [make()]
+        return found[0]
+
+    def check(self) -> None:
+        """Raise Problems if a fault was noted."""
+        if self._errors:
+            raise Problems(self._errors) from None
+
+
+@contextmanager
+def raising_problems() -> Iterator[None]:
+    """Have a fault that is raised inside come as Problems."""
+    try:
+        yield
+    except Problems:
+        raise
+    except FastLloydError as error:
+        raise Problems([error]) from None

@@ -1,0 +1,176 @@
+"""A federated run in this process, whose clients are dealt the records by chance: request,
+preparation and outcome.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fastlloyd.base.names import choose
+from fastlloyd.clustering.grid_records import Outside
+from fastlloyd.federation import simulation
+from fastlloyd.federation.ledger import Account
+from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
+from fastlloyd.federation.protocol.actions import ClientResult
+from fastlloyd.federation.secagg.keys import Identity
+from fastlloyd.federation.simulation import Drop
+from fastlloyd.jobs.account import Bill, BudgetAccount, Charged, charged_to
+from fastlloyd.jobs.fit import placing, planned_settings
+from fastlloyd.jobs.problems import Faults, raising_problems
+from fastlloyd.jobs.settings import ClusteringChoices, check_clustering, opened, refuse_private
+from fastlloyd.jobs.source import Openable, TableSource
+from fastlloyd.jobs.watching import StepBegan, StepEnded, Watch, nobody
+from fastlloyd.mechanisms.persons import max_clients
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederationChoices:
+    """Choices of a federation, as plain values; None leaves a choice to the planner.
+
+    trust : "client-noise" or "server-noise"; None: client-noise, or with preset="paper"
+    server-noise. masks : "pairwise" or "group". The others are those of `Plan`.
+    """
+
+    trust: str | None = None
+    max_dropouts: int | None = None
+    masks: str | None = None
+    max_colluding: int = 1
+    ring_bits: int | None = None
+
+    def trust_mode(self, preset: str) -> TrustMode:
+        """Return who adds the noise. Raises PlanError."""
+        if self.trust is None:
+            return TrustMode.SERVER_NOISE if preset == "paper" else TrustMode.CLIENT_NOISE
+        return choose(TrustMode, self.trust, "trust")
+
+    @property
+    def chosen_masks(self) -> Masks | None:
+        """Masks that are named, or None. Raises PlanError."""
+        return None if self.masks is None else choose(Masks, self.masks, "masks")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulateRequest:
+    """A simulation that somebody wants. Fields as of `FitRequest`.
+
+    drops : uploads that are lost, each as CLIENT@ROUND, or CLIENT@ROUND+ for a client that is gone
+    from then on; they must be chosen without a look at the records.
+    """
+
+    records: Openable[TableSource]
+    choices: ClusteringChoices
+    n_clients: int
+    federation: FederationChoices = FederationChoices()
+    drops: Sequence[str] = ()
+    outside: str = Outside.CLIP.value
+    account: BudgetAccount | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the clients."""
+        return [f"client-{number}" for number in range(1, self.n_clients + 1)]
+
+    def prepare(self, faults: Faults | None = None, watch: Watch = nobody) -> "PreparedSimulation":
+        """Read what may be read, and plan the run; spends nothing.
+
+        faults : those that the caller has noted before. Raises Problems with every fault.
+        """
+        faults = Faults() if faults is None else faults
+        choices = self.choices
+        check_clustering(choices, faults)
+        with faults.noted("bounds"):
+            refuse_private(choices)
+        outside = faults.value(Outside.CLIP, lambda: choose(Outside, self.outside, "outside"))
+        drops = list[Drop]()
+        for text in self.drops:
+            with faults.noted("drop"):
+                drops.append(simulation.parse_drop(text, self.names))
+        with faults.noted("trust"):
+            self.federation.trust_mode(choices.preset)
+        with faults.noted("masks"):
+            _ = self.federation.chosen_masks
+        if self.account is not None:
+            with faults.noted("n_records"):
+                self.account.check_cap(choices.n_records)
+        source = opened(self.records, faults, choices.stated)
+        with raising_problems():
+            return self._planned(source, outside, drops, watch)
+
+    def _planned(
+        self, source: TableSource, outside: Outside, drops: list[Drop], watch: Watch
+    ) -> "PreparedSimulation":
+        """Design the plan, and look up the account."""
+        choices, account = self.choices, self.account
+        settings, leaks = planned_settings(
+            choices,
+            source,
+            is_counted=account is not None,
+            # of records that are counted, each at every client where its person may be
+            cap_factor=max_clients(choices.persons) if choices.cap is None else 1,
+        )
+        roster, identities = simulation.roster(self.names, settings.n_records)
+        absent = len({drop.client for drop in drops})
+        n_absent, masks = self.federation.max_dropouts, self.federation.chosen_masks
+        with placing(settings.n_clusters, watch):
+            plan = design_plan(
+                settings,
+                clients=roster,
+                run_id=os.urandom(16),
+                simulated=True,
+                trust=self.federation.trust_mode(choices.preset),
+                max_dropouts=absent if n_absent is None else n_absent,
+                max_colluding=self.federation.max_colluding,
+                ring_bits=self.federation.ring_bits,
+                # a client that is dropped is missing from a round
+                masks=masks or (Masks.GROUP if drops else None),
+            )
+        simulation.check_drops(plan, drops)
+        bill, balance = None, tuple[Account, ...]()
+        if account is not None:
+            account.check(leaks)
+            bill = account.bill(plan)
+            balance = account.balance(bill)
+        return PreparedSimulation(
+            self, source, outside, plan, identities, tuple(drops), leaks, bill, balance
+        )
+
+
+class SimulationOutcome(NamedTuple):
+    """What the clients ended with; fields as of `FitOutcome`."""
+
+    plan: Plan
+    run: ClientResult
+    charged: Charged
+    source: TableSource
+    leaks: tuple[str, ...]
+
+
+class PreparedSimulation(NamedTuple):
+    """A simulation before anything is spent; fields as of `PreparedFit`."""
+
+    request: SimulateRequest
+    source: TableSource
+    outside: Outside
+    plan: Plan
+    identities: Mapping[str, Identity]
+    drops: tuple[Drop, ...]
+    leaks: tuple[str, ...]
+    bill: Bill | None
+    balance: tuple[Account, ...]
+
+    def carry_out(self, watch: Watch = nobody) -> SimulationOutcome:
+        """Deal the records, charge the account and run the plan. Errors as of
+        `PreparedFit.carry_out`.
+        """
+        plan = self.plan
+        watch(StepBegan(what=f"{plan.n_clients} clients at work"))
+        with (
+            self.source.dealt(plan, self.outside, watch) as parts,
+            charged_to(self.request.account, self.bill, watch) as charged,
+        ):
+            charged.drawing(plan.mechanism.n_rounds - 1)  # sessions draw at any time
+            run = simulation.simulate(plan, self.identities, parts, drops=self.drops)
+        watch(StepEnded())
+        return SimulationOutcome(plan, run, charged, self.source, self.leaks)

@@ -1,0 +1,358 @@
+"""The records of a job: files, an array or a collection of Dask, with one way to pass over them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.base.arrays import FloatArray
+from fastlloyd.base.names import choose
+from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.grid_records import GridRecords, Outside, unreported
+from fastlloyd.clustering.outside import Clipped
+from fastlloyd.errors import PlanError
+from fastlloyd.federation.dealing import deal, deal_persons, deal_persons_in_passes
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.jobs.engines import check_engine, started
+from fastlloyd.jobs.watching import PassProgressed, Watch
+from fastlloyd.mechanisms.answering import (
+    AllRecords,
+    LocalRecords,
+    Records,
+    SharedRecords,
+    check_cap,
+)
+from fastlloyd.mechanisms.engines.collections import collection_records
+from fastlloyd.mechanisms.engines.records import EngineRecords, Report
+from fastlloyd.mechanisms.passes.records import PersonsInPasses
+from fastlloyd.mechanisms.passes.spread import count_persons
+from fastlloyd.mechanisms.persons import Unit
+from fastlloyd.mechanisms.private_run import AnyRun
+from fastlloyd.records import Missing, RecordFile, Table, open_records
+from fastlloyd.records.bounds import data_bounds
+from fastlloyd.records.ids import Ids
+from fastlloyd.records.reading import at_once_if_few
+from fastlloyd.records.table import ids_of, numbered
+
+S_co = TypeVar("S_co", bound="Source", covariant=True)
+UNKNOWN = Domain(features=("x",), lower=(-1.0,), upper=(1.0,))
+"""Domain that stands for one that is not known yet."""
+
+
+class Source(Protocol):
+    """Records that a job passes over.
+
+    columns : what the features are called. names : the same, or None where the records have no
+    names. others : names of columns of the source that are not used. has_ids : each row says whose
+    it is. drops_records : a record with a missing cell is left out. clipped, dropped : numbers of
+    records and values outside the bounds, and of records left out, after a pass: private.
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...  # noqa: D102 - see the class
+    @property
+    def names(self) -> tuple[str, ...] | None: ...  # noqa: D102
+    @property
+    def others(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def has_ids(self) -> bool: ...  # noqa: D102
+    @property
+    def drops_records(self) -> bool: ...  # noqa: D102
+    @property
+    def clipped(self) -> Clipped: ...  # noqa: D102
+    @property
+    def dropped(self) -> int: ...  # noqa: D102
+
+    def load(self) -> None:
+        """Read the records if they are few. Raises DataError."""
+
+    def count(self, domain: Domain) -> int:
+        """Return the number of records, or of persons where rows have ids: private. domain : of the
+        first pass.
+        """
+
+    def check_number(self, cap: int, unit: Unit) -> None:
+        """Raise DataError if there are more records, or persons, than the cap and that is known
+        without a pass.
+        """
+
+    def extremes(self) -> tuple[FloatArray, FloatArray]:
+        """Return the smallest and the largest value of each feature: private."""
+
+    def answering(
+        self, run: AnyRun, outside: Outside, watch: Watch
+    ) -> AbstractContextManager[AllRecords]:
+        """Return a context with what answers the queries of a run, on the grid of its domain; where
+        rows have ids each person counts once.
+        """
+
+
+class Openable(Protocol[S_co]):
+    """Records that a request names."""
+
+    def open(self) -> S_co:
+        """Open the records. Raises DataError or PlanError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSource:
+    """Records of a file, a folder or a pattern, as a request names them.
+
+    path : as `open_records` takes it. features : names of the columns to use, or None for all.
+    missing : "refuse" or "drop", of a record with a missing cell. unit_column : the column that
+    says whose each row is, or None. engine : workers that pass over the records, or None for this
+    process.
+    """
+
+    path: str
+    features: Sequence[str] | None = None
+    missing: str = "refuse"
+    unit_column: str | None = None
+    engine: str | None = None
+
+    def open(self) -> "TableSource":
+        """Open the records, of which `load` then reads few. Raises DataError or PlanError."""
+        treatment = choose(Missing, self.missing, "missing")
+        if self.engine is not None:
+            check_engine(self.engine)
+            if self.unit_column is not None:
+                raise PlanError(
+                    "unit_column has this process work out the shares of persons; leave --engine"
+                    " out",
+                    field="engine",
+                )
+        file = open_records(self.path, self.features, missing=treatment, unit=self.unit_column)
+        return TableSource(file, engine=self.engine, drops_records=treatment is Missing.DROP)
+
+
+class ArrayRecords:
+    """Records of an array, as `GridRecords` reads them.
+
+    values : real numbers (n, n_features). columns : their names. ids : whose each row is, or None.
+    check_finite : raises DataError if a value is NaN or infinite.
+    """
+
+    n_ahead, dropped, others, source = 0, 0, (), "X"
+
+    def __init__(
+        self,
+        values: NDArray[Any],
+        columns: Sequence[str],
+        ids: list[bytes] | None,
+        check_finite: Callable[[NDArray[Any]], None],
+    ) -> None:
+        self.values, self.columns, self.ids = values, tuple(columns), ids
+        self._check_finite = check_finite
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, a private number."""
+        return len(self.values)
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """Yield all records in one block."""
+        yield self.values
+
+    def blocks_to_check(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield all records in one block, with the number of the first."""
+        yield 1, self.values
+
+    def check(self, block: Any, _first: int, /) -> None:
+        """Raise DataError if a value of the block is not finite."""
+        self._check_finite(block)
+
+    def place(self, record: int, /) -> str:
+        """Return where a record stands, for messages."""
+        return numbered(record)
+
+
+class TableSource:
+    """`Source` of records in memory, or of a file that is read anew in each pass."""
+
+    def __init__(
+        self,
+        records: Table | RecordFile | ArrayRecords,
+        *,
+        engine: str | None = None,
+        drops_records: bool = False,
+        has_names: bool = True,
+    ) -> None:
+        self.records, self._engine, self.drops_records = records, engine, drops_records
+        self.columns, self.others = tuple(records.columns), tuple(records.others)
+        self.names = self.columns if has_names else None
+        self.grid: GridArray | None = None
+        self._rows: GridRecords | None = None
+        self._far: EngineRecords | None = None
+
+    def open(self) -> "TableSource":
+        """Return these records, which are open."""
+        return self
+
+    def load(self) -> None:
+        """Read the records if they are few and no engine passes over them. Raises DataError."""
+        if isinstance(self.records, RecordFile) and self._engine is None:
+            self.records = at_once_if_few(self.records)
+
+    @property
+    def has_ids(self) -> bool:
+        """Return whether each row says whose it is."""
+        records = self.records
+        return (records.unit if isinstance(records, RecordFile) else records.ids) is not None
+
+    @property
+    def clipped(self) -> Clipped:
+        """Numbers of records and values outside the bounds of the last run: private."""
+        found = self._far or self._rows
+        return Clipped() if found is None else found.clipped
+
+    @property
+    def dropped(self) -> int:
+        """Number of records that were left out: private."""
+        return (self.records.dropped or 0) if self._far is None else self._far.dropped
+
+    def count(self, domain: Domain) -> int:  # noqa: ARG002 - counted without a grid
+        """Return the number of records, or of persons: private."""
+        records = self.records
+        if not isinstance(records, RecordFile):
+            ids = self._texts
+            return records.n_rows if ids is None else len(set(ids))
+        if records.unit is None:
+            return sum(np.shape(block)[0] for block in records.blocks())
+        blocks = map(ids_of, records.column_blocks())
+        return count_persons(ids for ids in blocks if ids is not None)
+
+    def check_number(self, cap: int, unit: Unit) -> None:
+        """Raise DataError if there are more records, or persons, than the cap and that is known
+        without a pass.
+        """
+        if not isinstance(self.records, RecordFile):
+            check_cap(self.count(UNKNOWN), cap, unit)
+
+    def extremes(self) -> tuple[FloatArray, FloatArray]:
+        """Return the smallest and the largest value of each feature: private."""
+        return data_bounds(self.records.blocks())
+
+    def on_grid(
+        self, domain: Domain, outside: Outside, report: Callable[[int, int], None] = unreported
+    ) -> GridRecords:
+        """Return the records as grid points, to be passed over in this process. report : as of
+        `GridRecords`.
+        """
+        self._rows = GridRecords(
+            self.records, domain, outside, source=self.records.source, report=report
+        )
+        return self._rows
+
+    @contextmanager
+    def answering(self, run: AnyRun, outside: Outside, watch: Watch) -> Iterator[AllRecords]:
+        """Yield what answers the queries of a run; where rows have ids each person counts once."""
+        records, self._far = self.records, None
+        if self._engine is not None and isinstance(records, RecordFile):
+            with started(self._engine, watch) as workers:
+                self._far = EngineRecords.of_files(
+                    records, run.domain, outside, workers, _pieces_to(watch)
+                )
+                yield self._far
+            return
+        rows = self.on_grid(run.domain, outside, _passes_to(watch))
+        if isinstance(records, RecordFile):
+            yield (
+                PersonsInPasses(rows, run, source=records.source)
+                if self.has_ids
+                else LocalRecords(run.domain, rows)
+            )
+            return
+        (self.grid,), ids = rows, self._texts
+        yield (
+            LocalRecords(run.domain, self.grid)
+            if ids is None
+            else SharedRecords.of_persons(run, self.grid, ids)
+        )
+
+    @contextmanager
+    def dealt(self, plan: Plan, outside: Outside, watch: Watch) -> Iterator[list[Records]]:
+        """Yield the records of each client of a simulation, in the order of the plan."""
+        if not self.has_ids:
+            with self.answering(plan.mechanism, outside, watch) as whole:
+                yield deal(plan, whole)
+            return
+        rows = self.on_grid(plan.mechanism.domain, outside, _passes_to(watch))
+        if (ids := self._texts) is None:
+            yield deal_persons_in_passes(plan, rows, self.records.source)
+            return
+        (self.grid,) = rows
+        yield deal_persons(plan, ids, self.grid)
+
+    @property
+    def _texts(self) -> list[bytes] | None:
+        """Ids of rows in memory, or None."""
+        ids = None if isinstance(self.records, RecordFile) else self.records.ids
+        return ids.texts() if isinstance(ids, Ids) else ids
+
+
+class CollectionSource:
+    """`Source` of a collection of Dask, by the cluster that this process is connected to."""
+
+    has_ids, drops_records, dropped, others = False, False, 0, ()
+
+    def __init__(self, X: Any, columns: Sequence[str], *, has_names: bool = True) -> None:
+        self._X, self.columns = X, tuple(columns)
+        self.names = self.columns if has_names else None
+        self._records: EngineRecords | None = None
+
+    def open(self) -> "CollectionSource":
+        """Return these records, which are open."""
+        return self
+
+    def load(self) -> None:
+        """Do nothing: the records are elsewhere."""
+
+    @property
+    def clipped(self) -> Clipped:
+        """Numbers of records and values outside the bounds, after a pass: private."""
+        return Clipped() if self._records is None else self._records.clipped
+
+    def count(self, domain: Domain) -> int:
+        """Return the number of records, by a pass on the grid of the domain: private."""
+        return self._on(domain).count()
+
+    def check_number(self, cap: int, unit: Unit) -> None:
+        """Do nothing: only a pass tells."""
+
+    def extremes(self) -> tuple[FloatArray, FloatArray]:
+        """Raise PlanError: bounds are not taken from records that are elsewhere."""
+        raise PlanError(
+            "bounds must be stated where X is a collection of Dask: what each feature can be, known"
+            " without looking at X",
+            field="bounds",
+        )
+
+    @contextmanager
+    def answering(self, run: AnyRun, outside: Outside, _watch: Watch) -> Iterator[AllRecords]:
+        """Yield what answers the queries of a run."""
+        if outside is not Outside.CLIP:
+            raise PlanError("values of a collection of Dask are clipped; leave outside out")
+        yield self._on(run.domain)
+
+    def _on(self, domain: Domain) -> EngineRecords:
+        if self._records is None or self._records.domain != domain:
+            self._records = collection_records(self._X, domain)
+        return self._records
+
+
+def _passes_to(watch: Watch) -> Callable[[int, int], None]:
+    return lambda number, n: watch(PassProgressed(number=number, n_records=n))
+
+
+def _pieces_to(watch: Watch) -> Report:
+    number = 0
+
+    def report(done: int, of: int) -> None:
+        nonlocal number
+        number += done == 0
+        watch(PassProgressed(number=number, n_pieces=done, n_all_pieces=of))
+
+    return report
