@@ -233,7 +233,6 @@ def test_help_loads_none_of_the_heavy_libraries_and_that_of_all_no_command() -> 
     """That is why it answers at once; how fast is measured by the benchmarks."""
     script = """
 import sys
-from fastlloyd.jobs import fit as fit_job
 from fastlloyd.cli.failures import run
 
 heavy = {"numpy", "scipy", "matplotlib", "sklearn", "mpmath", "cryptography"}

@@ -247,7 +247,7 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
         (*FIT, "--range", "1000:-1000"),
         "--range: bounds of every column are reversed: write -1000.0:1000.0",
     ),
-    ((*FIT, "--range", "age=5:1,dose=0:9"), "--range: bounds of every column are reversed"),
+    ((*FIT, "--range", "age=5:1,dose=0:9"), "--range: bounds of 'age' are reversed"),
     ((*FIT, "--range", "1e15:1000000000000000.1"), "--range: "),
     (
         (*FIT, "--range", "age=0:100,dosis=0:9"),

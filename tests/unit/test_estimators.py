@@ -446,7 +446,7 @@ def test_a_grid_search_fits_once_per_candidate_and_fold_and_once_more(
         spent.append(mechanism.epsilon)
         return cluster(mechanism, *rest)
 
-    monkeypatch.setattr("fastlloyd.estimators.base.central.cluster", counted)
+    monkeypatch.setattr("fastlloyd.jobs.fit.central.cluster", counted)
     search = GridSearchCV(FastLloyd(epsilon=0.5, **PUBLIC), {"n_clusters": [2, 3]}, cv=3).fit(X)
     assert spent == [0.5] * (2 * 3 + 1)
     assert search.best_estimator_.n_clusters in (2, 3)

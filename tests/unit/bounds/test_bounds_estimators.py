@@ -104,7 +104,7 @@ def test_where_noise_hides_the_records_a_warning_says_so() -> None:
     few = np.random.default_rng(0).uniform(-1, 1, (40, 2))
     with pytest.warns(
         NoisyResultWarning,
-        match="noise hides where the records are in 'x0', 'x1': the outer range stands",
+        match="noise hides where the records are in 'x0', 'x1': the outer range is used",
     ):
         MomentLloyd(3, **PRIVATE | {"value_range": (-1, 1), "epsilon": 1.0}).fit(few)
 
