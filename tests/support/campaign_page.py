@@ -19,6 +19,7 @@ from fastlloyd import __version__
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "campaigns.md"
 SECTIONS = (
     "Schedules",
+    "Lies about keys",
     "Kills",
     "Damaged stores",
     "Fuzzed parsers",
