@@ -3,6 +3,7 @@
 """
 
 import inspect
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -127,7 +128,7 @@ def test_a_session_that_was_made_takes_no_other_noise_and_no_other_source_of_key
 
 # the one draws from the system's randomness, the other draws nothing; nothing else is taken for
 # granted
-GRANTED = {"encapsulate": encapsulate, "group_masks": GroupMasks}
+GRANTED = {"encapsulate": encapsulate, "group_masks": GroupMasks, "random_bytes": os.urandom}
 
 
 def test_sessions_take_their_arguments_by_these_names() -> None:
@@ -145,7 +146,7 @@ def test_sessions_take_their_arguments_by_these_names() -> None:
 
     keywords = ["*identity", "*noise", "*random_bytes", "*encapsulate", "*group_masks"]
     assert parameters(ClientSession) == ["plan", "name", "records", *keywords]
-    assert parameters(ServerSession) == ["plan", "noise"]
+    assert parameters(ServerSession) == ["plan", "noise", "random_bytes"]
     assert ServerSession(plan=PLAN, noise=SystemNoise()).plan is PLAN
 
 

@@ -704,3 +704,7 @@ class ServerSession:
                 self._roster.check_members("it", confirmed, self._present, self._needed)
                 if self._n_vouching(confirmed) < self._needed:
                     raise LocalProtocolError("it names too few clients of the last round")
+
+
+# a dataclass leaves the default on the class, where it would look like an attribute
+del ServerSession.random_bytes  # type: ignore[attr-defined]
