@@ -263,7 +263,7 @@ def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None
 
 
 def health_by_pem(site: Site, name: str) -> bytes:
-    """What a monitor of this identity is told, as `docs/how-to/firewalls-and-proxies.md` has it:
+    """What a monitor of this identity is told, as `docs/how-to/server-as-a-service.md` has it:
     PEM files, and bare gRPC.
     """
     assert (

@@ -31,9 +31,15 @@ PAGES = ["tutorial.md", *(f"how-to/{path.name}" for path in sorted(DOCS.glob("ho
 # here: about other programs' settings; for people at several machines; with packages that are not
 # here
 NOTHING_TO_TYPE = {
+    "how-to/certificates.md",
     "how-to/firewalls-and-proxies.md",
+    "how-to/number-of-clusters.md",
+    "how-to/prepare-a-study.md",
     "how-to/run-a-study.md",
+    "how-to/server-as-a-service.md",
     "how-to/spark-and-ray.md",
+    "how-to/specifications.md",
+    "how-to/when-a-study-stops.md",
 }
 BLOCK = re.compile(r"^ *```(python|console|toml|text)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^ *\$ ((?:[A-Z_]+=\S+ )*)(\S+) (.*)\n((?: *[^ $].*\n)*)", re.MULTILINE)

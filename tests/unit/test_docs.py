@@ -286,7 +286,7 @@ def test_the_messages_that_a_page_explains_are_those_of_the_code(page: str) -> N
 def test_the_certainties_are_those_of_gaussian_noise_rounded_up() -> None:
     page = (ROOT / "docs/how-to/choosing-parameters.md").read_text()
     ((epsilons, certainties),) = re.findall(
-        r"^\| epsilon \| (.*) \|\n.*\n\| at most certain to \| (.*) \|$", page, re.MULTILINE
+        r"^\| epsilon \| (.*) \|\n.*\n\| after seeing the result: at most \| (.*) \|$", page, re.MULTILINE
     )
     delta = 1e-6
     for epsilon, told in zip(epsilons.split(" | "), certainties.split(" | "), strict=True):
@@ -299,7 +299,7 @@ def test_the_certainties_are_those_of_gaussian_noise_rounded_up() -> None:
 
 
 def test_the_exit_codes_of_a_run_are_those_of_the_code() -> None:
-    page = (ROOT / "docs/how-to/run-a-study.md").read_text()
+    page = (ROOT / "docs/how-to/when-a-study-stops.md").read_text()
     rows = re.findall(r"^\| ([\d, ]+) \| .* \| .* \|$", page, re.MULTILINE)
     told = [int(code) for row in rows for code in row.split(", ")]
     ends = [network.NO_RESULT, network.STOPPED, network.TURNED_AWAY]
