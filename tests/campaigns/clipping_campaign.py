@@ -28,7 +28,7 @@ UNITS = (2**16, 2**16 - 2, 2**13, 10)
 TEXT = """\
 {measured}
 {n:,} vectors were clipped by compiled code, which multiplies, and by the definition, which divides: the same integers in every
-coordinate ([proof](../momentlloyd.md#proofs)). The hardest ones have a coordinate that is, after clipping, an integer, or as
+coordinate ([proof](../proofs/clipped-queries.md)). The hardest ones have a coordinate that is, after clipping, an integer, or as
 near to one as any is for its length, which lies anywhere up to the greatest.
 
 {table}

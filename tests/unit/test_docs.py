@@ -286,7 +286,9 @@ def test_the_messages_that_a_page_explains_are_those_of_the_code(page: str) -> N
 def test_the_certainties_are_those_of_gaussian_noise_rounded_up() -> None:
     page = (ROOT / "docs/how-to/choosing-parameters.md").read_text()
     ((epsilons, certainties),) = re.findall(
-        r"^\| epsilon \| (.*) \|\n.*\n\| after seeing the result: at most \| (.*) \|$", page, re.MULTILINE
+        r"^\| epsilon \| (.*) \|\n.*\n\| after seeing the result: at most \| (.*) \|$",
+        page,
+        re.MULTILINE,
     )
     delta = 1e-6
     for epsilon, told in zip(epsilons.split(" | "), certainties.split(" | "), strict=True):

@@ -39,8 +39,8 @@ def clip_offsets(
 
     A coordinate is x = |z_i| units / length, rounded down, with the sign of z_i. The code computes
     the product of |z_i| and a factor that is the same for all i, slightly too large. The product is
-    between x and x (1 + 2**-47), and no integer is between them but x (docs/momentlloyd.md, lemma
-    4). Root, quotient and product are rounded as they are written.
+    between x and x (1 + 2**-47), and no integer is between them but x (lemma 4 of
+    docs/proofs/clipped-queries.md). Root, quotient and product are rounded as they are written.
     """
     d, more_than_units = len(XT), units * (1.0 + 2.0**-48)
     offsets, scratch, longest = np.empty((d, ROWS)), np.empty((2, ROWS)), np.zeros(ROWS)

@@ -13,7 +13,7 @@ root, of which this needs no more than IEEE 754's correct rounding:
 - For integers 0 <= n < 2**53, floor(fl(sqrt(n))) is the integer root of n or one more, and
   comparing its square decides.
 
-Proofs: docs/momentlloyd.md.
+Proofs: docs/proofs/clipped-queries.md.
 """
 
 from collections.abc import Iterator
