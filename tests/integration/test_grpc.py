@@ -78,6 +78,7 @@ from fastlloyd.federation.transport.grpc.turns import Pace
 from fastlloyd.federation.transport.party import Request
 from federation import make_federation, make_plan
 from grpc_site import CALM, HANG, Site, answer, serving, until, within
+from known_to_server import broadcasts_of, confirmations_of, hellos_of, uploads_of
 from network import (
     Relay,
     SessionClient,
@@ -769,7 +770,9 @@ def ending_without_a_result(away: str) -> Site:
     site = Site()
     here = set(site.plan.names) - {away}
     site.party.patience = lambda: (
-        0.0 if set(site.party.session._hellos) == here and not site.party.session.outcome else None
+        0.0
+        if set(hellos_of(site.party.session)) == here and not site.party.session.outcome
+        else None
     )
     return site
 
@@ -849,9 +852,9 @@ def test_a_round_is_closed_at_its_deadline_without_the_client_that_is_away() -> 
             """None is left once both that are there have answered, so that neither can be late."""
             answers: dict[str, Collection[str]]
             answers = {
-                "joining": session._hellos,
-                "aggregating": session._uploads,
-                "confirming": session._confirmations,
+                "joining": hellos_of(session),
+                "aggregating": uploads_of(session),
+                "confirming": confirmations_of(session),
             }
             return 0.0 if set(answers.get(session.state.value, ())) == {"c0", "c2"} else None
 
@@ -881,7 +884,7 @@ def test_who_missed_a_round_and_is_gone_costs_no_second_deadline_and_is_in_again
             is_late = (
                 n_late == 0
                 and "c2" not in server.connected
-                and set(session._uploads) == {"c0", "c1"}
+                and set(uploads_of(session)) == {"c0", "c1"}
             )
             return 0.0 if is_late else None
 
@@ -905,7 +908,7 @@ def test_who_missed_a_round_and_is_gone_costs_no_second_deadline_and_is_in_again
             site.parties["c2"].on_message, site.parties["c0"].on_message = stop, hold
             others = asyncio.gather(*(site.client(name, port).run() for name in ("c0", "c1")))
             assert await leaving.run() is None
-            await until(lambda: len(session._broadcasts) == 4)
+            await until(lambda: len(broadcasts_of(session)) == 4)
             site.parties["c2"].on_message = lambda _: None
             last = asyncio.create_task(site.client("c2", port).run())
             await until(lambda: "c2" in server.connected)

@@ -31,6 +31,7 @@ from fastlloyd.federation.transport.grpc.frames import Refused
 from fastlloyd.federation.transport.grpc.log import FIRST_LINES
 from federation import make_federation, make_plan
 from grpc_site import Site, answer, serving, until, within
+from known_to_server import hellos_of
 
 PACKAGE = Path(fastlloyd.__file__).parent
 
@@ -108,11 +109,13 @@ def test_who_comes_before_the_time_to_join_is_over_is_in_and_who_comes_later_is_
             """The time to join is over once three are there; every other step waits for all who are
             present.
             """
-            return 0.0 if session.state.value == "joining" and len(session._hellos) == 3 else None
+            return (
+                0.0 if session.state.value == "joining" and len(hellos_of(session)) == 3 else None
+            )
 
         async with serving(site.server()) as port:
             first = [asyncio.create_task(site.client(name, port).run()) for name in ("c0", "c1")]
-            await until(lambda: len(session._hellos) == 2)
+            await until(lambda: len(hellos_of(session)) == 2)
             site.party.patience = patience
             hold = asyncio.Event()
             loop = asyncio.get_running_loop()

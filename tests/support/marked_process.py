@@ -47,6 +47,7 @@ from fastlloyd.records import delimited, reading
 from fastlloyd.reports import pictures
 from fastlloyd.testing import repeatable_noise
 from known_noise import KnownNoise
+from known_to_server import hellos_of
 
 ADDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
@@ -139,7 +140,8 @@ def hurry(n_clients: int) -> None:
 
     def timeout(server: DurableServer) -> float | None:
         joined = (
-            server.session.state is ServerState.JOINING and len(server.session._hellos) >= n_clients
+            server.session.state is ServerState.JOINING
+            and len(hellos_of(server.session)) >= n_clients
         )
         # a property's function
         return 0.0 if joined else genuine.fget(server)  # type: ignore[attr-defined]

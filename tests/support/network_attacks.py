@@ -114,7 +114,9 @@ class Attacks(Parts):
         sets = [chosen for n in range(1, len(there) + 1) for chosen in combinations(there, n)]
         if sets:
             chosen = tuple(hellos[name] for name in sets[b % len(sets)])
-            beginning = bytes([a % 3]) * BEGINNING_BYTES if b % 4 == 3 else self.server._beginning
+            beginning = (
+                bytes([a % 3]) * BEGINNING_BYTES if b % 4 == 3 else self.server._joining.beginning
+            )
             self._sneak(a, Deal(beginning, 1 + b % 3, chosen))
 
     def second_key_set(self, a: int, _b: int) -> None:
@@ -454,10 +456,10 @@ class Attacks(Parts):
     @property
     def _key_boxes(self) -> dict[str, KeyBox]:
         """What the server sends each client of its last Deal; nothing before all have answered."""
-        agreed, sealed = self.server._key_set, self.server._sealed
-        if agreed is None or len(sealed) < len(self.plan.masks.speakers(agreed.names)):
+        sharing = self.server._sharing
+        if sharing is None or not sharing.is_dealt:
             return {}
-        return {name: agreed.key_box(name, sealed) for name in agreed.names}
+        return {name: sharing.key_set.key_box(name, sharing.sealed) for name in sharing.present}
 
     def _broadcast(self, a: int, uploads: dict[str, Upload]) -> None:
         if not uploads:

@@ -30,6 +30,7 @@ from fastlloyd.federation.secagg.masks import PairwiseMasks
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.testing import repeatable_noise
 from federation import Federation, entropy, identity
+from known_to_server import durable_in
 from network_attacks import KEY_STEPS, Attacks
 from network_parts import Crash, FreshNoise, Letter, Log, sends
 from network_rules import Rules
@@ -117,7 +118,7 @@ class Network(Attacks, Rules):
             self.server = self._new_server()
             self.server.restore([encode(record) for record in self.logs[SERVER].records])
             assert len(self.noise[SERVER].drawn) == n_drawn
-            assert is_step_lost or self._durable(self.server) == self._durable(before)
+            assert is_step_lost or durable_in(self.server) == durable_in(before)
             for client in self.clients.values():
                 self._act(client.name, client.reconnect())
             return
@@ -141,24 +142,6 @@ class Network(Attacks, Rules):
         self._act(party, restored.resume())
         if self.clients[party] is restored:
             self._act(party, restored.reconnect())
-
-    def _durable(self, server: ServerSession) -> dict[str, object]:
-        """All that a server knows, but for what clients say again: other Hellos, keys, uploads,
-        confirmations.
-        """
-        kept = {
-            "_broadcasts",
-            "_included",
-            "_all_ready",
-            "_sealed",
-            "_parameters",
-            "_present",
-            "_relayed",
-            "outcome",
-            "state",
-        }
-        agreed = server._key_set
-        return {slot: getattr(server, slot) for slot in kept} | {"deal": agreed and agreed.deal}
 
     def _new_client(self, name: str) -> ClientSession:
         return ClientSession(
@@ -316,7 +299,7 @@ class Network(Attacks, Rules):
         present = {
             len(record.hellos)
             for record in self._recorded(SERVER, Deal)[-1:]
-            if self.server._all_ready
+            if self.server._sharing and self.server._sharing.all_ready
         }
         outcomes["fewer share keys"] += bool(present) and present != {len(self.names)}
         outcomes["left out"] += any(

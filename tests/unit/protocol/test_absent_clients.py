@@ -25,6 +25,7 @@ from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.testing import repeatable_noise
 from federation import BEGINNING, make_federation, make_plan
+from known_to_server import uploads_of
 from lies import run_keys
 
 N_ROUNDS = 6
@@ -312,6 +313,7 @@ def test_whatever_the_transport_says_no_round_is_closed_early_but_over_those_tha
                 assert set("01234").difference(included) <= late & gone
             late |= set("01234").difference(included)
         elif (
-            run.is_in(ServerState.AGGREGATING) and len(run.server._uploads) >= PLAN.quorum(5).needed
+            run.is_in(ServerState.AGGREGATING)
+            and len(uploads_of(run.server)) >= PLAN.quorum(5).needed
         ):
             assert {name[1:] for name in run.server.awaited} - (late & gone)

@@ -8,7 +8,7 @@ import pytest
 
 from fastlloyd.federation.plan.plan import Masks, Plan
 from fastlloyd.federation.protocol.actions import Send
-from fastlloyd.federation.protocol.messages import BadKeys, Deal, Hello, encode
+from fastlloyd.federation.protocol.messages import BadKeys, Deal, Hello, SealedKeys, encode
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
 from federation import BEGINNING, BrokenNoise, make_federation, make_plan
@@ -34,15 +34,22 @@ def agreeing(plan: Plan, present: Names) -> ServerSession:
     server = ServerSession(plan, BrokenNoise())
     said = hellos(plan.n_clients)
     server.restore([encode(Deal(BEGINNING, 1, tuple(said[name] for name in present)))])
-    server.state = ServerState.AGREEING
+    make_all_keys(server)
     return server
+
+
+def make_all_keys(server: ServerSession) -> None:
+    """Have the server believe that all keys were made, whatever they are."""
+    server.state = ServerState.AGREEING
+    made = SealedKeys(server._agreed.key_set.digest, None, (), ())
+    server._agreed.sealed = dict.fromkeys(server.plan.masks.speakers(server._present), made)
 
 
 @cache
 def after(n_clients: int, present: Names, accuser: str, makers: Names) -> Names:
     """Those who are left; none if the run ended."""
     server = agreeing(ALL_BUT_THREE[n_clients], present)
-    said = server.receive(accuser, BadKeys(server._agreed.digest, makers))
+    said = server.receive(accuser, BadKeys(server._agreed.key_set.digest, makers))
     if server.outcome is not None:
         return ()
     left = server._present
@@ -97,16 +104,16 @@ def test_liars_about_keys_take_as_many_honest_clients_with_them_as_they_are(
 def test_both_are_told_why_and_a_run_of_too_few_ends() -> None:
     names = ALL_BUT_THREE[6].names
     server = agreeing(ALL_BUT_THREE[6], names)
-    said = server.receive("c3", BadKeys(server._agreed.digest, ("c1", "c2")))
+    said = server.receive("c3", BadKeys(server._agreed.key_set.digest, ("c1", "c2")))
     why = "the key of client c1 for client c3 does not fit"
     told = {a.to: a.message for a in said if isinstance(a, Send) and a.to in ("c1", "c3")}
     assert [getattr(told[name], "reason", "") for name in ("c1", "c3")] == [
         f"the run goes on without client {name}: {why}" for name in ("c1", "c3")
     ]
     assert server._present == ("c0", "c2", "c4", "c5")
-    assert server._agreed.deal.attempt == 2
-    server.state = ServerState.AGREEING
-    server.receive("c5", BadKeys(server._agreed.digest, ("c0",)))
+    assert server._agreed.key_set.deal.attempt == 2
+    make_all_keys(server)
+    server.receive("c5", BadKeys(server._agreed.key_set.digest, ("c0",)))
     assert server.state is ServerState.ABORTED
     assert server.outcome is not None
     assert "the key of client c0 for client c5 does not fit" in (server.outcome.reason or "")

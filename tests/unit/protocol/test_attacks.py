@@ -35,6 +35,11 @@ from fastlloyd.federation.protocol.messages import (
 )
 from fastlloyd.federation.protocol.roster import KeySet, Roster
 from fastlloyd.federation.protocol.server import ServerSession
+from fastlloyd.federation.protocol.server_confirming import ServerConfirming
+from fastlloyd.federation.protocol.server_joining import ServerJoining
+from fastlloyd.federation.protocol.server_phases import Attendance
+from fastlloyd.federation.protocol.server_rounds import ServerRounds
+from fastlloyd.federation.protocol.server_sharing import ServerSharing
 from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, PairwiseMasks
@@ -147,29 +152,42 @@ def test_w04_server_holds_no_key(masks: Masks, monkeypatch: pytest.MonkeyPatch) 
     assert len(drawn) == 1
     assert len({key.secret for key in pairs}) == (2 if masks is Masks.GROUP else 3)
     assert n_looks > 20
-    assert set(ServerSession.__slots__) == {
-        "_away",
-        "_beginning",
-        "_gone",
-        "_all_ready",
-        "_broadcasts",
-        "_confirmations",
-        "_hellos",
-        "_included",
-        "_key_set",
-        "_late",
+    phases = ServerSession, ServerJoining, ServerSharing, ServerRounds, ServerConfirming, Attendance
+    assert {name for phase in phases for name in phase.__slots__} == {
+        "_attendance",
+        "_confirming",
+        "_joining",
         "_noise",
-        "_parameters",
-        "_ready",
-        "_relayed",
+        "_quorum",
         "_roster",
-        "_sealed",
+        "_rounds",
+        "_sharing",
         "_total",
-        "_turn",
-        "_uploads",
+        "all_ready",
+        "attendance",
+        "away",
+        "beginning",
+        "broadcasts",
+        "confirmations",
+        "gone",
+        "hellos",
+        "included",
+        "key_set",
+        "late",
+        "names",
+        "noise",
         "outcome",
+        "parameters",
         "plan",
+        "ready",
+        "relayed",
+        "roster",
+        "sealed",
+        "served",
         "state",
+        "turn",
+        "uploads",
+        "vouching",
     }
     # and when the run is over, no client keeps one but its own identity, which lives outside the
     # session

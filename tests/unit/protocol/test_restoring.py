@@ -59,6 +59,7 @@ from federation import (
     run_with_ledger,
     same_clustering,
 )
+from known_to_server import broadcasts_of
 from virtual_network import Crash, Network, Watch
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
@@ -618,7 +619,7 @@ def test_a_restored_server_answers_whatever_was_said_to_it_as_before(
 
 
 def test_a_restored_server_that_ended_says_why() -> None:
-    records = server_life(stop=lambda server: len(server._broadcasts) == 2)
+    records = server_life(stop=lambda server: len(broadcasts_of(server)) == 2)
     again = restored_server(records)
     assert again.state is ServerState.ABORTED
     assert again.outcome is not None

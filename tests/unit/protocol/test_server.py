@@ -41,6 +41,7 @@ from federation import (
     make_federation,
     make_plan,
 )
+from known_to_server import broadcasts_of, uploads_of
 from lies import changed, flipped, forged_hello, owned_hello, run_keys
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
@@ -224,12 +225,12 @@ def test_in_client_noise_the_server_adds_nothing_and_asks_for_no_noise() -> None
 
 def test_a_closed_round_keeps_no_upload() -> None:
     server = server_in(ServerState.AGGREGATING, t=2)
-    assert server._uploads == {}
+    assert uploads_of(server) == {}
     server.receive("c0", UPLOAD["c0", 2])
     for _ in range(3):
         server.deadline()
     assert server.state is ServerState.ABORTED
-    assert server._uploads == {}
+    assert uploads_of(server) == {}
 
 
 def test_all_confirmations_are_relayed_and_the_run_is_over() -> None:
@@ -395,7 +396,7 @@ def test_a_late_upload_is_answered_with_the_stored_broadcast_and_not_added() -> 
     assert isinstance(broadcast, Broadcast)
     assert tuple(broadcast.included(NAMES)) == NAMES[:3]
     assert server.receive("c3", UPLOAD["c3", 1]) == [Send("c3", broadcast)]
-    assert server._uploads == {}
+    assert uploads_of(server) == {}
 
 
 def test_a_late_confirmation_is_answered_with_those_relayed() -> None:
@@ -724,7 +725,7 @@ def test_a_failing_noise_source_releases_nothing() -> None:
     for name in NAMES:
         with pytest.raises(FastLloydError, match="random source failed"):
             server.receive(name, UPLOAD[name, 1])
-    assert server._broadcasts == []
+    assert broadcasts_of(server) == []
     assert server.state is ServerState.AGGREGATING
 
 
@@ -756,7 +757,7 @@ def test_noise_that_is_drawn_ahead_is_that_of_the_open_round_and_drawn_once() ->
             server.receive(name, UPLOAD[name, t])
     server.draw_ahead()  # all rounds are closed
     assert source._given == 6
-    assert server._broadcasts == [
+    assert broadcasts_of(server) == [
         message for message in RECEIVED["c0"] if isinstance(message, Broadcast)
     ]
 

@@ -70,6 +70,15 @@ class ServerState(enum.Enum):
     ABORTED = "aborted"  # answers with the reason
 
 
+class Phase(enum.Enum):
+    """Phase of the protocol."""
+
+    JOINING = "joining"
+    SHARING = "sharing keys"
+    ROUNDS = "rounds"
+    CONFIRMING = "confirming"
+
+
 State = TypeVar("State", ClientState, ServerState)
 _C, _S = ClientState, ServerState
 
@@ -133,3 +142,30 @@ SERVER_TRANSITIONS: Mapping[tuple[ServerState, type], set[ServerState]] = {
     **_stays(_S.FINISHED, *_SAID),
     **_stays(_S.ABORTED, *_SAID),
 }
+
+PHASE_OF: Mapping[ServerState, Phase] = {
+    _S.JOINING: Phase.JOINING,
+    _S.DEALING: Phase.SHARING,
+    _S.AGREEING: Phase.SHARING,
+    _S.AGGREGATING: Phase.ROUNDS,
+    _S.SETTLING: Phase.ROUNDS,
+    _S.CONFIRMING: Phase.CONFIRMING,
+}
+"""Phase of the run in each state of the server; none once the run is over."""
+
+_ANSWERED_BY: Mapping[type, Phase] = {
+    Hello: Phase.SHARING,
+    SealedKeys: Phase.SHARING,
+    Ready: Phase.SHARING,
+    BadKeys: Phase.SHARING,
+    Upload: Phase.ROUNDS,
+    Proposal: Phase.ROUNDS,
+    Confirmation: Phase.CONFIRMING,
+}
+
+
+def answering(state: ServerState, message: type) -> Phase:
+    """Return the phase whose object answers a message in a state that allows it: its own, however
+    late it comes, and before the first Deal that of joining.
+    """
+    return Phase.JOINING if state is _S.JOINING else _ANSWERED_BY[message]

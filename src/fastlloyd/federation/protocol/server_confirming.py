@@ -1,0 +1,93 @@
+"""Confirming, at the server: clients give their word on the result, and the server relays it."""
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+
+from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol.actions import Send
+from fastlloyd.federation.protocol.messages import Confirmation, Confirmations
+from fastlloyd.federation.protocol.roster import KeySet, Roster, missing_of
+from fastlloyd.federation.protocol.server_phases import Attendance, Decide, GoOn, Step
+from fastlloyd.federation.protocol.transitions import Deadline
+
+
+@dataclass(slots=True, eq=False)
+class ServerConfirming:
+    """Confirmations of a result.
+
+    vouching : clients of the last round. Others only followed that round, so their confirmations
+    do not count: no client would accept that. relayed : what clients were told, or None.
+    """
+
+    plan: Plan
+    roster: Roster
+    attendance: Attendance
+    key_set: KeySet
+    vouching: tuple[str, ...]
+    confirmations: dict[str, Confirmation] = field(default_factory=dict)
+    relayed: Confirmations | None = None
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """Clients that have not confirmed."""
+        return self.attendance.unanswered(self.key_set.names, self.confirmations)
+
+    def receive(self, sender: str, message: Confirmation) -> list[Step]:
+        """Take one client's word on the result, and relay all of them once they are there."""
+        self.key_set.check_confirmation(sender, message)
+        stored = self.confirmations.setdefault(sender, message)
+        if stored != message:
+            raise RemoteProtocolError(f"client {sender!r} sent two different confirmations")
+        return [GoOn(Confirmation)] if self.relayed is None else [Send(sender, self.relayed)]
+
+    def deadline(self) -> list[Step]:
+        """Relay the confirmations that came."""
+        return self._relay(Deadline)
+
+    def go_on(self, event: type) -> list[Step]:
+        """Relay the confirmations once all have confirmed that are not absent; end the run if too
+        few are left.
+        """
+        if ended := self.attendance.if_short(self.vouching, self.confirmations, self._needed):
+            return ended
+        if not self.attendance.have_answered(self.key_set.names, self.confirmations):
+            return []
+        is_enough = self._n_vouching(self.confirmations) >= self._needed
+        return self._relay(event) if is_enough else []
+
+    def check(self, message: Confirmations) -> None:
+        """Raise unless it names clients that share keys, and enough of the last round."""
+        confirmed = [name for name, _, _ in message.confirmed]
+        self.roster.check_members("it", confirmed, self.key_set.names, self._needed)
+        if self._n_vouching(confirmed) < self._needed:
+            raise LocalProtocolError("it names too few clients of the last round")
+
+    def apply(self, message: Confirmations) -> None:
+        """Take over the confirmations that clients were told."""
+        self.relayed = message
+        self.confirmations |= {
+            name: Confirmation(mac, signature) for name, mac, signature in message.confirmed
+        }
+
+    @property
+    def _needed(self) -> int:
+        return self.plan.quorum(len(self.key_set.names)).confirmations
+
+    def _n_vouching(self, answers: Container[str]) -> int:
+        """Return the number of these answers that count."""
+        return sum(name in answers for name in self.vouching)
+
+    def _relay(self, event: type) -> list[Step]:
+        said = self.confirmations
+        n_confirmed = self._n_vouching(said)
+        if n_confirmed < self._needed:
+            missing = missing_of(self.vouching, said)
+            what = f"{n_confirmed} clients of the last round confirmed the result{missing}"
+            return self.attendance.too_few(event, what, self._needed)
+        confirmed = tuple(
+            (name, said[name].mac, said[name].signature)
+            for name in self.key_set.names
+            if name in said
+        )
+        return [Decide(event, (Confirmations(confirmed),), self.key_set.names)]

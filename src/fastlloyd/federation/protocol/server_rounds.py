@@ -1,0 +1,235 @@
+"""Rounds, at the server: it adds up uploads that it cannot read, fixes each sum once, and relays
+the parameters that follow from it.
+"""
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fastlloyd.dp.noise import NoiseSource
+from fastlloyd.errors import RemoteProtocolError
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.plan.quorum import Quorum
+from fastlloyd.federation.protocol.actions import Send
+from fastlloyd.federation.protocol.messages import (
+    Abort,
+    Broadcast,
+    Message,
+    Parameters,
+    Proposal,
+    Turn,
+    Upload,
+)
+from fastlloyd.federation.protocol.roster import KeySet, Roster, missing_of
+from fastlloyd.federation.protocol.server_phases import Attendance, Decide, GoOn, Step
+from fastlloyd.federation.protocol.transitions import Deadline
+from fastlloyd.federation.secagg.ring import RingVector
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ServerRounds:
+    """Rounds of the clients that share keys.
+
+    uploads : of the open round, by client. broadcasts, included : of each closed round, its sum and
+    the clients in it. parameters : by the round that they are for. turn : the number of clients of
+    the last sum that were asked for parameters and did not answer.
+    """
+
+    plan: Plan
+    roster: Roster
+    attendance: Attendance
+    key_set: KeySet
+    noise: NoiseSource
+    uploads: dict[str, Upload] = field(default_factory=dict)
+    broadcasts: list[Broadcast] = field(default_factory=list)
+    included: tuple[tuple[str, ...], ...] = ()
+    parameters: dict[int, Parameters] = field(default_factory=dict)
+    turn: int = 0
+    _quorum: Quorum = field(init=False)
+    _total: RingVector | None = field(default=None, init=False)  # of the uploads and the noise
+
+    def __post_init__(self) -> None:
+        self._quorum = self.plan.quorum(len(self.present))
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Clients that share keys."""
+        return self.key_set.names
+
+    @property
+    def n_closed(self) -> int:
+        """Number of rounds whose sum is fixed."""
+        return len(self.broadcasts)
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether the parameters that follow from the last sum are awaited."""
+        n, m = self.n_closed, self.plan.mechanism
+        return n > 0 and n + 1 not in self.parameters and bool(m.travelling_bytes(n - 1))
+
+    @property
+    def may_ask_another(self) -> bool:
+        """Whether a further client of the last sum may be asked for parameters."""
+        most = min(self._quorum.max_turns, len(self.included[-1]) - 1) if self.included else 0
+        return self.is_settling and self.turn < most
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """Clients whose upload is awaited, or the one whose parameters are."""
+        if self.is_settling:
+            return self.included[-1][self.turn : self.turn + 1]
+        return self.attendance.unanswered(self.present, self.uploads)
+
+    def receive(self, sender: str, message: Message) -> list[Step]:
+        """Answer a client that shares keys; RemoteProtocolError if it is not allowed to say so."""
+        match message:
+            case Upload():
+                return self._collect(sender, message)
+            case Proposal():
+                return self._settle(sender, message)
+        raise AssertionError(f"{type(message).__name__} is no message of a round")
+
+    def deadline(self) -> list[Step]:
+        """Close the round with the uploads that came, or ask another client for parameters."""
+        return self._next_turn() if self.is_settling else self._close(Deadline)
+
+    def go_on(self, event: type) -> list[Step]:
+        """Close the round once all have answered that are not absent, or pass over a client that
+        has left; end the run if too few are left.
+        """
+        is_summed = self.n_closed == self.plan.mechanism.n_rounds
+        needed = self._quorum.confirmations if is_summed else self._quorum.needed
+        if ended := self.attendance.if_short(*self._counted_on, needed):
+            return ended
+        if self.is_settling:
+            is_there = self.attendance.gone.keys().isdisjoint(self.awaited)
+            return [] if is_there else self._next_turn()
+        is_complete = self.attendance.have_answered(self.present, self.uploads)
+        return self._close(event) if is_complete and len(self.uploads) >= needed else []
+
+    @property
+    def _counted_on(self) -> tuple[tuple[str, ...], Container[str]]:
+        """Clients that this round and all later ones count on, and answers that serve even if
+        their clients have left: uploads of the last round.
+
+        An earlier upload does not help: the others would pay for a further round, which could not
+        close.
+        """
+        match self.plan.mechanism.n_rounds - self.n_closed:
+            case 0:
+                return self.included[-1], ()
+            case 1:
+                return self.present, self.uploads
+        return self.present, ()
+
+    def check(self, message: Broadcast | Parameters) -> None:
+        """Raise unless it names clients that share keys; a Broadcast enough of them."""
+        match message:
+            case Broadcast():
+                included = list(message.included(self.plan.names))
+                self.roster.check_members("it", included, self.present, self._quorum.needed)
+            case Parameters():
+                self.roster.check_members("it", [message.client], self.present, 0)
+
+    def apply(self, message: Broadcast | Parameters) -> None:
+        """Take over the sum of a round, or the parameters of the next."""
+        match message:
+            case Broadcast():
+                included = tuple(message.included(self.plan.names))
+                self.broadcasts.append(message)
+                self.included = (*self.included, included)
+                self.attendance.late.update(set(self.present).difference(included))
+                self.turn = 0
+                self.forget()
+            case Parameters():
+                self.parameters[message.round] = message
+
+    def forget(self) -> None:
+        """Drop the uploads of the open round."""
+        self.uploads, self._total = {}, None
+
+    def begun(self) -> RingVector:
+        """Return the open round's total, which begins with its noise, drawn once."""
+        if self._total is None:
+            round = self.plan.mechanism.all_rounds[self.n_closed]
+            noise = self.plan.draw_server_noise(round, self.noise).ravel()
+            # the checksum word gets none
+            self._total = self.plan.ring.wrap(np.append(noise, np.int64(0)))
+        return self._total
+
+    def _collect(self, sender: str, upload: Upload) -> list[Step]:
+        """Take one client's upload; the last one closes the round."""
+        if upload.round <= self.n_closed:
+            return self._catch_up(sender, upload.round)
+        is_open = self.n_closed < self.plan.mechanism.n_rounds and not self.is_settling
+        if upload.round != self.n_closed + 1 or not is_open:
+            raise RemoteProtocolError(
+                f"client {sender!r} sent an upload for round {upload.round}, which is not open yet"
+            )
+        if (stored := self.uploads.get(sender)) is not None:
+            if upload != stored:
+                raise RemoteProtocolError(
+                    f"client {sender!r} sent two different uploads for round {upload.round}"
+                )
+            return []
+        self.plan.ring.accumulate(self.begun(), upload.payload)
+        self.uploads[sender] = upload
+        return [GoOn(Upload)]
+
+    def _catch_up(self, sender: str, number: int) -> list[Step]:
+        """Send the Broadcast of a closed round again, and what followed from it."""
+        closed, following = Send(sender, self.broadcasts[number - 1]), number + 1
+        if following in self.parameters:
+            return [closed, Send(sender, self.parameters[following])]
+        # whose turn it is may have lost that message, and must know the sum first; the first of
+        # the sum knows its turn
+        is_asked = self.is_settling and self.turn > 0 and sender in self.awaited
+        if is_asked and number == self.n_closed:
+            return [closed, Send(sender, Turn(following))]
+        return [closed]
+
+    def _close(self, event: type) -> list[Step]:
+        """Fix the included set and the sum."""
+        number, needed = self.n_closed + 1, self._quorum.needed
+        if self._total is None or len(self.uploads) < needed:
+            missing = missing_of(self.present, self.uploads)
+            what = f"{len(self.uploads)} clients answered in round {number}{missing}"
+            return self.attendance.too_few(event, what, needed)
+        nonces = {name: upload.nonce for name, upload in self.uploads.items()}
+        payload = self.plan.ring.to_bytes(self._total)
+        broadcast = Broadcast.of(self.plan.names, number, nonces, payload)
+        return [Decide(event, (broadcast,), self.present)]
+
+    def _settle(self, sender: str, proposal: Proposal) -> list[Step]:
+        """Store the first parameters that were asked for and relay them to all; a client that
+        proposes others is told these.
+
+        Those of a client that was not asked are ignored, else the fastest client works them out.
+        An honest one was asked by a process before this one: it says them again in its turn.
+        """
+        if proposal.round in self.parameters:
+            return [Send(sender, self.parameters[proposal.round])]
+        if not self.is_settling or proposal.round != self.n_closed + 1:
+            raise RemoteProtocolError(
+                f"client {sender!r} sent parameters for round {proposal.round}, which nobody"
+                " waits for"
+            )
+        if sender not in self.included[-1][: self.turn + 1]:
+            return []
+        parameters = Parameters(
+            proposal.round, sender, proposal.salt, proposal.box, proposal.signature
+        )
+        self.key_set.check_parameters(parameters)
+        return [Decide(Proposal, (parameters,), self.present)]
+
+    def _next_turn(self) -> list[Step]:
+        """Ask the next client of the last sum, if another may be asked."""
+        asked, number = self.included[-1], self.n_closed + 1
+        if not self.may_ask_another:
+            what = f"nobody worked out the parameters of round {number}"
+            reason = f"{what} in time, after {self.turn + 1} clients were asked"
+            return [Decide(Deadline, (Abort(reason),), self.plan.names)]
+        self.attendance.late.add(asked[self.turn])
+        self.turn += 1
+        return [Send(asked[self.turn], Turn(number)), GoOn(Deadline)]

@@ -1,0 +1,216 @@
+"""Sharing keys, at the server: it relays what clients make for each other, until all are ready."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol.actions import Send
+from fastlloyd.federation.protocol.messages import (
+    MAX_REASON,
+    Abort,
+    AllReady,
+    BadKeys,
+    Deal,
+    Hello,
+    Message,
+    Ready,
+    SealedKeys,
+)
+from fastlloyd.federation.protocol.roster import KeySet, Roster
+from fastlloyd.federation.protocol.server_joining import share_keys
+from fastlloyd.federation.protocol.server_phases import Attendance, Decide, Step
+from fastlloyd.federation.protocol.transitions import Deadline
+
+
+@dataclass(slots=True, eq=False)
+class ServerSharing:
+    """Keys of the clients that one Deal names; a further Deal has another object.
+
+    sealed : keys that these clients made, by maker. ready : by name, until all are ready. all_ready
+    : relayed once they are, or None. served : clients whose upload was in a sum, so that they have
+    all that is relayed here.
+    """
+
+    plan: Plan
+    roster: Roster
+    attendance: Attendance
+    key_set: KeySet
+    sealed: dict[str, SealedKeys] = field(default_factory=dict)
+    ready: dict[str, Ready] = field(default_factory=dict)
+    all_ready: AllReady | None = None
+    served: set[str] = field(default_factory=set)
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Clients that share keys, or are about to."""
+        return self.key_set.names
+
+    @property
+    def n_to_seal(self) -> int:
+        """Number of clients that were asked for keys and have not made them."""
+        return len(self._speakers) - len(self.sealed)
+
+    @property
+    def is_dealt(self) -> bool:
+        """Whether each client that was asked has made its keys."""
+        return self.n_to_seal == 0
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """Clients whose keys, or then whose word that they are ready, have not come."""
+        if not self.is_dealt:
+            return tuple(name for name in self._speakers if name not in self.sealed)
+        return tuple(name for name in self.present if name not in self.ready)
+
+    def receive(self, sender: str, message: Message) -> list[Step]:
+        """Answer a client that shares keys; RemoteProtocolError if it is not allowed to say so."""
+        match message:
+            case Hello():
+                return self._greet(sender, message)
+            case SealedKeys():
+                return self._store(sender, message)
+            case Ready():
+                return self._agree(sender, message)
+            case BadKeys():
+                return self._accuse(sender, message)
+        raise AssertionError(f"{type(message).__name__} is no message about keys")
+
+    def deadline(self) -> list[Step]:
+        """Share keys anew without the clients that have not answered."""
+        return self._deal_without(Deadline, dict.fromkeys(self.awaited, "it was too late"))
+
+    def go_on(self, event: type) -> list[Step]:
+        """Share keys anew if one of these clients has left."""
+        is_whole = self.attendance.gone.keys().isdisjoint(self.present)
+        return [] if is_whole else self._deal_without(event, {})
+
+    def check(self, message: SealedKeys | AllReady) -> None:
+        """Raise unless a client that was asked made these keys, and had made none; or all are
+        ready.
+        """
+        if isinstance(message, AllReady):
+            return self.key_set.check_all_ready(message, self._transcript_hash)
+        n_later = len(self.present) - 1 - len(message.ciphertexts)
+        maker = self.present[n_later] if 0 <= n_later < len(self.present) else ""
+        if maker not in self._speakers or maker in self.sealed:
+            raise LocalProtocolError("nobody who was asked made these keys")
+        return self.key_set.check_sealed(maker, message)
+
+    def apply(self, message: SealedKeys | AllReady) -> None:
+        """Take over keys that were made, or that all are ready."""
+        match message:
+            case SealedKeys():
+                self.sealed[self.key_set.maker(message)] = message
+            case AllReady():
+                self.all_ready, self.ready = message, {}
+
+    @property
+    def _speakers(self) -> Sequence[str]:
+        """Clients that answer the Deal with keys."""
+        return self.plan.masks.speakers(self.present)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether no client is asked whether it is ready: not yet, or not any more."""
+        return self.all_ready is not None or not self.is_dealt
+
+    @property
+    def _transcript_hash(self) -> bytes:
+        """h_0 of the clients that share keys, once the dealer has answered."""
+        dealt = self.sealed[self.present[0]]
+        if dealt.commitment is None:
+            raise LocalProtocolError("the keys of the dealer were not checked")
+        return self.key_set.transcript(dealt.commitment)
+
+    def _greet(self, sender: str, hello: Hello) -> list[Step]:
+        if hello != self.key_set.hellos[sender]:
+            raise RemoteProtocolError(
+                f"client {sender!r} said Hello before, with another key; it cannot join a run twice"
+            )
+        return self._say_again(sender)
+
+    def _say_again(self, sender: str) -> list[Step]:
+        """Send a client that repeats itself all that it was sent before."""
+        if sender in self.served:
+            return []
+        said: list[Message] = [self.key_set.deal]
+        if self.is_dealt:
+            said.append(self.key_set.key_box(sender, self.sealed))
+        if self.all_ready is not None:
+            said.append(self.all_ready)
+        return [Send(sender, message) for message in said]
+
+    def _store(self, sender: str, sealed: SealedKeys) -> list[Step]:
+        """Take the keys that one client made; once all have, send each client its part."""
+        if sealed.deal != self.key_set.digest:
+            return self._say_again(sender)
+        if sender not in self._speakers:
+            raise RemoteProtocolError(f"client {sender!r} sealed keys, but was not asked to")
+        if (known := self.sealed.get(sender)) is not None:
+            if known != sealed:
+                raise RemoteProtocolError(f"client {sender!r} sealed keys twice, and others")
+            return self._say_again(sender) if self.is_dealt else []
+        self.key_set.check_sealed(sender, sealed)
+        made = {**self.sealed, sender: sealed}
+        decided = Decide(SealedKeys, (sealed,))
+        if len(made) < len(self._speakers):
+            return [decided]
+        boxes = [Send(name, self.key_set.key_box(name, made)) for name in self.present]
+        return [decided, *boxes]
+
+    def _agree(self, sender: str, ready: Ready) -> list[Step]:
+        """Take one client's word that its keys fit; once all have given it, rounds begin."""
+        if ready.deal != self.key_set.digest or self._is_over:
+            return self._say_again(sender)
+        if (known := self.ready.get(sender)) is not None:
+            if known != ready:
+                raise RemoteProtocolError(f"client {sender!r} is ready twice, and otherwise")
+            return []
+        if ready.round != 1:
+            raise RemoteProtocolError(
+                f"client {sender!r} is ready for round {ready.round}; nobody asked for it"
+            )
+        self.key_set.check_ready(sender, 1, self._transcript_hash, ready.signature)
+        self.ready[sender] = ready
+        if len(self.ready) < len(self.present):
+            return []
+        signatures = tuple(self.ready[name].signature for name in self.present)
+        return [Decide(Ready, (AllReady(self.key_set.digest, 1, signatures),), self.present)]
+
+    def _accuse(self, sender: str, said: BadKeys) -> list[Step]:
+        """Begin anew without the client that says so, and without one maker that it names.
+
+        Only these two can tell whether the key fits, so the server does not know which one lies,
+        but one does. So each step takes one liar at least, and t liars take t honest clients with
+        them at most.
+        """
+        if said.deal != self.key_set.digest or self._is_over:
+            return self._say_again(sender)
+        earlier = self.present[: self.present.index(sender)]
+        makers = [name for name in self._speakers if name in earlier]
+        what = f"the list of bad keys of client {sender!r}"
+        self.roster.check_members(what, said.makers, makers, 1)
+        if sender in self.ready:
+            raise RemoteProtocolError(f"client {sender!r} said before that all keys fit")
+        maker = said.makers[0]
+        why = f"the key of client {maker} for client {sender} does not fit"
+        return self._deal_without(BadKeys, dict.fromkeys([maker, sender], why), f"{why}; ")
+
+    def _deal_without(self, event: type, left_out: Mapping[str, str], why: str = "") -> list[Step]:
+        """Share keys anew without these clients, and tell each of them why; nothing was masked
+        until now. If too few remain, the run ends.
+        """
+        before = self.key_set.deal
+        hellos = tuple(hello for hello in before.hellos if hello.name not in left_out)
+        deal = Deal(before.beginning, before.attempt + 1, hellos)
+        steps = share_keys(self.plan, self.attendance, event, deal, why)
+        match steps:
+            case [Decide(messages=(Deal(),))]:
+                reasons = {
+                    name: f"the run goes on without client {name}: {reason}"[:MAX_REASON]
+                    for name, reason in left_out.items()
+                }
+                told = [Send(name, Abort(reason)) for name, reason in reasons.items()]
+                return [*steps, *told]
+        return steps
