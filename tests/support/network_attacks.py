@@ -252,7 +252,7 @@ class Attacks(Parts):
         match liar._phase:
             case Joining(key_set=KeySet() as deal) as joining:
                 transcript = (bytes(32), deal.transcript(bytes(32)))[b % 2]
-                signature = joining._keys.sign(deal.ready(liar.name, 1, transcript))
+                signature = joining._own.run.sign(deal.ready(liar.name, 1, transcript))
                 self.liars.add(liar.name)
                 self._lie(liar.name, Ready(deal.digest, 1 + b // 2 % 2, signature))
 
@@ -493,7 +493,7 @@ def _false_keys(
     """Keys of which those for one client, or all, do not fit, though their maker signed them."""
     later = deal.names[deal.names.index(liar) + 1 :]
     victims = set(later if b % 2 else later[b // 2 % len(later) :][:1])
-    keys, kind, commitment = joining._keys, b // 2 % 6, honest.commitment
+    keys, kind, commitment = joining._own.run, b // 2 % 6, honest.commitment
     boxes, messages = list(honest.boxes), list[bytes]()
     if kind == 4 and commitment is not None:
         commitment = bytes(32)
@@ -509,7 +509,9 @@ def _false_keys(
             elif kind == 3:
                 boxes[i] = boxes[i - 1] if len(boxes) > 1 else bytes(60)
             elif kind == 5:
-                boxes[i] = joining._pair_with_later(name).seal(GroupKey(bytes(32)), deal.digest)
+                boxes[i] = joining._own.with_later(deal, name, joining._pair_secret(name)).seal(
+                    GroupKey(bytes(32)), deal.digest
+                )
         box = boxes[i] if boxes else None
         messages.append(checked + keys.sign(deal.made(liar, name, checked, commitment, box)))
     if b % 13 == 0:

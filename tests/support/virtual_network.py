@@ -325,9 +325,9 @@ def _known_to(client: ClientSession) -> dict[str, object]:
     match client._phase:
         case Joining() as joining:
             return {
-                "kept": joining._kept,
-                "sealed": joining._sealed,
-                "own": joining._keys.private_bytes(),
+                "kept": joining._own._kept,
+                "sealed": joining._own.ciphertexts,
+                "own": joining._own.run.private_bytes(),
                 "bad": joining.bad,
                 "ready": joining._shared and joining._shared.transcript_hash,
                 "deal": joining.key_set and joining.key_set.deal,

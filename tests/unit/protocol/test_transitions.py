@@ -31,11 +31,13 @@ from fastlloyd.federation.protocol.messages import (
 )
 from fastlloyd.federation.protocol.transitions import (
     CLIENT_TRANSITIONS,
+    PHASE_OF,
     SERVER_TRANSITIONS,
     ClientState,
     Deadline,
     ServerState,
     Start,
+    answering,
 )
 from federation import client_after, inboxes, make_federation, make_plan
 
@@ -181,3 +183,14 @@ def test_rows_name_messages_that_travel_in_the_right_direction() -> None:
         assert event in to_client or event in (Start, Deadline)
     for _, event in SERVER_TRANSITIONS:
         assert event in to_server or event is Deadline
+
+
+def test_a_message_that_moves_the_server_on_is_answered_by_the_phase_it_is_in() -> None:
+    for (state, event), following in SERVER_TRANSITIONS.items():
+        if event is Deadline:
+            assert state in PHASE_OF
+        elif following != {state}:
+            assert answering(state, event) is PHASE_OF[state]
+        else:
+            assert answering(state, event) in PHASE_OF.values()
+    assert set(ServerState).difference(PHASE_OF) == {ServerState.FINISHED, ServerState.ABORTED}

@@ -19,30 +19,22 @@ from fastlloyd.federation.protocol.actions import (
     Send,
     Unfinished,
 )
-from fastlloyd.federation.protocol.joining import RUN_KEYS, Encapsulate, Joining, MakeMasks
+from fastlloyd.federation.protocol.client_phases import ClientPhase
+from fastlloyd.federation.protocol.joining import Joining, MakeMasks
 from fastlloyd.federation.protocol.messages import (
     Abort,
     AllReady,
-    BadKeys,
     Broadcast,
-    ClientMessage,
-    Confirmation,
     Confirmations,
-    Deal,
     Hello,
-    KeyBox,
     Message,
-    Parameters,
-    Proposal,
-    Ready,
-    SealedKeys,
     Turn,
-    Upload,
     decode_records,
     fits,
     message_digest,
     printable,
 )
+from fastlloyd.federation.protocol.own_keys import RUN_KEYS, Encapsulate
 from fastlloyd.federation.protocol.roster import Roster
 from fastlloyd.federation.protocol.rounds import ClientRounds
 from fastlloyd.federation.protocol.transitions import (
@@ -131,12 +123,8 @@ class ClientSession(Secret):
         self.plan, self.name, self.state = plan, name, ClientState.NEW
         self.outcome: ClientResult | Ended | None = None
         self.hello: Hello | None = None
-        self._noise, self._random_bytes, self._encapsulate, self._group_masks = (
-            noise,
-            random_bytes,
-            encapsulate,
-            group_masks,
-        )
+        self._noise, self._random_bytes = noise, random_bytes
+        self._encapsulate, self._group_masks = encapsulate, group_masks
         self._roster = Roster.of(plan)
         self._phase: Identity | Joining | ClientRounds | None = (
             identity  # forgotten once it has signed the Hello
@@ -200,16 +188,7 @@ class ClientSession(Secret):
         messages = decode_records(recorded, self.plan)
         first, last = messages[0], messages[-1]
         with fits(1, first):
-            mine = (self._roster.plan_digest, self._roster.run_id, self.name)
-            if (
-                not isinstance(first, Hello)
-                or (first.plan_digest, first.run_id, first.name) != mine
-            ):
-                raise LocalProtocolError(
-                    f"the records of client {self.name!r} begin with its Hello of this run of this"
-                    " plan"
-                )
-        self.hello = first
+            self.hello = _own_hello(first, self._roster, self.name)
         if any(isinstance(message, Abort) for message in messages[:-1]):
             raise LocalProtocolError("the records of this run go on after an Abort, which ends it")
         if not isinstance(last, Abort):
@@ -258,7 +237,7 @@ class ClientSession(Secret):
             case (
                 ClientRounds() as rounds,
                 Broadcast(),
-            ) if digest not in self._handled and not self._is_early(message):
+            ) if digest not in self._handled and not self._now.is_early(message):
                 with suppress(RemoteProtocolError):  # `receive` raises it again, and ends the run
                     rounds.included_in(message)
                     self._accepted = digest
@@ -332,63 +311,27 @@ class ClientSession(Secret):
         """
         return list(dict.fromkeys([*self._first_sent, *self._last_sent]))
 
-    def _say(self) -> ClientMessage:
-        """What this client sends in the state it just entered, made for the first and only time."""
-        match self.state, self._phase:
-            case ClientState.JOINING, Joining() as joining:
-                return joining.hello
-            case ClientState.DEALING, Joining(bad=()) as joining:
-                return joining.seal(self._random_bytes)
-            case ClientState.DEALING | ClientState.READY, Joining() as joining:
-                return joining.answer()
-            case ClientState.AGGREGATING, ClientRounds() as rounds:
-                return rounds.upload()
-            case ClientState.SETTLING, ClientRounds() as rounds:
-                return rounds.propose()
-            case ClientState.CONFIRMING, ClientRounds() as rounds:
-                return rounds.confirm()
-        raise AssertionError(f"a client that is {self.state.value} has nothing to say")
+    @property
+    def _now(self) -> ClientPhase:
+        """The phase that this client is in. Nothing asks before it joins or after the end."""
+        if isinstance(self._phase, Identity) or self._phase is None:
+            raise AssertionError(f"a client that is {self.state.value} is in no phase")
+        return self._phase
 
     def _recall(self, said: Message) -> None:
-        """Take what was said in this state before a restart in place of what `_say` would make."""
-        match self.state, self._phase, said:
-            case ClientState.JOINING, Joining(), Hello() if not self._first_sent:
-                self._first_sent = [Send(SERVER, said)]
-            case ClientState.DEALING, Joining(bad=()) as joining, SealedKeys():
-                joining.recall(said)
-            case _, Joining() as joining, Ready() | BadKeys() if said == joining.answer():
-                pass
-            case ClientState.AGGREGATING, ClientRounds() as rounds, Upload():
-                rounds.recall(said)
-            case ClientState.SETTLING, ClientRounds() as rounds, Proposal():
-                rounds.recall(said)
-            case ClientState.CONFIRMING, ClientRounds() as rounds, Confirmation() if (
-                said == rounds.confirm()
-            ):
-                pass
-            case _:
-                raise LocalProtocolError(
-                    f"this is not what a client says that is {self.state.value}"
-                )
+        """Take what was said in this state before a restart in place of what would be made now."""
+        self._now.recall(said)
         self._last_sent = [Send(SERVER, said)]
+        self._first_sent = self._first_sent or self._last_sent
 
     def _speak(self) -> list[Action]:
-        message = self._say()
+        message = self._now.say()
         self._last_sent = [Send(SERVER, message)]
         self._first_sent = self._first_sent or self._last_sent
-        kept = self._phase.keep() if isinstance(self._phase, Joining) else []
-        return [*kept, Record(message), *self._last_sent]
+        return [*self._now.keep(), Record(message), *self._last_sent]
 
     def _speaks_after(self, message: Message) -> bool:
-        """Whether a message is answered: Deals by those who make keys, and sums by the client that
-        works out parameters.
-        """
-        match self._phase:
-            case Joining() as joining:
-                return isinstance(message, KeyBox) or joining.speaks
-            case ClientRounds() as rounds if self.state is ClientState.SETTLING:
-                return isinstance(message, Turn) or rounds.leads
-        return self.outcome is None
+        return self.outcome is None and self._now.speaks_after(message)
 
     def _answer(self, message: Message, digest: bytes) -> list[Action]:
         if (self.state, type(message)) not in CLIENT_TRANSITIONS:
@@ -397,7 +340,7 @@ class ClientSession(Secret):
             )
         if self._is_late(message):
             return []
-        if self._is_early(message):
+        if self._now.is_early(message):
             return self.resend()
         if isinstance(message, Abort):
             self._move(Abort, ClientState.ABORTED)
@@ -413,14 +356,8 @@ class ClientSession(Secret):
         restart.
         """
         match self._phase, message:
-            case Joining() as joining, Deal():
-                joining.accept(message)
-                to = ClientState.DEALING
-            case Joining() as joining, KeyBox():
-                joining.check(message)
-                to = ClientState.DEALING if joining.bad else ClientState.READY
             case Joining() as joining, AllReady():
-                self._phase = rounds = ClientRounds(
+                self._phase = ClientRounds(
                     self.plan,
                     self._roster,
                     self.name,
@@ -429,30 +366,20 @@ class ClientSession(Secret):
                     noise=self._noise,
                     random_bytes=self._random_bytes,
                 )
-                to = rounds.state
             case ClientRounds() as rounds, Broadcast():
                 if self._accepted not in (b"", digest):
                     raise RemoteProtocolError(
                         f"another broadcast of round {message.round} was accepted and recorded"
                         " before"
                     )
-                rounds.open(message)
+                rounds.take(message)
                 self._accepted = b""
-                to = rounds.state
-            case ClientRounds() as rounds, Parameters():
-                rounds.settle(message)
-                to = rounds.state
-            case ClientRounds() as rounds, Turn():
-                to = rounds.state
             case ClientRounds() as rounds, Confirmations():
                 self.outcome = rounds.conclude(message)
-                to = ClientState.FINISHED
                 self._forget()
             case _:
-                raise AssertionError(
-                    f"{type(message).__name__} stands in the table for {self.state.value}; nothing"
-                    " handles it"
-                )
+                self._now.take(message)
+        to = ClientState.FINISHED if self._phase is None else self._now.state
         self._move(type(message), to)
         if not isinstance(
             message, Turn
@@ -466,7 +393,7 @@ class ClientSession(Secret):
         is_known = (self.state, type(message)) in CLIENT_TRANSITIONS and not isinstance(
             message, Abort
         )
-        if not is_known or self._is_late(message) or self._is_early(message):
+        if not is_known or self._is_late(message) or self._now.is_early(message):
             raise LocalProtocolError(f"a client that is {self.state.value} did not take this")
         match self._phase, message:
             case ClientRounds() as rounds, Broadcast() if is_last:
@@ -479,46 +406,13 @@ class ClientSession(Secret):
                 self._take(message, message_digest(message))
 
     def _is_late(self, message: Message) -> bool:
-        """Whether this is of an earlier attempt to share keys, or comes once they are shared:
-        nothing follows from it.
-        """
-        match self._phase, message:
-            case Joining() as joining, Deal() | KeyBox() | AllReady():
-                return joining.is_late(message)
-            case ClientRounds() | None, Deal() | KeyBox():
-                return True
-        return False
-
-    def _is_early(self, message: Message) -> bool:
-        """Whether this belongs to a later step of the run, so that something before it was lost."""
-        match self._phase, message:
-            case Joining(), Broadcast() | Parameters() | Confirmations():
-                return True
-            case Joining() as joining, KeyBox(deal):
-                return joining.key_set is None or deal != joining.key_set.digest
-            case Joining() as joining, AllReady(deal):
-                is_ready = self.state is ClientState.READY
-                return not is_ready or joining.key_set is None or deal != joining.key_set.digest
-            case ClientRounds() as rounds, Broadcast():
-                first = rounds.number + (rounds.state is not ClientState.SETTLING)
-                return first <= message.round <= self.plan.mechanism.n_rounds
-            case ClientRounds() as rounds, Parameters():
-                return rounds.number < message.round
-            case (
-                ClientRounds() as rounds,
-                Turn(),
-            ):  # or late, or answered: what was said last is the answer to all three
-                return not rounds.is_to_propose(message.round)
-            case None, Turn():  # late
-                return True
-            case ClientRounds() as rounds, Confirmations():
-                return rounds.state is not ClientState.CONFIRMING
-        return False
+        """Return whether nothing follows from this message any more."""
+        return self._phase is None or self._now.is_late(message)
 
     def _join(self, kept: Mapping[str, bytes]) -> Hello:
         match self._phase:
             case Identity() as identity:
-                makers = self._encapsulate, self._group_masks
+                makers = self._random_bytes, self._encapsulate, self._group_masks
                 self._phase = joining = Joining(
                     self.plan, self._roster, self.name, identity, kept, *makers
                 )
@@ -549,3 +443,13 @@ class ClientSession(Secret):
     def _forget(self) -> None:
         """Drop the keys, and what could be sent, or is owed."""
         self._phase, self._first_sent, self._last_sent, self._owes_reply = None, [], [], False
+
+
+def _own_hello(first: Message, roster: Roster, name: str) -> Hello:
+    """Return the Hello of this client in this run, with which its records begin."""
+    own = (roster.plan_digest, roster.run_id, name)
+    if not isinstance(first, Hello) or (first.plan_digest, first.run_id, first.name) != own:
+        raise LocalProtocolError(
+            f"the records of client {name!r} begin with its Hello of this run of this plan"
+        )
+    return first

@@ -21,17 +21,24 @@ from typing import Final
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Masks, Plan
 from fastlloyd.federation.protocol.actions import Keep
+from fastlloyd.federation.protocol.client_phases import not_handled, not_said
 from fastlloyd.federation.protocol.messages import (
     AllReady,
     BadKeys,
+    Broadcast,
+    Confirmations,
     Deal,
     Hello,
     KeyBox,
+    Message,
+    Parameters,
     Ready,
     SealedKeys,
     message_digest,
 )
+from fastlloyd.federation.protocol.own_keys import Encapsulate, OwnKeys
 from fastlloyd.federation.protocol.roster import KeySet, Roster
+from fastlloyd.federation.protocol.transitions import ClientState
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.secagg.masks import (
     GroupKey,
@@ -40,14 +47,11 @@ from fastlloyd.federation.secagg.masks import (
     PairwiseMasks,
     Secret,
 )
-from fastlloyd.federation.secagg.pairs import CHECKED_BYTES, CIPHERTEXT_BYTES, PairKey, RunKeys
+from fastlloyd.federation.secagg.pairs import CIPHERTEXT_BYTES, PairKey, RunKeys
 from fastlloyd.federation.secagg.ring import Ring
 
-RUN_KEYS = "run-keys"
 MAX_BEGINNINGS: Final = 8
 """Beginnings of a run that a client follows with one Hello, so that no server keeps it for ever."""
-Encapsulate = Callable[[bytes], tuple[bytes, bytes]]
-"""ML-KEM: (public key) -> (secret, ciphertext), fresh ones at every call."""
 MakeMasks = Callable[[GroupKey, Ring], GroupMasks]
 
 
@@ -75,25 +79,20 @@ class Joining(Secret):
 
     Parameters
     ----------
-    kept : the secrets that an earlier process kept, by name; `keep` makes them. encapsulate :
-    `secagg.pairs.encapsulate`; tests may know what it draws. group_masks : makes the masks where
-    they are of the
-        group; in a simulation the clients may share what they derive.
+    kept : the secrets that an earlier process kept, by name; `keep` makes them. random_bytes :
+    fresh bytes for the group key. encapsulate : as in `OwnKeys`. group_masks : makes the masks
+    where they are of the group; in a simulation the clients may share what they derive.
     """
 
     __slots__ = (
         "_before",
-        "_encapsulate",
-        "_fresh",
         "_group_masks",
-        "_kept",
-        "_keys",
         "_late",
         "_name",
-        "_pairs",
+        "_own",
         "_plan",
+        "_random_bytes",
         "_roster",
-        "_sealed",
         "_shared",
         "bad",
         "hello",
@@ -107,26 +106,80 @@ class Joining(Secret):
         name: str,
         identity: Identity,
         kept: Mapping[str, bytes],
+        random_bytes: Callable[[int], bytes],
         encapsulate: Encapsulate,
         group_masks: MakeMasks,
     ) -> None:
         self._plan, self._roster, self._name = plan, roster, name
-        self._encapsulate, self._group_masks = encapsulate, group_masks
-        self._kept, self._fresh, self._sealed = dict(kept), list[Keep](), dict[str, bytes]()
-        self._pairs: dict[str, PairKey] = {}
-        self._keys = RunKeys.from_private_bytes(self._known(RUN_KEYS))
+        self._group_masks, self._random_bytes = group_masks, random_bytes
+        self._own = OwnKeys(name, kept, encapsulate)
         self.key_set: KeySet | None = None
         self._late = set[bytes]()  # digests of Deals before the one that was accepted
         self._before = set[bytes]()  # the beginnings before its own
         self._shared: SharedKeys | None = None  # of this key set, once they are checked
         self.bad: tuple[str, ...] = ()  # those of this key set whose keys do not fit
         # signatures are deterministic: after a restart with the same keys this is the same Hello
-        self.hello: Hello = roster.hello(name, self._keys, identity)
+        self.hello: Hello = roster.hello(name, self._own.run, identity)
 
     @property
-    def speaks(self) -> bool:
-        """Whether this client answers the Deal that it accepted last."""
-        return self._name in self._plan.masks.speakers(self._agreed.names)
+    def state(self) -> ClientState:
+        """What the client waits for: to be named in a Deal, keys that fit, or that all are
+        ready.
+        """
+        if self.key_set is None:
+            return ClientState.JOINING
+        return ClientState.DEALING if self._shared is None else ClientState.READY
+
+    def say(self) -> Hello | SealedKeys | Ready | BadKeys:
+        """Make what the client sends in the state that it just entered; to be called once."""
+        if self.state is ClientState.JOINING:
+            return self.hello
+        is_asked = self.state is ClientState.DEALING and not self.bad
+        return self.seal(self._random_bytes) if is_asked else self.answer()
+
+    def recall(self, said: Message) -> None:
+        """Take what was said before a restart in place of what `say` would make."""
+        match self.state, said:
+            case ClientState.JOINING, Hello() if said == self.hello:
+                pass
+            case ClientState.DEALING, SealedKeys() if not self.bad:
+                self._recall_keys(said)
+            case _, Ready() | BadKeys() if said == self.answer():
+                pass
+            case _:
+                raise not_said(self.state)
+
+    def take(self, message: Message) -> None:
+        """Go on from a Deal or the keys that the others made; RemoteProtocolError if either is
+        refused.
+        """
+        match message:
+            case Deal():
+                self.accept(message)
+            case KeyBox():
+                self.check(message)
+            case _:
+                raise not_handled(message, self.state)
+
+    def speaks_after(self, message: Message) -> bool:
+        """Return whether the client answers this message: keys that came, and Deals that it makes
+        keys for.
+        """
+        return isinstance(message, KeyBox) or self._name in self._plan.masks.speakers(
+            self._agreed.names
+        )
+
+    def is_early(self, message: Message) -> bool:
+        """Return whether this belongs to a later step, so that something before it was lost."""
+        match message:
+            case Broadcast() | Parameters() | Confirmations():
+                return True
+            case KeyBox(deal):
+                return self.key_set is None or deal != self.key_set.digest
+            case AllReady(deal):
+                is_of_these = self.key_set is not None and deal == self.key_set.digest
+                return self.state is not ClientState.READY or not is_of_these
+        return False
 
     def accept(self, deal: Deal) -> None:
         """Share keys with these; RemoteProtocolError unless they are this client and others that it
@@ -159,7 +212,7 @@ class Joining(Secret):
             )
         self._late.add(before.digest)
 
-    def is_late(self, message: Deal | KeyBox | AllReady) -> bool:
+    def is_late(self, message: Message) -> bool:
         """Whether this is a Deal before the one that was accepted, or for keys that this client had
         before; or belongs to such a one, if the Deal came as well.
         """
@@ -171,6 +224,7 @@ class Joining(Secret):
                 return is_late
             case KeyBox(deal) | AllReady(deal):
                 return deal in self._late
+        return False
 
     def _is_before(self, deal: Deal) -> bool:
         own = next((hello for hello in deal.hellos if hello.name == self._name), self.hello)
@@ -190,29 +244,24 @@ class Joining(Secret):
         agreed, checked, pairs = self._agreed, list[bytes](), list[PairKey]()
         for name in self._recipients:
             known_as = self._pair_secret(name)
-            if known_as not in self._sealed:  # else made for a Deal before, which named more
-                secret, self._sealed[known_as] = self._encapsulate(
-                    agreed.hellos[name].encapsulation_key
-                )
-                self._keep(known_as, secret)
-            pairs.append(self._pair_with_later(name))
-            checked.append(pairs[-1].message(self._sealed[known_as]))
+            pairs.append(self._own.make(agreed, name, known_as))
+            checked.append(pairs[-1].message(self._own.ciphertexts[known_as]))
         boxes, commitment = tuple[bytes, ...](), None
         # a group key is drawn for one set of clients: those who are left out of another never have
         # it
         if self._is_dealer:
             group_key = GroupKey.draw(random_bytes)
-            self._keep(self._group_key_name, group_key.secret)
+            self._own.keep(self._group_key_name, group_key.secret)
             boxes = tuple(pair.seal(group_key, agreed.digest) for pair in pairs)
             commitment = group_key.commitment(agreed.digest)
         made = zip(self._recipients, checked, boxes or [None] * len(checked), strict=True)
         signed = tuple(
-            message + self._keys.sign(agreed.made(self._name, name, message, commitment, box))
+            message + self._own.run.sign(agreed.made(self._name, name, message, commitment, box))
             for name, message, box in made
         )
         return SealedKeys(agreed.digest, commitment, signed, boxes)
 
-    def recall(self, sealed: SealedKeys) -> None:
+    def _recall_keys(self, sealed: SealedKeys) -> None:
         """Take what was made before a restart in place of what `seal` would make."""
         recipients = self._recipients
         if sealed.deal != self._agreed.digest or len(sealed.ciphertexts) != len(recipients):
@@ -220,12 +269,11 @@ class Joining(Secret):
                 "the keys that were made are not for those whom the Deal names"
             )
         for name, message in zip(recipients, sealed.ciphertexts, strict=True):
-            self._sealed[self._pair_secret(name)] = message[:CIPHERTEXT_BYTES]
+            self._own.ciphertexts[self._pair_secret(name)] = message[:CIPHERTEXT_BYTES]
 
     def keep(self) -> list[Keep]:
-        """The secrets made since the last call."""
-        fresh, self._fresh = self._fresh, []
-        return fresh
+        """Return the secrets made since the last call."""
+        return self._own.fresh()
 
     def check(self, keys: KeyBox) -> None:
         """Take what the others made: whose keys do not fit is `bad` then. RemoteProtocolError if a
@@ -252,7 +300,7 @@ class Joining(Secret):
         pairs, bad = dict[str, PairKey](), list[str]()
         for name, message in sent.items():
             try:
-                pairs[name] = self._pair_with_earlier(name, message)
+                pairs[name] = self._own.with_earlier(agreed, name, message)
             except RemoteProtocolError:
                 bad.append(name)
         group_key = self._group_key(keys, pairs.get(dealer))
@@ -261,7 +309,7 @@ class Joining(Secret):
         self.bad = tuple(bad)
         if group_key is not None and not bad:
             masks, transcript = self._masks(group_key, pairs), agreed.transcript(keys.commitment)
-            self._shared = SharedKeys(agreed, group_key, masks, self._keys, transcript)
+            self._shared = SharedKeys(agreed, group_key, masks, self._own.run, transcript)
 
     def _group_key(self, keys: KeyBox, pair: PairKey | None) -> GroupKey | None:
         """The group key of the dealer, with which this client shares that pair key; None if it is
@@ -269,7 +317,7 @@ class Joining(Secret):
         """
         deal = self._agreed.digest
         if keys.box is None:
-            own = GroupKey(self._known(self._group_key_name))
+            own = GroupKey(self._own.secret(self._group_key_name))
             if own.commitment(deal) != keys.commitment:
                 raise RemoteProtocolError(
                     "the commitment of this client to the group key was changed on the way"
@@ -286,7 +334,10 @@ class Joining(Secret):
     def _masks(self, group_key: GroupKey, pairs: dict[str, PairKey]) -> MaskScheme:
         if self._plan.masks is Masks.GROUP:
             return self._group_masks(group_key, self._plan.ring)
-        later = {name: self._pair_with_later(name) for name in self._recipients}
+        later = {
+            name: self._own.with_later(self._agreed, name, self._pair_secret(name))
+            for name in self._recipients
+        }
         pair_keys = {name: pair.secret for name, pair in (pairs | later).items()}
         return PairwiseMasks(group_key, self._plan.ring, self._agreed.names, self._name, pair_keys)
 
@@ -296,7 +347,7 @@ class Joining(Secret):
         if self._shared is None:
             return BadKeys(deal, self.bad)
         statement = agreed.ready(self._name, 1, self._shared.transcript_hash)
-        return Ready(deal, 1, self._keys.sign(statement))
+        return Ready(deal, 1, self._own.run.sign(statement))
 
     def open(self, ready: AllReady) -> SharedKeys:
         """The keys of the run, once all that share them are ready; RemoteProtocolError if one is
@@ -334,48 +385,3 @@ class Joining(Secret):
     def _in_beginning(self, what: str) -> str:
         n = len(self._before)
         return f"{what}, beginning {n + 1}" if n else what
-
-    def _pair_with_later(self, name: str) -> PairKey:
-        """The key of the pair with a client for which this one encapsulated."""
-        known_as = self._pair_secret(name)
-        if known_as not in self._pairs:
-            self._pairs[known_as] = self._agree_with_later(name, known_as)
-        return self._pairs[known_as]
-
-    def _agree_with_later(self, name: str, known_as: str) -> PairKey:
-        hello, secret = self._agreed.hellos[name], self._known(known_as)
-        context, exchanged = (
-            self._agreed.pair(self._name, name),
-            self._keys.exchange(hello.exchange_key),
-        )
-        return PairKey.agree(
-            context, exchange_secret=exchanged, kem_secret=secret, ciphertext=self._sealed[known_as]
-        )
-
-    def _pair_with_earlier(self, name: str, message: bytes) -> PairKey:
-        """The key of the pair with a client that encapsulated for this one; RemoteProtocolError if
-        its HMAC does not fit.
-        """
-        hello, ciphertext = self._agreed.hellos[name], message[:CIPHERTEXT_BYTES]
-        exchanged, secret = (
-            self._keys.exchange(hello.exchange_key),
-            self._keys.decapsulate(ciphertext),
-        )
-        context = self._agreed.pair(self._name, name)
-        pair = PairKey.agree(
-            context, exchange_secret=exchanged, kem_secret=secret, ciphertext=ciphertext
-        )
-        pair.check(message[:CHECKED_BYTES])
-        return pair
-
-    def _keep(self, name: str, secret: bytes) -> None:
-        self._kept[name] = secret
-        self._fresh.append(Keep(name, secret))
-
-    def _known(self, name: str) -> bytes:
-        if name not in self._kept:
-            raise LocalProtocolError(
-                f"the records do not say that this run ended, but the secret kept as {name!r} is"
-                " gone"
-            )
-        return self._kept[name]

@@ -2,7 +2,7 @@
 unmasked.
 
 The calls are those of `mechanisms/central.run`, one per message. What a client sends is chosen by
-`ClientSession._say`, and made by `upload`, `propose` and `confirm`.
+`say`, and made by `upload`, `propose` and `confirm`.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,8 @@ from dataclasses import InitVar, dataclass
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import LocalProtocolError, OverflowRisk, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.protocol.actions import ClientResult, Unfinished
+from fastlloyd.federation.protocol.actions import ClientResult, Keep, Unfinished
+from fastlloyd.federation.protocol.client_phases import not_handled, not_said
 from fastlloyd.federation.protocol.joining import SharedKeys
 from fastlloyd.federation.protocol.masked_round import (
     MaskedRound,
@@ -22,8 +23,12 @@ from fastlloyd.federation.protocol.messages import (
     Broadcast,
     Confirmation,
     Confirmations,
+    Deal,
+    KeyBox,
+    Message,
     Parameters,
     Proposal,
+    Turn,
     Upload,
 )
 from fastlloyd.federation.protocol.roster import Roster
@@ -41,9 +46,9 @@ from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 class ClientRounds:
     """A client's part of a run once it shares keys with the others.
 
-    In each round `upload` (or `recall`) is called once, then `open`; where the next query needs
-    parameters, `settle` follows, with `propose` (or `recall`) before it if this client works them
-    out.
+    In each round `say` (or `recall`) is called once, for the upload, then `take` with the sum;
+    where the next query needs parameters, `take` follows with these, and before it `say` (or
+    `recall`) if this client works them out.
     """
 
     plan: Plan
@@ -104,16 +109,75 @@ class ClientRounds:
             else ClientState.AGGREGATING
         )
 
-    def is_to_propose(self, round: int) -> bool:
-        """Whether parameters of that round are awaited that this client has not worked out yet."""
-        return self._awaiting is not None and round == self.number and not self._proposed
+    def say(self) -> Upload | Proposal | Confirmation:
+        """Make what the client sends in the state that it just entered; to be called once."""
+        match self.state:
+            case ClientState.AGGREGATING:
+                return self.upload()
+            case ClientState.SETTLING:
+                return self.propose()
+            case _:
+                return self.confirm()
 
-    @property
-    def leads(self) -> bool:
-        """Whether this client is the one that works out parameters without being asked: the first
-        in the last sum.
+    def recall(self, said: Message) -> None:
+        """Take what was said before a restart in place of what `say` would make."""
+        match self.state, said:
+            case ClientState.AGGREGATING, Upload(nonce=nonce):
+                self._check_recalled(said)
+                self._nonce = nonce
+            case ClientState.SETTLING, Proposal():
+                self._check_recalled(said)
+                self._proposed = True
+            case ClientState.CONFIRMING, Confirmation() if said == self.confirm():
+                pass
+            case _:
+                raise not_said(self.state)
+
+    def take(self, message: Message) -> None:
+        """Go on from a sum, parameters, or a client's turn to work them out; RemoteProtocolError if
+        it is refused.
         """
-        return self._included[-1][0] == self.name
+        match message:
+            case Broadcast():
+                self.open(message)
+            case Parameters():
+                self.settle(message)
+            case Turn():
+                pass
+            case _:
+                raise not_handled(message, self.state)
+
+    def speaks_after(self, message: Message) -> bool:
+        """Return whether the client answers this message: all but sums after which another client
+        works out the parameters, the first one in that sum.
+        """
+        is_first = bool(self._included) and self._included[-1][0] == self.name
+        is_asked = isinstance(message, Turn) or is_first
+        return self.state is not ClientState.SETTLING or is_asked
+
+    def is_late(self, message: Message) -> bool:
+        """Return whether this was sent before keys were shared: nothing follows from it."""
+        return isinstance(message, Deal | KeyBox)
+
+    def is_early(self, message: Message) -> bool:
+        """Return whether this belongs to a later step, so that something before it was lost."""
+        match message:
+            case Broadcast():
+                first = self.number + (self.state is not ClientState.SETTLING)
+                return first <= message.round <= self.plan.mechanism.n_rounds
+            case Parameters():
+                return self.number < message.round
+            case Turn():
+                # or late, or answered: what was said last is the answer to all three
+                is_awaited = self._awaiting is not None and message.round == self.number
+                return not is_awaited or self._proposed
+            case Confirmations():
+                return self.state is not ClientState.CONFIRMING
+        return False
+
+    def keep(self) -> list[Keep]:
+        """Return the secrets made since the last call: none, once keys are shared."""
+        return []
 
     @property
     def last_included(self) -> int:
@@ -136,20 +200,12 @@ class ClientRounds:
         self._nonce = self._random_bytes(UPLOAD_NONCE_BYTES)
         return Upload(self.number, self._nonce, self._masked.hide(values, self.name, self._nonce))
 
-    def recall(self, said: Upload | Proposal) -> None:
-        """Take what was said in this round before a restart: nothing is drawn, worked out or masked
-        anew, no record is read.
-        """
+    def _check_recalled(self, said: Upload | Proposal) -> None:
         if said.round != self.number:
             raise LocalProtocolError(
                 f"{type(said).__name__} of round {said.round} stands where that of round"
                 f" {self.number} belongs"
             )
-        match said:
-            case Upload():
-                self._nonce = said.nonce
-            case Proposal():
-                self._proposed = True
 
     def included_in(self, broadcast: Broadcast) -> dict[str, bytes]:
         """The clients whose uploads are in the sum, with their nonces; RemoteProtocolError if it is

@@ -6,6 +6,10 @@ rules hold in every state and need no rows: what a client has already handled ch
 it comes again, and a client that the stored set of keys leaves out is turned away. A restart is no
 event: a restored session is where it was. The diagrams in the documentation are drawn from these
 tables.
+
+Each state belongs to a phase of the protocol. Both sessions leave messages to an object of the
+phase: the client's is `Joining` until keys are shared, then `ClientRounds`; the server has one of
+each, because it still answers messages of earlier phases (`answering`).
 """
 
 import enum
