@@ -158,8 +158,8 @@ class WeakGuaranteeWarning(UserWarning):
 
 
 class UncountedFitWarning(UserWarning):
-    """A fit names no data set, so nobody adds it up with others. Said once in a process, and again
-    after a block `with fastlloyd.dataset(...)`.
+    """A fit names no data set, so no ledger adds its cost to that of other fits. The warning is
+    given once in a process, and again after a block `with fastlloyd.dataset(...)`.
     """
 
 

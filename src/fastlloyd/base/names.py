@@ -29,7 +29,9 @@ _LISTED = 20  # names shown at most
 
 
 def same(name: str) -> str:
-    """What all spellings of a name have in common that differ by case or by - _ . only."""
+    """Return the common form of all spellings of a name that differ only in case or in the marks -,
+    _ and dot.
+    """
     return _MARKS.sub("-", name.casefold())
 
 

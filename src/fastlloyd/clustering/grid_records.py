@@ -82,10 +82,10 @@ class GridRecords:
 
     `clipped` says, after a complete pass, how many records and values lie outside the bounds
     (private numbers). `report` is called with the number of the pass, from 1, and the number of its
-    records so far, which is private; what it raises gives the pass up. Raises DataError for such a
-    record under `Outside.REFUSE`, and what reading
-    the records raises. Points are made by `domain` in each pass, or in the first and looked at in
-    the others.
+    records so far, which is private. If `report` raises an exception, the pass ends with it. Raises
+    DataError for a record outside the bounds under `Outside.REFUSE`, and the errors of reading the
+    records. Points are made by `domain` in each pass, or made in the first pass and kept for the
+    others.
     """
 
     def __init__(

@@ -1,24 +1,24 @@
 """The function of `reference.py`, fast, in bounded memory and on all cores, and equal to it bit for
 bit.
 
-Three ways to the same integers, chosen by shape (measured in docs/results/performance.md):
+The shapes choose one of three ways to the same integers (measured in docs/results/performance.md):
 
 - few features: compiled loops over records, feature by feature, in float64
-  (`compiled/distances.py`), and for many points in float32 first (`compiled/groups.py`);
+  (`compiled/distances.py`), and for many points in float32 first (`compiled/groups.py`).
 - more features: a matrix product per block by BLAS in float32, and exact decisions where that
-  leaves a doubt (`filter.py`);
+  leaves a doubt (`filter.py`).
 - small data, or without numba: one matrix product per block in float64, the rest NumPy.
 
-Labels of points on a grid of a few features, as candidates for votes are, take no distances: each
+Labels of points on a grid of a few features, as candidates for votes are, need no distances: each
 axis is searched by itself.
 
 In float64 squared distances are sums of products of integers. d (B + c_max)^2 < 2**53
 (`Domain.saturation`), so all of them are exact, whatever the order, the block size, the number of
 threads and the machine.
 
-Shapes, centroids and the range in which records *may* lie decide what is done, not where records do
-lie: what a record costs is the same for all, but for one exact decision of that record (64 at a
-time where features are few), and what the processor makes of its bits.
+Shapes, centroids and the range in which records *may* lie choose the code path. The records' values
+do not. So every record costs the same, with two exceptions: one exact decision of that record (64
+at a time with few features), and the processor's own timing of its bits.
 """
 
 import math

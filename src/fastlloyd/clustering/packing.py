@@ -22,9 +22,9 @@ PACKING_BITS = 16  # of the grid on which centroids are packed where that of the
 class RadiusSearch(enum.Enum):
     """Search for the packing radius a.
 
-    # Departs from the paper: its text says binary search, its published code halves; random numbers
-    # are integers from a public stream, equal on every machine, instead of some library's floats;
-    # and a = 0 makes sure that a packing exists.
+    # Departs from the paper: its text says binary search, its published code halves.
+    # Random numbers are integers from a public stream, equal on every machine, instead of some
+    # library's floats. And a = 0 makes sure that a packing exists.
     """
 
     BISECTION = "bisection"  # the largest feasible a, as the paper's text says

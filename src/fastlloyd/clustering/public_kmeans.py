@@ -67,9 +67,9 @@ def k_means(
     """Cluster weighted points: the best of several starts by greedy k-means++ after `n_steps` of
     Lloyd's steps.
 
-    points : float64 (n, r), n and r at least 1. weights : float64 (n,), none negative. Those below
-    2^-400 of the largest count as 0; if all are 0, all count the same. n_restarts : number of
-    starts, of which only the five with the least loss go on after an eighth of the steps.
+    points : float64 (n, r), n and r at least 1. weights : float64 (n,), none negative. Weights
+    below 2^-400 of the largest count as 0. If all are 0, all count the same. n_restarts : number of
+    starts. Only the five with the least loss go on after an eighth of the steps.
 
     Ties go to the lowest index: of centroids, of points, of restarts. Points without weight have
     labels and nothing else. An empty cluster gets the point that adds most to the loss. With fewer

@@ -13,7 +13,7 @@ def cluster_statistics(
 ) -> tuple[IntArray, IntArray]:
     """Sum, per cluster, the offsets of the records within the radius of their nearest centroid.
 
-    X : int (n_records, n_features) and centroids : int64 (n_clusters, n_features) in grid units;
+    X : int (n_records, n_features) and centroids : int64 (n_clusters, n_features) in grid units.
     squared_radius : H2 in squared grid units, or None for no radius. A record belongs to the
     nearest centroid (ties: the lowest index) and is kept if its squared distance is at most H2
     (Section 5.1 of the paper). A cluster without records gets zeros.
@@ -21,7 +21,7 @@ def cluster_statistics(
     Returns relative sums, int64 (n_clusters, n_features), and counts, int64 (n_clusters,).
 
     Adding or removing one record moves one row by at most sqrt(squared_radius) (L2) and one count
-    by 1 [Theorem 5.1]; exactly so, because nothing is rounded after the test.
+    by 1 [Theorem 5.1]. The bound is exact, because nothing is rounded after the test.
     """
     squared = ((X[:, None, :] - centroids) ** 2).sum(axis=2)
     labels = squared.argmin(axis=1)

@@ -51,8 +51,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lloyd(m: Mechanism, X: Iterable[GridArray]) -> Result:
-    """What Lloyd's algorithm makes of blocks of grid points (n_i, n_features), row by row, from the
-    start of m. NOT PRIVATE.
+    """Cluster the records by Lloyd's algorithm without noise, from the start of m. NOT PRIVATE.
+
+    X : blocks of grid points (n_i, n_features), row by row.
     """
     settings = Settings(
         algorithm=LLOYD,

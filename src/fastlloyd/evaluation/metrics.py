@@ -1,10 +1,10 @@
-"""How good a clustering is, measured on the raw records: arrays in, float out.
+"""Measures of how good a clustering is, on the raw records: arrays in, float out.
 
-All measure the centroids as they are: WCSS, NICV, empty clusters, matched centroids. Indices
-of the partition that nearest centroids make are in the lab, `fastlloyd_lab.partitions`.
+All measure the centroids as they are: WCSS, NICV, empty clusters, matched centroids. Indices of the
+partition that nearest centroids make are in the lab, `fastlloyd_lab.partitions`.
 
 Every metric here is exact on raw data and NEVER private: its result depends on single records
-without noise, so it may be shown only to whoever may see the records themselves. Evaluation is
+without noise. So show a metric only to people who may see the records themselves. Evaluation is
 therefore kept apart from clustering. A metric that is not defined for its arguments raises
 `DataError`; it never returns NaN, which an average over runs would be tempted to skip.
 """

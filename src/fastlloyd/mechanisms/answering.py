@@ -108,7 +108,7 @@ class LocalRecords:
         return total, n
 
     def count(self) -> int:
-        """See `AllRecords`."""
+        """Return the number of records, in one pass."""
         return self.total(NOTHING)[1]
 
     def _blocks(self) -> Iterator[GridArray]:
@@ -166,7 +166,9 @@ class SharedRecords:
         return cls(mechanism.domain, X, shares, n_persons=n_persons, share_bits=bits)
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """See `Records`."""
+        """Return the exact answer, with each row counted once for each of its shares, and the
+        number of persons.
+        """
         return self.total(query)
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:

@@ -31,12 +31,12 @@ _HALF: Final = np.uint64(32)  # bits of half a word
 
 
 class Deal:
-    """Chance that deals records, or rows of persons, to clients; the same object deals alike in
-    every pass.
+    """Random assignment of records, or of rows of persons, to clients. The same object makes the
+    same assignment in every pass.
 
-    n_clients : M. max_clients : c, at how many clients a person may be. random_bytes : the system's
-    random source; another one only in tests and studies. The key leaves this object for nothing but
-    the workers that pass over the records.
+    n_clients : M. max_clients : c, the largest number of clients that may have rows of the same
+    person. random_bytes : the system's random source, replaced only in tests and studies. The key
+    leaves this object only for the workers that scan the records.
     """
 
     __slots__ = ("_person_key", "_row_key", "_words", "max_clients", "n_clients")
@@ -79,15 +79,15 @@ class Deal:
 
 
 def rows_of_each(persons: Words) -> IntArray:
-    """How many rows each person has, int64 (n_persons,). persons : as of `Deal.of_rows`."""
+    """Number of rows of each person, int64 (n_persons,). persons : as in `Deal.of_rows`."""
     return np.bincount(numbered(persons[np.lexsort(persons.T[::-1])]))
 
 
 def counted(n_rows: IntArray, max_clients: int) -> int:
-    """How many persons there are, each counted at as many clients as its rows can be at. n_rows :
-    of each person.
+    """Return the number of persons, each counted once per client that its rows can reach. n_rows :
+    number of rows of each person.
 
-    No key decides about it, so neither does chance whether there are more than a cap.
+    The result does not depend on a key, so chance does not decide whether it exceeds a cap.
     """
     return int(np.minimum(n_rows, max_clients).sum())
 

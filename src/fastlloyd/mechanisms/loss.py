@@ -59,15 +59,15 @@ def planned_share(noise: Noise, n_expected: int, *, epsilon: float, mu: float | 
 
 
 def loss_round(settings: Settings[AnyAlgorithm], share: Fraction, largest: int) -> LossRound | None:
-    """The loss with its share of the budget, its noise scale rounded up; None where it is not
-    estimated.
+    """Return the round of the loss with its share of the budget, or None if the loss is not
+    estimated. Its noise scale is rounded up.
 
-    A record counts at most eta_d^2 in squared grid units, whatever radius a round has: FastLloyd
-    would move no centroid for one that is farther from every centroid, and one cap for all
-    algorithms makes their losses comparable. At most the squared diagonal: no two points of the
-    domain are farther apart. The loss travels in the finest units in which one record counts no
-    more than `largest`, the most by which one moves a coordinate of a sum: so a ring that holds the
-    sums holds the loss.
+    A record counts at most eta_d^2 in squared grid units, whatever radius a round has. FastLloyd
+    would move no centroid for a record that is farther from every centroid, and one cap for all
+    algorithms makes their losses comparable. The cap is at most the squared diagonal, because no
+    two points of the domain are farther apart. The loss travels in the finest units in which one
+    record counts at most `largest`, the most by which one record moves a coordinate of a sum. So a
+    ring that fits the sums fits the loss.
     """
     if not settings.estimate_loss:
         return None

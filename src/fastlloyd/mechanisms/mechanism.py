@@ -38,18 +38,17 @@ MAX_LOSS_CAP = 1 << 20  # MAX_RECORDS of them stay below 2**62
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What the answers show of where the records of each cluster are, beside where its centroid was
-    moved; grid units.
+    """Estimates of where the records of each cluster are, from the noisy answers, in grid units.
 
-    means : float64 (n_clusters, n_features), of the records nearest to each centroid, with offsets
-    cut at the radius; deviations : of the noise in these, the same shape. sizes : float64
-    (n_clusters,), how many records each is taken to have, given the counts of all. radius : where
-    offsets were cut in the last round. hidden : float64 (n_clusters, n_features), how far what was
-    cut moves the mean, by the votes. crowded : bool (n_clusters,), whether so many records seem to
-    lie beyond that they may be several groups. is_first : whether it was the first round in which
-    centroids moved in all directions. above, below : float64 (n_clusters, n_features), how much
-    higher and how much lower than `means` the means without cutting may lie, or None if the answers
-    do not tell.
+    means : float64 (n_clusters, n_features), means of the records nearest to each centroid, with
+    offsets cut at the radius. deviations : of the noise in the means, the same shape. sizes :
+    float64 (n_clusters,), estimated number of records of each cluster, given the counts of all.
+    radius : where offsets were cut in the last round. hidden : float64 (n_clusters, n_features),
+    estimate from the votes of how far the cut parts move the mean. crowded : bool (n_clusters,),
+    whether enough records seem to lie beyond the radius that they may be several groups. is_first :
+    whether the round was the first in which centroids moved in all directions. above, below :
+    float64 (n_clusters, n_features), how much higher and how much lower than `means` the means
+    without cutting may lie, or None if the answers do not tell.
     """
 
     means: FloatArray
@@ -64,11 +63,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cautious(counts: FloatArray, deviation: float, n_expected: int) -> FloatArray:
-    """What noisy counts (n_clusters,) are taken for where something is divided by them to say how
-    far it may be off.
+    """Return noisy counts (n_clusters,) lowered by their standard deviation, as divisors of error
+    estimates.
 
-    Less by their deviation, but no less than it, unless the deviation is more than equal clusters
-    would have.
+    A count is not lowered below that deviation, unless the deviation is more than the records of
+    equal clusters.
     """
     least = max(min(deviation, n_expected / len(counts)), 1.0)
     return np.asarray(np.maximum(counts - deviation, least))
@@ -78,11 +77,11 @@ class Clustering(msgspec.Struct, frozen=True):
     """The centroids that the iterations have led to, during a run or at its end.
 
     centroids and previous : int64 (n_clusters, n_features), grid units, after and before the last
-    update; answer : the last noisy answer of a round; updated : bool (n_clusters,), False where the
-    last noisy count was too small and the centroid stayed; loss : the noisy loss of `centroids` in
-    the units of `LossRound`, None where it was not asked for. unit : grid units in one unit of the
-    answer's sums. evidence : of all rounds; None where the last answer is all. votes : of the round
-    that asked for some, if one did.
+    update. answer : the last noisy answer of a round. updated : bool (n_clusters,), False if the
+    last noisy count was too small and the centroid stayed. loss : the noisy loss of `centroids` in
+    the units of `LossRound`, or None if it was not asked for. unit : grid units in one unit of the
+    answer's sums. evidence : estimates from all rounds, or None if only the last answer is used.
+    votes : of the round that asked for votes, if there was one.
     """
 
     centroids: IntArray
@@ -102,16 +101,16 @@ class Clustering(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> bytes:
-        """That of the centroids, which clients confirm."""
+        """Digest of the centroids, which clients confirm."""
         return centroids_digest(self.centroids)
 
 
 class ExpectedError(NamedTuple):
-    """How far noise moves a typical centroid, as a share of `Mechanism.planned_radius`; infinite
-    where it says nothing.
+    """Expected error that noise causes in a typical centroid, as a share of
+    `Mechanism.planned_radius`. It is infinite if noise may leave nothing of the centroid.
 
-    low, high : four of five runs lie between them, where the error was found by simulation;
-    otherwise both are `typical`.
+    low, high : four of five runs lie between them, if the error was found by simulation. Otherwise
+    both are `typical`.
     """
 
     typical: float
@@ -148,7 +147,7 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
 
     @property
     def aim(self) -> str:
-        """So many clusters."""
+        """The number of clusters, in words."""
         return f"{self.n_clusters} clusters"
 
     @property
@@ -160,41 +159,41 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
 
     @property
     def far_records(self) -> FarRecords:
-        """What the last round does with records that are farther than its radius."""
+        """Treatment of records beyond the radius in the last round."""
         return FarRecords.LEFT_OUT if self.sums_are_relative else FarRecords.COUNTED
 
     @property
     def promise(self) -> str:
-        """What two standard errors of a centroid cover, in words."""
+        """The statement of what two standard errors of a centroid cover, in words."""
         if self.noise is Noise.NONE:
             return WITHOUT_NOISE
         return promise(self.far_records, self.persons)
 
     @property
     def sums_are_relative(self) -> bool:
-        """Whether the last round sums up offsets from the previous centroids; otherwise the records
-        themselves.
+        """Return whether the last round sums offsets from the previous centroids, rather than the
+        records themselves.
         """
         raise NotImplementedError
 
     @property
     def initialization(self) -> RadiusSearch:
-        """How initial centroids are packed: the algorithm's own or, if it has none, those of Lloyd,
-        for comparison.
+        """The search by which initial centroids are packed: the algorithm's own or, if it has none,
+        that of Lloyd, for comparison.
         """
         return RadiusSearch.BISECTION
 
     @property
     def may_leave_bounds(self) -> bool:
-        """Whether the last update leaves centroids outside the bounds where noise has moved
-        them.
+        """Return whether the last update leaves centroids outside the bounds if noise has moved
+        them there.
         """
         return False
 
     # some mechanisms begin without any
     def centroids(self, number: int, state: State) -> IntArray | None:  # noqa: ARG002
-        """The centroids after so many rounds, int64 (n_clusters, n_features), grid units; None if
-        there are none yet.
+        """Return the centroids after `number` rounds, int64 (n_clusters, n_features), grid units,
+        or None if there are none yet.
         """
         centroids: IntArray = state.centroids
         return centroids
@@ -216,15 +215,15 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
 
     @property
     def last_radius(self) -> float:
-        """How far from their centroids records count in full in the last round, grid units; as
-        planned where all do.
+        """Distance from a centroid up to which records count in full in the last round, grid units.
+        If all records do, the planned radius.
         """
         return self.planned_radius
 
     @property
     def divides_by_noisy_counts(self) -> bool:
-        """Whether centroids move by sums over noisy counts as they are, not shrunk by what is known
-        of their noise.
+        """Return whether centroids move by sums over noisy counts without any shrinking by the
+        known size of their noise.
         """
         return False
 
@@ -252,7 +251,7 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
         return [line]
 
     def agreed(self) -> list[str]:
-        """Whether the loss is estimated."""
+        """Say whether the loss is estimated."""
         return [
             "The loss of the result is "
             + ("estimated too, within that budget." if self.loss else "not estimated.")
@@ -289,12 +288,12 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
 
     @property
     def n_iterations(self) -> int:
-        """How many times centroids move."""
+        """Number of rounds that move the centroids."""
         return sum(round.moves_centroids for round in self.rounds)
 
     @property
     def loss_share(self) -> Fraction:
-        """What the loss costs, as a share of what the run costs; 0 without it."""
+        """Cost of the loss as a share of the cost of the run, or 0 if the run has no loss."""
         return (
             Fraction(0)
             if self.loss is None or self.noise is Noise.NONE

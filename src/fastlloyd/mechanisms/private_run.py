@@ -42,7 +42,7 @@ MAX_SUM = 1 << 62
 
 
 class Found(Protocol):
-    """What a run ends with, the same at all clients."""
+    """The result of a run, the same at all clients."""
 
     @property
     def digest(self) -> bytes:
@@ -53,8 +53,8 @@ FoundT_co = TypeVar("FoundT_co", bound=Found, covariant=True)
 
 
 class Choices(NamedTuple):
-    """How a run was planned, for people: by what, and in sentences what was, of its rounds and of
-    what they lead to.
+    """The planning of a run, for people: what chose its settings, and sentences about its rounds
+    and about their result.
     """
 
     by: str
@@ -102,7 +102,7 @@ class PrivateRun(
 
     @property
     def delta(self) -> float:
-        """See `epsilon`."""
+        """The delta of the guarantee that `epsilon` states."""
         raise NotImplementedError
 
     @property
@@ -129,8 +129,8 @@ class PrivateRun(
 
     @property
     def persons(self) -> Persons | None:
-        """Whose rows are protected together; None where each row stands for itself. An answer then
-        is in shares of a person.
+        """The persons whose rows are protected together, or None if each row is protected alone.
+        With persons an answer is in shares of a person.
         """
         raise NotImplementedError
 
@@ -148,27 +148,29 @@ class PrivateRun(
 
     @property
     def aim(self) -> str:
-        """What it finds, in words that "finds" can stand before."""
+        """The things that the run finds, in words that can follow "finds"."""
         raise NotImplementedError
 
     @property
     def revealed(self) -> str:
-        """What is computed from its noisy answers, in words."""
+        """The results computed from the run's noisy answers, in words."""
         raise NotImplementedError
 
     @property
     def clipped_to(self) -> str:
-        """What is public of each feature, and values are clipped to, in a word."""
+        """One word for the public range of each feature, to which values are clipped."""
         return "bounds"
 
     @property
     def told_by_totals(self) -> str:
-        """What its exact sums over many records tell of these, beside their number, in words."""
+        """The facts that the run's exact sums over many records tell of them, apart from their
+        number, in words.
+        """
         raise NotImplementedError
 
     @property
     def noise(self) -> Noise:
-        """What protects the answers."""
+        """The law of the noise in the answers."""
         raise NotImplementedError
 
     @property
@@ -196,13 +198,13 @@ class PrivateRun(
         return self.all_rounds[number].advance(self, state, answer, noise)
 
     def result(self, state: State) -> FoundT_co:
-        """What was found, from the state after the last round."""
+        """Return the result from the state after the last round."""
         raise NotImplementedError
 
     # not every run has any
     def centroids(self, number: int, state: State) -> IntArray | None:  # noqa: ARG002
-        """The centroids after so many rounds, int64 (n_clusters, n_features), grid units; None if
-        there are none.
+        """Return the centroids after `number` rounds, int64 (n_clusters, n_features), grid units,
+        or None if there are none.
         """
         return None
 
@@ -221,11 +223,11 @@ class PrivateRun(
     def read_state(
         self, number: int, state: State, answer: Answer, noise: AnswerNoise, data: bytes
     ) -> State:
-        """The state after that round: what travelled, and what every client knows from the
-        arguments of `advance`.
+        """Return the state after that round, from the bytes that travelled and the arguments of
+        `advance`, which every client knows.
 
-        Whoever called `advance` goes on from here too. Raises OverflowRisk if a number is out of
-        its range.
+        The client that called `advance` continues from this state too. Raises OverflowRisk if a
+        number is out of its range.
         """
         raise NotImplementedError
 
@@ -235,26 +237,26 @@ class PrivateRun(
         """
 
     def choices(self, noise_factor: float) -> Choices:
-        """How this run was planned, in sentences; noise_factor : how many times larger the noise is
-        than what is needed.
+        """Explain in sentences how this run was planned. noise_factor : the scale of the noise,
+        divided by the scale that is needed.
         """
         raise NotImplementedError
 
     # most runs end with their rounds
     def afterwards(self, noise_factor: float) -> list[str]:  # noqa: ARG002
-        """What is asked after the last of its rounds, in sentences."""
+        """Return sentences about the queries after the last of the algorithm's rounds."""
         return []
 
     def agreed(self) -> list[str]:
-        """What people agree on of this kind of run alone, in sentences."""
+        """Return sentences about the settings that people agree on for this kind of run alone."""
         return []
 
     def shown(self) -> dict[str, str]:
-        """What a table of its settings says of this kind of run alone."""
+        """Rows of the table of settings that only this kind of run has."""
         return {"rounds": str(len(self.rounds))}
 
     def facts(self) -> dict[str, Any]:
-        """What the privacy statement says of this kind of run alone."""
+        """Fields of the privacy statement that only this kind of run has."""
         raise NotImplementedError
 
     @property
@@ -264,19 +266,19 @@ class PrivateRun(
 
     @property
     def sums_are_in_grid_units(self) -> bool:
-        """Whether one unit of a sum is one of the grid; otherwise it is found while the run goes
-        on, or there are no sums.
+        """Return whether one unit of a sum is one unit of the grid. Otherwise the run finds the
+        unit on its way, or has no sums.
         """
         return True
 
     @property
     def bears_server_noise(self) -> bool:
-        """Whether the server may add the noise, if it never sees a result."""
+        """Return whether the server may add the noise, provided that it never sees a result."""
         return True
 
     @property
     def seed(self) -> PublicSeed:
-        """Of all public randomness."""
+        """The seed of all public randomness."""
         raise NotImplementedError
 
     @property
@@ -286,7 +288,7 @@ class PrivateRun(
 
     @property
     def n_rounds(self) -> int:
-        """How many queries the run asks."""
+        """Number of queries of the run."""
         return len(self.all_rounds)
 
     @cached_property
@@ -301,7 +303,7 @@ class PrivateRun(
 
     @property
     def unit(self) -> Unit:
-        """What is protected and counted, in words: a record, or what a person is called."""
+        """Words for the protected and counted unit: a record, or the name of a person."""
         return unit(self.persons)
 
     @property
@@ -319,7 +321,7 @@ class PrivateRun(
         return {round: in_shares(round.question(self), self.persons) for round in self.all_rounds}
 
     def question(self, round: Round) -> Question:
-        """What the plan fixes of a round's query."""
+        """Return the part of a round's query that the plan fixes."""
         return self._questions.get(round) or in_shares(round.question(self), self.persons)
 
     def parts(self, round: Round) -> tuple[Part, ...]:
@@ -335,7 +337,9 @@ class PrivateRun(
     def releases_of(
         self, round: Round, relation: NeighboringRelation | None = None
     ) -> list[Release]:
-        """What one round reveals, as an accountant takes it; relation : None for the run's own."""
+        """List the releases of one round for an accountant. relation : the neighbouring relation,
+        or None for the run's own.
+        """
         sensitivity = self.question(round).sensitivity
         return sensitivity.releases(self.noise, round.scales, relation or self.neighboring_relation)
 
@@ -371,8 +375,8 @@ class PrivateRun(
         return Accountant(relation).compose(self.releases_of(round, relation))
 
     def share_of_budget(self, round: Round) -> Fraction:
-        """What a round costs as a share of what the run costs: of mu^2, or of epsilon with Laplace
-        noise.
+        """Return the cost of a round as a share of the cost of the run: a share of mu^2, or of
+        epsilon with Laplace noise.
         """
         whole, alone = self._whole, self._costs.get(round) or self.accountant_of(round)
         return (alone.mu_squared + alone.pure_epsilon) / (
@@ -385,7 +389,9 @@ class PrivateRun(
         return draw(self.noise, self.shape(round)[0], columns, source)
 
     def answer_noise(self, number: int) -> AnswerNoise:
-        """What is known of an answer that lacks nobody and has exactly the noise it must carry."""
+        """Noise of an answer to which every client contributed, with exactly the noise that it must
+        have.
+        """
         return AnswerNoise(
             deviations=tuple(float(scale) for scale in self.all_rounds[number].scales), share=1.0
         )
@@ -413,7 +419,9 @@ AnyRun = PrivateRun[Any]
 
 
 def usable_delta(delta: float, delta_slack: float) -> float:
-    """What is left of delta for the Gaussian itself, rounded down."""
+    """Return the part of delta that is left for the Gaussian itself, rounded down. Raises
+    BudgetError if half of delta or less is left, or if a number is out of range.
+    """
     if not 0 < delta < 1:
         raise BudgetError(
             f"delta is {delta}; expected a number above 0 and below 1, such as 1 / (100 n_records)"

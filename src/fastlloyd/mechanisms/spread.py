@@ -1,17 +1,19 @@
-"""How the shares of a person are spread over the rows: evenly, and those that are left over by an
-order that means nothing.
+"""Division of a person's shares over the rows: evenly, with left-over shares in an order that
+carries no information.
 
 A person with m rows and W shares gives each row floor(W / m), and one more to the first W mod m
 rows (so if m > W, one share each to the first W rows). *First* is by a hash of the person, the row
 and the row's number among equal rows of the person: a function of the multiset of the person's own
-rows, whatever the order of the file and whoever else is in it. Among values that are equal for
-everybody none comes first for everybody.
+rows. The order of the file and the other persons in it do not matter. Equal values of different
+persons get different hashes, so no value comes first for all persons.
 
-Privacy needs of the hash (docs/proofs/persons.md) that persons are told apart, which 128 bits of
-BLAKE2b do, and that nobody makes many rows of one hash: they are taken for equal, and by the number
-of such a row the others would trade shares when it is taken away. Its key is public, so plain
-arithmetic will not do; 64 bits of BLAKE2b do. Two of one hash move no more than others. Equal rows
-are numbered by plain arithmetic on whole arrays, as in SplitMix64 (Steele, Lea and Flood 2014).
+Privacy needs two things of the hash (docs/proofs/persons.md). First, different persons have
+different hashes: 128 bits of BLAKE2b suffice. Second, no party can make many different rows of a
+person that share a hash. Such rows are taken for equal, and removing one changes the numbers of the
+others, which would then trade shares. The key of the hash is public, so plain arithmetic does not
+suffice, but 64 bits of BLAKE2b do. Two rows of the same hash move no more than other rows. Equal
+rows are numbered by plain arithmetic on whole arrays, as in SplitMix64 (Steele, Lea and Flood
+2014).
 """
 
 import hashlib
@@ -81,8 +83,8 @@ def hashed(rows: Words, key: bytes = b"") -> Words:
 
 
 def numbered_hashes(hashes: Words, numbers: IntArray) -> Words:
-    """What rows are ordered by, uint64 (n,): the output of that number, from 0, of the SplitMix64
-    that begins with the hash.
+    """Return the sort keys of rows, uint64 (n,): the output with the row's number, counted from 0,
+    of the SplitMix64 that begins with the hash.
 
     numbers : int64 (n,), of each row among the rows of its person with this very hash.
     """
@@ -168,13 +170,15 @@ def _mix(state: Words) -> None:
 
 
 def _differs(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether a value is another one than that before it, bool (n,); the first one is."""
+    """Return whether each value differs from the value before it, bool (n,). The first counts as
+    different.
+    """
     return np.append(True, values[1:] != values[:-1])[: len(values)]
 
 
 def _ranks(begins: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
-    """Of runs that begin where `begins` says: the position of each element in its run, from 0, and
-    the length of the run.
+    """Return each element's position in its run, from 0, and the length of the run. Runs begin
+    where `begins` is true.
     """
     starts = np.flatnonzero(begins)
     lengths = np.diff(np.append(starts, len(begins)))

@@ -22,11 +22,11 @@ _KEPT_BACK = 2.0**-28  # of epsilon, which is more than that of mu^2
 
 
 class TwoStages(msgspec.Struct, frozen=True):
-    """What is asked in both stages, planned from public numbers before anything is spent.
+    """The plans of both stages, made from public numbers before any budget is spent.
 
-    first : finds the bounds. later : settings of the clustering, with all that is left of the
-    budget, in a box that stands for the bounds to come; nothing else of it will change. epsilon :
-    of both together, at the delta of either.
+    first : finds the bounds. later : settings of the clustering, with the rest of the budget, in a
+    box that will be replaced by the bounds found. No other setting will change. epsilon : of both
+    stages together, at the delta of either.
     """
 
     first: BoundsMechanism

@@ -1,10 +1,10 @@
-"""How far a shown centroid may be from the centre of its records (`estimand.py`), of which clusters
-that is not known, and how noisy the loss is.
+"""Estimates of the distance from a published centroid to the centre of its records (`estimand.py`),
+of the clusters whose distance is unknown, and of the noise in the loss.
 
-From noisy answers and public scales alone, so it costs no privacy. Noise is only part of it: a move
-may have been shrunk, and the centroids may not have arrived. All of these are estimated from the
-last answer, with constants that were chosen on synthetic groups; docs/results/coverage.md has the
-study, on other groups.
+The estimates use noisy answers and public scales alone, so they cost no privacy. Noise is only one
+part of the distance: a move may have been shrunk, and the centroids may not have arrived. All parts
+are estimated from the last answer, with constants that were chosen on synthetic groups. The study
+on other groups is docs/results/coverage.md.
 """
 
 import enum
@@ -47,7 +47,9 @@ BY_CHANCE = 0.001  # probability that noise alone makes a move look like one
 
 
 class Verdict(enum.Enum):
-    """What a centroid's relative error (see `relative_errors`) means for whoever reads it."""
+    """The meaning of a centroid's relative error (see `relative_errors`) for a reader of the
+    result.
+    """
 
     FINE = "fine"
     NOISY = "noisy"
@@ -85,15 +87,15 @@ def noise_deviation(mechanism: Mechanism) -> NoiseDeviation:
 def noise_errors(
     mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, sizes: FloatArray
 ) -> FloatArray:
-    """How far noise moves the mean that the last answer shows: one standard deviation of every
-    coordinate, original units.
+    """Return the standard deviation of the noise in the mean that the last answer shows, for every
+    coordinate, in original units.
 
     float64 (n_clusters, n_features). The last update set m = (R + r) / (C + c), with noise r on the
     sum and c on the count. To first order its error is (r - m c) / C, so se_i = units_i
-    sqrt(sd(r)^2 + sd(c)^2 m_i^2) / C, where `sizes` (n_clusters,) stand for C, and for m the
-    displacement of the last update (the centroid itself where sums are absolute), as it is after
-    clipping and folding. It speaks of the noise only, given the previous centroids: not of how the
-    records are spread.
+    sqrt(sd(r)^2 + sd(c)^2 m_i^2) / C. Here `sizes` (n_clusters,) stand for C. The displacement of
+    the last update, after clipping and folding, stands for m (if sums are absolute, the centroid
+    itself does). The errors describe the noise only, given the previous centroids, and not the
+    spread of the records.
     """
     moves = (
         clustering.centroids - clustering.previous
@@ -122,11 +124,11 @@ def relative_errors(mechanism: Mechanism, errors: FloatArray) -> FloatArray:
 
 
 def chi_squared_quantile(degrees: int, exceeded: float) -> float:
-    """What a chi-squared variable of so many degrees of freedom exceeds with this probability, to
-    three percent.
+    """Return the value that a chi-squared variable with `degrees` degrees of freedom exceeds with
+    probability `exceeded`, to three percent.
 
-    Wilson and Hilferty 1931. With one degree it is the square of a normal quantile, exact up to
-    rounding. degrees >= 1.
+    Wilson and Hilferty 1931. With one degree the value is the square of a normal quantile, exact up
+    to rounding. degrees >= 1.
     """
     if degrees == 1:
         return NormalDist().inv_cdf(1 - exceeded / 2) ** 2
@@ -149,10 +151,10 @@ class LossEstimate(msgspec.Struct, frozen=True, kw_only=True):
 def loss_estimate(
     mechanism: Mechanism, clustering: Clustering, deviation: float | None = None
 ) -> LossEstimate | None:
-    """The loss that the clustering ended with; None where the mechanism does not ask for it.
+    """Return the loss of the final clustering, or None if the mechanism does not ask for the loss.
 
-    deviation : of its noise, squared half widths of the domain; None for that of the central model
-    and of `server-noise`.
+    deviation : of the loss's noise, in squared half widths of the domain, or None for that of the
+    central model and of `server-noise`.
     """
     if mechanism.loss is None:
         return None
@@ -163,7 +165,7 @@ def loss_estimate(
 
 
 class Status(enum.Enum):
-    """What can be said of a centroid."""
+    """Reliability of a centroid's interval."""
 
     SETTLED = "settled"  # its interval holds
     MOVING = "moving"  # it may still be moving, or its records may be several groups
@@ -184,16 +186,16 @@ SENTENCES = {
 
 
 class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
-    """How far each centroid may be off, and whether that can be said.
+    """Estimated error of each centroid, and whether the estimate can be relied on.
 
-    errors : float64 (n_clusters, n_features), standard errors of the centroids in original units;
-    NaN where one stayed. status : one per cluster. `Mechanism.promise` says what two standard
-    errors to either side cover.
+    errors : float64 (n_clusters, n_features), standard errors of the centroids in original units,
+    NaN for a centroid that stayed. status : one per cluster. `Mechanism.promise` says what two
+    standard errors to either side cover.
 
     radius : float64 (n_features,), R of the promise in original units, or None if there is none.
     beyond : float64 (n_clusters, n_features), how far the mean may lie above (if positive) or below
-    (if negative) the interval of two standard errors, in original units; NaN where nothing is said.
-    None if the answers cannot tell, or if the centre is the mean.
+    (if negative) the interval of two standard errors, in original units; NaN for a centroid without
+    a statement. It is None if the answers cannot tell, or if the centre is the mean.
     """
 
     errors: FloatArray
@@ -203,13 +205,15 @@ class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) -> Accuracy:
-    """How far each centroid may be off; noise : in the last answer. Without noise all errors are 0:
-    nothing is estimated.
+    """Estimate the error of each centroid. noise : deviation of the noise in the last answer.
+    Without noise all errors are 0, because nothing is estimated.
 
-    A squared standard error is the sum of four squares: the noise in the centre that the answers
-    show; how far the centroid is from that centre, because moves were shrunk; what a move that
-    noise does not explain lets expect of a next one; and what the votes show of records beyond the
-    radius of the last round.
+    A squared standard error is the sum of four squares:
+
+    - the noise in the centre that the answers show,
+    - the distance of the centroid from that centre, because moves were shrunk,
+    - the next move to expect after a move that noise does not explain,
+    - the effect, by the votes, of records beyond the radius of the last round.
     """
     updated, radius = clustering.updated, _radius(mechanism, clustering)
     if mechanism.noise is Noise.NONE:
@@ -231,7 +235,7 @@ def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) 
 
 
 def noise_dominates(unit: Unit) -> str:
-    """That centroids are mostly noise, and what would help."""
+    """Sentences that say that the centroids are mostly noise, and what would help."""
     return (
         "The noise dominates: these centroids say more about the noise than about the records."
         f" More {unit.many}, fewer clusters or features, tighter bounds or a larger epsilon would"
@@ -240,7 +244,7 @@ def noise_dominates(unit: Unit) -> str:
 
 
 def settled(status: Sequence[Status]) -> BoolArray:
-    """Whether the interval of each cluster holds, bool (n_clusters,)."""
+    """Return whether the interval of each cluster is reliable, bool (n_clusters,)."""
     return np.array([each is Status.SETTLED for each in status])
 
 
@@ -281,12 +285,12 @@ def typical_error(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Move:
-    """What the last answer says, clusters by features, grid units.
+    """The move that the last answer asks for, clusters by features, grid units.
 
-    asked : from the centroid before to the mean that the answer shows; deviations : of the noise in
-    that mean. Both are for the noisy count less its standard error, as a small count may be that of
-    still fewer records. unlikely : sum of squares of what was asked, each over its variance if
-    there were nothing to move. counts : noisy, (n_clusters,).
+    asked : from the centroid before to the mean that the answer shows. deviations : of the noise in
+    that mean. Both are computed with the noisy count less its standard error, because a small count
+    may stand for still fewer records. unlikely : sum of squares of `asked`, each over its variance
+    if there were nothing to move. counts : noisy, (n_clusters,).
     """
 
     asked: FloatArray
@@ -335,15 +339,17 @@ def _to_come(move: _Move, radius: float, others: float) -> FloatArray:
 
 
 def _is_moving(move: _Move, seen: Evidence) -> BoolArray:
-    """Whether the last round asked for a move that is no noise, and too long to be the last one."""
+    """Return whether the last round asked for a move that noise does not explain, and that is too
+    long to be the last one.
+    """
     least = (FIRST_MOVED if seen.is_first else MOVED) * seen.radius
     moving: BoolArray = move.unlikely > chi_squared_quantile(move.asked.shape[1], BY_CHANCE)
     return moving & (move.squared_excess > least**2)
 
 
 def _evidence(mechanism: Mechanism, clustering: Clustering, move: _Move) -> Evidence:
-    """What the last answer shows where it is all there is. What lies beyond the radius is not
-    known.
+    """Return the evidence of the last answer alone, in which the part beyond the radius is unknown
+    and taken as 0.
     """
     shape = clustering.centroids.shape
     return Evidence(

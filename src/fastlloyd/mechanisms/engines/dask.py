@@ -93,7 +93,9 @@ class DaskEngine:
     def map(
         self, function: Callable[[Any], Result], pieces: Sequence[Any]
     ) -> Iterator[tuple[int, Result] | None]:
-        """See `Engine`."""
+        """Yield each result as its worker finishes it, as `Engine.map` says. A piece whose worker
+        died is computed again.
+        """
         futures = self._submitted(function, pieces)
         numbers = {future.key: number for number, future in enumerate(futures)}
         done = SimpleQueue[Any]()
@@ -117,7 +119,7 @@ class DaskEngine:
         return self._submitted(function, pieces)
 
     def close(self) -> None:
-        """See `Engine`."""
+        """Close the connection to the Dask cluster."""
         self._client.close()
 
     def _submitted(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:

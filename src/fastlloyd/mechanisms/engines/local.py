@@ -83,7 +83,7 @@ class LocalEngine:
         ]
 
     def close(self) -> None:
-        """See `Engine`."""
+        """End the worker processes."""
         for worker in self._workers:
             worker.connection.close()
             worker.process.terminate()

@@ -116,7 +116,7 @@ class EngineRecords:
         return self.total(query)
 
     def count(self) -> int:
-        """See `AllRecords`."""
+        """Return the number of records, in one pass of the workers."""
         return self.total(NOTHING)[1]
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:

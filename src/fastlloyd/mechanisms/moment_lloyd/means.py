@@ -1,9 +1,10 @@
-"""How much farther out than the centre the mean of a cluster's records may lie.
+"""Bounds on the distance from the centre of a cluster's records to their mean.
 
-A step cuts offsets at its radius, so what it shows is the centre of the records. Two noisy answers
-tell how far the mean may be from that. The votes show records beyond the radius, as far out as
-there are candidates. The first sum counts every record in full, so what it exceeds the last step by
-is what that step has cut. Nobody knows from which cluster, so each is charged with all of it.
+A step cuts offsets at its radius, so it shows the centre of the records. Two noisy answers tell how
+far the mean may be from the centre. The votes show records beyond the radius, as far out as there
+are candidates. The first sum counts every record in full, so its excess over the last step is what
+that step has cut. The answers do not tell which cluster lost that part, so each is charged with all
+of it.
 """
 
 from typing import NamedTuple
@@ -27,12 +28,12 @@ class Estimate(NamedTuple):
 def farther(
     beyond: Estimate, total: Total, last: Step, radius: float
 ) -> tuple[FloatArray, FloatArray]:
-    """How much higher, and how much lower, the mean of a cluster may lie than its centre: float64
-    (k, d), grid units, from 0 to three radii.
+    """Return how much higher, and how much lower, the mean of a cluster may lie than its centre.
 
-    The larger of what the votes show and of what the first sum shows, each with one deviation of
-    its noise. beyond : how far records beyond the radius move each mean, by the votes. total, last
-    : the first sum, and the last step.
+    Both are float64 (k, d), grid units, from 0 to three radii: the larger of the estimate from the
+    votes and the estimate from the first sum, each with one deviation of its noise. beyond : how
+    far records beyond the radius move each mean, by the votes. total, last : the first sum, and the
+    last step.
     """
     cut = missing(total, last)
     above = np.maximum(beyond.values + SLACK * beyond.noise, cut.values + SLACK * cut.noise)
@@ -42,11 +43,11 @@ def farther(
 
 
 def missing(total: Total, last: Step) -> Estimate:
-    """What the last step has cut from all offsets, over the records of each cluster.
+    """Estimate the sum of all offsets that the last step has cut, over the records of each cluster.
 
-    A sum of offsets from h, the mean that the step shows of all records: T (S / N - h), with S and
-    N the first sum and count and T the records in the step, which may be of fewer clients. Offsets
-    from h have the least noise.
+    The sum is of offsets from h, the mean of all records by the step: T (S / N - h). S and N are
+    the first sum and count. T is the number of records in the step, which may be of fewer clients.
+    Offsets from h have the least noise.
     """
     n = last.counts.values.ravel()
     everyone = max(float(n.sum()), last.counts.deviation, 1.0)

@@ -232,7 +232,7 @@ class ClippingRound(
 
     @property
     def norm(self) -> int:
-        """See `MomentRound`."""
+        """The units of the answer that stand for the radius."""
         return self.units
 
     # of the plan alone, where a kind does not say otherwise
@@ -321,7 +321,7 @@ class LengthsRound(
 
     @property
     def norm(self) -> int:
-        """See `MomentRound`."""
+        """The units of the answer that stand for half the diagonal of the box."""
         return self.units
 
     def question(self, m: Shape) -> ClippedLengths:

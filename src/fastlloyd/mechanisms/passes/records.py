@@ -57,7 +57,7 @@ class PersonsInPasses:
         return None if self._spread is None else self._spread[1]
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """See `answering.Records`."""
+        """Return the exact answer of all shares, and the number of persons, in one pass."""
         return self.total(query)
 
     def count(self) -> int:
@@ -140,7 +140,9 @@ class _Dealing(Spreading):
         self._deal, self._dealt = deal, scratch
 
     def whole_persons(self, words: Words) -> int:
-        """See `Spreading`."""
+        """Find the shares of the rows of some persons at each client, and return the number of
+        persons.
+        """
         persons, hashes = words[:, PERSON], words[:, HASH]
         clients = self._deal.of_rows(persons, hashes, numbers_among_equals(persons, hashes))
         for client in np.unique(clients):
@@ -152,7 +154,7 @@ class _Dealing(Spreading):
         return len(n_rows)
 
     def one_person(self, part: Part) -> int:
-        """See `Spreading`."""
+        """Find the shares of a person with many rows at each client."""
         dealt, found = Spill(self._dealt, WIDTH + 1), set[int]()
         for words, numbers in self.numbered(part):
             clients = self._deal.of_rows(words[:, PERSON], words[:, HASH], numbers)

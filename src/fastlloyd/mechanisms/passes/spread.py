@@ -64,7 +64,7 @@ def spread_in_passes(
 
 
 def count_persons(ids: Iterable[Ids]) -> int:
-    """How many persons there are, by one pass over the ids of all rows. Raises as
+    """Count the persons in one pass over the ids of all rows. Raises the errors of
     `spread_in_passes`.
     """
     return spread_in_passes(
@@ -75,8 +75,8 @@ def count_persons(ids: Iterable[Ids]) -> int:
 def waiting(
     scratch: Scratch, rows: Iterable[tuple[GridArray, Ids]], key: bytes
 ) -> tuple[int, Iterator[Part]]:
-    """How many rows there are, and themselves, who wait in parts by the first byte of their
-    person.
+    """Write the rows to disk in parts by the first byte of their person, and return the number of
+    rows and the parts.
     """
     found, n_rows = Spill(scratch, WIDTH), 0
     for X, ids in rows:
@@ -177,7 +177,7 @@ def _byte(words: Words, byte: int) -> NDArray[np.uint8]:
 
 
 def _are_equal(part: Part, of: int | slice) -> bool:
-    """Whether all rows have the same words of that kind."""
+    """Return whether all rows have equal words in the column, or columns, `of`."""
     first = next(iter(part.pieces()))[0, of]
     return all((words[:, of] == first).all() for words in part.pieces())
 

@@ -34,7 +34,9 @@ class _Centred(Question):
         return symmetric("centre", limits.shape, limits), radius(limits)
 
     def answer(self, X: GridArray, *, centre: IntArray, radius: int) -> IntArray:
-        """See `Question.answer`."""
+        """Return the exact sum over the rows of X, taken relative to the centre and clipped at the
+        radius.
+        """
 
         def of_span(start: int, stop: int) -> IntArray:
             total = np.zeros(self._room, dtype=np.int64)

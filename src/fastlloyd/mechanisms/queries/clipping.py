@@ -6,8 +6,8 @@ The same integers come out of compiled code, `clustering/compiled/clipping.py`, 
     rounded up to an integer.
 
 Each coordinate is at most units |z_i| / |z| in magnitude, so the integer vector is never longer
-than `units`: nothing is left to rounding. Float64 holds integers only, but for the quotient and the
-root, of which this needs no more than IEEE 754's correct rounding:
+than `units`: nothing is left to rounding. Float64 holds only integers, apart from the quotient and
+the root. For these two, IEEE 754's correct rounding suffices:
 
 - For integers 0 <= a, 0 < b, a + b < 2**53, floor(fl(a / b)) = floor(a / b).
 - For integers 0 <= n < 2**53, floor(fl(sqrt(n))) is the integer root of n or one more, and

@@ -87,7 +87,9 @@ class Histograms(Question):
         )
 
     def answer(self, X: GridArray, *, start: IntArray, step: IntArray) -> IntArray:
-        """See `Question.answer`."""
+        """Return the exact number of records in each node of every level, one row per feature, in
+        units of 2**-count_bits records.
+        """
         ends = list(zip(start.tolist(), step.tolist(), strict=True))
 
         def of_span(first: int, stop: int) -> IntArray:

@@ -68,7 +68,9 @@ class Votes(Question):
         return Sensitivity(entries=(one,), added=((one**2,),), replaced=((2 * one**2,),))
 
     def answer(self, X: GridArray, *, candidates: IntArray, **frame: IntArray) -> IntArray:
-        """See `Question.answer`."""
+        """Return the exact number of records nearest to each candidate, in units of 2**-count_bits
+        records.
+        """
         labels = kernels.assign(self.space.place(X, **frame), candidates, limits=self.space.limits)
         return (
             np.bincount(labels, minlength=self.n_candidates)[:, np.newaxis].astype(np.int64)
@@ -130,7 +132,9 @@ class ClippedOffsets(Question):
     def answer(
         self, X: GridArray, *, centroids: IntArray, radius: int, **frame: IntArray
     ) -> IntArray:
-        """See `Question.answer`."""
+        """Return the exact sum of clipped offsets, and the count, of the records nearest to each
+        centroid.
+        """
         points = self.space.place(X, **frame)
         labels = kernels.assign(points, centroids, limits=self.space.limits)
         compiled = points.dtype.kind == "i" and is_compiled(points.size)

@@ -89,7 +89,7 @@ class Moments(_AroundCentroids):
         )
 
     def answer(self, X: GridArray, *, centroids: IntArray) -> IntArray:
-        """See `Question.answer`."""
+        """Return the exact sums and counts of the records of each cluster."""
         sums, counts = kernels.cluster_statistics(
             X, centroids, self.squared_radius, limits=self.domain.half_widths
         )
@@ -128,7 +128,7 @@ class ClippedLoss(_AroundCentroids):
         )
 
     def answer(self, X: GridArray, *, centroids: IntArray) -> IntArray:
-        """See `Question.answer`."""
+        """Return the exact sum of clipped squared distances to the nearest centroid."""
         return np.array(
             [[kernels.clipped_loss(X, centroids, self.cap << self.shift, self.shift)]],
             dtype=np.int64,
