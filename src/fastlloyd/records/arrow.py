@@ -47,11 +47,11 @@ def load(name: str, source: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowRecords(Reader):
-    """Records in batches of Arrow. `batches` gives them from the beginning, with at least the
+    """Records in batches of Arrow. `batches` yields them from the beginning, with at least the
     chosen columns.
 
-    missing : what becomes of a record with null. Where it is left out, all batches take the path of
-    those that have one. unit : the column of the ids, () where nobody asks.
+    missing : the treatment of records with null. If they are dropped, all batches take the path of
+    batches with null. unit : the column of the ids, or () if ids are not asked for.
     """
 
     source: str
@@ -222,8 +222,8 @@ def index_names(schema: Any) -> frozenset[str]:
 def no_numbers(
     source: str, name: str, said: Content, numeric: Sequence[str], *, choice: bool
 ) -> DataError:
-    """The error that refuses a column of a source; numeric : the columns of numbers; choice :
-    whether the user may choose others.
+    """Return the error that refuses a column of a source. numeric : the columns of numbers. choice
+    : whether the user may choose other columns.
     """
     there = f"the numeric ones are {listing(numeric)}" if numeric else "none is numeric"
     # who has chosen, or has a plan that did, is told which ones hold numbers and no option to

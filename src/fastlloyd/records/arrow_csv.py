@@ -95,8 +95,8 @@ class ArrowText:
                     unread.cancel()
 
     def parse(self, chunk: bytes) -> ColumnBlock | None:
-        """The numbers in a chunk of lines, NaN where a cell is missing; None where Python's parser
-        has to decide.
+        """Return the numbers in a chunk of lines, NaN for a missing cell, or None if Python's
+        parser must decide.
         """
         if not self._is_plain(chunk):
             return None
@@ -132,10 +132,10 @@ class ArrowText:
         return ColumnBlock(arrays, ids)
 
     def _is_plain(self, chunk: bytes) -> bool:
-        """Whether both parsers split the chunk alike: it is UTF-8, no cell is too long, every
-        quotation mark is in its place.
+        """Return whether both parsers split the chunk alike: it is UTF-8, no cell is too long, and
+        every quotation mark is in its place.
 
-        A cell that is too long would fill one of these windows, which then had no separator.
+        A cell that is too long would fill one of the windows, which then would have no separator.
         """
         try:
             if not chunk.isascii() and chunk.decode().startswith("\ufeff"):

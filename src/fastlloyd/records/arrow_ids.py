@@ -16,8 +16,8 @@ _TEXT = ("string", "large_string", "string_view")
 
 
 def check_ids(kind: Any, name: str, source: str) -> str:
-    """What ids of this Arrow type are, "integers" or "text". Raises DataError for a type that is
-    neither.
+    """Return the kind of ids of this Arrow type, "integers" or "text". Raises DataError for any
+    other type.
     """
     types = importlib.import_module("pyarrow.types")
     kind = kind.value_type if types.is_dictionary(kind) else kind

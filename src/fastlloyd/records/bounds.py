@@ -125,13 +125,14 @@ def _keys(columns: Iterable[str]) -> Iterator[str]:
 def given_bounds(
     bounds: Any, columns: Sequence[str] | None, n_features: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Public bounds as a program gives them: arrays (lower, upper), float64 (n_features,).
+    """Return the public bounds that a program passes as arrays (lower, upper), float64
+    (n_features,).
 
     bounds : (lower, upper), each a number, array-like (n_features,), or a pandas Series labelled by
-    column; or {name: (lower, upper)} for every one of `columns`, which are None where the records
-    have no column names. Raises DataError for names that are missing, unknown or not there to be
-    used, PlanError for what is no pair of numbers, or may be read in two ways (AMBIGUOUS); whether
-    they are in order is for `Domain` to say.
+    column. Or {name: (lower, upper)} for every one of `columns`, which are None if the records have
+    no column names. Raises DataError for names that are missing, unknown or cannot be used, and
+    PlanError for a value that is no pair of numbers, or may be read in two ways (AMBIGUOUS).
+    `Domain` checks their order.
     """
     return guarded(lambda: _given(bounds, columns, n_features), "bounds")
 
@@ -197,8 +198,8 @@ def _pair(
 
 
 def _by_label(pair: tuple[Any, Any], columns: Sequence[str] | None) -> tuple[Any, Any]:
-    """The ends, of which those that are labelled stand in the order of the columns. Raises
-    DataError for labels that are no columns.
+    """Return both ends, with labelled ones in the order of the columns. Raises DataError for labels
+    that are no columns.
     """
     labels = [labels_of(end) for end in pair]
     if all(each is None for each in labels):

@@ -11,20 +11,20 @@ WORDS = frozenset(
 
 
 def is_missing(cell: str) -> bool:
-    """Whether the cell says so, or nothing."""
+    """Return whether the cell is empty, or a word that says that a value is missing."""
     return cell.isascii() and cell.strip().lower() in WORDS
 
 
 def is_number(cell: str) -> bool:
-    """Whether the cell is decimal text."""
+    """Return whether the cell is decimal text."""
     with suppress(ValueError):
         return bool(list(floats([cell])))
     return False
 
 
 def is_header(cells: Sequence[str]) -> bool:
-    """Whether a row names columns: no cell is a number or says that it is missing, and not all are
-    empty.
+    """Return whether a row names columns: no cell is a number or says that it is missing, and not
+    all are empty.
     """
     return not any(is_number(cell) or (cell and is_missing(cell)) for cell in cells) and any(cells)
 
@@ -39,5 +39,7 @@ def floats(cells: Sequence[str]) -> Iterator[float]:
 
 
 def is_plain(text: str) -> bool:
-    """Whether the text has nothing, such as 1_000, that only Python reads as a number."""
+    """Return whether Python and Arrow read the text alike: it contains nothing, such as 1_000, that
+    only Python reads as a number.
+    """
     return "_" not in text and text.isascii()

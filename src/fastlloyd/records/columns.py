@@ -34,14 +34,14 @@ def chosen(
     unit: str | None = None,
     index: Collection[str] = (),
 ) -> list[int]:
-    """Indices of `columns` among all `names`; of all columns for None; of those that `is_number`
-    takes for NUMERIC.
+    """Return the indices of `columns` among all `names`: all columns for None, those that
+    `is_number` accepts for NUMERIC.
 
-    A column without a name is an index that some program wrote: it can be left out, but is never
-    taken for a feature unasked; nor is that of the ids, `unit`, or one of `index`, columns that
-    the source says are an index. Raises DataError, which says
-    `where` in the `source` the names stand, for a name that is unknown or repeated, and where no
-    column is left.
+    A column without a name is an index that some program wrote. It can be left out, but is never
+    taken for a feature unasked. The same is true of `unit`, the column of the ids, and of the
+    columns in `index`, which the source says are an index. Raises DataError for a name that is
+    unknown or repeated, and if no column is left. The error says `where` in the `source` the names
+    are.
     """
     refuse_repeated([name for name in names if name], f"{source}, the {where}")
     if columns is None or columns is NUMERIC:
@@ -86,7 +86,9 @@ def chosen(
 
 
 def is_index(name: str) -> bool:
-    """Whether a column has no name, or the one that pandas gives to an index without a name."""
+    """Return whether a column has no name, or the name that pandas gives to an index that has none
+    itself.
+    """
     return not name or bool(_PANDAS_INDEX.fullmatch(name))
 
 

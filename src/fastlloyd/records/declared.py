@@ -48,7 +48,7 @@ class Content(NamedTuple):
 
     @property
     def is_numbers(self) -> bool:
-        """Whether the column can be a feature."""
+        """Return whether the column can be a feature."""
         return self.holds is Holds.NUMBERS
 
     @property

@@ -262,7 +262,7 @@ class DelimitedFile(Reader):
 
 
 def _remedy(cell: str, way_out: str) -> str:
-    """What to do about a cell that is no number, by its kind and without showing it."""
+    """Return the advice for a cell that is no number, by its kind and without showing it."""
     if cell.strip().lower() in _ANSWERS:
         return f"write yes and no, or true and false, as 1 and 0, or {way_out}"
     if _COMMAS.fullmatch(cell.strip()):

@@ -23,8 +23,8 @@ _BUFFER = 1 << 22  # bytes asked of a store at a time
 
 
 class FileState(NamedTuple):
-    """What changes when a file is replaced or written to; plain data, equal on all machines that
-    share the file.
+    """The size and version of a file, which change when the file is replaced or written to. Plain
+    data, equal on all machines that share the file.
 
     version : of a file its time and inode, of an object what its store states (ETag).
     """
@@ -80,8 +80,8 @@ def find(source: str) -> States:
 
 
 def is_pattern(source: str) -> bool:
-    """Whether a path stands for those that match it: it has *, ? or [, and no file has this
-    name.
+    """Return whether a path is a pattern for other paths: it contains *, ? or [, and no file has
+    this name.
     """
     return glob.has_magic(source) and (stores.is_address(source) or not os.path.lexists(source))
 
@@ -96,8 +96,8 @@ def _raise(error: OSError) -> NoReturn:
 
 
 def _check_once(found: Mapping[str, os.stat_result]) -> None:
-    """Raise DataError for a file of two names, whose records a run would not protect, and for what
-    nobody reads to its end.
+    """Raise DataError for a file with two names, whose records a run would not protect, and for a
+    path that is no regular file, which may have no end.
     """
     seen = dict[tuple[int, int], str]()
     for path, of in found.items():
@@ -126,7 +126,9 @@ def state(path: str) -> FileState | None:
 
 
 def is_pipe(path: str) -> bool:
-    """Whether it can be read once only."""
+    """Return whether the path is neither an address nor a regular file, so that it can be read only
+    once.
+    """
     return not stores.is_address(path) and not Path(path).is_file()
 
 
@@ -153,8 +155,8 @@ class _ReadAhead(io.BufferedReader):
     """Asks a store for a whole buffer each time: every request takes its time to be answered."""
 
     def read1(self, size: int = -1, /) -> bytes:
-        """What has arrived, which by itself would ask past an empty buffer for no more than is
-        wanted.
+        """Return the bytes that have arrived, at least one before the end. The base class alone
+        would skip an empty buffer and request only `size` bytes.
         """
         self.peek(1)
         return super().read1(size)

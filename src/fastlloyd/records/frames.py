@@ -26,15 +26,15 @@ def table_from_frame(
     missing: Missing = Missing.REFUSE,
     unit: str | None = None,
 ) -> Table:
-    """The records of a pandas DataFrame, a Polars DataFrame, or whatever else offers Arrow's C
-    stream or array interface.
+    """Return the records of a pandas DataFrame, a Polars DataFrame, or any other object with
+    Arrow's C stream or array interface.
 
-    `columns` chooses columns by name and gives their order (None: all); names that are not text are
+    `columns` chooses columns by name and gives their order (None: all). Names that are not text are
     spelled as `str` does. The index of a pandas frame is no column. Columns may be integers of any
     width, floats, booleans or decimals, nullable or not, or objects that are all such numbers;
     None, NaN, NA and null are missing cells. `unit` is the column of the ids, text or integers,
-    which is no feature; for ids pyarrow is needed. Raises DataError, naming
-    record and column but never a value, as `read_table` does.
+    which is no feature. Ids need pyarrow. Raises DataError, naming record and column but never a
+    value, as `read_table` does.
     """
     source = f"{type(frame).__module__.partition('.')[0]} {type(frame).__name__}"
     found = guarded(lambda: frame_of(frame), source)

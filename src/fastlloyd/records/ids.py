@@ -1,9 +1,9 @@
-"""Ids: whom each record of a block belongs to, where a person may have several records.
+"""Ids that say which person each record of a block belongs to, if persons may have several records.
 
 An id is a text: the cell as it stands in a text file, an integer in decimal. So 7 is the same
 person in every format, and "007" is another one. A missing id is an empty text, or a word that says
-so (`is_missing`): records whose person is unknown cannot be protected together, so it is refused.
-Ids are private, and stay out of every repr and message.
+so (`is_missing`). Records whose person is unknown cannot be protected together, so a missing id is
+refused. Ids are private, and stay out of every repr and message.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _SPACE = ord(" ")  # what ASCII has below is space too, or nothing to see
 
 
 def in_utf8(texts: Sequence[str]) -> list[bytes] | None:
-    """The texts in UTF-8; None where it cannot hold one of them, as Python's own refusal would show
-    it.
+    """Return the texts in UTF-8, or None if UTF-8 cannot encode one of them. Python's own error
+    would show that text.
     """
     try:
         return [text.encode() for text in texts]
@@ -67,36 +67,38 @@ class Ids(ABC):
 
     @abstractmethod
     def kept(self, which: npt.NDArray[np.bool_]) -> Self:
-        """Those of the records that are kept, bool (n,)."""
+        """Return the ids of the records that are kept. which : bool (n,), true for these."""
 
     @abstractmethod
     def cut(self, start: int, stop: int) -> Self:
-        """Those from one record to another."""
+        """Return the ids of the records from `start` to before `stop`."""
 
     @abstractmethod
     def missing(self) -> npt.NDArray[np.bool_]:
-        """Which are missing, bool (n,)."""
+        """Return whether each id is missing, bool (n,)."""
 
     @abstractmethod
     def shortened(self) -> npt.NDArray[np.intp]:
-        """Places of those that a spreadsheet has shortened, and that may stand for others."""
+        """Return the positions of ids that a spreadsheet has shortened, and that may stand for
+        several persons.
+        """
 
     @abstractmethod
     def texts(self) -> list[bytes]:
-        """All of them in UTF-8."""
+        """Return all ids in UTF-8."""
 
     @abstractmethod
     def cells(self) -> tuple[npt.NDArray[Any], ...]:
-        """Arrays that tell these ids from all others of this kind."""
+        """Return arrays that together distinguish these ids from all others of this kind."""
 
     @classmethod
     @abstractmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Those of all parts, one or more, in their order."""
+        """Return the ids of all parts, one or more, in their order."""
 
 
 class IntegerIds(Ids):
-    """Integers, int64 or uint64 (n,), of which some may be missing, bool (n,)."""
+    """Integers, int64 or uint64 (n,). Some may be missing, which an array of bool (n,) marks."""
 
     __slots__ = ("_gaps", "_numbers")
     kind = "integers"
@@ -113,15 +115,15 @@ class IntegerIds(Ids):
         return len(self._numbers)
 
     def kept(self, which: npt.NDArray[np.bool_]) -> IntegerIds:
-        """See `Ids`."""
+        """Return the chosen integers, with the marks of missing ones."""
         return IntegerIds(self._numbers[which], self._gaps[which])
 
     def cut(self, start: int, stop: int) -> IntegerIds:
-        """See `Ids`."""
+        """Return the integers from `start` to before `stop`, with the marks of missing ones."""
         return IntegerIds(self._numbers[start:stop], self._gaps[start:stop])
 
     def missing(self) -> npt.NDArray[np.bool_]:
-        """See `Ids`."""
+        """Return the marks of missing ids, bool (n,)."""
         return self._gaps
 
     def shortened(self) -> npt.NDArray[np.intp]:
@@ -133,7 +135,7 @@ class IntegerIds(Ids):
         return [b"%d" % number for number in self._numbers.tolist()]
 
     def cells(self) -> tuple[npt.NDArray[Any], ...]:
-        """See `Ids`."""
+        """Return the integers, (n,)."""
         return (self._numbers,)
 
     @classmethod
@@ -154,7 +156,9 @@ class IntegerIds(Ids):
 
 
 class TextIds(Ids):
-    """Texts in UTF-8, one behind the other, uint8, each of so many bytes: int64 (n,)."""
+    """Texts in UTF-8, stored one after the other as uint8, and the number of bytes of each, int64
+    (n,).
+    """
 
     __slots__ = ("_lengths", "_letters")
     kind = "text"
@@ -174,11 +178,11 @@ class TextIds(Ids):
         return len(self._lengths)
 
     def kept(self, which: npt.NDArray[np.bool_]) -> TextIds:
-        """See `Ids`."""
+        """Return the chosen texts."""
         return TextIds(self._letters[np.repeat(which, self._lengths)], self._lengths[which])
 
     def cut(self, start: int, stop: int) -> TextIds:
-        """See `Ids`."""
+        """Return the texts from `start` to before `stop`."""
         before, within = int(self._lengths[:start].sum()), int(self._lengths[start:stop].sum())
         return TextIds(self._letters[before : before + within], self._lengths[start:stop])
 
@@ -215,18 +219,18 @@ class TextIds(Ids):
         )
 
     def texts(self) -> list[bytes]:
-        """See `Ids`."""
+        """Return a list of the texts."""
         letters = self._letters.tobytes()
         return [
             letters[start:end] for start, end in pairwise([0, *np.cumsum(self._lengths).tolist()])
         ]
 
     def cells(self) -> tuple[npt.NDArray[Any], ...]:
-        """See `Ids`."""
+        """Return the bytes of all texts, uint8, and the length of each text, int64 (n,)."""
         return self._letters, self._lengths
 
     @classmethod
     def joined(cls, parts: Sequence[TextIds]) -> TextIds:
-        """See `Ids`."""
+        """Return the texts of all parts, one or more, in their order."""
         letters, lengths = zip(*(part.cells() for part in parts), strict=True)
         return cls(np.concatenate(letters), np.concatenate(lengths))

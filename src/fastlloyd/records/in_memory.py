@@ -60,8 +60,10 @@ class Column(NamedTuple):
 
 
 def guarded(read: Callable[[], T], what: str) -> T:
-    """Return what `read` returns. Raises DataError in words of its own for whatever an object of
-    the caller's raises there; what : of which it was asked.
+    """Return the result of `read`. Raises DataError in place of any error but FastLloydError that
+    an object of the caller's raises in `read`, because the words of that error may be cells.
+
+    what : name of the object, for the message.
     """
     try:
         return read()
@@ -79,8 +81,8 @@ def guarded(read: Callable[[], T], what: str) -> T:
 
 
 def frame_of(X: Any) -> Any:
-    """The data frame that X is, of pandas or Polars or a table of Arrow; whatever else offers
-    Arrow's interface, as a table of Arrow; None for anything else.
+    """Return X if it is a data frame of pandas or Polars or a table of Arrow, or None if X offers
+    no table. Any other object with Arrow's interface is returned as a table of Arrow.
     """
     if isinstance(X, np.ndarray | list | tuple):
         return None
@@ -220,7 +222,9 @@ def _of_array(X: Any, what: str) -> Cells:
 
 
 def _hides(X: Any) -> bool:
-    """Whether entries of an array, or of arrays in a sequence, are masked, which NumPy drops."""
+    """Return whether entries of an array, or of arrays in a sequence, are masked. NumPy would drop
+    the mask.
+    """
     if isinstance(X, np.ma.MaskedArray):
         return bool(np.ma.is_masked(X))
     return any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in X)
@@ -233,8 +237,8 @@ def taken_over(X: Any, what: str = "X") -> Any:
 
 
 def names_of(X: Any, what: str = "X") -> tuple[str, ...] | None:
-    """The names of the columns of what `taken_over` returns, if all are text; None where there are
-    none.
+    """Return the names of the columns of the array that `taken_over` returns, or None if X has no
+    names, or one that is no text.
     """
     frame = guarded(partial(frame_of, X), what)
     if frame is None:

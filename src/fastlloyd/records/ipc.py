@@ -1,8 +1,8 @@
 """Arrow IPC files (Feather version 2) and streams.
 
 A file is mapped into memory, and mapped anew every now and then, so that the pages that belong to
-this process stay few. A compressed batch is unpacked whole: how much memory that takes was decided
-by whoever wrote the file.
+this process stay few. A compressed batch is unpacked whole, so the program that wrote the file has
+decided how much memory that takes.
 """
 
 from __future__ import annotations

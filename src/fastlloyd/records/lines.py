@@ -47,8 +47,8 @@ def chunks(path: str, sizes: Iterable[int]) -> Generator[bytes]:
 
 
 def _read(stream: io.BufferedReader | gzip.GzipFile, size: int) -> bytes:
-    """So many bytes, fewer at the end only, as they arrive: a Ctrl-C that comes between two
-    arrivals is heard at the next.
+    """Return `size` bytes as they arrive, or fewer at the end of the stream. A Ctrl-C between two
+    arrivals takes effect at the next arrival.
     """
     arrived, left = list[bytes](), size
     while left and (part := stream.read1(left)):
@@ -61,10 +61,10 @@ class Rows:
     """Splits chunks of text, one after the other, into rows of cells, each with its line, without
     the blank lines.
 
-    A record is one line: where a quotation mark stays open, a reader of CSV takes the records that
-    follow for text of that cell, up to the next quotation mark, and nobody would notice. Only a
-    header may go on in further lines. The first row tells the delimiter and the width; in a table
-    of one column a blank line between records is a missing cell.
+    A record is one line. If a quotation mark stays open, a reader of CSV takes the following
+    records for text of that cell, up to the next quotation mark, and gives no sign of it. Only a
+    header may continue in further lines. The first row tells the delimiter and the width. In a
+    table of one column a blank line between records is a missing cell.
     """
 
     def __init__(self, path: str) -> None:
@@ -143,11 +143,11 @@ def _first_row(text: Iterable[str]) -> list[str]:
 
 
 def _is_long_header(cells: Sequence[str], delimiter: str) -> bool:
-    """Whether a first row that spans lines is a header, and none of its lines a record that a
+    """Return whether a first row that spans lines is a header, and contains no record that a
     quotation mark swallowed.
 
-    A record that was swallowed brings its delimiters along, or, in a table of one column, a number
-    or a missing cell.
+    A swallowed record brings its delimiters along or, in a table of one column, a number or a
+    missing cell.
     """
     if not is_header(cells):
         return False

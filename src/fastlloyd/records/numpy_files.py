@@ -87,8 +87,8 @@ class _Array:
         return TextIds.of(texts)
 
     def kind_of_ids(self, what: str) -> str:
-        """What ids in this array are, "integers" or "text". Raises DataError, which begins with
-        `what` this is.
+        """Return the kind of the ids in this array, "integers" or "text". Raises DataError for any
+        other dtype. what : the beginning of the message.
         """
         if self.dtype.names is None and self.dtype.kind in "iu":
             return IntegerIds.kind
@@ -107,8 +107,8 @@ class _Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Matrix(Reader):
-    """One array (n, d), or (n,) for one column. unit : the column of the ids, None where nobody
-    asks.
+    """One array (n, d), or (n,) for one column. unit : the column of the ids, or None if ids are
+    not asked for.
     """
 
     array: _Array
@@ -170,8 +170,8 @@ class _Matrix(Reader):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns(Reader):
-    """Arrays (n,) of one archive, each a column. They are unpacked side by side. unit : with the
-    ids, () where nobody asks.
+    """Arrays (n,) of one archive, each a column. They are unpacked side by side. unit : the array
+    of the ids, or () if ids are not asked for.
     """
 
     arrays: tuple[_Array, ...]  # of the chosen columns

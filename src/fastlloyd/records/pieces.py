@@ -1,9 +1,10 @@
-"""What can be read alone and anywhere: a file, or row groups of one; and the formats, by the suffix
-that stands for each.
+"""Pieces of a source that can be read alone and on any machine: a file, or row groups of one. Also
+the formats, by the suffix of each.
 
-Of the folders that a file lies in, those called name=value stand for a column with this value in
-all of its records, as Hive and Spark write them. It is used only where it is chosen by name, or
-where all columns of numbers are asked for; a column of the files that has its name comes first.
+A folder on the path of a file with a name such as name=value is a column with this value in all
+records of the file, as Hive and Spark write them. Such a column is used only if it is chosen by
+name, or if all columns of numbers are asked for. A column of the same name in the files has
+precedence.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def opener(path: str) -> Opener:
-    """What opens a file with this suffix. Raises DataError."""
+    """Return the function that opens a file with this suffix. Raises DataError for an unknown
+    suffix.
+    """
     name = PurePosixPath(path)
     suffix = name.suffix.lower()
     if suffix in _SHEETS:
@@ -77,11 +80,12 @@ class Piece:
     """Records that can be opened in any process that can reach the file: plain data, which is
     pickled and compared.
 
-    path : of the file, or its address; columns : names, in the order asked for; state : of the file
-    at the door; n_rows : number of records, None where only reading tells; groups : row groups of a
-    Parquet file, None for all of it; before : how many records of the file stand before the piece;
-    folders : value of each column that the names of folders state, NaN where it is missing, None
-    where it is no number; unit : the column of the ids, None where nobody asks.
+    path : of the file, or its address. columns : names, in the order asked for. state : of the file
+    when it was first opened. n_rows : number of records, or None if only reading tells. groups :
+    row groups of a Parquet file, or None for all of it. before : number of records of the file
+    before the piece. folders : value of each column that the names of folders state, NaN if it is
+    missing, None if it is no number. unit : the column of the ids, or None if ids are not asked
+    for.
     """
 
     path: str

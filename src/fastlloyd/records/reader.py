@@ -1,6 +1,6 @@
-"""What a format has to offer, and what becomes of missing cells.
+"""The interface of a format's reader, and the treatment of missing cells.
 
-Readers put NaN where a cell is missing. Infinity is a value, and a wrong one: it is refused always.
+Readers put NaN in place of a missing cell. Infinity is a wrong value, and is always refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BLOCK_CELLS = (
 
 
 class Missing(enum.Enum):
-    """What becomes of a record with a missing cell. Either is decided for each record by that
+    """Treatment of a record with a missing cell. Each record is refused or dropped because of that
     record alone.
     """
 
@@ -93,12 +93,12 @@ def _any_missing(features: Iterable[RealArray]) -> npt.NDArray[np.bool_]:
 
 
 class Reader(ABC):
-    """What a format has to offer.
+    """Interface that every format implements.
 
-    names : of all columns. columns : of the chosen ones. n_rows : number of records, None where
-    only reading tells. n_ahead : how many blocks are worth their memory before they are asked for.
-    ids : what those of the records are in the format, "integers" or "text", None where they were
-    not asked for; where they were, every block is a ColumnBlock that has them.
+    names : of all columns. columns : of the chosen ones. n_rows : number of records, or None if
+    only reading tells. n_ahead : number of blocks that are worth their memory before they are asked
+    for. ids : kind of the ids in the format, "integers" or "text", or None if ids were not asked
+    for. If they were, every block is a ColumnBlock with ids.
     """
 
     names: tuple[str, ...]
@@ -114,5 +114,7 @@ class Reader(ABC):
         """
 
     def place(self, record: int) -> str:
-        """Where the record of a number, counted from 1, stands in the file, for messages."""
+        """Return the place of a record in the file, for messages. record : its number, counted from
+        1.
+        """
         return numbered(record)

@@ -41,20 +41,22 @@ def open_records(
     missing: Missing = Missing.REFUSE,
     unit: str | None = None,
 ) -> RecordFile:
-    """Check files at the door, without reading their records: they exist, are what their suffix
-    says, and have the columns.
+    """Open the files of a source and check them without reading their records: they exist, are what
+    their suffix says, and have the columns.
 
     `path` is a file, a folder (all files in it and below, but those whose names begin with . or _),
     a pattern with *, ?, [] or **, or the address of one in an object store
     (s3://bucket/visits/*.parquet). The files of a source have one format. `columns` chooses columns
-    by name and gives their order (None: all; NUMERIC: those of numbers, as far as the format or, of
-    text, the first records tell); what the other columns hold is ignored. Raises DataError, in one
-    sentence, for an unknown suffix, a file that cannot be read, repeated or unknown names, files
-    that differ in format or columns, and, where the format has types, chosen columns that are not
-    numbers. `-` is standard input: CSV, read once.
+    by name and gives their order. None chooses all. NUMERIC chooses those of numbers, as far as the
+    format or, of text, the first records tell. The contents of other columns are ignored. `-` is
+    standard input: CSV, read once.
 
-    `unit` is the column of the ids, which tells whose the records are (`ids.Ids`); it is no
+    `unit` is the column of the ids, which tell the person of each record (`ids.Ids`); it is no
     feature.
+
+    Raises DataError, in one sentence, for an unknown suffix, a file that cannot be read, repeated
+    or unknown names, and files that differ in format or columns. If the format has types, chosen
+    columns that are not numbers raise DataError too.
     """
     source = os.fspath(path)
     if isinstance(columns, str):  # whose letters may be names of columns too
@@ -180,8 +182,8 @@ def _check_formats(source: str, paths: Iterable[str]) -> None:
 
 
 def _agreeing(first: Piece, reader: Reader, piece: Piece) -> Piece:
-    """The piece, of which the number of records is known now. Raises DataError where it has not the
-    columns of the first.
+    """Return the piece with its number of records, which is known now. Raises DataError if its
+    columns differ from those of the first.
     """
     asked_by_name = first.columns is not None and first.columns is not NUMERIC
     try:
@@ -250,8 +252,8 @@ def read_csv(
 
 
 def _is_large(file: RecordFile) -> bool:
-    """Whether the chosen columns take more than some hundred megabytes as numbers; for text a guess
-    by the files' sizes.
+    """Return whether the chosen columns take more than some hundred megabytes as numbers. For text
+    this is a guess from the files' sizes.
     """
     if file.n_rows is not None:
         return file.n_rows * len(file.columns) > LARGE_CELLS

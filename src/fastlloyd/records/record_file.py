@@ -37,19 +37,19 @@ class _Array(Reader):
 
 
 class RecordFile:
-    """Records in files: chosen columns, known to be numbers where the format says so, and not yet
+    """Records in files: chosen columns, known to be numbers if the format says so, and not yet
     read.
 
-    columns : names of the chosen columns; others : those of the files that were not chosen; source
-    : file, folder or pattern, for messages; pieces : the files, sorted by path, () where the
-    records come from no regular file; n_rows : number of records before any is dropped, None where
-    only reading tells; dropped : how many records a complete pass left out because a cell was
-    missing, None before the first (a private number, as n_rows is); n_ahead : how many blocks
-    another thread reads before they are asked for; unit : the column of the ids, which every block
-    then has, None where nobody asked.
+    columns : names of the chosen columns. others : names of the columns that were not chosen.
+    source : file, folder or pattern, for messages. pieces : the files, sorted by path, or () if the
+    records come from no regular file. n_rows : number of records before any is dropped, or None if
+    only reading tells. dropped : number of records that a complete pass left out because a cell was
+    missing, or None before the first pass (a private number, as n_rows is). n_ahead : number of
+    blocks that another thread reads before they are asked for. unit : the column of the ids, which
+    every block then has, or None if ids are not asked for.
 
-    `reader` is that of the first piece, `states` those of all files of the source before any was
-    opened.
+    `reader` is the reader of the first piece. `states` are the states of all files of the source
+    before any was opened.
     """
 
     def __init__(
@@ -122,10 +122,11 @@ class RecordFile:
         """Read the file from its beginning: finite float32 or float64 blocks (n_i, n_features), n_i
         >= 1.
 
-        Blocks have about `BLOCK_CELLS` cells and any memory order (by columns where the format is).
-        Raises DataError, naming record (in text files line) and column but never a value, if a cell
-        is not a number, infinite, or missing and not to be dropped; if no record is left; and if
-        the file is not what it was when it was opened, or in an earlier pass.
+        Blocks have about `BLOCK_CELLS` cells and any memory order (by columns if the format is).
+        Raises DataError if a cell is not a number, infinite, or missing and not to be dropped. The
+        error names record (in text files line) and column but never a value. Also raises DataError
+        if no record is left, or if the file has changed since it was opened or since an earlier
+        pass.
         """
         kept = 0
         for first, block in self._pass():
@@ -138,10 +139,10 @@ class RecordFile:
         self.dropped = (self._rows_read or 0) - kept
 
     def blocks_to_check(self) -> Iterator[tuple[int, RealArray | ColumnBlock]]:
-        """As `column_blocks`, each with the number of its first record among those kept, for
-        callers that look at every cell.
+        """Yield the blocks of `column_blocks`, each with the number of its first record among those
+        kept, for callers that look at every cell.
 
-        What `column_blocks` refuses may still be in a block: hand a block with a cell that is not
+        A block may contain cells that `column_blocks` refuses: pass a block with a cell that is not
         finite to `check`.
         """
         if self._missing is Missing.REFUSE:
@@ -168,11 +169,11 @@ class RecordFile:
             yield np.asarray(block)
 
     def place(self, record: int) -> str:
-        """Where a record stands in the source: its line, or its number, in which file if there are
-        several.
+        """Return the place of a record in the source, for messages: its line, or its number, and
+        the file if there are several.
 
-        `record` counts from 1, without the dropped ones, and is one that a pass has come to. The
-        files are read again for it, as for every pass; of what came through a pipe only the number
+        `record` counts from 1, without the dropped ones, and is one that a pass has reached. The
+        files are read again to find it, as for every pass. Of a record from a pipe only the number
         among those kept is known.
         """
         self.check_unchanged()
@@ -220,9 +221,9 @@ class RecordFile:
             raise DataError(f"{self.source}: there are no records")
 
     def _check_ids(self, block: RealArray | ColumnBlock, first: int) -> None:
-        """Raise DataError if one is missing or shortened.
+        """Raise DataError if an id is missing or shortened.
 
-        Whatever else is missing, a record of nobody knows whom is not left out in silence.
+        A record without an id is refused even if records with other missing cells are dropped.
         """
         if (ids := ids_of(block)) is None:
             return
@@ -278,7 +279,9 @@ class SeenRecords:
         )
 
     def blocks_to_check(self) -> Iterator[tuple[int, Block]]:
-        """As of the records."""
+        """Yield the blocks of the records to check, each with the number of its first record. The
+        next pass shows each block to `see`.
+        """
         see, self.see = self.see, None
         for first, block in self._records.blocks_to_check():
             if see is not None:

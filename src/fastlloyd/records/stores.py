@@ -36,7 +36,7 @@ _VERSIONS = (
 
 
 def is_address(source: str) -> bool:
-    """Whether it is an address, such as s3://bucket/visits.parquet, and not a path."""
+    """Return whether `source` is an address, such as s3://bucket/visits.parquet, and not a path."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", source) is not None
 
 
@@ -74,7 +74,9 @@ def find(address: str) -> Mapping[str, tuple[int, str]]:
 
 
 def is_there(pattern: str) -> bool:
-    """Whether anything matches this address; not, where that may not be seen. Raises DataError."""
+    """Return whether any object matches this address, as far as it may be seen. Raises DataError if
+    the store does not answer.
+    """
     fs, name = _store(pattern)
     with _answering(pattern), suppress(PermissionError):
         return bool(fs.glob(name))
@@ -82,12 +84,12 @@ def is_there(pattern: str) -> bool:
 
 
 def literal(pattern: str) -> str:
-    """What stands before the first sign that stands for others."""
+    """Return the part of a pattern before its first wildcard."""
     return re.split(r"[*?[]", pattern)[0]
 
 
 def is_hidden(path: str, plain: str) -> bool:
-    """Whether a name in a path that begins with `plain` begins, after that, with . or _."""
+    """Return whether a name in a path that begins with `plain` begins, after that, with . or _."""
     return re.search("/[._]", f"/{path}"[len(plain) :]) is not None
 
 
@@ -180,7 +182,9 @@ def _answering(address: str) -> Iterator[None]:
 
 
 def _fault(error: Exception) -> str:
-    """What is wrong, by the names of the errors: their words may quote what nobody should read."""
+    """Describe the fault by the names of the errors, because their words may quote secrets or
+    records.
+    """
     names = " ".join(
         kind.__name__ for cause in (error, error.__cause__) for kind in type(cause).__mro__
     )

@@ -18,10 +18,10 @@ from fastlloyd.records.ids import Ids
 
 
 class ColumnBlock:
-    """Records (n_records, n_features) as contiguous float32 or float64 arrays, one per feature;
+    """Records (n_records, n_features) as contiguous float32 or float64 arrays, one per feature.
     NumPy takes it for a table.
 
-    ids : whose records they are, None where nobody asked.
+    ids : the person of each record, or None if ids were not asked for.
     """
 
     __slots__ = ("arrays", "ids")
@@ -40,8 +40,8 @@ class ColumnBlock:
 
     @property
     def is_plain(self) -> bool:
-        """Whether code that is given addresses can read all columns: as many aligned numbers in
-        each, one behind the other.
+        """Return whether compiled code can read all columns by their addresses: n_records aligned
+        numbers in each, contiguous.
         """
         return all(
             array.shape == (len(self),)
@@ -59,8 +59,8 @@ class ColumnBlock:
 
 
 def with_ids(block: RealArray | ColumnBlock, ids: Ids | None) -> RealArray | ColumnBlock:
-    """The same records, float32 or float64 (n, n_features), and whose they are; as they are where
-    nobody asked.
+    """Return the same records, float32 or float64 (n, n_features), with their ids, or unchanged if
+    `ids` is None.
     """
     if ids is None:
         return block
@@ -69,12 +69,12 @@ def with_ids(block: RealArray | ColumnBlock, ids: Ids | None) -> RealArray | Col
 
 
 def ids_of(block: RealArray | ColumnBlock) -> Ids | None:
-    """Whose the records of a block are, None where nobody asked."""
+    """Return the ids of a block's records, or None if ids were not asked for."""
     return block.ids if isinstance(block, ColumnBlock) else None
 
 
 def numbered(record: int) -> str:
-    """Where a record stands in a source without lines, for messages."""
+    """Return the place of a record in a source without lines, for messages."""
     return f"record {record}"
 
 
@@ -83,12 +83,12 @@ class Table:
     """Records of one client: finite numbers in named columns. The values are private and stay out
     of the repr.
 
-    values : float64 (n_records, n_features), read-only, at least one record; columns : n_features
-    distinct names; source : where the records came from, for messages; dropped : how many records
-    were left out because a cell was missing (private too); others : columns of the source that were
-    not chosen; place : where the record of a number, from 1, stands in the source ("line 17"), for
-    messages; ids : whose records they are, None where nobody asked. Raises DataError if they do not
-    fit together.
+    values : float64 (n_records, n_features), read-only, at least one record. columns : n_features
+    distinct names. source : where the records came from, for messages. dropped : number of records
+    left out because a cell was missing (private too). others : columns of the source that were not
+    chosen. place : returns the place in the source ("line 17") of the record of a number, from 1,
+    for messages. ids : the person of each record, or None if ids were not asked for. Raises
+    DataError if they do not fit together.
     """
 
     n_ahead: ClassVar[int] = 0  # all records are in memory
