@@ -15,7 +15,7 @@ from benchmarks.sides import fastlloyd_kernel
 from benchmarks.timing import in_turn, spent
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.clustering.parallel import is_compiled, one_blas_thread
-from fastlloyd.reports.pictures import new_figure, to_png
+from fastlloyd.reports.figures import new_figure, to_png
 
 PICTURE = Path(__file__).parents[2] / "docs" / "results" / "images" / "scaling.png"
 REPETITIONS = 25

@@ -107,7 +107,8 @@ def fastlloyd_fit(X: Array, C: Array) -> Work:
 def fastlloyd_kernel(X: Array, C: Array) -> Work:
     """Exact relative sums and counts of the records within the radius."""
     from fastlloyd.clustering import kernels
-    from fastlloyd.clustering.domain import Domain, squared_radius
+    from fastlloyd.clustering.domain import Domain
+    from fastlloyd.clustering.radius import squared_radius
     from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 
     d = X.shape[1]

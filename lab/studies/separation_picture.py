@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
-from fastlloyd.reports.pictures import PALETTE
+from fastlloyd.reports.figures import PALETTE
 from fastlloyd_lab.datasets.mixture import touching_radius
 from fastlloyd_lab.datasets.synthetic import generate_labelled
 from studies.separation_index import sample_separations

@@ -31,7 +31,7 @@ from fastlloyd.mechanisms.moment_lloyd import expected
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.uncertainty import FINE, MOSTLY_NOISE, Verdict
-from fastlloyd.reports import explain, pictures
+from fastlloyd.reports import advice_picture, explain
 from fastlloyd.reports.advice import (
     CANDIDATE_EPSILONS,
     CANDIDATE_RECORDS,
@@ -377,7 +377,10 @@ def _size(png: bytes) -> tuple[int, int]:
     ],
 )
 def test_any_curve_can_be_drawn(epsilons: list[float], drawn: dict[int, list[float]]) -> None:
-    assert _size(pictures.draw_advice("fastlloyd\n3 clients", epsilons, drawn, 1)) == (1600, 1000)
+    assert _size(advice_picture.draw_advice("fastlloyd\n3 clients", epsilons, drawn, 1)) == (
+        1600,
+        1000,
+    )
 
 
 # What is refused

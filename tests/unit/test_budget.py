@@ -16,7 +16,8 @@ from scipy.optimize import minimize_scalar
 from designs import design_mechanism
 from fastlloyd.base.precision import exact, fifty_decimals
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain, Scaling, squared_radius
+from fastlloyd.clustering.domain import Domain, Scaling
+from fastlloyd.clustering.radius import squared_radius
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError

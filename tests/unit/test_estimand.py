@@ -23,7 +23,8 @@ from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import AnyAlgorithm
-from fastlloyd.reports.result import Result, StoredResult
+from fastlloyd.reports.result import Result
+from fastlloyd.reports.stored_result import StoredResult
 from fastlloyd.testing import SeededNoise
 
 ROOT = Path(__file__).parents[2]

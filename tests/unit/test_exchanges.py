@@ -19,7 +19,8 @@ from test_mechanism import reseal
 from designs import design_mechanism, design_plan
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import reference
-from fastlloyd.clustering.domain import Domain, squared_radius
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.radius import squared_radius
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise

@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from fastlloyd.errors import OutputError
-from fastlloyd.reports import pictures
+from fastlloyd.reports import figures
 from fastlloyd.reports.pictures import (
     MAX_PANELS,
     Picture,
@@ -295,4 +295,4 @@ def test_the_words_below_three_panels_fit_the_picture() -> None:
 
 
 def test_colours_are_distinct() -> None:
-    assert len(set(pictures.PALETTE)) == len(pictures.PALETTE) == 8
+    assert len(set(figures.PALETTE)) == len(figures.PALETTE) == 8

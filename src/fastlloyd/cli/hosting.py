@@ -24,7 +24,7 @@ import msgspec
 
 from fastlloyd.cli import network
 from fastlloyd.cli.failures import DONE
-from fastlloyd.cli.options import HostOptions
+from fastlloyd.cli.network_options import HostOptions
 from fastlloyd.errors import NetworkError, PlanError, StateError
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.plan import Plan

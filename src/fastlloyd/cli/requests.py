@@ -13,8 +13,7 @@ from fastlloyd.cli.options import (
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.admission import DataSet
 from fastlloyd.jobs.account import BudgetAccount
-from fastlloyd.jobs.problems import Faults
-from fastlloyd.jobs.settings import (
+from fastlloyd.jobs.choices import (
     FROM_DATA,
     PRIVATE,
     BoundsText,
@@ -22,6 +21,7 @@ from fastlloyd.jobs.settings import (
     GuaranteeChoices,
     StatedBounds,
 )
+from fastlloyd.jobs.problems import Faults
 from fastlloyd.jobs.simulate import FederationChoices
 from fastlloyd.jobs.source import FileSource
 from fastlloyd.mechanisms.lloyd.algorithm import VARIED

@@ -31,7 +31,7 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.jobs.source import ArrayRecords, TableSource
 from fastlloyd.records import RecordFile, Table
 from fastlloyd.reports import pictures
-from fastlloyd.reports.result import MARK, Result, StoredResult
+from fastlloyd.reports.result import MARK, Result
 from fastlloyd.reports.run_result import (
     BOUNDS,
     COMPARISON,
@@ -45,6 +45,7 @@ from fastlloyd.reports.run_result import (
     RunResult,
 )
 from fastlloyd.reports.statement import cautions
+from fastlloyd.reports.stored_result import StoredResult
 from fastlloyd.reports.stored_statement import Sealed, stored_statement
 
 Records = Table | RecordFile | ArrayRecords

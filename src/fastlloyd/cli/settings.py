@@ -9,26 +9,20 @@ from msgspec.structs import asdict
 
 from fastlloyd.base.names import choose
 from fastlloyd.base.sealed_toml import load_text
-from fastlloyd.cli.options import (
-    GuaranteeOptions,
-    NetworkOptions,
-    PlanOptions,
-    StudyOptions,
-)
+from fastlloyd.cli.network_options import NetworkOptions, StudyOptions
+from fastlloyd.cli.options import GuaranteeOptions, PlanOptions
 from fastlloyd.cli.requests import given_clustering, given_guarantee, stated
 from fastlloyd.errors import IdentityError, PlanError
 from fastlloyd.federation.identity.certificates import certificates_in, parse_authority
 from fastlloyd.federation.identity.identity import PRIVATE_HEADING, PUBLIC_HEADING, PublicIdentity
 from fastlloyd.federation.plan.plan import Client, Plan, Server, Study, Timeouts
 from fastlloyd.federation.positions import Positions
+from fastlloyd.jobs.choices import FROM_DATA, NEEDS_RANGE, refuse_private
 from fastlloyd.jobs.settings import (
-    FROM_DATA,
-    NEEDS_RANGE,
     Columns,
     bounds_settings,
     clustering_settings,
     outer_of,
-    refuse_private,
     stated_domain,
 )
 from fastlloyd.mechanisms.persons import Persons

@@ -13,7 +13,7 @@ import enum
 import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any
 
 import msgspec
@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray, fixed
 from fastlloyd.base.names import listing
-from fastlloyd.base.precision import exact, fifty_digits
 from fastlloyd.clustering.outside import OutsideMarks
 from fastlloyd.clustering.parallel import is_compiled, over_spans
 from fastlloyd.errors import DataError, PlanError
@@ -384,43 +383,6 @@ class Domain(
             np.floor(values, out=values)
             np.clip(values, -box, box, out=values)
             grid[start : start + rows] = values
-
-
-def squared_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
-    """H2 = floor(eta_d^2) in squared grid units, eta_d = alpha beta / (2 k^(1/d)) (Section 5.6).
-
-    beta / 2 is half the diagonal of the box, so eta_d^2 = alpha^2 sum(B_i^2) / k^(2/d). Exact: the
-    largest integer h with h^d k^2 <= (alpha^2 sum(B_i^2))^d.
-    """
-    return _squared_radius(domain.n_features, n_clusters, alpha**2 * domain.squared_half_diagonal)
-
-
-@lru_cache(maxsize=64)
-def _squared_radius(d: int, k: int, scaled: Fraction) -> int:
-    """The largest integer h with h^d k^2 <= scaled^d."""
-
-    def fits(h: int) -> bool:
-        return int(h**d) * k**2 * int(scaled.denominator**d) <= int(scaled.numerator**d)
-
-    with fifty_digits() as mp:
-        h = int(exact(mp, scaled) / mp.power(k, mp.mpf(2) / d))
-    while not fits(h):
-        h -= 1
-    while fits(h + 1):
-        h += 1
-    return h
-
-
-def usable_radius(domain: Domain, n_clusters: int, alpha: Fraction) -> int:
-    """The squared radius, or PlanError where it is below one grid unit."""
-    H2 = squared_radius(domain, n_clusters, alpha)
-    if H2 == 0:
-        raise PlanError(
-            f"the radius is below one grid unit with {n_clusters} clusters, alpha {alpha} and"
-            f" fraction_bits {domain.fraction_bits}; use more fraction_bits, fewer clusters or a"
-            " larger alpha"
-        )
-    return H2
 
 
 def _compiled_grid(

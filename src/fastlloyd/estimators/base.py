@@ -43,8 +43,8 @@ from fastlloyd.errors import (
 )
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.jobs.account import BudgetAccount
+from fastlloyd.jobs.choices import FROM_DATA, PRIVATE, ClusteringChoices
 from fastlloyd.jobs.fit import FitRequest, PreparedFit
-from fastlloyd.jobs.settings import FROM_DATA, PRIVATE, ClusteringChoices
 from fastlloyd.jobs.source import ArrayRecords, CollectionSource, TableSource
 from fastlloyd.mechanisms import uncertainty
 from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
@@ -57,10 +57,10 @@ from fastlloyd.mechanisms.suggestion import NoisyVotes, Split, clearest_split
 from fastlloyd.mechanisms.uncertainty import Status, Verdict, noise_deviation, noise_dominates
 from fastlloyd.records.bounds import Bounds, given_bounds
 from fastlloyd.records.columns import numbered
-from fastlloyd.reports import pictures
+from fastlloyd.reports import figures, pictures
 from fastlloyd.reports.outside import COVERS_ESTIMATOR
-from fastlloyd.reports.result import StoredResult
 from fastlloyd.reports.statement import PrivacyStatement, cautions
+from fastlloyd.reports.stored_result import StoredResult
 from fastlloyd.reports.stored_statement import Sealed, state_statement, stored_statement
 
 try:
@@ -242,7 +242,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             settled=self.cluster_status_ == Status.SETTLED.value,
             noisy_counts=self.noisy_counts_,
         )
-        return pictures.figure_of(picture, "the picture", pictures.ON_SCREEN)
+        return pictures.figure_of(picture, "the picture", figures.ON_SCREEN)
 
     # scikit-learn passes y
     def fit(

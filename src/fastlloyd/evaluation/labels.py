@@ -15,7 +15,7 @@ from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.outside import Clipped
 from fastlloyd.records import Missing, open_records
-from fastlloyd.reports.result import StoredResult
+from fastlloyd.reports.stored_result import StoredResult
 
 BLOCK_ROWS = 1 << 16  # records held as numbers and text at a time
 

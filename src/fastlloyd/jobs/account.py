@@ -12,7 +12,7 @@ from fastlloyd.federation.holder import Counted, HoldersLedger, place
 from fastlloyd.federation.ledger import Account, plan_cost, run_cost, stage_costs
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store.costs import PlannedCost
-from fastlloyd.jobs.settings import FROM_DATA
+from fastlloyd.jobs.choices import FROM_DATA
 from fastlloyd.jobs.watching import BudgetCharged, LedgerNoted, Watch, nobody
 from fastlloyd.mechanisms.central import Drawing
 from fastlloyd.mechanisms.private_run import AnyRun

@@ -9,13 +9,10 @@ from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.ledger import Account
 from fastlloyd.jobs.account import Bill, BudgetAccount, Charged, charged_to
+from fastlloyd.jobs.choices import MISSING, NEEDS_RANGE, GuaranteeChoices, StatedBounds
 from fastlloyd.jobs.fit import find_bounds
 from fastlloyd.jobs.problems import Faults, raising_problems
 from fastlloyd.jobs.settings import (
-    MISSING,
-    NEEDS_RANGE,
-    GuaranteeChoices,
-    StatedBounds,
     bounds_settings,
     cap_of,
     check_bounds_run,

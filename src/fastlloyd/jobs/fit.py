@@ -14,10 +14,10 @@ from fastlloyd.dp.noise import Noise, NoiseSource, SystemNoise
 from fastlloyd.errors import DataError, FastLloydError
 from fastlloyd.federation.ledger import Account
 from fastlloyd.jobs.account import Bill, BudgetAccount, Charged, charged_to
+from fastlloyd.jobs.choices import ClusteringChoices
 from fastlloyd.jobs.forecast import Forecast
 from fastlloyd.jobs.problems import Faults, raising_problems
 from fastlloyd.jobs.settings import (
-    ClusteringChoices,
     cap_of,
     check_clustering,
     check_clusters_are_fewer,

@@ -17,9 +17,10 @@ from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.simulation import Drop
 from fastlloyd.jobs.account import Bill, BudgetAccount, Charged, charged_to
+from fastlloyd.jobs.choices import ClusteringChoices, refuse_private
 from fastlloyd.jobs.fit import placing, planned_settings
 from fastlloyd.jobs.problems import Faults, raising_problems
-from fastlloyd.jobs.settings import ClusteringChoices, check_clustering, opened, refuse_private
+from fastlloyd.jobs.settings import check_clustering, opened
 from fastlloyd.jobs.source import Openable, TableSource
 from fastlloyd.jobs.watching import StepBegan, StepEnded, Watch, nobody
 from fastlloyd.mechanisms.persons import max_clients

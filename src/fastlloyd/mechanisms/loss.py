@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from fastlloyd.base.precision import exact, fifty_decimals
-from fastlloyd.clustering.domain import usable_radius
+from fastlloyd.clustering.radius import usable_radius
 from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.mechanism import MAX_LOSS_CAP
 from fastlloyd.mechanisms.persons import reach

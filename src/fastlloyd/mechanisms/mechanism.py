@@ -14,8 +14,9 @@ import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain, squared_radius
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.packing import RadiusSearch
+from fastlloyd.clustering.radius import squared_radius
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError

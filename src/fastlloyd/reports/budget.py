@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.federation.ledger import Account, counted_of, finite
 from fastlloyd.federation.spending import Spending
-from fastlloyd.reports import pictures
+from fastlloyd.reports import figures
 
 HEIGHT = 4.5  # inches
 
@@ -64,9 +64,9 @@ def draw(title: str, lines: Sequence[Line], left: str) -> bytes:
     left : what is left, in words. Sums without a bound are left out from the run on that has none.
     Raises OutputError without matplotlib.
     """
-    figure = pictures.new_figure(HEIGHT, "the picture")
+    figure = figures.new_figure(HEIGHT, "the picture")
     ax = figure.add_subplot()
-    for line, colour in zip(lines, pictures.PALETTE, strict=False):
+    for line, colour in zip(lines, figures.PALETTE, strict=False):
         ax.step(
             range(len(line.epsilons)),
             line.epsilons,
@@ -96,5 +96,5 @@ def draw(title: str, lines: Sequence[Line], left: str) -> bytes:
     figure.legend(
         loc="outside lower left", frameon=False
     )  # beside the lines, which may be anywhere
-    ax.set_title(pictures.plain(f"{title}\n{left}"), loc="left", fontsize=10)
-    return pictures.to_png(figure, title)
+    ax.set_title(figures.plain(f"{title}\n{left}"), loc="left", fontsize=10)
+    return figures.to_png(figure, title)

@@ -6,36 +6,27 @@ follows from noisy centroids and their errors. matplotlib is imported when a pic
 drawn on a canvas of its own: no window, no global state.
 """
 
-import io
 import math
 import textwrap
-import warnings
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.precision import delta_up, epsilon_up
 from fastlloyd.dp.noise import Noise
-from fastlloyd.errors import OutputError
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.persons import RECORD, Unit
-from fastlloyd.mechanisms.uncertainty import FINE, MOSTLY_NOISE
+from fastlloyd.reports.figures import DOTS_PER_INCH, PALETTE, frame, new_figure, plain, to_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BoolArray = NDArray[np.bool_]
-# Okabe and Ito: told apart with every common colour vision, and in print by the numbers beside the
-# marks
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7A5195")
-WIDTH, HEIGHT, DOTS_PER_INCH = 8.0, 6.0, 200  # inches; twice the pixels of a page 800 wide
-ON_SCREEN = 100  # dots per inch in a notebook
+HEIGHT = 6.0
 CONTAINS_RECORDS = "contains raw data: NOT PRIVATE"
 LARGEST_MARK, SMALLEST_MARK = 600.0, 40.0  # square points
 # standard errors: half width of a bar, and radius of an ellipse that a normal law leaves as rarely
@@ -51,9 +42,6 @@ LETTERS = 19  # so many characters of numbers fit below a panel, in some three n
 LEAST, MOST = 25.0, 100.0  # square points of a mark
 ROOM = 0.1  # of the range of a panel, on both sides
 WALL = "wall"  # what a line at a bound is called
-ADVICE_HEIGHT = 5.0  # inches
-MARKERS = ("o", "s", "^")
-BEYOND = 1.35  # factor between the outermost point and the frame
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,44 +158,6 @@ def _line(n: int) -> float:
     return min(0.3, 3.6 / n + 0.08)
 
 
-def new_figure(
-    height: float, name: str, width: float = WIDTH, *, dots_per_inch: int = DOTS_PER_INCH
-) -> "Figure":
-    """An empty figure, `width` by `height` inches; without matplotlib OutputError that names the
-    file.
-    """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure as Base
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except Exception as error:  # noqa: BLE001 - a package may fail in any way
-        raise OutputError(
-            f"{name} was left out because matplotlib {extras.why_not(error, 'plot')}"
-        ) from None
-
-    class Figure(Base):
-        """A figure that notebooks show without pyplot."""
-
-        def _repr_png_(self) -> bytes:
-            return to_png(self, name)
-
-    margins = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
-    figure = Figure(figsize=(width, height), dpi=dots_per_inch, layout=margins)
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def to_png(figure: "Figure", title: str) -> bytes:
-    """The figure as PNG, with its title among the file's metadata."""
-    png = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Glyph .* missing"
-        )  # a name in a script the font lacks is drawn as boxes
-        figure.savefig(png, format="png", metadata={"Title": title})
-    return png.getvalue()
-
-
 def _draw_domain(ax: "Axes", picture: Picture) -> None:
     """Axes, limits and bounds; a single feature is drawn along a line, its centroids one below the
     other on parallels of it.
@@ -225,7 +175,7 @@ def _draw_domain(ax: "Axes", picture: Picture) -> None:
         axis.set_major_formatter(
             lambda value, _: f"{value:,.7g}"
         )  # whole numbers, instead of a factor such as 1e6 in a corner
-    _frame(ax, "#E2E2E2", ["top", "right"])
+    frame(ax, "#E2E2E2", ["top", "right"])
     walls: dict[str, Any] = {
         "color": "#888888",
         "linewidth": 0.9,
@@ -387,18 +337,6 @@ def _short(name: str) -> str:
     return name if len(name) <= 28 else name[:27] + "…"
 
 
-def _frame(ax: "Axes", grid: str, without: list[str], axis: Literal["both", "x"] = "both") -> None:
-    """Draw a grid behind the data, and no line on these sides."""
-    ax.grid(axis=axis, color=grid, linewidth=0.6)
-    ax.set_axisbelow(True)
-    ax.spines[without].set_visible(False)
-
-
-def plain(text: str) -> str:
-    """Escape dollar signs, which would start mathematics: names are text."""
-    return text.replace("$", r"\$")
-
-
 def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
     """Draw a row of panels, one per feature. Raises OutputError, which names the file, if
     matplotlib is not installed.
@@ -488,7 +426,7 @@ def _draw_panel(panel: "Axes", picture: Picture, feature: int, order: IntArray) 
     panel.xaxis.set_major_formatter(lambda value, _: _number(value))
     panel.tick_params(axis="x", labelsize=8.5)
     panel.tick_params(axis="y", length=0)
-    _frame(panel, "#EEEEEE", ["top", "right", "left"], axis="x")
+    frame(panel, "#EEEEEE", ["top", "right", "left"], axis="x")
 
 
 def _number(value: float) -> str:
@@ -558,70 +496,3 @@ def _in_two_lines(name: str) -> str:
     """Break a name into at most two lines."""
     lines = textwrap.wrap(name, NAME) or [""]
     return "\n".join(lines if len(lines) <= 2 else [lines[0], lines[1][: NAME - 1] + "…"])
-
-
-def draw_advice(
-    title: str, epsilons: Sequence[float], curves: Mapping[int, Sequence[float]], asked: int
-) -> bytes:
-    """PNG with one line per number of clusters, relative errors at the ascending epsilons; that
-    asked for is drawn thick.
-
-    Both axes are logarithmic. Lines differ in colour (told apart with every common colour vision),
-    marker and width. Raises OutputError if matplotlib is not installed.
-    """
-    figure = new_figure(ADVICE_HEIGHT, "advise.png")
-    ax = figure.add_subplot()
-    errors = [error for curve in curves.values() for error in curve]
-    low, high = min(*errors, FINE / 2) / BEYOND, max(*errors, 2 * MOSTLY_NOISE) * BEYOND
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlim=(epsilons[0] / BEYOND, epsilons[-1] * BEYOND),
-        ylim=(low, high),
-    )
-    _draw_verdicts(ax, low, high)
-    for i, (k, curve) in enumerate(curves.items()):
-        bold = k == asked
-        ax.plot(
-            epsilons,
-            curve,
-            color=PALETTE[i],
-            marker=MARKERS[i],
-            linestyle="-" if bold else "--",
-            linewidth=2.6 if bold else 1.5,
-            markersize=7 if bold else 5,
-            label=f"{k} cluster{'s' if k > 1 else ''}" + (" (asked for)" if bold else ""),
-            zorder=4 if bold else 3,
-        )
-    ax.legend(loc="upper right", frameon=True, framealpha=0.9, edgecolor="none")
-    _label_advice(ax, title, epsilons)
-    return to_png(figure, title.replace("\n", ", "))
-
-
-def _draw_verdicts(ax: "Axes", low: float, high: float) -> None:
-    """Bands behind the lines, each with its verdict on the right of the frame."""
-    ends = (low, FINE, MOSTLY_NOISE, high)
-    words = ("fine", "noisy", "mostly\nnoise")
-    for name, bottom, top, grey in zip(
-        words, ends, ends[1:], ("#FFFFFF", "#EEEEEE", "#D8D8D8"), strict=False
-    ):
-        ax.axhspan(bottom, top, color=grey, linewidth=0, zorder=0)
-        ax.annotate(
-            name, (1, math.sqrt(bottom * top)), (6, 0), xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            fontsize=10, color="#444444", va="center", zorder=2,
-        )  # fmt: skip
-
-
-def _label_advice(ax: "Axes", title: str, epsilons: Sequence[float]) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    marks: dict[str, Any] = {"loc": "left", "fontsize": 13, "fontweight": "bold", "pad": 12}
-    ax.set_title(title, **marks)
-    ax.set(xlabel="epsilon", ylabel="error of a centroid / radius of a cluster")
-    ax.set_xticks(list(epsilons) if len(epsilons) <= 10 else [epsilons[0], epsilons[-1]])
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:,.5g}%"))
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_minor_formatter(NullFormatter())
-    _frame(ax, "#CCCCCC", ["top", "right"])

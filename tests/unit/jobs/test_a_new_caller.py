@@ -10,8 +10,8 @@ from fastlloyd import errors
 from fastlloyd.base.precision import rounded_up
 from fastlloyd.federation.admission import DataSet
 from fastlloyd.jobs.account import BudgetAccount
+from fastlloyd.jobs.choices import MISSING, BoundsText, ClusteringChoices
 from fastlloyd.jobs.fit import FitRequest
-from fastlloyd.jobs.settings import MISSING, BoundsText, ClusteringChoices
 from fastlloyd.jobs.source import FileSource, TableSource
 from fastlloyd.jobs.watching import BudgetCharged, RoundAnswered
 from fastlloyd.records import reading

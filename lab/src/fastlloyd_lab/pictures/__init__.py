@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from fastlloyd.errors import DataError
-from fastlloyd.reports.pictures import new_figure
+from fastlloyd.reports.figures import new_figure
 from fastlloyd_lab.experiments.measures import FIGURES, check_figures
 from fastlloyd_lab.pictures import ablation, curves, families, overhead
 from fastlloyd_lab.pictures.sheet import FORMATS, Drawing, save

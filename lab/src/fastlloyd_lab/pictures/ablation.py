@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from fastlloyd.errors import DataError
-from fastlloyd.reports.pictures import PALETTE, plain
+from fastlloyd.reports.figures import PALETTE, plain
 from fastlloyd_lab.experiments.measures import quantity
 from fastlloyd_lab.pictures.axes import Style, draw_ratios, numbered, spaced
 from fastlloyd_lab.pictures.sheet import (

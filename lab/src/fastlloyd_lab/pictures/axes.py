@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fastlloyd.reports.pictures import PALETTE
+from fastlloyd.reports.figures import PALETTE
 from fastlloyd_lab.pictures.sheet import TICK, width
 from fastlloyd_lab.pictures.summaries import Summaries, Summary, Variant
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fastlloyd.errors import DataError
-from fastlloyd.reports.pictures import plain
+from fastlloyd.reports.figures import plain
 from fastlloyd_lab.experiments.measures import quantity
 from fastlloyd_lab.pictures.axes import draw_ratios, legend, spaced, styles
 from fastlloyd_lab.pictures.sheet import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fastlloyd.errors import DataError
-from fastlloyd.reports.pictures import PALETTE, plain
+from fastlloyd.reports.figures import PALETTE, plain
 from fastlloyd_lab.pictures.axes import grid, numbered
 from fastlloyd_lab.pictures.sheet import TEXT, TICK, Drawing, fitted, sheet
 from fastlloyd_lab.pictures.summaries import Summaries, place

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from fastlloyd.reports.pictures import DOTS_PER_INCH, new_figure, plain, to_png
+from fastlloyd.reports.figures import DOTS_PER_INCH, new_figure, plain, to_png
 from fastlloyd_lab.pictures.summaries import Sample, Summary
 
 if TYPE_CHECKING:

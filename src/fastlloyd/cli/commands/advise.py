@@ -179,7 +179,7 @@ def _federation(clients: int | None, options: FederationOptions) -> "Federation 
 def _files(advice: "Advice", text: str) -> dict[str, bytes]:
     from fastlloyd.cli import screen as report
     from fastlloyd.reports import advice as advising
-    from fastlloyd.reports import pictures
+    from fastlloyd.reports import advice_picture
 
     contents = {ADVICE: text.encode()}
     question, epsilons = advice.question, [outlook.epsilon for outlook in advice.outlooks]
@@ -190,7 +190,7 @@ def _files(advice: "Advice", text: str) -> dict[str, bytes]:
             f" {question.federation.trust.value}"
         )
     try:
-        contents[PICTURE] = pictures.draw_advice(
+        contents[PICTURE] = advice_picture.draw_advice(
             title, epsilons, advising.curves(question, epsilons), question.n_clusters
         )
     except OutputError as error:

@@ -15,9 +15,9 @@ import typer
 
 from fastlloyd.base.names import choose
 from fastlloyd.cli import terminal
+from fastlloyd.cli.network_options import HostOptions
 from fastlloyd.cli.options import (
     Engine,
-    HostOptions,
     LedgerFile,
     MissingCells,
     NewDataset,

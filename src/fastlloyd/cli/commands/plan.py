@@ -10,13 +10,12 @@ import typer
 
 from fastlloyd.base.files import check_file, write_file
 from fastlloyd.base.precision import delta_up, epsilon_up
+from fastlloyd.cli.network_options import NetworkOptions, StudyOptions
 from fastlloyd.cli.options import (
     FederationOptions,
     MaxClientsPerPerson,
-    NetworkOptions,
     PlanOptions,
     ProtectedUnit,
-    StudyOptions,
     UnitName,
     ValueRange,
     in_clustering,
@@ -149,8 +148,8 @@ def new(
     from fastlloyd.cli.progress import Progress
     from fastlloyd.errors import PlanError
     from fastlloyd.federation.plan.design import chosen_masks, design_plan, with_positions
+    from fastlloyd.jobs.choices import FROM_DATA
     from fastlloyd.jobs.fit import placing
-    from fastlloyd.jobs.settings import FROM_DATA
 
     check_file(out, heading=HEADING, force=force)
     persons = given_persons(unit, unit_name, max_clients_per_person)

@@ -17,8 +17,9 @@ from functools import lru_cache
 from typing import Any
 
 from fastlloyd.base.precision import exact, fifty_decimals
-from fastlloyd.clustering.domain import Domain, usable_radius
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.packing import initial_centroids
+from fastlloyd.clustering.radius import usable_radius
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.mechanisms.lloyd.algorithm import (

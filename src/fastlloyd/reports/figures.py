@@ -1,0 +1,73 @@
+"""Figures of matplotlib without a screen, and PNG files of them."""
+
+import io
+import warnings
+from typing import TYPE_CHECKING, Literal
+
+from fastlloyd.base import extras
+from fastlloyd.errors import OutputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+# Okabe and Ito: told apart with every common colour vision, and in print by the numbers beside the
+# marks
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7A5195")
+
+
+WIDTH, DOTS_PER_INCH = 8.0, 200  # inches; twice the pixels of a page 800 wide
+
+
+ON_SCREEN = 100  # dots per inch in a notebook
+
+
+def new_figure(
+    height: float, name: str, width: float = WIDTH, *, dots_per_inch: int = DOTS_PER_INCH
+) -> "Figure":
+    """An empty figure, `width` by `height` inches; without matplotlib OutputError that names the
+    file.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure as Base
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except Exception as error:  # noqa: BLE001 - a package may fail in any way
+        raise OutputError(
+            f"{name} was left out because matplotlib {extras.why_not(error, 'plot')}"
+        ) from None
+
+    class Figure(Base):
+        """A figure that notebooks show without pyplot."""
+
+        def _repr_png_(self) -> bytes:
+            return to_png(self, name)
+
+    margins = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
+    figure = Figure(figsize=(width, height), dpi=dots_per_inch, layout=margins)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def to_png(figure: "Figure", title: str) -> bytes:
+    """The figure as PNG, with its title among the file's metadata."""
+    png = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", "Glyph .* missing"
+        )  # a name in a script the font lacks is drawn as boxes
+        figure.savefig(png, format="png", metadata={"Title": title})
+    return png.getvalue()
+
+
+def frame(ax: "Axes", grid: str, without: list[str], axis: Literal["both", "x"] = "both") -> None:
+    """Draw a grid behind the data, and no line on these sides."""
+    ax.grid(axis=axis, color=grid, linewidth=0.6)
+    ax.set_axisbelow(True)
+    ax.spines[without].set_visible(False)
+
+
+def plain(text: str) -> str:
+    """Escape dollar signs, which would start mathematics: names are text."""
+    return text.replace("$", r"\$")

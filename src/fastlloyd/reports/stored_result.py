@@ -1,0 +1,206 @@
+"""A clustering that is read back from its folder."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.sealed_toml import load_text
+from fastlloyd.clustering.domain import Domain
+from fastlloyd.errors import DataError
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.mechanisms.catalogue import read_mechanism
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.suggestion import Split
+from fastlloyd.records.files import opened
+from fastlloyd.reports.result import MARK, Cluster
+from fastlloyd.reports.run_result import (
+    CENTROIDS,
+    EXACT,
+    MECHANISM,
+    PLAN,
+    mark_of,
+)
+
+
+class _Intervals(msgspec.Struct, frozen=True, kw_only=True):
+    radius: tuple[float, ...] | None
+
+
+class _ExactCentroids(msgspec.Struct, frozen=True, kw_only=True):
+    features: tuple[str, ...]
+    intervals: _Intervals
+    clusters: tuple[Cluster, ...]
+    clearest_split: int | None = None
+    finer_split: int | None = None
+    privacy: str | None = None
+
+
+class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A result read from a folder. centroids : int64 (n_clusters, n_features), grid units; clusters
+    and radius : in original units, as of `Result` and `Accuracy`. split : groups that the noisy
+    votes show.
+    """
+
+    mechanism: Mechanism
+    plan: Plan | None
+    centroids: IntArray
+    clusters: tuple[Cluster, ...]
+    split: Split
+    radius: FloatArray | None
+
+    @property
+    def noisy_counts(self) -> FloatArray:
+        """Records, or persons, per cluster, with noise, float64 (n_clusters,)."""
+        return np.array([cluster.noisy_count for cluster in self.clusters])
+
+    @property
+    def count_error(self) -> float:
+        """Standard error of each noisy count."""
+        return self.clusters[0].noisy_count_standard_error
+
+    @property
+    def status(self) -> NDArray[np.str_]:
+        """Status of each cluster, (n_clusters,): a value of `uncertainty.Status`."""
+        return np.array([cluster.status.value for cluster in self.clusters])
+
+    @property
+    def standard_errors(self) -> FloatArray:
+        """Standard errors of the centroids, float64 (n_clusters, n_features), original units; NaN
+        where one stayed.
+        """
+        unknown = (math.nan,) * self.mechanism.n_features
+        return np.array([cluster.standard_errors or unknown for cluster in self.clusters])
+
+    @property
+    def beyond(self) -> FloatArray | None:
+        """`Accuracy.beyond`, or None if the result has no such figures."""
+        figures = [cluster.mean_beyond for cluster in self.clusters]
+        if None in figures:
+            return None
+        return np.array(figures, dtype=np.float64)  # None becomes NaN
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read what `fit`, `simulate` or `join` left: the folder, or its table of centroids with
+        the settings beside it.
+
+        Raises PlanError if the settings were changed, DataError if they are missing or the
+        centroids are not theirs.
+        """
+        table = _table(path)
+        settings = _settings(table.parent)
+        plan = settings if isinstance(settings, Plan) else None
+        mechanism = settings.clustering if isinstance(settings, Plan) else settings
+        read = _read_exact(table, mechanism.domain)
+        _check_mark(table, read.privacy, mechanism)
+        radius = read.intervals.radius
+        return cls(
+            mechanism=mechanism,
+            plan=plan,
+            centroids=_on_grid(table, read.clusters, mechanism),
+            clusters=read.clusters,
+            split=Split(clearest=read.clearest_split, finer=read.finer_split),
+            radius=None if radius is None else np.array(radius),
+        )
+
+
+def _table(path: Path) -> Path:
+    """Return the file of exact centroids of a result that is named by its folder or a table in it.
+
+    Raises DataError.
+    """
+    table = path / CENTROIDS if path.is_dir() else path
+    exact = table.with_name(EXACT)
+    if table.name not in (CENTROIDS, EXACT) or not (table.is_file() or exact.is_file()):
+        raise DataError(
+            f"{path} is no result: name a folder that fit, simulate or join left, or the"
+            f" {CENTROIDS} in it"
+        )
+    if not exact.is_file():
+        raise DataError(
+            f"{table} holds rounded numbers; the exact ones are in {EXACT}, which is missing; keep"
+            " a result together"
+        )
+    return exact
+
+
+def _check_mark(path: Path, mark: str | None, mechanism: Mechanism) -> None:
+    """Raise DataError unless the file says that a result is not private if the settings do."""
+    found = mark_of(mechanism) or None
+    if mark != found:
+        raise DataError(
+            f"{path}: {MARK} is {mark!r:.60}, and the sealed settings beside it give {found!r:.60};"
+            " get the original"
+        )
+
+
+def _settings(folder: Path) -> Mechanism | Plan:
+    mechanism, plan = folder / MECHANISM, folder / PLAN
+    if mechanism.exists():
+        return read_mechanism(load_text(mechanism), str(mechanism))
+    if plan.exists():
+        return Plan.from_toml(load_text(plan), str(plan))
+    raise DataError(
+        f"{folder} holds neither {MECHANISM} nor {PLAN}, which say what the centroids mean; keep a"
+        " result together"
+    )
+
+
+def _read_exact(path: Path, domain: Domain) -> _ExactCentroids:
+    with opened(path) as text:
+        try:
+            read = msgspec.json.decode(text.read(), type=_ExactCentroids)
+        except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+            raise DataError(
+                f"{path} is not the {EXACT} of a result: no centroids of named features"
+            ) from None
+    if read.features != domain.features or len(read.intervals.radius or read.features) != len(
+        domain.features
+    ):
+        raise DataError(
+            f"{path} does not belong to the settings beside it: its features are not theirs"
+        )
+    if [cluster.cluster for cluster in read.clusters] != list(range(len(read.clusters))):
+        raise DataError(
+            f"{path} was changed: its clusters are not numbered 0, 1, 2, ...; get the original"
+        )
+    return read
+
+
+def _on_grid(path: Path, clusters: Sequence[Cluster], mechanism: Mechanism) -> IntArray:
+    """Return the centroids as grid points; refuses floats that are not exactly those of a grid
+    point.
+    """
+    domain = mechanism.domain
+    shape = (mechanism.n_clusters, domain.n_features)
+    lengths = {
+        len(numbers)
+        for c in clusters
+        for numbers in (c.centroid, c.standard_errors, c.mean_beyond)
+        if numbers is not None
+    }
+    whole = len(clusters) == shape[0] and lengths == {shape[1]}
+    values: FloatArray = np.array(
+        [cluster.centroid for cluster in clusters] if whole else [[math.nan]], dtype=np.float64
+    )
+    if values.shape != shape or not np.isfinite(values).all():
+        raise DataError(
+            f"{path} does not belong to the settings beside it: it does not hold a finite centroid"
+            f" for each of their {mechanism.n_clusters} clusters"
+        )
+    with np.errstate(over="ignore"):  # an infinity is beyond the grid
+        nearest = np.rint((values - domain.centre) / domain.units)
+    if (np.abs(nearest) > domain.saturation).any() or (
+        domain.from_grid(nearest.astype(np.int64)) != values
+    ).any():
+        raise DataError(
+            f"{path} was rounded, changed, or made with other settings than those beside it; get"
+            " the original"
+        )
+    return nearest.astype(np.int64)
