@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.report import as_table, machine, write_section
+from fastlloyd.base.arrays import GridArray
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.mechanisms.answering import LocalRecords

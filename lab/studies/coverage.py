@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.report import as_table, write_section
-from fastlloyd.base.arrays import IntArray
+from fastlloyd.base.arrays import GridArray, IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import FastLloydError
 from fastlloyd.federation.dealing import deal
 from fastlloyd.federation.plan.design import design_plan

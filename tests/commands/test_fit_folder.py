@@ -9,7 +9,7 @@ import pytest
 from command_line import FIT, PUBLIC, Command, refused, tree
 from fastlloyd.errors import OutputError
 from fastlloyd.mechanisms import central
-from fastlloyd.reports import pictures
+from fastlloyd.reports import picture, pictures
 
 
 def test_records_are_drawn_only_on_request_and_then_the_picture_is_marked(
@@ -18,7 +18,7 @@ def test_records_are_drawn_only_on_request_and_then_the_picture_is_marked(
     drawn: list[bool] = []
     original = pictures.draw
 
-    def watch(picture: pictures.Picture) -> bytes:
+    def watch(picture: picture.Picture) -> bytes:
         drawn.append(picture.records is not None)
         return original(picture)
 
@@ -35,7 +35,7 @@ def test_records_are_drawn_only_on_request_and_then_the_picture_is_marked(
 def test_without_matplotlib_everything_else_is_written(
     fastlloyd: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(_: pictures.Picture) -> bytes:
+    def missing(_: picture.Picture) -> bytes:
         raise OutputError("clusters.png was left out because matplotlib is not installed")
 
     monkeypatch.setattr(pictures, "draw", missing)

@@ -12,8 +12,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from fastlloyd.clustering import domain as domains
-from fastlloyd.clustering.domain import Domain, GridArray, finest_bits
+from fastlloyd.base.arrays import GridArray
+from fastlloyd.clustering import gridding
+from fastlloyd.clustering.domain import Domain, finest_bits
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.queries.nearest import Votes
 from fastlloyd.mechanisms.queries.parameters import Value
@@ -52,7 +53,8 @@ def grids(domain: Domain) -> dict[str, GridArray]:
         "centre": 0 * one,
     }
     return {
-        name: np.asfortranarray(X) if d <= domains.FEW_FEATURES else X for name, X in all_of.items()
+        name: np.asfortranarray(X) if d <= gridding.FEW_FEATURES else X
+        for name, X in all_of.items()
     }
 
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import moment_situations as situations
-from fastlloyd.base.arrays import IntArray
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.base.arrays import GridArray, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.mechanisms.answering import Asked, LocalRecords, SharedRecords
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.queries.centred import ClippedLengths, ClippedSquares, SecondMoment

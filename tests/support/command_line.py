@@ -13,7 +13,7 @@ import pytest
 
 from fastlloyd.cli.failures import run
 from fastlloyd.cli.option_names import as_options
-from fastlloyd.reports import pictures
+from fastlloyd.reports import picture, pictures
 
 SECRET_NUMBER, SECRET_TEXT = "271828.18", "Zebra"
 SECRETS = ("271828", "2.7182", SECRET_TEXT)
@@ -71,7 +71,7 @@ DRAWN: dict[tuple[object, ...], bytes] = {}
 
 
 def drawn_once(
-    picture: pictures.Picture, draw: Callable[[pictures.Picture], bytes] = pictures.draw
+    picture: picture.Picture, draw: Callable[[picture.Picture], bytes] = pictures.draw
 ) -> bytes:
     """The first picture of those features that is as private: drawing takes most of a command's
     time, and few tests look.

@@ -31,9 +31,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from fastlloyd import __main__ as fastlloyd
+from fastlloyd.base.arrays import GridArray
 from fastlloyd.cli import results
 from fastlloyd.cli.own_records import OwnRecords
-from fastlloyd.clustering.domain import GridArray
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.dp import noise
 from fastlloyd.federation.plan.plan import Plan
@@ -44,7 +44,7 @@ from fastlloyd.federation.store.events import ClientJoined, ClientLeft, Event, P
 from fastlloyd.federation.store.key_file import KeyFile
 from fastlloyd.federation.transport.grpc.server import GrpcServer
 from fastlloyd.records import delimited, reading
-from fastlloyd.reports import pictures
+from fastlloyd.reports import picture, pictures
 from fastlloyd.testing import repeatable_noise
 from known_noise import KnownNoise
 from known_to_server import hellos_of
@@ -204,7 +204,7 @@ def mark_passes(marks: dict[str, Any]) -> None:
         in_pass(*marks["in_pass"])
 
 
-def no_picture(picture: pictures.Picture) -> bytes:
+def no_picture(picture: picture.Picture) -> bytes:
     return b""
 
 

@@ -8,8 +8,7 @@ are lists of Python integers.
 from itertools import combinations
 from math import isqrt
 
-from fastlloyd.base.arrays import IntArray
-from fastlloyd.clustering.domain import GridArray
+from fastlloyd.base.arrays import GridArray, IntArray
 
 Vector = list[int]
 

@@ -15,7 +15,7 @@ from fastlloyd import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
 from fastlloyd.cli.failures import run
 from fastlloyd.errors import DataError, NoisyResultWarning, OutputError, PlanError
 from fastlloyd.evaluation.labels import FittedClustering
-from fastlloyd.reports import pictures
+from fastlloyd.reports import picture, pictures
 
 pd: Any = pytest.importorskip("pandas")
 
@@ -35,10 +35,10 @@ PUBLIC = (
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-DRAWN: list[pictures.Picture] = []
+DRAWN: list[picture.Picture] = []
 
 
-def _not_drawn(picture: pictures.Picture) -> bytes:
+def _not_drawn(picture: picture.Picture) -> bytes:
     """Drawing takes most of the time of a small run."""
     DRAWN.append(picture)
     return PNG
@@ -191,7 +191,7 @@ def test_the_picture_of_a_model_is_that_of_the_command_and_notebooks_show_it(
 ) -> None:
     genuine = pictures.figure_of
 
-    def watched(picture: pictures.Picture, *others: Any) -> Any:
+    def watched(picture: picture.Picture, *others: Any) -> Any:
         DRAWN.append(picture)
         return genuine(picture, *others)
 

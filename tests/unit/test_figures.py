@@ -16,9 +16,9 @@ from matplotlib.transforms import Bbox
 
 from fastlloyd.errors import OutputError
 from fastlloyd.reports import figures
+from fastlloyd.reports.picture import Picture
 from fastlloyd.reports.pictures import (
     MAX_PANELS,
-    Picture,
     clusters_in_order,
     draw,
     features_shown,

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+# records on the grid: int32 as a domain makes them (enough, and half as large) or int64
+GridArray = NDArray[np.signedinteger]
 RealArray = NDArray[np.floating[Any]]
 """Real numbers as they were found, float32 or float64."""
 

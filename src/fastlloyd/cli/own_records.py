@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from fastlloyd.base.arrays import GridArray
 from fastlloyd.base.names import choose
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.clustering.outside import Clipped
 from fastlloyd.federation.fingerprint import (

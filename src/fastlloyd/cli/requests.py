@@ -4,12 +4,8 @@ import math
 from dataclasses import asdict
 
 from fastlloyd.base.names import fraction, parse_columns
-from fastlloyd.cli.options import (
-    FederationOptions,
-    GuaranteeOptions,
-    LedgerOptions,
-    MechanismOptions,
-)
+from fastlloyd.cli.mechanism_options import GuaranteeOptions, MechanismOptions
+from fastlloyd.cli.options import FederationOptions, LedgerOptions
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.admission import DataSet
 from fastlloyd.jobs.account import BudgetAccount

@@ -21,7 +21,8 @@ from fastlloyd.base.files import (
 )
 from fastlloyd.base.sealed_toml import load_text
 from fastlloyd.cli import screen, terminal
-from fastlloyd.cli.options import MechanismOptions, OutputOptions, ResultOptions
+from fastlloyd.cli.mechanism_options import MechanismOptions
+from fastlloyd.cli.options import OutputOptions, ResultOptions
 from fastlloyd.cli.requests import chosen_algorithm
 from fastlloyd.clustering.grid_records import Outside
 from fastlloyd.clustering.outside import Clipped

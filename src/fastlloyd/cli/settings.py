@@ -9,8 +9,8 @@ from msgspec.structs import asdict
 
 from fastlloyd.base.names import choose
 from fastlloyd.base.sealed_toml import load_text
+from fastlloyd.cli.mechanism_options import GuaranteeOptions, PlanOptions
 from fastlloyd.cli.network_options import NetworkOptions, StudyOptions
-from fastlloyd.cli.options import GuaranteeOptions, PlanOptions
 from fastlloyd.cli.requests import given_clustering, given_guarantee, stated
 from fastlloyd.errors import IdentityError, PlanError
 from fastlloyd.federation.identity.certificates import certificates_in, parse_authority

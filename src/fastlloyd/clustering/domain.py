@@ -11,7 +11,7 @@ sensitivity is that of its grid points.
 
 import enum
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cache, cached_property
 from typing import Any
@@ -20,8 +20,15 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastlloyd.base.arrays import FloatArray, IntArray, fixed
+from fastlloyd.base.arrays import FloatArray, GridArray, IntArray, fixed
 from fastlloyd.base.names import listing
+from fastlloyd.clustering.gridding import (
+    BLOCK_ELEMENTS,
+    FEW_FEATURES,
+    compiled_columns,
+    compiled_grid,
+    is_by_feature,
+)
 from fastlloyd.clustering.outside import OutsideMarks
 from fastlloyd.clustering.parallel import is_compiled, over_spans
 from fastlloyd.errors import DataError, PlanError
@@ -30,11 +37,6 @@ from fastlloyd.records.in_memory import matrix, names_of, taken_over
 from fastlloyd.records.labels import labels_of
 from fastlloyd.records.table import ColumnBlock
 
-# records on the grid: int32 as the domain makes them (enough, and half as large) or int64
-GridArray = NDArray[np.signedinteger]
-
-FEW_FEATURES = 32  # up to here `kernels` works feature by feature
-BLOCK_ELEMENTS = 1 << 17  # values converted together: 1 MiB of float64
 EXACT_BITS = (
     53  # integers below 2**53 are exact in float64, and so are sums and products that stay below it
 )
@@ -263,7 +265,7 @@ class Domain(
         table = self._table(np.asarray(X) if isinstance(X, ColumnBlock) else X)
         grid = np.empty(table.shape, dtype=np.int32, order="F" if is_by_feature(table) else "C")
         marks = OutsideMarks.none(*table.shape)
-        if not (is_compiled(table.size) and _compiled_grid(table, frame, grid, marks)):
+        if not (is_compiled(table.size) and compiled_grid(table, frame, grid, marks)):
             marks = OutsideMarks.none(*table.shape)
             self._plain_grid(table, frame, grid, marks)
         return grid, marks
@@ -279,7 +281,7 @@ class Domain(
         ):
             return None
         grid = np.empty(X.shape, dtype=np.int32, order="F")
-        return grid if _compiled_columns(X.arrays, self._frame(), grid, marks) else None
+        return grid if compiled_columns(X.arrays, self._frame(), grid, marks) else None
 
     def check_grid(self, X: GridArray) -> None:
         """Refuse what is not grid points of this domain: every sensitivity is that of a point in
@@ -383,76 +385,6 @@ class Domain(
             np.floor(values, out=values)
             np.clip(values, -box, box, out=values)
             grid[start : start + rows] = values
-
-
-def _compiled_grid(
-    table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], marks: OutsideMarks
-) -> bool:
-    """Fill the grid by compiled code; False if it has none for such a table, or if a value is not
-    finite.
-    """
-    from fastlloyd.clustering.compiled.grid import grid_features, grid_rows
-
-    if table.dtype not in (np.float32, np.float64) or not table.flags.aligned:
-        return False
-    by_feature = grid.flags.f_contiguous
-    if by_feature and table.flags.f_contiguous:
-        return _compiled_columns(table.T, frame, grid, marks)
-    rows, outside = max(1, BLOCK_ELEMENTS // table.shape[1]), marks.records
-
-    def fill(start: int, stop: int, counts: IntArray) -> bool:
-        if by_feature:
-            return grid_features(table, start, stop, frame, grid.T, outside, counts)
-        # what is copied is copied in parts
-        parts = (slice(first, min(first + rows, stop)) for first in range(start, stop, rows))
-        return all(
-            grid_rows(np.ascontiguousarray(table[part]), frame, grid[part], outside[part], counts)
-            for part in parts
-        )
-
-    return _over_spans(fill, grid, marks)
-
-
-def _compiled_columns(
-    columns: Sequence[NDArray[Any]] | NDArray[Any],
-    frame: FloatArray,
-    grid: NDArray[np.int32],
-    marks: OutsideMarks,
-) -> bool:
-    """Fill the grid from columns that are contiguous in memory; False if a value is not finite."""
-    from fastlloyd.clustering.compiled.grid import grid_column
-
-    def fill(start: int, stop: int, counts: IntArray) -> bool:
-        part = slice(start, stop)
-        return all(
-            grid_column(
-                column[part], frame[:, j], grid[part, j], marks.records[part], counts[j : j + 1]
-            )
-            for j, column in enumerate(columns)
-        )
-
-    return _over_spans(fill, grid, marks)
-
-
-def _over_spans(
-    fill: Callable[[int, int, IntArray], bool], grid: NDArray[np.int32], marks: OutsideMarks
-) -> bool:
-    """Fill spans of the grid, each with counts of its own, as threads share the work."""
-
-    def filled(start: int, stop: int) -> tuple[bool, IntArray]:
-        counts = np.zeros_like(marks.counts)
-        return fill(start, stop, counts), counts
-
-    for is_finite, counts in over_spans(filled, grid):
-        if not is_finite:
-            return False
-        marks.counts[:] += counts
-    return True
-
-
-def is_by_feature(X: NDArray[Any]) -> bool:
-    """Return whether work on records (n, n_features) is faster feature by feature."""
-    return bool(X.shape[1] <= FEW_FEATURES)
 
 
 UNUSABLE_BOUNDS = "unusable-bounds"

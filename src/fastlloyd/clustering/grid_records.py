@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fastlloyd.base.arrays import RealArray
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.base.arrays import GridArray, RealArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.outside import Clipped
 from fastlloyd.clustering.parallel import is_compiled, reading_ahead
 from fastlloyd.errors import DataError

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.base.arrays import IntArray
-from fastlloyd.clustering.domain import GridArray, is_by_feature
+from fastlloyd.base.arrays import GridArray, IntArray
+from fastlloyd.clustering.gridding import is_by_feature
 from fastlloyd.clustering.parallel import is_compiled, over_spans
 
 Keys = NDArray[np.uint16]

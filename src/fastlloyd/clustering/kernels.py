@@ -26,9 +26,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.domain import GridArray, is_by_feature
+from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
 from fastlloyd.clustering.filter import Exact, Labels, Nearest, decide, relative_error
+from fastlloyd.clustering.gridding import is_by_feature
 from fastlloyd.clustering.layout import feature_major, row_major
 from fastlloyd.clustering.parallel import (
     LEAST_RECORDS,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.clustering.domain import GridArray
+from fastlloyd.base.arrays import GridArray
 
 COPIED_CELLS = 1 << 18  # of records that are copied at once: a megabyte
 

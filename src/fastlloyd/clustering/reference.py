@@ -4,8 +4,7 @@ the file to read first.
 
 import numpy as np
 
-from fastlloyd.base.arrays import IntArray
-from fastlloyd.clustering.domain import GridArray
+from fastlloyd.base.arrays import GridArray, IntArray
 
 
 def cluster_statistics(

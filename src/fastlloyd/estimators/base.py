@@ -24,11 +24,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastlloyd.base import extras
-from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
 from fastlloyd.base.names import NAME, choose, listing, shown
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import GridArray
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise, SystemNoise
 from fastlloyd.errors import (
@@ -59,6 +58,7 @@ from fastlloyd.records.bounds import Bounds, given_bounds
 from fastlloyd.records.columns import numbered
 from fastlloyd.reports import figures, pictures
 from fastlloyd.reports.outside import COVERS_ESTIMATOR
+from fastlloyd.reports.picture import Picture
 from fastlloyd.reports.statement import PrivacyStatement, cautions
 from fastlloyd.reports.stored_result import StoredResult
 from fastlloyd.reports.stored_statement import Sealed, state_statement, stored_statement
@@ -229,7 +229,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         matplotlib is not installed.
         """
         check_is_fitted(self)
-        picture = pictures.Picture.of(
+        drawn = Picture.of(
             self.mechanism_,
             private=self.privacy_spent_["private"],
             records=(
@@ -242,7 +242,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             settled=self.cluster_status_ == Status.SETTLED.value,
             noisy_counts=self.noisy_counts_,
         )
-        return pictures.figure_of(picture, "the picture", figures.ON_SCREEN)
+        return pictures.figure_of(drawn, "the picture", figures.ON_SCREEN)
 
     # scikit-learn passes y
     def fit(

@@ -12,8 +12,9 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import assert_all_finite, check_array, validate_data
 
+from fastlloyd.base.arrays import GridArray
 from fastlloyd.base.names import refuse_repeated, shown
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.outside import OutsideMarks
 from fastlloyd.errors import CellTypeError, DataError, PlanError
 from fastlloyd.mechanisms.engines.collections import is_collection, sample

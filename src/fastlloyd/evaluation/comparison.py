@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fastlloyd.base.arrays import FloatArray
-from fastlloyd.clustering.domain import GridArray
+from fastlloyd.base.arrays import FloatArray, GridArray
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.evaluation import metrics
 from fastlloyd.mechanisms.answering import LocalRecords

@@ -15,8 +15,8 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from fastlloyd.base.arrays import IntArray
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.base.arrays import GridArray, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import Rows
 from fastlloyd.clustering.grouping import grouped
 from fastlloyd.errors import DataError

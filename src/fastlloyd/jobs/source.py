@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.base.arrays import FloatArray
+from fastlloyd.base.arrays import FloatArray, GridArray
 from fastlloyd.base.names import choose
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside, unreported
 from fastlloyd.clustering.outside import Clipped
 from fastlloyd.errors import PlanError

@@ -5,8 +5,8 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from fastlloyd.base.arrays import IntArray
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.base.arrays import GridArray, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.clustering.grouping import grouped
 from fastlloyd.errors import DataError

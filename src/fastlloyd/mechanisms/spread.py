@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.base.arrays import IntArray
+from fastlloyd.base.arrays import GridArray, IntArray
 from fastlloyd.base.randomness import PublicSeed, derive
-from fastlloyd.clustering.domain import GridArray
 
 Words = NDArray[np.uint64]
 Shares = NDArray[np.uint16]

@@ -6,34 +6,20 @@ follows from noisy centroids and their errors. matplotlib is imported when a pic
 drawn on a canvas of its own: no window, no global state.
 """
 
-import math
 import textwrap
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.precision import delta_up, epsilon_up
-from fastlloyd.dp.noise import Noise
-from fastlloyd.mechanisms.mechanism import Mechanism
-from fastlloyd.mechanisms.persons import RECORD, Unit
 from fastlloyd.reports.figures import DOTS_PER_INCH, PALETTE, frame, new_figure, plain, to_png
+from fastlloyd.reports.map_picture import draw_map
+from fastlloyd.reports.picture import BAR, Picture, caution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BoolArray = NDArray[np.bool_]
-HEIGHT = 6.0
-CONTAINS_RECORDS = "contains raw data: NOT PRIVATE"
-LARGEST_MARK, SMALLEST_MARK = 600.0, 40.0  # square points
-# standard errors: half width of a bar, and radius of an ellipse that a normal law leaves as rarely
-BAR, ELLIPSE = 2.0, 2.486
-MAX_LABELLED = 60
-NUMBER = 11.0  # points of a cluster's number in a map
-AROUND = 2.4  # inches: what stands above and below the lines of one feature
 MAX_PANELS = 8
 PANEL, BESIDE = 1.5, 1.0  # inches: width of a panel, of what stands on the left
 LEAST_WIDTH, ABOVE = 8.0, 1.75
@@ -42,86 +28,6 @@ LETTERS = 19  # so many characters of numbers fit below a panel, in some three n
 LEAST, MOST = 25.0, 100.0  # square points of a mark
 ROOM = 0.1  # of the range of a panel, on both sides
 WALL = "wall"  # what a line at a bound is called
-
-
-class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """What is drawn, in original units.
-
-    centroids, errors : float64 (n_clusters, n_features); errors are standard errors, NaN where
-    unknown. settled : bool (n_clusters,), where these hold (`uncertainty.Status`); the others are
-    drawn hollow, without an ellipse. None: where known. noisy_counts : float64 (n_clusters,).
-    centre, half_widths : float64 (n_features,), the domain. records : float64 (n, n_features),
-    drawn if given, which makes the picture not private, as it then says.
-    """
-
-    features: tuple[str, ...]
-    centroids: FloatArray
-    errors: FloatArray
-    noisy_counts: FloatArray
-    centre: FloatArray
-    half_widths: FloatArray
-    title: str
-    private: bool = True
-    covered: bool = True  # whether no setting was taken from the data
-    records: FloatArray | None = None
-    settled: BoolArray | None = None
-    counted: Unit = RECORD
-
-    @classmethod
-    def of(
-        cls,
-        m: Mechanism,
-        *,
-        private: bool,
-        epsilon: float | None = None,
-        records: FloatArray | None = None,
-        **numbers: Any,
-    ) -> Self:
-        """Make a picture of a mechanism's result.
-
-        private : no setting was taken from the data; epsilon : where more was spent than the
-        mechanism's; numbers : noisy fields.
-        """
-        clusters = f"{m.n_clusters} cluster{'s' if m.n_clusters > 1 else ''}"
-        has_noise = m.noise is not Noise.NONE
-        guarantee = (
-            (
-                f"ε = {epsilon_up(m.epsilon if epsilon is None else epsilon)}"
-                + (f", δ = {delta_up(m.delta)}" if m.delta else "")
-            )
-            if has_noise
-            else "no privacy"
-        )
-        return cls(
-            features=m.domain.features,
-            centre=m.domain.centre,
-            half_widths=m.domain.units * m.domain.half_widths,
-            title=f"{m.name}, {clusters}, {guarantee}",
-            private=has_noise,
-            covered=private or not has_noise,
-            counted=m.unit,
-            records=records,
-            **numbers,
-        )
-
-    @property
-    def is_known(self) -> BoolArray:
-        """Whether the error of each centroid is known, bool (n_clusters,)."""
-        known = np.asarray(np.isfinite(self.errors).all(axis=1))
-        return known if self.settled is None else np.asarray(known & self.settled)
-
-    @property
-    def what_marks_say(self) -> str:
-        """What their area stands for."""
-        of_persons = "" if self.counted == RECORD else f" of {self.counted.many}"
-        return ("noisy count" if self.private else "count") + of_persons
-
-    @property
-    def name(self) -> str:
-        """The title, and whether the picture may be shown."""
-        return self.title + (
-            "" if self.private and self.covered and self.records is None else ", NOT PRIVATE"
-        )
 
 
 def draw(picture: Picture) -> bytes:
@@ -136,205 +42,6 @@ def figure_of(
     not installed.
     """
     return (draw_map if len(picture.features) <= 2 else draw_profiles)(picture, name, dots_per_inch)
-
-
-def draw_map(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":
-    """Draw centroids of one or two features where they are. Raises OutputError, which names the
-    file, without matplotlib.
-    """
-    n = min(len(picture.centroids), MAX_LABELLED)
-    height = HEIGHT if len(picture.features) > 1 else AROUND + n * _line(n)
-    figure = new_figure(height, name, dots_per_inch=dots_per_inch)
-    ax = figure.add_subplot()
-    _draw_domain(ax, picture)
-    _draw_records(ax, picture)
-    _draw_centroids(ax, picture)
-    _write_titles(ax, picture)
-    return figure
-
-
-def _line(n: int) -> float:
-    """Inches between the lines of so many centroids of one feature."""
-    return min(0.3, 3.6 / n + 0.08)
-
-
-def _draw_domain(ax: "Axes", picture: Picture) -> None:
-    """Axes, limits and bounds; a single feature is drawn along a line, its centroids one below the
-    other on parallels of it.
-    """
-    lower, upper = picture.centre - picture.half_widths, picture.centre + picture.half_widths
-    room = 0.04 * (upper - lower)
-    limits = [
-        (float(low), float(high)) for low, high in zip(lower - room, upper + room, strict=True)
-    ]
-    labels = [plain(_short(name)) for name in picture.features]
-    if len(labels) == 1:
-        limits, labels = [*limits, (-0.8, len(picture.centroids) + 0.2)], [*labels, ""]
-    ax.set(xlim=limits[0], ylim=limits[1], xlabel=labels[0], ylabel=labels[1])
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(
-            lambda value, _: f"{value:,.7g}"
-        )  # whole numbers, instead of a factor such as 1e6 in a corner
-    frame(ax, "#E2E2E2", ["top", "right"])
-    walls: dict[str, Any] = {
-        "color": "#888888",
-        "linewidth": 0.9,
-        "linestyle": (0, (4, 3)),
-        "zorder": 1,
-    }
-    for end in (lower[0], upper[0]):
-        ax.axvline(float(end), **walls)
-    if len(lower) == 2:
-        for end in (lower[1], upper[1]):
-            ax.axhline(float(end), **walls)
-    else:
-        ax.set_yticks([])
-        ax.spines["left"].set_visible(False)
-        ax.hlines(
-            np.arange(len(picture.centroids)),
-            lower[0],
-            upper[0],
-            color="#DDDDDD",
-            linewidth=0.8,
-            zorder=1,
-        )
-
-
-def _draw_records(ax: "Axes", picture: Picture) -> None:
-    if picture.records is None:
-        return
-    if len(picture.features) == 1:
-        rows = np.full(len(picture.records), -0.55)
-        ax.plot(
-            picture.records[:, 0], rows, "|", color="#666666", markersize=12, alpha=0.3, zorder=1
-        )
-    else:
-        ax.scatter(
-            picture.records[:, 0],
-            picture.records[:, 1],
-            s=7,
-            color="#888888",
-            alpha=0.45,
-            linewidths=0,
-            zorder=1,
-        )
-
-
-def _draw_centroids(ax: "Axes", picture: Picture) -> None:
-    points = picture.centroids
-    if len(picture.features) == 1:
-        points = np.column_stack([points, np.arange(len(points))[::-1]])
-    counts = np.maximum(picture.noisy_counts, 0.0)
-    areas = np.maximum(
-        LARGEST_MARK * counts / max(counts.max(), 1.0) * min(1.0, 8 / len(counts)), SMALLEST_MARK
-    )
-    for i, (point, area) in enumerate(zip(points, areas, strict=True)):
-        colour = PALETTE[i % len(PALETTE)]
-        known = bool(picture.is_known[i])
-        if known and picture.errors[i].any():
-            _draw_region(ax, point, picture.errors[i], colour)
-        face = (colour + "C0") if known else "none"
-        ax.scatter(
-            point[0], point[1], s=area, facecolors=face, edgecolors=colour, linewidths=1.6, zorder=4
-        )
-    if len(points) <= MAX_LABELLED:
-        size = NUMBER if len(picture.features) > 1 else min(NUMBER, 0.7 * 72 * _line(len(points)))
-        _write_numbers(ax, points, areas, size)
-
-
-def _draw_region(ax: "Axes", point: FloatArray, errors: FloatArray, colour: str) -> None:
-    """Draw an ellipse, or an interval on a line, around the centre of the centroid's records."""
-    from matplotlib.patches import Ellipse
-
-    if len(errors) == 1:
-        reach = BAR * errors[0]
-        ax.plot(
-            [point[0] - reach, point[0] + reach],
-            [point[1]] * 2,
-            color=colour,
-            linewidth=3,
-            alpha=0.5,
-            zorder=2,
-        )
-        return
-    width, height = 2 * ELLIPSE * errors
-    ax.add_patch(
-        Ellipse((point[0], point[1]), width, height, zorder=2, facecolor=colour, alpha=0.13)
-    )
-    ax.add_patch(
-        Ellipse(
-            (point[0], point[1]),
-            width,
-            height,
-            zorder=2,
-            facecolor="none",
-            edgecolor=colour,
-            linewidth=1.2,
-        )
-    )
-
-
-def _write_numbers(ax: "Axes", points: FloatArray, areas: FloatArray, size: float) -> None:
-    from matplotlib.patheffects import withStroke
-
-    for number, (point, area) in enumerate(
-        zip(points, areas, strict=True)
-    ):  # as labels are numbered
-        beside = math.sqrt(area / math.pi) + 3
-        ax.annotate(
-            str(number),
-            (point[0], point[1]),
-            xytext=(beside, beside * 0.6),
-            textcoords="offset points",
-            fontsize=size,
-            fontweight="bold",
-            path_effects=[withStroke(linewidth=3, foreground="white")],
-            zorder=5,
-        )
-
-
-def caution(picture: Picture) -> str:
-    """Return the warning above a picture that is not private, "" for one that is."""
-    if picture.records is not None:
-        return CONTAINS_RECORDS
-    if not picture.private:
-        return "no noise was added: NOT PRIVATE"
-    return "" if picture.covered else "settings from the data: NOT PRIVATE"
-
-
-def _write_titles(ax: "Axes", picture: Picture) -> None:
-    marks: dict[str, Any] = {"loc": "left", "fontsize": 13, "fontweight": "bold", "pad": 26}
-    ax.set_title(plain(picture.title), **marks)
-    noisy = bool(picture.errors[picture.is_known].any())
-    caption = f"Mark area: {picture.what_marks_say}"
-    caption += "; dashed: bounds"
-    if noisy:
-        one = len(picture.features) == 1
-        caption += (
-            f"; bar: {BAR:g} standard errors"
-            if one
-            else f"; ellipse: {ELLIPSE:.1f} standard errors"
-        )
-    if not picture.is_known.all():
-        caption += "; hollow: not settled, error unknown"
-    ax.annotate(
-        caption,
-        (0, 1),
-        (0, 8),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        fontsize=9.5,
-        color="#444444",
-    )
-    if warning := caution(picture):
-        ax.annotate(  # on the line above the title, which takes as much room as it needs
-            warning, (0, 1), (0, 46), xycoords="axes fraction", textcoords="offset points",
-            fontsize=9.5, fontweight="bold", color="#B00020",
-        )  # fmt: skip
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 28 else name[:27] + "…"
 
 
 def draw_profiles(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) -> "Figure":

@@ -31,7 +31,7 @@ from fastlloyd.mechanisms.uncertainty import (
     settled,
 )
 from fastlloyd.reports.bounds_result import BoundsResult, both_stages
-from fastlloyd.reports.pictures import Picture
+from fastlloyd.reports.picture import Picture
 from fastlloyd.reports.run_result import (
     BOUNDS,
     BOUNDS_MECHANISM,

@@ -15,7 +15,7 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.protocol.actions import Unfinished
 from fastlloyd.mechanisms.private_run import AnyRun
-from fastlloyd.reports.pictures import Picture
+from fastlloyd.reports.picture import Picture
 from fastlloyd.reports.statement import NOT_COVERED, mechanism_statement, plan_statement
 
 (

@@ -10,8 +10,7 @@ import test_bounds_federated
 import test_bounds_reading
 import test_histograms
 
-from fastlloyd.base.arrays import IntArray
-from fastlloyd.clustering.domain import GridArray
+from fastlloyd.base.arrays import GridArray, IntArray
 from fastlloyd.mechanisms.bounds import mechanism, reading
 from fastlloyd.mechanisms.bounds.reading import Interval, Levels, Thresholds
 from fastlloyd.mechanisms.queries.histograms import Histograms

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fastlloyd.clustering import domain, parallel
+from fastlloyd.clustering import domain, gridding, parallel
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.clustering.outside import Clipped, OutsideMarks
@@ -100,6 +100,7 @@ def test_points_and_marks_are_the_same_by_every_way(
         pytest.skip("there is no compiled code")
     monkeypatch.setattr(domain, "is_compiled", lambda _: compiled)
     monkeypatch.setattr(domain, "BLOCK_ELEMENTS", 100)
+    monkeypatch.setattr(gridding, "BLOCK_ELEMENTS", 100)
     monkeypatch.setattr(parallel, "WORTH_THREADS", 1)
     monkeypatch.setattr(parallel, "LEAST_RECORDS", 200)
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
@@ -158,11 +159,11 @@ def test_compiled_code_makes_the_points_and_marks_of_numpy_in_every_memory_order
         case _:
             X = np.asarray(X, order=order)  # type: ignore[call-overload]
     found, expected = (
-        np.full((n, d), 7, dtype=np.int32, order="F" if domain.is_by_feature(X) else "C")
+        np.full((n, d), 7, dtype=np.int32, order="F" if gridding.is_by_feature(X) else "C")
         for _ in range(2)
     )
     marks, expected_marks = (OutsideMarks.none(n, d) for _ in range(2))
-    finite = domain._compiled_grid(X, box._frame(), found, marks)
+    finite = gridding.compiled_grid(X, box._frame(), found, marks)
     assert finite == np.isfinite(X).all()
     if finite:
         box._plain_grid(X, box._frame(), expected, expected_marks)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastlloyd.base.arrays import IntArray
+from fastlloyd.base.arrays import GridArray, IntArray
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import KEPT_CELLS, GridRecords, Outside
 from fastlloyd.errors import DataError
 from fastlloyd.mechanisms.answering import SharedRecords

@@ -33,9 +33,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
 from fastlloyd.base.randomness import Draws, PublicSeed
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.packing import RadiusSearch, sphere_packing
 from fastlloyd.clustering.public_kmeans import k_means
 from fastlloyd.dp.gdp import gdp_mu

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from fastlloyd.base.arrays import FloatArray
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.base.arrays import FloatArray, GridArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError
 from fastlloyd_lab import datasets
 from fastlloyd_lab.datasets.homes import own_sets

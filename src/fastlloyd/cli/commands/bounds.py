@@ -11,11 +11,11 @@ import typer
 from fastlloyd.base.files import check_file, write_file
 from fastlloyd.base.names import listing, parse_columns
 from fastlloyd.cli import terminal
+from fastlloyd.cli.mechanism_options import GuaranteeOptions
 from fastlloyd.cli.options import (
     Columns,
     Data,
     Engine,
-    GuaranteeOptions,
     LedgerOptions,
     MissingCells,
     OutsideBounds,

@@ -1,12 +1,12 @@
 """`fastlloyd fit`: the central model, one holder of all records."""
 
+from fastlloyd.cli.mechanism_options import MechanismOptions
 from fastlloyd.cli.options import (
     Columns,
     CompareNonPrivate,
     Data,
     Engine,
     LedgerOptions,
-    MechanismOptions,
     MissingCells,
     OutsideBounds,
     ResultOptions,

@@ -10,11 +10,11 @@ import typer
 
 from fastlloyd.base.files import check_file, write_file
 from fastlloyd.base.precision import delta_up, epsilon_up
+from fastlloyd.cli.mechanism_options import PlanOptions
 from fastlloyd.cli.network_options import NetworkOptions, StudyOptions
 from fastlloyd.cli.options import (
     FederationOptions,
     MaxClientsPerPerson,
-    PlanOptions,
     ProtectedUnit,
     UnitName,
     ValueRange,

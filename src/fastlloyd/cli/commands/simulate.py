@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from fastlloyd.cli.mechanism_options import MechanismOptions
 from fastlloyd.cli.options import (
     Columns,
     CompareNonPrivate,
@@ -10,7 +11,6 @@ from fastlloyd.cli.options import (
     FederationOptions,
     LedgerOptions,
     MaxClientsPerPerson,
-    MechanismOptions,
     MissingCells,
     OutsideBounds,
     ResultOptions,

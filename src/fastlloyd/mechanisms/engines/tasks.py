@@ -16,9 +16,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.base.arrays import IntArray
+from fastlloyd.base.arrays import GridArray, IntArray
 from fastlloyd.base.randomness import length_prefixed
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.clustering.outside import Clipped
 from fastlloyd.errors import FastLloydError

@@ -7,8 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from fastlloyd.base.arrays import IntArray
-from fastlloyd.clustering.domain import GridArray
+from fastlloyd.base.arrays import GridArray, IntArray
 from fastlloyd.clustering.grid_records import Rows
 from fastlloyd.clustering.grouping import grouped
 from fastlloyd.mechanisms.answering import Asked

@@ -12,9 +12,10 @@ from typing import Final
 import numpy as np
 from cryptography.hazmat.primitives.poly1305 import Poly1305
 
+from fastlloyd.base.arrays import GridArray
 from fastlloyd.base.randomness import Keystreams
-from fastlloyd.clustering.domain import GridArray, is_by_feature
 from fastlloyd.clustering.grid_records import Rows
+from fastlloyd.clustering.gridding import is_by_feature
 from fastlloyd.errors import DataError
 from fastlloyd.records.ids import Ids
 

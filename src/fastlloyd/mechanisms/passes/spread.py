@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.base.arrays import IntArray
-from fastlloyd.clustering.domain import GridArray
+from fastlloyd.base.arrays import GridArray, IntArray
 from fastlloyd.mechanisms.passes.scratch import (
     N_PARTS,
     Collected,

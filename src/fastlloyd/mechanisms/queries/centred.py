@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.parallel import NUMPY_STEPS, sum_over_spans
 from fastlloyd.mechanisms.queries.clipping import centred, check_units, clip, clipped_lengths
 from fastlloyd.mechanisms.queries.inequalities import Inequality, Term, parts_of_records

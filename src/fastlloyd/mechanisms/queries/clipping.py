@@ -21,8 +21,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.clustering.domain import GridArray
+from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
 from fastlloyd.clustering.kernels import blocks
 from fastlloyd.clustering.layout import feature_major
 from fastlloyd.errors import PlanError

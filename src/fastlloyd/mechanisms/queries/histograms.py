@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.base.arrays import IntArray
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.base.arrays import GridArray, IntArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.kernels import blocks
 from fastlloyd.clustering.parallel import NUMPY_STEPS, sum_over_spans
 from fastlloyd.errors import PlanError

@@ -10,9 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastlloyd.base.arrays import FloatArray, IntArray
+from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import GridArray
 from fastlloyd.clustering.filter import Labels
 from fastlloyd.clustering.parallel import is_compiled, sum_over_spans
 from fastlloyd.clustering.sums import ClusterSums

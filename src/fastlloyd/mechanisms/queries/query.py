@@ -12,8 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fastlloyd.base.arrays import IntArray
-from fastlloyd.clustering.domain import GridArray
+from fastlloyd.base.arrays import GridArray, IntArray
 from fastlloyd.errors import DataError, OverflowRisk
 from fastlloyd.mechanisms.queries.inequalities import Inequality
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value

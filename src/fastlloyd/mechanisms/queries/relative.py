@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fastlloyd.base.arrays import IntArray
+from fastlloyd.base.arrays import GridArray, IntArray
 from fastlloyd.clustering import kernels
-from fastlloyd.clustering.domain import Domain, GridArray
+from fastlloyd.clustering.domain import Domain
 from fastlloyd.mechanisms.queries.inequalities import Inequality, parts_of_records, sums_and_counts
 from fastlloyd.mechanisms.queries.parameters import Parameter, symmetric
 from fastlloyd.mechanisms.queries.query import Question

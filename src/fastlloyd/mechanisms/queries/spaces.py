@@ -12,8 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fastlloyd.base.arrays import IntArray, fixed
-from fastlloyd.clustering.domain import EXACT_BITS, FEW_FEATURES, Domain, GridArray
+from fastlloyd.base.arrays import GridArray, IntArray, fixed
+from fastlloyd.clustering.domain import EXACT_BITS, Domain
+from fastlloyd.clustering.gridding import FEW_FEATURES
 from fastlloyd.clustering.kernels import blocks
 from fastlloyd.clustering.parallel import NUMPY_STEPS, over_spans
 from fastlloyd.errors import PlanError

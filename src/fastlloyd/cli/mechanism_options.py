@@ -1,0 +1,151 @@
+"""Options of a mechanism, and of the guarantee it gives."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastlloyd.cli.options import (
+    Delta,
+    Epsilon,
+    NExpected,
+    NRecords,
+    Relation,
+    in_ablation,
+    in_clustering,
+    in_privacy,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuaranteeOptions:
+    """What a run promises, and how many records it is planned for."""
+
+    epsilon: Epsilon = None
+    delta: Delta = None
+    n_records: NRecords = None
+    neighboring_relation: Relation = "add_or_remove_one"
+    n_expected: NExpected = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MechanismOptions:
+    """What decides the mechanism, apart from the records."""
+
+    n_clusters: Annotated[
+        int, in_clustering("--n-clusters", "-k", min=1, help="Number of clusters.", metavar="K")
+    ]
+    bounds: Annotated[
+        str | None,
+        in_privacy(
+            help=(
+                "Public bounds, chosen without looking at the data: LO:HI for all columns, or"
+                " a=LO:HI,b=LO:HI, or a TOML file with a table \\[bounds] (`fastlloyd bounds"
+                " template`). private: found in --range (fit). from-data: those of the records, NOT"
+                " PRIVATE."
+            ),
+            metavar="BOUNDS|private|from-data",
+        ),
+    ] = None
+    epsilon: Epsilon = None
+    delta: Delta = None
+    n_records: NRecords = None
+    neighboring_relation: Relation = "add_or_remove_one"
+    loss: Annotated[
+        bool,
+        in_privacy(
+            "--loss",
+            help="Estimate the loss of the result too, privately, with a share of the budget.",
+        ),
+    ] = False
+    loss_share: Annotated[
+        float | None,
+        in_privacy(
+            help=(
+                "Share of the budget for --loss. Default: 0.01 to 0.2, by the number of expected"
+                " records."
+            ),
+            metavar="SHARE",
+        ),
+    ] = None
+    algorithm: Annotated[
+        str | None,
+        in_clustering(
+            help=(
+                "momentlloyd is our own mechanism, the others are the paper's; lloyd adds no noise:"
+                " NOT PRIVATE. Default: momentlloyd (preset paper: fastlloyd)."
+            ),
+            metavar="momentlloyd|fastlloyd|glloyd|sulloyd|lloyd",
+        ),
+    ] = None
+    preset: Annotated[
+        str,
+        in_clustering(
+            help=(
+                "paper: the settings of the published experiments (weaker delta, no floor under"
+                " counts)."
+            ),
+            metavar="default|paper",
+        ),
+    ] = "default"
+    n_expected: NExpected = None
+    scaling: Annotated[
+        str,
+        in_clustering(
+            help=(
+                "per-feature: all bounds count alike; common: keep distances of the original units."
+            ),
+            metavar="per-feature|common",
+        ),
+    ] = "per-feature"
+    public_seed: Annotated[
+        str | None,
+        in_clustering(
+            help=(
+                "Any text or integer; decides where the centroids start, never the noise. Default:"
+                " fresh."
+            ),
+            metavar="SEED",
+        ),
+    ] = None
+    iterations: Annotated[
+        int | None,
+        in_clustering(
+            min=1,
+            max=1000,
+            help="Of the paper's algorithms. Default: 2 to 7, by the error analysis.",
+            metavar="T",
+        ),
+    ] = None
+    initialization: Annotated[
+        str | None, in_ablation(help="Search of the sphere packing.", metavar="bisection|halving")
+    ] = None
+    min_count: Annotated[
+        float | None,
+        in_ablation(
+            help="Centroids with a smaller noisy count stay where they are; 0: the paper's rule.",
+            metavar="N",
+        ),
+    ] = None
+    radius: Annotated[
+        str | None, in_ablation(help="Schedule of the radius.", metavar="none|constant|step")
+    ] = None
+    alpha: Annotated[float | None, in_ablation(help="Size of the radius.", metavar="ALPHA")] = None
+    postprocessing: Annotated[
+        str | None,
+        in_ablation(help="Of centroids outside the bounds.", metavar="none|truncate|fold"),
+    ] = None
+    clipping: Annotated[
+        bool | None, in_ablation("--clipping/--no-clipping", help="Limit moves to the radius.")
+    ] = None
+    noise: Annotated[
+        str | None, in_ablation(help="Law of the noise.", metavar="gaussian|laplace")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(MechanismOptions):
+    """The same for a plan, which may be for no clustering."""
+
+    n_clusters: Annotated[
+        int | None,
+        in_clustering("--n-clusters", "-k", min=1, help="Number of clusters.", metavar="K"),
+    ] = None  # type: ignore[assignment]

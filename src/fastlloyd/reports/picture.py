@@ -1,0 +1,114 @@
+"""A result as a picture shows it."""
+
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fastlloyd.base.arrays import FloatArray
+from fastlloyd.base.precision import delta_up, epsilon_up
+from fastlloyd.dp.noise import Noise
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.persons import RECORD, Unit
+
+BoolArray = NDArray[np.bool_]
+CONTAINS_RECORDS = "contains raw data: NOT PRIVATE"
+LARGEST_MARK, SMALLEST_MARK = 600.0, 40.0  # square points
+# standard errors: half width of a bar, and radius of an ellipse that a normal law leaves as rarely
+BAR, ELLIPSE = 2.0, 2.486
+MAX_LABELLED = 60
+
+
+class Picture(msgspec.Struct, frozen=True, kw_only=True):
+    """What is drawn, in original units.
+
+    centroids, errors : float64 (n_clusters, n_features); errors are standard errors, NaN where
+    unknown. settled : bool (n_clusters,), where these hold (`uncertainty.Status`); the others are
+    drawn hollow, without an ellipse. None: where known. noisy_counts : float64 (n_clusters,).
+    centre, half_widths : float64 (n_features,), the domain. records : float64 (n, n_features),
+    drawn if given, which makes the picture not private, as it then says.
+    """
+
+    features: tuple[str, ...]
+    centroids: FloatArray
+    errors: FloatArray
+    noisy_counts: FloatArray
+    centre: FloatArray
+    half_widths: FloatArray
+    title: str
+    private: bool = True
+    covered: bool = True  # whether no setting was taken from the data
+    records: FloatArray | None = None
+    settled: BoolArray | None = None
+    counted: Unit = RECORD
+
+    @classmethod
+    def of(
+        cls,
+        m: Mechanism,
+        *,
+        private: bool,
+        epsilon: float | None = None,
+        records: FloatArray | None = None,
+        **numbers: Any,
+    ) -> Self:
+        """Make a picture of a mechanism's result.
+
+        private : no setting was taken from the data; epsilon : where more was spent than the
+        mechanism's; numbers : noisy fields.
+        """
+        clusters = f"{m.n_clusters} cluster{'s' if m.n_clusters > 1 else ''}"
+        has_noise = m.noise is not Noise.NONE
+        guarantee = (
+            (
+                f"ε = {epsilon_up(m.epsilon if epsilon is None else epsilon)}"
+                + (f", δ = {delta_up(m.delta)}" if m.delta else "")
+            )
+            if has_noise
+            else "no privacy"
+        )
+        return cls(
+            features=m.domain.features,
+            centre=m.domain.centre,
+            half_widths=m.domain.units * m.domain.half_widths,
+            title=f"{m.name}, {clusters}, {guarantee}",
+            private=has_noise,
+            covered=private or not has_noise,
+            counted=m.unit,
+            records=records,
+            **numbers,
+        )
+
+    @property
+    def is_known(self) -> BoolArray:
+        """Whether the error of each centroid is known, bool (n_clusters,)."""
+        known = np.asarray(np.isfinite(self.errors).all(axis=1))
+        return known if self.settled is None else np.asarray(known & self.settled)
+
+    @property
+    def what_marks_say(self) -> str:
+        """What their area stands for."""
+        of_persons = "" if self.counted == RECORD else f" of {self.counted.many}"
+        return ("noisy count" if self.private else "count") + of_persons
+
+    @property
+    def name(self) -> str:
+        """The title, and whether the picture may be shown."""
+        return self.title + (
+            "" if self.private and self.covered and self.records is None else ", NOT PRIVATE"
+        )
+
+
+def caution(picture: Picture) -> str:
+    """Return the warning above a picture that is not private, "" for one that is."""
+    if picture.records is not None:
+        return CONTAINS_RECORDS
+    if not picture.private:
+        return "no noise was added: NOT PRIVATE"
+    return "" if picture.covered else "settings from the data: NOT PRIVATE"
+
+
+def short(name: str) -> str:
+    """Return the name of a feature, cut off after 27 characters."""
+    return name if len(name) <= 28 else name[:27] + "…"
