@@ -13,10 +13,8 @@ from __future__ import (
 import numbers
 import os
 import warnings
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -24,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fastlloyd.base import extras
-from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
+from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.names import NAME, choose, listing, shown
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
@@ -40,56 +38,45 @@ from fastlloyd.errors import (
     UncountedFitWarning,
     WeakGuaranteeWarning,
 )
-from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.jobs.account import BudgetAccount
 from fastlloyd.jobs.choices import FROM_DATA, PRIVATE, ClusteringChoices
 from fastlloyd.jobs.fit import FitRequest, PreparedFit
 from fastlloyd.jobs.source import ArrayRecords, CollectionSource, TableSource
 from fastlloyd.mechanisms import uncertainty
-from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
-from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.engines.collections import is_collection
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import AnyAlgorithm
-from fastlloyd.mechanisms.suggestion import NoisyVotes, Split, clearest_split
 from fastlloyd.mechanisms.uncertainty import Status, Verdict, noise_deviation, noise_dominates
 from fastlloyd.records.bounds import Bounds, given_bounds
 from fastlloyd.records.columns import numbered
 from fastlloyd.reports import figures, pictures
 from fastlloyd.reports.outside import COVERS_ESTIMATOR
 from fastlloyd.reports.picture import Picture
-from fastlloyd.reports.statement import PrivacyStatement, cautions
+from fastlloyd.reports.statement import cautions
 from fastlloyd.reports.stored_result import StoredResult
-from fastlloyd.reports.stored_statement import Sealed, state_statement, stored_statement
+from fastlloyd.reports.stored_statement import Sealed, stored_statement
 
 try:
     from sklearn.base import (
-        BaseEstimator,
         ClassNamePrefixFeaturesOutMixin,
-        ClusterMixin,
-        TransformerMixin,
     )
     from sklearn.utils import Tags, check_random_state
     from sklearn.utils.validation import check_is_fitted
 
     from fastlloyd.estimators.charging import (
+        BELONGS_TO,
         NOT_KNOWN,
         UNCOUNTED,
-        Nowhere,
         account_of,
-        account_of_state,
         heard,
         is_to_be_said,
-        made_inside,
-        passed_on,
-        state_of,
     )
     from fastlloyd.estimators.groups import person_ids
+    from fastlloyd.estimators.predicting import Predicting
     from fastlloyd.estimators.spent import Spent, hidden
+    from fastlloyd.estimators.state import State
     from fastlloyd.estimators.validation import (
         check_numbers,
-        on_grid,
         refuse_collection,
         refuse_not_finite,
         validate_collection,
@@ -105,7 +92,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RandomState = int | np.random.RandomState
-_BELONGS_TO = "_belongs_to"  # the attribute for the data set of the block it was made in
 Limits = Bounds | str | None
 _CLIPPED = (
     "2 % or more of the values of {features} lie outside the bounds and count as the bound:"
@@ -121,7 +107,7 @@ _OF_ONE_FIT = (
 )  # not set by every fit
 
 
-class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class Estimator(State, ClassNamePrefixFeaturesOutMixin, Predicting):
     """What all estimators share; they differ in how they are designed."""
 
     _algorithm: ClassVar[AnyAlgorithm]
@@ -130,25 +116,6 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     )
     value_range: Limits = None
     dataset: str | None = None
-    _votes: NoisyVotes | None = None
-    _plan: Plan | None = None  # this and the next are settings that privacy_spent_ follows from
-    _first: BoundsMechanism | None = None
-
-    # a copy is made without parameters, and belongs to a block like any other
-    def __new__(cls, *_: object, **__: object) -> Self:  # noqa: D102
-        made: Self = super().__new__(cls)
-        if (account := made_inside()) is not None:
-            setattr(made, _BELONGS_TO, account)
-        return made
-
-    def __sklearn_clone__(self) -> Self:
-        """Clone it as scikit-learn does; the clone belongs to the same data set, unless it is made
-        inside the block of another.
-        """
-        made: Self = super().__sklearn_clone__()
-        if _BELONGS_TO in self.__dict__:
-            made.__dict__.setdefault(_BELONGS_TO, self.__dict__[_BELONGS_TO])
-        return made
 
     @classmethod
     def from_result(cls, folder: str | os.PathLike[str]) -> Self:
@@ -290,7 +257,7 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         `fit`.
         """
         check_numbers(vars(self))
-        account = account_of(self.dataset, self.__dict__.get(_BELONGS_TO, NOT_KNOWN), self._name)
+        account = account_of(self.dataset, self.__dict__.get(BELONGS_TO, NOT_KNOWN), self._name)
         persons = self._persons(groups)
         records = self._records(X, groups)
         request = FitRequest(records=records, choices=self._choices(persons), account=account)
@@ -366,96 +333,12 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         domain = self.mechanism_.domain
         return np.array([domain.lower, domain.upper], dtype=np.float64).T
 
-    @cached_property
-    def privacy_spent_(self) -> PrivacyStatement:
-        """See the attributes of the estimators; worked out when it is first asked for, or the model
-        is saved or copied.
-        """
-        check_is_fitted(self)
-        return self._spent.statement()
-
-    @property
-    def clearest_split_(self) -> int | None:
-        """See the attributes of the estimators; worked out when it is first asked for."""
-        check_is_fitted(self)
-        return self._split.clearest
-
-    @property
-    def finer_split_(self) -> int | None:
-        """See the attributes of the estimators; worked out when it is first asked for."""
-        check_is_fitted(self)
-        return self._split.finer
-
-    @cached_property
-    def _split(self) -> Split:
-        """Groups that the noisy votes show."""
-        m = self.mechanism_
-        return clearest_split(self._votes, m.n_clusters, m.seed) or Split()
-
     def fit_predict(self, X: ArrayLike, y: object = None, **unknown: object) -> IntArray:
         """Cluster the records as `fit` does, and return `labels_`. NOT PRIVATE. Raises DataError
         for X of Dask.
         """
         refuse_collection(X)
         return np.asarray(super().fit_predict(X, y, **unknown))
-
-    def predict(self, X: ArrayLike) -> IntArray:
-        """Index of the nearest centroid of each record in the scaled domain, int32 (n_samples,).
-        NOT PRIVATE.
-        """
-        grid = self._grid(X)
-        return kernels.assign(
-            grid, self._centroids, limits=self.mechanism_.domain.half_widths
-        ).astype(np.int32)
-
-    def transform(self, X: ArrayLike) -> FloatArray:
-        """Distances to the centroids in the scaled domain, float64 (n_samples, n_clusters). NOT
-        PRIVATE.
-
-        Unit: half the width of a feature's bounds (of the widest one with scaling="common"); the
-        nearest by `transform` is the one of `predict`.
-        """
-        grid = self._grid(X)
-        distances = np.empty((len(grid), len(self._centroids)))
-        for start, stop, squared in self._squared_distances(grid):
-            distances[start:stop] = np.sqrt(squared) / 2**self.mechanism_.domain.fraction_bits
-        return distances
-
-    # scikit-learn passes y
-    def score(self, X: ArrayLike, y: object = None, **unknown: object) -> float:  # noqa: ARG002
-        """Minus the sum of squared distances to the nearest centroid in the scaled domain. Exact on
-        X: NOT PRIVATE.
-        """
-        self._refuse("score", unknown)
-        loss = sum(
-            float(squared.min(axis=1).sum())
-            for _, _, squared in self._squared_distances(self._grid(X))
-        )
-        return -loss / float(4**self.mechanism_.domain.fraction_bits)
-
-    def _refuse(self, method: str, unknown: Mapping[str, object]) -> None:
-        """Refuse a keyword as Python does, but name the estimator that people use, not this
-        class.
-        """
-        for name in unknown:
-            why = (
-                ": a weight would multiply what one record can change"
-                if name == "sample_weight"
-                else ""
-            )
-            raise TypeError(
-                f"{type(self).__name__}.{method}() got an unexpected keyword argument {name!r}{why}"
-            )
-
-    def _squared_distances(self, grid: IntArray) -> Iterator[tuple[int, int, FloatArray]]:
-        for start, stop in kernels.blocks(len(grid), max(self._centroids.shape), None):
-            yield start, stop, kernels.squared_distances(grid[start:stop], self._centroids)
-
-    def _grid(self, X: ArrayLike) -> GridArray:
-        check_is_fitted(self)
-        return on_grid(
-            self.mechanism_.domain, validate_records(self, X, reset=False, ensure_all_finite=False)
-        )[0]
 
     def _fraction_bits(self) -> int:
         """Return the default number of fraction bits."""
@@ -557,58 +440,6 @@ class Estimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self._algorithm.noise is not Noise.NONE
         return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle and copy everything but `labels_`, which are exact outputs of the records.
-
-        The settings become the text of `mechanism.toml`, the statement a plain dict, and the votes
-        the numbers of groups they show, so that a pickle names no class that may move.
-        """
-        state: dict[str, Any] = {
-            name: value
-            for name, value in super().__getstate__().items()
-            if name not in ("labels_", "_spent", "_votes", "_plan", "_first", _BELONGS_TO)
-        }
-        account = passed_on(self.__dict__.get(_BELONGS_TO, NOT_KNOWN))
-        if account != NOT_KNOWN:
-            state[_BELONGS_TO] = state_of(account) if isinstance(account, BudgetAccount) else None
-        if "mechanism_" in state:
-            state |= {
-                "mechanism_": self.mechanism_.to_toml(),
-                "privacy_spent_": dict(self.privacy_spent_),
-            }
-            others = {"_plan": self._plan, "_first": self._first}
-            state |= {name: of.to_toml() for name, of in others.items() if of is not None}
-            state["_split"] = (self._split.clearest, self._split.finer)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Read a state as `__getstate__` writes it. Raises DataError if its statement contradicts
-        its settings.
-        """
-        read = dict(state)
-        if _BELONGS_TO in read:
-            kept = read[_BELONGS_TO]
-            read[_BELONGS_TO] = Nowhere(os.getpid()) if kept is None else account_of_state(kept)
-        if _BELONGS_TO in self.__dict__:  # made inside a block just now
-            read[_BELONGS_TO] = self.__dict__[_BELONGS_TO]
-        if "mechanism_" in state:
-            mechanism = read_mechanism(state["mechanism_"])
-            plan, first, source = state.get("_plan"), state.get("_first"), "the state of this model"
-            sealed = Sealed(
-                mechanism,
-                None if plan is None else Plan.from_toml(plan, source),
-                None if first is None else BoundsMechanism.from_toml(first, source),
-            )
-            others = {"_plan": sealed.plan, "_first": sealed.first}
-            read |= {
-                "mechanism_": mechanism,
-                "privacy_spent_": state_statement(source, state["privacy_spent_"], sealed),
-                **{name: of for name, of in others.items() if of is not None},
-            }
-        if "_split" in state:
-            read["_split"] = Split(clearest=state["_split"][0], finer=state["_split"][1])
-        super().__setstate__(read)
 
     def _sk_visual_block_(self) -> object:
         """Return the block that scikit-learn draws, also in a pipeline, with what the guarantee

@@ -28,6 +28,8 @@ UNCOUNTED: Final = (
     "nobody adds this fit up with others, for it names no data set: pass dataset='NAME', or fit"
     " inside `with fastlloyd.dataset('NAME'):`"
 )
+BELONGS_TO: Final = "_belongs_to"
+"""Attribute for the account of the block in which an estimator was made."""
 NOT_KNOWN: Final = "not known"
 """In place of a account: it is not known whether the estimator belongs to a block."""
 

@@ -1,0 +1,137 @@
+"""State of an estimator: attributes that are worked out when they are first asked for, and what
+pickles and copies keep, which is no exact output and no class that may move.
+"""
+
+from __future__ import (
+    annotations,
+)  # signatures in short: help and ? show what is written here, not what it stands for
+
+import os
+from functools import cached_property
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from fastlloyd.estimators.charging import (
+    BELONGS_TO,
+    NOT_KNOWN,
+    Nowhere,
+    account_of_state,
+    made_inside,
+    passed_on,
+    state_of,
+)
+from fastlloyd.estimators.spent import Spent
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.jobs.account import BudgetAccount
+from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism
+from fastlloyd.mechanisms.catalogue import read_mechanism
+from fastlloyd.mechanisms.mechanism import Mechanism
+from fastlloyd.mechanisms.suggestion import NoisyVotes, Split, clearest_split
+from fastlloyd.reports.statement import PrivacyStatement
+from fastlloyd.reports.stored_statement import Sealed, state_statement
+
+
+class State(BaseEstimator):
+    """Attributes of a fitted estimator that wait to be asked for, and its pickles and copies."""
+
+    mechanism_: Mechanism
+    _spent: Spent
+    _votes: NoisyVotes | None = None
+    _plan: Plan | None = None  # this and the next are settings that privacy_spent_ follows from
+    _first: BoundsMechanism | None = None
+
+    # a copy is made without parameters, and belongs to a block like any other
+    def __new__(cls, *_: object, **__: object) -> Self:  # noqa: D102
+        made: Self = super().__new__(cls)
+        if (account := made_inside()) is not None:
+            setattr(made, BELONGS_TO, account)
+        return made
+
+    def __sklearn_clone__(self) -> Self:
+        """Clone it as scikit-learn does; the clone belongs to the same data set, unless it is made
+        inside the block of another.
+        """
+        made: Self = super().__sklearn_clone__()
+        if BELONGS_TO in self.__dict__:
+            made.__dict__.setdefault(BELONGS_TO, self.__dict__[BELONGS_TO])
+        return made
+
+    @cached_property
+    def privacy_spent_(self) -> PrivacyStatement:
+        """See the attributes of the estimators; worked out when it is first asked for, or the model
+        is saved or copied.
+        """
+        check_is_fitted(self)
+        return self._spent.statement()
+
+    @property
+    def clearest_split_(self) -> int | None:
+        """See the attributes of the estimators; worked out when it is first asked for."""
+        check_is_fitted(self)
+        return self._split.clearest
+
+    @property
+    def finer_split_(self) -> int | None:
+        """See the attributes of the estimators; worked out when it is first asked for."""
+        check_is_fitted(self)
+        return self._split.finer
+
+    @cached_property
+    def _split(self) -> Split:
+        """Groups that the noisy votes show."""
+        m = self.mechanism_
+        return clearest_split(self._votes, m.n_clusters, m.seed) or Split()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle and copy everything but `labels_`, which are exact outputs of the records.
+
+        The settings become the text of `mechanism.toml`, the statement a plain dict, and the votes
+        the numbers of groups they show, so that a pickle names no class that may move.
+        """
+        state: dict[str, Any] = {
+            name: value
+            for name, value in super().__getstate__().items()
+            if name not in ("labels_", "_spent", "_votes", "_plan", "_first", BELONGS_TO)
+        }
+        account = passed_on(self.__dict__.get(BELONGS_TO, NOT_KNOWN))
+        if account != NOT_KNOWN:
+            state[BELONGS_TO] = state_of(account) if isinstance(account, BudgetAccount) else None
+        if "mechanism_" in state:
+            state |= {
+                "mechanism_": self.mechanism_.to_toml(),
+                "privacy_spent_": dict(self.privacy_spent_),
+            }
+            others = {"_plan": self._plan, "_first": self._first}
+            state |= {name: of.to_toml() for name, of in others.items() if of is not None}
+            state["_split"] = (self._split.clearest, self._split.finer)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Read a state as `__getstate__` writes it. Raises DataError if its statement contradicts
+        its settings.
+        """
+        read = dict(state)
+        if BELONGS_TO in read:
+            kept = read[BELONGS_TO]
+            read[BELONGS_TO] = Nowhere(os.getpid()) if kept is None else account_of_state(kept)
+        if BELONGS_TO in self.__dict__:  # made inside a block just now
+            read[BELONGS_TO] = self.__dict__[BELONGS_TO]
+        if "mechanism_" in state:
+            mechanism = read_mechanism(state["mechanism_"])
+            plan, first, source = state.get("_plan"), state.get("_first"), "the state of this model"
+            sealed = Sealed(
+                mechanism,
+                None if plan is None else Plan.from_toml(plan, source),
+                None if first is None else BoundsMechanism.from_toml(first, source),
+            )
+            others = {"_plan": sealed.plan, "_first": sealed.first}
+            read |= {
+                "mechanism_": mechanism,
+                "privacy_spent_": state_statement(source, state["privacy_spent_"], sealed),
+                **{name: of for name, of in others.items() if of is not None},
+            }
+        if "_split" in state:
+            read["_split"] = Split(clearest=state["_split"][0], finer=state["_split"][1])
+        super().__setstate__(read)
