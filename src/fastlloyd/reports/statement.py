@@ -258,23 +258,29 @@ def _stated(m: AnyRun, *, federated: bool) -> dict[str, Any]:
             {"round": number} | round.statement(m) for number, round in enumerate(m.rounds, 1)
         ],
         **m.facts(),
-        "units": {
-            "sum": (
-                m.sum_unit
-                if m.persons is None
-                else f"{m.sum_unit}; {m.unit.a} has {m.persons.shares} shares"
-            ),
-            "count": f"2**-{m.number_bits} {m.unit.many}",
-            "noise_scale": (
-                "standard deviation" if gaussian else "scale b of P(x) proportional to exp(-|x|/b)"
-            ),
-        },
+        "units": _units(m),
         "protected": protected(m, federated=federated) if private else [],
         "outside_the_guarantee": _said(
             outside(m, federated=federated) if private else [UNPROTECTED]
         ),
         "cautions": cautions(m),
         "mechanism_digest": m.digest.hex(),
+    }
+
+
+def _units(m: AnyRun) -> dict[str, str]:
+    """Return the units of sums, counts and noise scales in the statement."""
+    gaussian = m.noise is Noise.GAUSSIAN
+    return {
+        "sum": (
+            m.sum_unit
+            if m.persons is None
+            else f"{m.sum_unit}; {m.unit.a} has {m.persons.shares} shares"
+        ),
+        "count": f"2**-{m.number_bits} {m.unit.many}",
+        "noise_scale": (
+            "standard deviation" if gaussian else "scale b of P(x) proportional to exp(-|x|/b)"
+        ),
     }
 
 

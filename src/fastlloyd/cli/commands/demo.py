@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastlloyd.base import extras
 from fastlloyd.base.files import write_file
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.federation.plan.plan import Plan
     from fastlloyd.records import Table
+    from fastlloyd.reports.result import Result
 
 HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")
 SERVER, DATASET = "server", "tumours"
@@ -80,11 +81,10 @@ def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> Non
     """Three hospitals and a server, four processes, cluster public tumour measurements; beside
     Lloyd without privacy.
     """
-    from fastlloyd.cli import results, screen
+    from fastlloyd.cli import results
     from fastlloyd.clustering.domain import Domain
     from fastlloyd.evaluation import comparison
     from fastlloyd.evaluation.tumours import TUMOUR_BOUNDS, load_tumours
-    from fastlloyd.reports.outside import bullets, outside_of_plan
 
     if missing := [extra for extra in NEEDED if not extras.is_installed(extra)]:
         raise FastLloydError(
@@ -116,8 +116,30 @@ def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> Non
         "note": "computed on raw data: NOT PRIVATE",
     }
 
+    _show(output, plan, said, paths, lloyd, figures)
+    if output.json:
+        terminal.print_json(
+            json.loads(said) | {"nicv": figures, "files": [str(path) for path in paths]}
+        )
+
+
+def _show(
+    output: OutputOptions,
+    plan: "Plan",
+    said: str,
+    paths: Sequence[Path],
+    lloyd: "Result",
+    figures: Mapping[str, Any],
+) -> None:
+    """Print what a hospital saw, and Lloyd without privacy beside it.
+
+    said : standard output of one hospital. paths : of the files that were written.
+    """
+    from fastlloyd.cli import results, screen
+    from fastlloyd.reports.outside import bullets, outside_of_plan
+
     console = terminal.console(stderr=output.json)
-    console.print(HOSTED if without_server else WITH_SERVER)
+    console.print(HOSTED if plan.host else WITH_SERVER)
     if not output.json:
         console.print(said.rpartition("Written to ")[0].rstrip(), soft_wrap=True)
     facts = outside_of_plan(plan)
@@ -125,10 +147,10 @@ def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> Non
     console.print("\nFor comparison, on all records at one place:")
     screen.show_centroids(console, lloyd)
     console.print(
-        f"NICV, the mean squared distance of a record to its centroid: {nicv:.4f} with privacy,"
-        f" {figures['lloyd']:.4f} by Lloyd's algorithm (half widths of the domain, squared). Both"
-        " figures and the table of lloyd were computed on raw data: NOT PRIVATE. They can be shown"
-        " here because these records are public."
+        "NICV, the mean squared distance of a record to its centroid:"
+        f" {figures['momentlloyd']:.4f} with privacy, {figures['lloyd']:.4f} by Lloyd's algorithm"
+        " (half widths of the domain, squared). Both figures and the table of lloyd were computed"
+        " on raw data: NOT PRIVATE. They can be shown here because these records are public."
     )
     console.print(AGAIN)
     results.say_where(
@@ -137,10 +159,6 @@ def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> Non
         "Nothing was written; --out DIR keeps centroids, settings, privacy statement and picture.",
     )
     console.print(NEXT)
-    if output.json:
-        terminal.print_json(
-            json.loads(said) | {"nicv": figures, "files": [str(path) for path in paths]}
-        )
 
 
 def _plan(folder: Path, domain: "Domain", host: str | None) -> "Plan":

@@ -4,12 +4,12 @@ data.
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fastlloyd.base.files import check_file, write_file
-from fastlloyd.base.precision import delta_up, epsilon_up
+from fastlloyd.cli.commands.plan_show import PlanFile, show
 from fastlloyd.cli.mechanism_options import PlanOptions
 from fastlloyd.cli.network_options import NetworkOptions, StudyOptions
 from fastlloyd.cli.options import (
@@ -23,14 +23,12 @@ from fastlloyd.cli.options import (
     in_output,
     in_privacy,
 )
-from fastlloyd.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from fastlloyd.federation.plan.plan import Plan
 
 HEADING = "# A fastlloyd plan"  # how every plan file begins, so that --force replaces nothing else
 
-PlanFile = Annotated[Path, typer.Argument(help="A plan.", metavar="PLAN", show_default=False)]
 Clients = Annotated[
     list[str],
     in_federation(
@@ -115,7 +113,6 @@ KindOfPlan = Annotated[
         metavar="clustering|bounds",
     ),
 ]
-Json = Annotated[bool, in_output("--json", help="Print it as JSON.")]
 Force = Annotated[bool, in_output("--force", help="Replace an earlier plan.")]
 
 
@@ -191,76 +188,6 @@ def new(
         )
     plan.check_undivided()
     _write(plan, out)
-
-
-def show(file: PlanFile, json: Json = False) -> None:
-    """Show what a plan settles, in a table."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from fastlloyd.cli import screen
-    from fastlloyd.cli.settings import read_plan
-    from fastlloyd.reports.explain import store_in_words
-    from fastlloyd.reports.statement import plan_cautions, whole_person
-
-    plan = read_plan(file)
-    if json:
-        print_json(_for_machines(plan))
-        return
-    screen.warn(plan_cautions(plan))
-    m, issuer = plan.mechanism, plan.issuer
-    words = {} if plan.study is None else plan.study.texts
-    table = Table(title=f"{file}", show_header=False)
-    table.add_column()
-    table.add_column(overflow="fold")
-    rows = {
-        "digest": plan.digest.hex(),
-        "run": plan.run_id,
-        **{"study" if what == "name" else what: text for what, text in words.items()},
-        "algorithm": m.name,
-        **m.shown(),
-        "features": "\n".join(
-            f"{name}: {low:g} to {high:g}"
-            for name, low, high in zip(
-                m.domain.features, m.domain.lower, m.domain.upper, strict=True
-            )
-        ),
-        "scaling": m.domain.scaling.value,
-        "epsilon, delta": f"{epsilon_up(m.epsilon)}, {delta_up(m.delta)}",
-        "neighbouring relation": m.neighboring_relation.value,
-        "protected": m.unit.a if m.persons is None else whole_person(m.persons),
-        m.unit.many: f"at most {m.n_records}, planned for {m.n_expected}",
-        "clients": "\n".join(
-            f"{c.name}: at most {c.max_records} {m.unit.many}{store_in_words(c)}"
-            for c in plan.clients
-        ),
-        "trust": plan.trust.value,
-        "masks": plan.masks.value,
-        "host": plan.host or "none",
-        "dropouts, colluding": f"at most {plan.max_dropouts}, at most {plan.max_colluding}",
-        "ring": f"{plan.ring_bits} bits",
-        "server": (
-            f"{plan.server.name} at {plan.server.address}" if plan.server.address else "no address"
-        ),
-        "timeouts": ", ".join(f"{step} {seconds} s" for step, seconds in _timeouts(plan).items()),
-        "certificates": (
-            "\n".join(f"{c.name}: {c.fingerprint}, until {c.expires}" for c in plan.certificates())
-            or "none"
-        ),
-        "authority": (
-            f"{issuer.name!r:.200}: {issuer.fingerprint}, until {issuer.ends:%Y-%m-%d}"
-            if issuer
-            else "none"
-        ),
-        "network": (
-            f"for simulations only: {plan.lacking}"
-            if plan.lacking
-            else "everything a run needs is there"
-        ),
-    }
-    for name, value in rows.items():
-        table.add_row(name, value)
-    Console(markup=False, highlight=False, emoji=False).print(table)
 
 
 def explain(file: PlanFile, store: SpentStore = None, dataset: SpentOn = None) -> None:
@@ -387,69 +314,6 @@ def _write(plan: "Plan", out: Path) -> None:
             "Send it to all who take part, and tell them the digest over a different channel:"
             " nobody joins a plan of another digest."
         )
-
-
-def _timeouts(plan: "Plan") -> dict[str, int]:
-    import msgspec
-
-    return msgspec.structs.asdict(plan.timeouts)
-
-
-def _for_machines(plan: "Plan") -> dict[str, Any]:
-    from msgspec import structs
-
-    m, issuer, facts = plan.mechanism, plan.issuer, plan.mechanism.facts()
-    expires = {
-        certificate.name: certificate.expires.isoformat() for certificate in plan.certificates()
-    }
-    return {
-        "digest": plan.digest.hex(),
-        "run_id": plan.run_id,
-        "algorithm": m.name,
-        "n_clusters": facts.get("n_clusters"),
-        "features": list(m.domain.features),
-        "epsilon": m.epsilon,
-        "delta": m.delta,
-        "neighboring_relation": m.neighboring_relation.value,
-        "n_iterations": facts.get("n_iterations"),
-        "n_rounds": len(m.rounds),
-        "n_records": m.n_records,
-        **({} if m.persons is None else {"persons": structs.asdict(m.persons)}),
-        "trust": plan.trust.value,
-        "masks": plan.masks.value,
-        "host": plan.host,
-        "max_dropouts": plan.max_dropouts,
-        "max_colluding": plan.max_colluding,
-        "server": {
-            "name": plan.server.name,
-            "address": plan.server.address or None,
-            "fingerprint": plan.server.fingerprint or None,
-            "expires": expires.get(plan.server.name) if plan.server.certificate else None,
-        },
-        "clients": [
-            {
-                "name": client.name,
-                "max_records": client.max_records,
-                "signing_key": client.signing_key or None,
-                "fingerprint": client.fingerprint or None,
-                "expires": expires.get(client.name) if client.certificate else None,
-                "store_events": client.store.length if client.store else None,
-            }
-            for client in plan.clients
-        ],
-        "timeouts": _timeouts(plan),
-        "study": plan.study.texts if plan.study else None,
-        "authority": (
-            {
-                "name": issuer.name,
-                "fingerprint": issuer.fingerprint,
-                "expires": issuer.ends.date().isoformat(),
-            }
-            if issuer
-            else None
-        ),
-        "lacking": plan.lacking or None,
-    }
 
 
 GROUP = {"new": new, "show": show, "explain": explain, "digest": digest, "renew": renew}

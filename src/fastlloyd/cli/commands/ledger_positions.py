@@ -1,0 +1,152 @@
+"""`fastlloyd ledger positions | forget`: what a server saw of clients' stores."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fastlloyd.base.files import check_file, write_file
+from fastlloyd.base.names import unknown_name
+from fastlloyd.cli import terminal
+from fastlloyd.cli.terminal import Column, print_json
+from fastlloyd.cli.times import iso
+from fastlloyd.errors import OutputError, StateError
+
+if TYPE_CHECKING:
+    from fastlloyd.federation.store.files import Contents
+    from fastlloyd.federation.store.history import History
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+ServerStore = Annotated[
+    Path,
+    typer.Argument(help="The store of a server, or the identity it belongs to.", metavar="STORE"),
+]
+
+
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Also write them to a file, for plan renew --positions.", metavar="FILE"),
+]
+
+
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file.")]
+
+
+ClientOfStore = Annotated[
+    str,
+    typer.Option(help="The client's signing key (64 hex digits), or its name.", metavar="KEY|NAME"),
+]
+
+
+def positions(file: ServerStore, out: Out = None, force: Force = False, json: Json = False) -> None:
+    """Show how far a server saw its clients' stores, and export what they signed, for the plan of
+    another server.
+    """
+    from fastlloyd.federation.positions import HEADING, KnownStore, KnownStoreOf, Positions
+    from fastlloyd.federation.store import Role, read, store_path
+
+    path = store_path(file)
+    if out is not None:
+        check_file(out, heading=HEADING, force=force)
+    elif force:
+        raise OutputError("--force is about the file to write; name it with --out FILE")
+    contents, _ = read(path)
+    if contents.role is not Role.SERVER:
+        raise StateError(
+            f"{path} is {contents.role.store}; only a server's store remembers positions of others"
+        )
+    signed = contents.history.signed
+    rows: list[dict[str, Any]] = [
+        {"client": event.client, "signing_key": key, "events": event.position.length}
+        for key, event in signed.items()
+    ]
+    if out is not None:
+        clients = [
+            KnownStoreOf(name=e.client, signing_key=key, store=KnownStore.of(e.position))
+            for key, e in signed.items()
+        ]
+        write_file(out, Positions(clients=tuple(clients)).to_toml())
+    if json:
+        print_json({"clients": rows})
+    elif rows:
+        columns = [
+            Column(heading="client", cells=[row["client"] for row in rows], justify="left"),
+            Column(heading="events", cells=[str(row["events"]) for row in rows]),
+            Column(
+                heading="signing key", cells=[row["signing_key"] for row in rows], justify="left"
+            ),
+        ]
+        terminal.show(terminal.console(), str(path), columns)
+    else:
+        typer.echo(f"{path} has seen no client.")
+    if out is not None and not json:
+        typer.echo(
+            f"Written to {out}: {len(clients)} positions. They show how many events each store has."
+        )
+
+
+def forget(file: ServerStore, client: ClientOfStore, json: Json = False) -> None:
+    """Forget how far the store of a client was seen: the next position it shows is taken, whatever
+    it is.
+
+    For an identity that signed nonsense, or whose store is lost and who goes on under the same
+    identity nevertheless: then what it spent before is in no ledger. Not while a run is open.
+    """
+    from fastlloyd.federation.store import Role, Store, store_path
+    from fastlloyd.federation.store.events import PeerForgotten
+
+    with Store.open(store_path(file), role=Role.SERVER) as store:
+        key, known = (
+            _found(store.history, client),
+            [run for run in store.history.runs.values() if run.ended is None],
+        )
+        if known:
+            raise StateError(
+                f"run {known[0].run_id.hex()} is open in this store; let fastlloyd serve end it"
+                " first: in the midst of a run a store that is not known is one that could answer"
+                " twice"
+            )
+        length = store.history.peers[key].length
+        store.append([PeerForgotten(name=key)])
+    if json:
+        print_json({"signing_key": key, "events": length})
+    else:
+        typer.echo(
+            f"Forgotten: the store of the client with signing key {key} had {length} events."
+        )
+
+
+def _position(contents: "Contents") -> dict[str, Any]:
+    return {
+        "events": contents.position.length,
+        "head": contents.position.head.hex(),
+        "identity": contents.identity.hex(),
+        "first_event": iso(contents.seconds[0]) if contents.seconds else None,
+        "last_event": iso(contents.seconds[-1]) if contents.seconds else None,
+    }
+
+
+def _found(history: "History", client: str) -> str:
+    """Return the signing key of a client that was seen; `client` is that key or its name. Raises
+    StateError.
+    """
+    if client.lower() in history.peers:
+        return client.lower()
+    named = [key for key, event in history.signed.items() if event.client == client]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise StateError(
+            f"{len(named)} identities were called {client!r:.80}; give the signing key of one, as"
+            " ledger positions shows it"
+        )
+    names = sorted({event.client for event in history.signed.values()})
+    raise StateError(
+        f"client {unknown_name(client, names)}; give its name or its signing key, as ledger"
+        " positions shows them"
+        if names
+        else f"client {client!r:.80} was not seen; give a signing key, as ledger positions shows it"
+    )
