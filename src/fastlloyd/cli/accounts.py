@@ -1,4 +1,4 @@
-"""What a ledger says of its data sets: on the screen, in sentences, and for machines."""
+"""Accounts of the data sets in a ledger: on the screen, in sentences, and for programs."""
 
 import math
 from collections.abc import Sequence

@@ -48,7 +48,7 @@ FILES = {"pem": "keygen", "hosted": "serve"}  # of commands whose file has anoth
 
 
 class Commands(Group):
-    """The subcommands, of which only the one that is called is loaded."""
+    """Group of subcommands that loads only the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the name and the subcommand that the first of `args` asks for, and the other

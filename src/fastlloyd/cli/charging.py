@@ -33,7 +33,7 @@ def counted(where: Counted) -> str:
 
 
 def spent(one: Account) -> str:
-    """Say what is spent, for whom, and of which limit."""
+    """Say how much is spent, for which persons or records, and the limit."""
     limit = finite(one.limit)
     of = "there is no limit" if limit is None else f"the limit is {epsilon_up(limit.epsilon)}"
     if math.isinf(one.epsilon):

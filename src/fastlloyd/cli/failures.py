@@ -1,7 +1,7 @@
-"""How a command ends: its exit code, and one sentence on stderr when something is wrong.
+"""End of a command: its exit code, and a sentence on stderr for each fault.
 
-0 done; 1 an error of the program; 2 something the user can put right, and no result was written;
-130 interrupted.
+Codes: 0 done, 1 an error of the program, 2 something the user can put right, and no result was
+written, 130 interrupted.
 """
 
 import io
@@ -143,8 +143,8 @@ def _never_fail_to_print() -> None:
     """Print a question mark for every character that the terminal's encoding lacks, and let go of
     notes that stderr does not take.
 
-    Where a stream was closed by whoever began this process, no file may be opened under its number:
-    what libraries print would go into that file.
+    If the parent of this process closed a stream, no file may be opened under its number: what
+    libraries print would go into that file.
     """
     for name, number, kind in (("stdout", 1, _Screen), ("stderr", 2, _Notes)):
         stream: TextIO | None = getattr(sys, name)

@@ -41,8 +41,8 @@ _ALWAYS_ASKED: Final = "FASTLLOYD_PASSPHRASE_FILE"  # of the client's identity
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the server's process is told. plan : its text. key, store : files. address : to listen
-    at.
+    """Orders for the server's process. plan : text of the plan. key, store : files. address : to
+    listen at.
     """
 
     plan: str
@@ -113,12 +113,14 @@ class ServerProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process has not ended."""
+        """Return whether the process has not ended."""
         return self._process.poll() is None
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended, and neither the run was over nor was it stopped from here."""
+        """Return whether the process ended although the run was not over and this process did not
+        stop it.
+        """
         return self._process.poll() not in (None, DONE, network.NO_RESULT) and not self._is_stopped
 
     def begin(self) -> None:
@@ -184,8 +186,8 @@ class ServerProcess:
             raise self.gone(as_json=as_json)
 
     def gone(self, *, as_json: bool) -> Exception:
-        """Return what to raise because it goes on no longer: it failed, or was stopped, of which
-        the owner is told.
+        """Return the exception for a server that goes on no longer: it failed, or was stopped,
+        which the owner is told.
         """
         if self.has_failed:
             return self._failure("failed")

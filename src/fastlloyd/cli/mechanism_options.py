@@ -17,7 +17,7 @@ from fastlloyd.cli.options import (
 
 @dataclass(frozen=True, kw_only=True)
 class GuaranteeOptions:
-    """What a run promises, and how many records it is planned for."""
+    """Options of the guarantee of a run, and of the number of records it is planned for."""
 
     epsilon: Epsilon = None
     delta: Delta = None
@@ -28,7 +28,7 @@ class GuaranteeOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class MechanismOptions:
-    """What decides the mechanism, apart from the records."""
+    """Options that decide the mechanism."""
 
     n_clusters: Annotated[
         int, in_clustering("--n-clusters", "-k", min=1, help="Number of clusters.", metavar="K")

@@ -1,5 +1,5 @@
-"""What parties of a run have in common: plan, identity and store at the door, logs, signals, and a
-line that lives.
+"""Common parts of the parties of a run: plan, identity and store from options, logs, signals, and a
+line that is updated.
 """
 
 import asyncio

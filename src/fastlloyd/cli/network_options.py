@@ -9,7 +9,7 @@ from fastlloyd.cli.options import in_host, in_network, in_study
 
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
-    """What a run is for and who answers for it: for people, and part of what is agreed."""
+    """Purpose of a run and the persons responsible, for people; part of the agreement."""
 
     study: Annotated[str | None, in_study(help="Name of the study.", metavar="TEXT")] = None
     purpose: Annotated[
@@ -106,7 +106,7 @@ class NetworkOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class HostOptions:
-    """What a client needs that also runs the server, in a process without access to the records."""
+    """Options of a client that also runs the server, in a process without access to the records."""
 
     serve: Annotated[
         Path | None,

@@ -232,7 +232,7 @@ class LedgerOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FederationOptions:
-    """Who adds the noise, and who may be missing or curious."""
+    """Options of a federation: parties that add noise, are missing or are curious."""
 
     trust: Annotated[
         str | None,
@@ -276,7 +276,7 @@ class FederationOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    """Where results go."""
+    """Options of the output."""
 
     out: Annotated[Path | None, in_output(help=_FOLDER, metavar="DIR")] = None
     force: Annotated[bool, in_output("--force", help="Replace an earlier result.")] = False
@@ -290,7 +290,7 @@ class OutputOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultOptions(OutputOptions):
-    """Where the result of a run goes; nothing else keeps it."""
+    """Options of the output of a run, whose result is kept nowhere else."""
 
     out: Annotated[
         Path | None,

@@ -73,9 +73,9 @@ class OwnRecords:
         """Pass over all records for the first time: count them, find what is wrong with them, and
         their fingerprint.
 
-        key : of the store. rehearsed : queries, of which the one that takes longest is answered,
-        and the answer forgotten, so that the pass takes as long as the longest of a run. Raises
-        DataError, and Stopped.
+        key : of the store. rehearsed : queries. The one that takes longest is answered, and the
+        answer forgotten, so that the pass takes as long as the longest of a run. Raises DataError,
+        and Stopped.
         """
         asked, table = self._slowest(rehearsed), self.records
         known = RecordsHash(key, table.columns)
@@ -143,7 +143,7 @@ class OwnRecords:
 
     @property
     def dropped(self) -> int:
-        """How many records were left out because a cell was missing: private."""
+        """Number of records that were left out because a cell was missing: private."""
         return (self.records.dropped or 0) if self._far is None else self._far.dropped
 
     def stop(self) -> None:
@@ -153,8 +153,8 @@ class OwnRecords:
         self._is_stopped = True
 
     def progress(self, *, exact: bool) -> str:
-        """How far the pass is that is under way, for people; exact : with the number of records so
-        far, which is private.
+        """Return the progress of the present pass, for people. exact : with the number of records
+        so far, which is private.
         """
         if not self._since:
             return ""
@@ -173,7 +173,7 @@ class OwnRecords:
 
     @property
     def are_kept(self) -> bool:
-        """See `GridRecords`."""
+        """Return whether the points of the first pass are kept."""
         return self._grid.are_kept
 
     def with_ids(self) -> Iterator[tuple[GridArray, Ids | None]]:

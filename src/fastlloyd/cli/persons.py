@@ -9,15 +9,15 @@ from fastlloyd.mechanisms.persons import Persons
 
 
 class UnitKind(enum.Enum):
-    """What is protected and counted."""
+    """Unit of protection and counting."""
 
     RECORD = "record"
     PERSON = "person"
 
 
 def given_persons(unit: str, name: str | None, max_clients: int | None) -> Persons | None:
-    """Whose rows are protected together, by `--unit record` nobody's. Raises PlanError for an
-    option without effect.
+    """Return the persons that `--unit` protects, or None for single records. Raises PlanError for
+    an option without effect.
     """
     if choose(UnitKind, unit, "unit") is UnitKind.PERSON:
         if max_clients is None:
@@ -39,8 +39,8 @@ def given_persons(unit: str, name: str | None, max_clients: int | None) -> Perso
 def persons_in(
     column: str | None, name: str | None, max_clients: int | None = None
 ) -> Persons | None:
-    """Whose rows are protected together where a column of the records says whose they are. Raises
-    PlanError.
+    """Return the persons whose ids a column of the records contains, or None without a column.
+    Raises PlanError.
 
     max_clients None: each person is at one client.
     """
@@ -68,8 +68,8 @@ def check_alone(column: str | None, engine: str | None) -> None:
 
 
 def check_agreed(plan: Plan, column: str | None) -> None:
-    """Refuse a column of ids where a plan protects single records, and none where it protects
-    persons.
+    """Refuse a column of ids if a plan protects single records, and its absence if the plan
+    protects persons.
     """
     m = plan.mechanism
     if m.persons is not None and column is None:

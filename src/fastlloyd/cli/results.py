@@ -1,6 +1,4 @@
-"""What becomes of the result of a run: the folder it goes to, the files there, the screen, and JSON
-for programs.
-"""
+"""Result of a run: the folder it goes to, the files there, the screen, and JSON for programs."""
 
 import re
 import time
@@ -66,8 +64,8 @@ COMPARED = (
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a result goes. folder : None if nothing is kept. is_new : its name is ours, and changes
-    if it is taken.
+    """Destination of a result. folder : None if nothing is kept. is_new : the folder has a name of
+    ours, which changes if it is taken.
     """
 
     folder: Path | None
@@ -194,8 +192,8 @@ def write(
     records: Records,
     more: Mapping[str, bytes] | None = None,
 ) -> list[Path]:
-    """Write the output folder, if there is one, before anything is shown: whoever stops reading
-    loses nothing.
+    """Write the output folder, if there is one, before anything is shown, so that a reader who
+    stops loses nothing.
 
     `more` are files beside those of the result, by name; `result.FILES` lists them too.
     """

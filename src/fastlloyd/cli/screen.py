@@ -1,4 +1,4 @@
-"""What a command says: warnings, notes for the owner only, and a result in words and tables."""
+"""Output of commands: warnings, notes for the owner only, and a result in words and tables."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -60,9 +60,9 @@ class OwnersScreen(NamedTuple):
         self.counted(n, f"missing cells and {'was' if n == 1 else 'were'} left out")
 
     def clipped(self, found: Clipped, features: Sequence[str], *, ends: str = "the bounds") -> None:
-        """Say how many records the bounds cut, and of which features they cut many values.
+        """Say how many records the bounds cut, and name the features with many cut values.
 
-        ends : what values are clipped to, for messages.
+        ends : name of the ends that values are clipped to, for messages.
         """
         self.counted(found.n_outside, f"values outside {ends}, which were clipped")
         for name, share in found.often(features).items():

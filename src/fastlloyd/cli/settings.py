@@ -43,7 +43,7 @@ _MAX_BYTES = 1 << 16  # of certificates and their chain
 
 
 class Kind(enum.Enum):
-    """What a plan is for."""
+    """Purpose of a plan."""
 
     CLUSTERING = "clustering"
     BOUNDS = "bounds"
@@ -185,7 +185,7 @@ def load_certificates(path: Path) -> list[str]:
 
 
 def given_study(study: StudyOptions) -> Study | None:
-    """What the plan is for, in words, if anything was said. Raises PlanError."""
+    """Return the purpose of the plan in words, or None if there are none. Raises PlanError."""
     given = {
         "name": study.study,
         "purpose": study.purpose,

@@ -1,5 +1,5 @@
-"""What reaches the terminal: tables that narrow screens hold too, JSON for programs, and something
-that moves.
+"""Output on the terminal: tables that fit narrow screens too, JSON for programs, and something that
+moves.
 
 No number is broken or cut in a table; columns that do not fit beside the others stand below them.
 """

@@ -1,9 +1,9 @@
-"""What all estimators share: scikit-learn's conventions around one run of the central model.
+"""Base class of the estimators: scikit-learn's conventions around one fit of the central model.
 
-What is private: `cluster_centers_`, `noisy_counts_` and everything computed from them. What is not:
-`labels_`, `score` and whatever else touches the records again without noise. `labels_` is the only
-exact thing a fitted estimator holds; it is there for who asks by name, and stays out of pickles,
-copies and the tables of attributes that notebooks draw.
+Private: `cluster_centers_`, `noisy_counts_` and everything computed from them. Not private:
+`labels_`, `score` and all else that reads the records again without noise. `labels_` is the only
+exact attribute of a fitted estimator. It is returned when asked for by name, and left out of
+pickles, copies and the tables of attributes that notebooks draw.
 """
 
 from __future__ import (
@@ -74,7 +74,7 @@ try:
     from fastlloyd.estimators.groups import person_ids
     from fastlloyd.estimators.predicting import Predicting
     from fastlloyd.estimators.spent import Spent, hidden
-    from fastlloyd.estimators.state import State
+    from fastlloyd.estimators.state import EstimatorState
     from fastlloyd.estimators.validation import (
         check_numbers,
         refuse_collection,
@@ -107,8 +107,8 @@ _OF_ONE_FIT = (
 )  # not set by every fit
 
 
-class Estimator(State, ClassNamePrefixFeaturesOutMixin, Predicting):
-    """What all estimators share; they differ in how they are designed."""
+class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
+    """Estimator of private k-means; a subclass names the algorithm and its own choices."""
 
     _algorithm: ClassVar[AnyAlgorithm]
     unit: str | None = (
@@ -223,23 +223,24 @@ class Estimator(State, ClassNamePrefixFeaturesOutMixin, Predicting):
         """Cluster the records privately.
 
         X : array or data frame (n_samples, n_features), finite real numbers by their declared types
-        (docs/input.md); values outside the bounds are clipped. y is ignored. There is no
+        (docs/input.md). Values outside the bounds are clipped. y is ignored. There is no
         sample_weight: a weight would multiply what one record can change. groups : whose rows these
         are, one id for each, text or integers (n_samples,), with the index of X if both are of
-        pandas. All rows of one id are then protected together, as one person; n_records,
+        pandas. All rows of one id are then protected together, as one person. n_records,
         n_expected, delta and noisy_counts_ then speak of persons (docs/how-to/several-rows.md). Set
         unit="person" too, so that a fit without them is refused. X of Dask (a data frame, or an
         array) stays on the cluster that this process is connected to, whose workers see records and
         exact sums. bounds must be stated, and n_records but for replace_one. There are no `labels_`
         then, which would take one more pass: `X.map_partitions(model.predict)` has them. Warns
         PrivacyLeakWarning naming each public parameter that had to be taken from X, and
-        WeakGuaranteeWarning where delta is above 1 / (100 n_records); ClippedRecordsWarning, which
-        is for the owner of X only, if 2 % or more of the values of a feature lie outside the
-        bounds; NoisyResultWarning, which the guarantee covers, where the noise dominates the
+        WeakGuaranteeWarning if delta is above 1 / (100 n_records). Warns ClippedRecordsWarning,
+        which is for the owner of X only, if 2 % or more of the values of a feature lie outside the
+        bounds. Warns NoisyResultWarning, which the guarantee covers, if the noise dominates the
         centroids or some of them may be farther from their records than their standard errors say
-        (`cluster_status_`). Raises DataError, PlanError or BudgetError (all ValueErrors); TypeError
-        on sparse X and on any other keyword. With dataset BudgetError too if its limits do not hold
-        the fit, and StateError if the ledger cannot be written.
+        (`cluster_status_`). Raises DataError, PlanError or BudgetError, or Problems for several
+        faults (all ValueErrors); TypeError on sparse X and on any other keyword. With dataset
+        BudgetError too if its limits do not hold the fit, and StateError if the ledger cannot be
+        written.
         """
         self._refuse("fit", unknown)
         anew = object.__new__(
@@ -253,9 +254,7 @@ class Estimator(State, ClassNamePrefixFeaturesOutMixin, Predicting):
         return self
 
     def _fit(self, X: Any, groups: Any) -> list[Warning]:
-        """Fit this model, which nobody else has, and return the warnings for the caller of
-        `fit`.
-        """
+        """Fit this model, which no caller has yet, and return the warnings for the caller."""
         check_numbers(vars(self))
         account = account_of(self.dataset, self.__dict__.get(BELONGS_TO, NOT_KNOWN), self._name)
         persons = self._persons(groups)
@@ -320,8 +319,8 @@ class Estimator(State, ClassNamePrefixFeaturesOutMixin, Predicting):
 
     @property
     def _name(self) -> str:
-        """What a ledger calls the estimator: by its class or, where that has no name for it, the
-        nearest class above.
+        """Name of the estimator in a ledger: that of its class or, if a ledger takes no such name,
+        of the nearest class above.
         """
         kinds = [kind.__name__ for kind in type(self).__mro__ if issubclass(kind, Estimator)]
         return next(name for name in kinds if NAME.fullmatch(name))
@@ -383,7 +382,9 @@ class Estimator(State, ClassNamePrefixFeaturesOutMixin, Predicting):
         )
 
     def _persons(self, groups: object) -> Persons | None:
-        """Whether persons are protected. Raises PlanError where `unit` says otherwise."""
+        """Return the persons that are protected, or None for single rows. Raises PlanError if
+        `unit` says otherwise.
+        """
         of_records = isinstance(self.unit, str) and self.unit == "record"
         named = self.unit is not None and not of_records
         if named and groups is None:

@@ -1,4 +1,4 @@
-"""Charging a fit to the ledger of whoever holds the records."""
+"""Accounts that fits are charged to, in the ledger of the holder of the records."""
 
 import logging
 import multiprocessing
@@ -110,17 +110,17 @@ def dataset(
 
     rows_are : every record is all there is of one person, such as "patient", so that a limit for
     patients can hold the fits. new : no run on these records was ever counted, so the ledger knows
-    no such data set; it is made if it is not there. new_unit : the data set knows other persons,
-    and these are none of them. ledger : the file; None: the one that the variable FASTLLOYD_LEDGER
-    names, or the one in the user's state folder.
+    no such data set. A ledger is made if there is none. new_unit : the data set knows other
+    persons, and these are none of them. ledger : the file, or None for the one that the variable
+    FASTLLOYD_LEDGER names, or the one in the user's state folder.
 
     While the block is open, fits in all threads of this process belong to it, but those that name
-    another data set; with several open blocks such a fit is refused. An estimator that is made,
-    cloned, copied or pickled inside belongs to it for good, also in a worker process (`n_jobs`); it
+    another data set. With several open blocks such a fit is refused. An estimator that is made,
+    cloned, copied or pickled inside belongs to it for good, also in a worker process (`n_jobs`). It
     is refused on a machine without this very ledger. An estimator that a worker process makes by
     itself must name its data set. Collect the results inside, too: work that is handed over inside
     and carried out later may not be counted. `@dataset(...)` is for functions that return when
-    their work is done; it raises TypeError for others. Raises BudgetError for a name that the
+    their work is done. It raises TypeError for others. Raises BudgetError for a name that the
     ledger does not know, or one with `new` that it does; StateError if the ledger cannot be used.
     """
     charged = DataSet(name=name, rows_are=rows_are, is_new=new, is_new_unit=new_unit)
@@ -182,8 +182,8 @@ def _around() -> tuple[_Block, ...]:
 
 
 def _elsewhere(*, with_parents: bool) -> list[BudgetAccount]:
-    """What the innermost open blocks of all threads charge, each once; with_parents : also those
-    that were open when this process was forked.
+    """Return the accounts of the innermost open blocks of all threads, each once. with_parents :
+    also of those that were open when this process was forked.
     """
     blocks = [each for each in list(_OPEN.values()) if with_parents or each.process == os.getpid()]
     around = {id(outer) for block in blocks for outer in block.outer}
@@ -191,7 +191,9 @@ def _elsewhere(*, with_parents: bool) -> list[BudgetAccount]:
 
 
 def made_inside() -> BudgetAccount | None:
-    """What an estimator belongs to that this thread or task makes now; None outside all blocks."""
+    """Return the account of an estimator that this thread or task makes now, or None outside all
+    blocks.
+    """
     return next((block.account for block in reversed(_around())), None)
 
 
@@ -272,7 +274,7 @@ def _only(accounts: Sequence[BudgetAccount]) -> BudgetAccount | None:
 
 
 def _is_worker() -> bool:
-    """Whether this process does work for another one, in which a block may be open."""
+    """Return whether this process works for another one, in which a block may be open."""
     if multiprocessing.parent_process() is not None:
         return True
     if (dask := sys.modules.get("distributed")) is None:
@@ -285,8 +287,8 @@ def _is_worker() -> bool:
 
 
 def is_to_be_said() -> bool:
-    """Whether it was not said in this process since the last block that a fit is not counted; it is
-    said then.
+    """Return whether a fit that is not counted is still to be mentioned in this process, since the
+    last block. It counts as mentioned then.
     """
     process = os.getpid()
     if process in _SAID:

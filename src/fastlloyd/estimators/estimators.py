@@ -4,7 +4,7 @@
     n_records=1000).fit(X).cluster_centers_
 
 What is private: `cluster_centers_`, `noisy_counts_` and everything computed from them. What is not:
-`labels_`, `score` and whatever else touches the records again without noise; see `base.py`.
+`labels_`, `score` and all else that reads the records again without noise, see `base.py`.
 """
 
 from __future__ import (
@@ -43,12 +43,12 @@ class FastLloyd(Estimator):
         Above 0: the privacy budget of one `fit`, all iterations together. Every further `fit`
         spends it again.
     delta : float, default=None
-        In (0, 1), well below one over the number of records. None: 1 / (100 n_records);
-        preset="paper": 1 / (N ln N).
+        In (0, 1), well below one over the number of records. None: 1 / (100 n_records).
+        With preset="paper": 1 / (N ln N).
     bounds : tuple (lower, upper) or dict {column name: (lower, upper)} or "private", default=None
-        What each feature can be, in the units of X, known without looking at X; values outside are
+        What each feature can be, in the units of X, known without looking at X. Values outside are
         clipped. lower and upper are numbers, array-likes (n_features,), or pandas Series labelled
-        by column; a dict has a pair for every column of a data frame. None takes the bounds from X,
+        by column. A dict has a pair for every column of a data frame. None takes the bounds from X,
         which leaks its extreme values (PrivacyLeakWarning): the result is then not private.
         "private" finds them in value_range with a part of the budget
         (docs/how-to/when-bounds-are-unknown.md).
@@ -74,14 +74,14 @@ class FastLloyd(Estimator):
     initialization : {"bisection", "halving"}, default=None
         How the sphere packing is searched. None: as the preset says.
     min_count : float, default=None
-        Centroids with a smaller noisy count stay; 0 is the paper's rule. None: as the preset says.
+        Centroids with a smaller noisy count stay. 0 is the paper's rule. None: as the preset says.
     estimate_loss : bool, default=False
-        Also estimate the loss of the final centroids, privately, from a part of the budget; see
+        Also estimate the loss of the final centroids, privately, from a part of the budget. See
         `noisy_loss_`.
     loss_share : float, default=None
         That part of the budget, above 0 and below 1. None: chosen from n_expected, at most a fifth.
     radius : {"none", "constant", "step"}, default=None
-        Which records count. This and the four below are the axes of the paper's ablation; None
+        Which records count. This and the four below are the axes of the paper's ablation. None
         keeps the algorithm's own.
     alpha : float, default=None
         Size of the radius, above 0 and at most 4.
@@ -92,21 +92,21 @@ class FastLloyd(Estimator):
     noise : {"gaussian", "laplace"}, default=None
         Law of the noise.
     fraction_bits : int, default=None
-        q: records are rounded to multiples of 2**-q of the half width of the domain; with
+        q: records are rounded to multiples of 2**-q of the half width of the domain. With
         scaling="common" a feature whose width rounds to none is refused. None: 16, as in the paper,
-        on the command line and in plans; of `GLloyd` 13 unless the preset is "paper".
+        on the command line and in plans. `GLloyd` has 13 unless the preset is "paper".
     unit : {"record", "person"}, default=None
-        What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`;
-        n_records is then a cap on persons. "record": one row; `fit` refuses groups. None: a person
+        What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`.
+        n_records is then a cap on persons. "record": one row. `fit` refuses groups. None: a person
         if `fit` is given groups. Say "person" if you pass groups: where they do not reach `fit` (a
-        grid search keeps them to itself), it is refused then; with None it would protect single
+        grid search keeps them to itself), it is refused then. With None it would protect single
         rows.
     value_range : as bounds, default=None
         With bounds="private": a public range that surely holds all values, in which bounds are
-        found; it may be far too wide.
+        found. It may be far too wide.
     dataset : str, default=None
         Name of the data set under which your ledger counts every `fit`, clones and grid searches
-        too, and keeps to its limits: docs/how-to/ledger.md. None: nobody adds them up.
+        too, and keeps to its limits: docs/how-to/ledger.md. None: they are not counted.
 
     Attributes
     ----------
@@ -114,11 +114,11 @@ class FastLloyd(Estimator):
         Centroids in original units. Private.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
         Standard error of each coordinate, of noise and of moves that were shrunk or are not over
-        (`uncertainty.assess`), in original units; 0 without noise, NaN where a centroid stayed.
+        (`uncertainty.assess`), in original units. 0 without noise, NaN if a centroid stayed.
         Private.
     cluster_status_ : str ndarray (n_clusters,)
-        "settled"; "moving" where a centroid may still move, or its records may form several groups;
-        "few" where they may be few or none; "stayed" where it stayed in the last iteration. Where
+        "settled", "moving" where a centroid may still move, or its records may form several groups,
+        "few" where they may be few or none, "stayed" where it stayed in the last iteration. Where
         the status is settled, two standard errors to either side cover, in nine of ten cases, the
         centre of the records nearest to the centroid: the mean of those within distance R. In a
         skewed column the mean of all of them lies farther out. Values outside the bounds count as
@@ -126,7 +126,7 @@ class FastLloyd(Estimator):
         Each person counts once, whatever the number of rows, if `fit` is given groups.
         docs/accuracy.md. Private.
     interval_radius_ : float64 ndarray (n_features,) or None
-        R, in the units of each feature. None where every record counts. Public.
+        R, in the units of each feature. None if every record counts. Public.
     means_beyond_ : None
         For `MomentLloyd`: the numbers of other algorithms cannot tell how much farther out the mean
         of a skewed column may lie.
@@ -136,7 +136,7 @@ class FastLloyd(Estimator):
     noisy_counts_std_ : float
         Standard deviation of the noise in each of noisy_counts_, records. Public.
     noisy_loss_ : float, only with estimate_loss
-        Sum of squared distances to the nearest centroid in the scaled domain, with noise;
+        Sum of squared distances to the nearest centroid in the scaled domain, with noise.
         privacy_spent_["loss_estimate"] says at which distance records are cut off. Private.
     noisy_loss_std_ : float, only with estimate_loss
         Standard deviation of the noise in noisy_loss_. Public.
@@ -145,13 +145,13 @@ class FastLloyd(Estimator):
     finer_split_ : None
         For `MomentLloyd`, which asks for votes.
     privacy_spent_ : dict
-        The machine-readable privacy statement of this fit; shown in one line, complete for
+        The machine-readable privacy statement of this fit. Shown in one line, complete for
         programs. Worked out when it is first asked for, or the model is saved or copied. "private"
         is False where bounds or n_records were taken from X. It speaks of the last `fit` of this
         very model ALONE: not of earlier ones, nor of the clones that a grid search or a
-        cross-validation fits, each of which spends epsilon too, nor of the steps of a pipeline
-        before it, which `check_private_pipeline` names; "data_set" is the name under which
-        a ledger adds them up, None if nobody does.
+        cross-validation fits, although each spends epsilon too, nor of the steps of a pipeline
+        before it, which `check_private_pipeline` names. "data_set" is the name under which
+        a ledger adds them up, or None.
     bounds_ : float64 ndarray (n_features, 2)
         Lower and upper bound of each feature that this fit used, in original units. Public where
         they were stated, private where they were found (bounds="private"), NOT PRIVATE where they
@@ -308,7 +308,7 @@ class MomentLloyd(Estimator):
     (docs/momentlloyd.md).
 
     Usually closer to k-means without noise than `FastLloyd` at the same privacy. Its planner
-    chooses all that can be chosen; there is nothing to tune. At most 1024 features.
+    chooses all that can be chosen. There is nothing to tune. At most 1024 features.
 
     Neighbouring relation: one record added or removed (or replaced, by `neighboring_relation`).
     Unit of protection: one row or, with `groups` in `fit`, one person with all rows.
@@ -323,9 +323,9 @@ class MomentLloyd(Estimator):
     delta : float, default=None
         In (0, 1), well below one over the number of records. None: 1 / (100 n_records).
     bounds : tuple (lower, upper) or dict {column name: (lower, upper)} or "private", default=None
-        What each feature can be, in the units of X, known without looking at X; values outside are
+        What each feature can be, in the units of X, known without looking at X. Values outside are
         clipped. lower and upper are numbers, array-likes (n_features,), or pandas Series labelled
-        by column; a dict has a pair for every column of a data frame. None takes the bounds from X,
+        by column. A dict has a pair for every column of a data frame. None takes the bounds from X,
         which leaks its extreme values (PrivacyLeakWarning): the result is then not private.
         "private" finds them in value_range with a part of the budget
         (docs/how-to/when-bounds-are-unknown.md).
@@ -337,7 +337,7 @@ class MomentLloyd(Estimator):
         Seeds public randomness (where the clustering starts, given noisy answers), never the noise.
         None: a fresh one for every `fit`.
     n_expected : int, default=None
-        Public guess of the number of records, at most n_records, used to plan the rounds; the true
+        Public guess of the number of records, at most n_records, used to plan the rounds. The true
         number is counted with noise. None: n_records.
     scaling : {"per-feature", "common"}, default="per-feature"
         "per-feature": each feature fills [-1, 1] by its bounds. "common": Euclidean distances of
@@ -345,25 +345,25 @@ class MomentLloyd(Estimator):
     neighboring_relation : {"add_or_remove_one", "replace_one"}, default="add_or_remove_one"
         What the guarantee hides: that one record is there, or what it says.
     estimate_loss : bool, default=False
-        Also estimate the loss of the final centroids, privately, from a part of the budget; see
+        Also estimate the loss of the final centroids, privately, from a part of the budget. See
         `noisy_loss_`.
     loss_share : float, default=None
         That part of the budget, above 0 and below 1. None: chosen from n_expected, at most a fifth.
     fraction_bits : int, default=None
-        q: records are rounded to multiples of 2**-q of the half width of the domain; with
+        q: records are rounded to multiples of 2**-q of the half width of the domain. With
         scaling="common" a feature whose width rounds to none is refused. None: 16.
     unit : {"record", "person"}, default=None
-        What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`;
-        n_records is then a cap on persons. "record": one row; `fit` refuses groups. None: a person
+        What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`.
+        n_records is then a cap on persons. "record": one row. `fit` refuses groups. None: a person
         if `fit` is given groups. Say "person" if you pass groups: where they do not reach `fit` (a
-        grid search keeps them to itself), it is refused then; with None it would protect single
+        grid search keeps them to itself), it is refused then. With None it would protect single
         rows.
     value_range : as bounds, default=None
         With bounds="private": a public range that surely holds all values, in which bounds are
-        found; it may be far too wide.
+        found. It may be far too wide.
     dataset : str, default=None
         Name of the data set under which your ledger counts every `fit`, clones and grid searches
-        too, and keeps to its limits: docs/how-to/ledger.md. None: nobody adds them up.
+        too, and keeps to its limits: docs/how-to/ledger.md. None: they are not counted.
 
     Attributes
     ----------
@@ -371,18 +371,18 @@ class MomentLloyd(Estimator):
         Centroids in original units. Private.
     cluster_centers_std_ : float64 ndarray (n_clusters, n_features)
         Standard error of each coordinate, of noise and of moves that were shrunk or are not over
-        (`uncertainty.assess`), in original units; 0 without noise, NaN where a centroid stayed.
+        (`uncertainty.assess`), in original units. 0 without noise, NaN if a centroid stayed.
         Private.
     cluster_status_ : str ndarray (n_clusters,)
-        "settled"; "moving" where a centroid may still move, or its records may form several groups;
-        "few" where they may be few or none; "stayed" where it stayed in the last iteration. Where
+        "settled", "moving" where a centroid may still move, or its records may form several groups,
+        "few" where they may be few or none, "stayed" where it stayed in the last iteration. Where
         the status is settled, two standard errors to either side cover, in nine of ten cases, the
         centre of the records nearest to the centroid: their mean with records farther than R pulled
         in to distance R. In a skewed column the mean lies farther out. Values outside the bounds
         count as the bound. Each person counts once, whatever the number of rows, if `fit` is given
         groups. docs/accuracy.md. Private.
     interval_radius_ : float64 ndarray (n_features,)
-        R, in the units of each feature; it follows from noisy answers. Private.
+        R, in the units of each feature. It follows from noisy answers. Private.
     means_beyond_ : float64 ndarray (n_clusters, n_features) or None
         How far the mean may lie above (if positive) or below (if negative) the interval of two
         standard errors. NaN where nothing is said: for clusters that are not settled, and for
@@ -394,7 +394,7 @@ class MomentLloyd(Estimator):
     noisy_counts_std_ : float
         Standard deviation of the noise in each of noisy_counts_, records. Public.
     noisy_loss_ : float, only with estimate_loss
-        Sum of squared distances to the nearest centroid in the scaled domain, with noise;
+        Sum of squared distances to the nearest centroid in the scaled domain, with noise.
         privacy_spent_["loss_estimate"] says at which distance records are cut off. Private.
     noisy_loss_std_ : float, only with estimate_loss
         Standard deviation of the noise in noisy_loss_. Public.
@@ -406,13 +406,13 @@ class MomentLloyd(Estimator):
         Number of groups if those of the clearest split are split in turn, at most n_clusters. None
         if none of them shows groups, or clearest_split_ is None. Private.
     privacy_spent_ : dict
-        The machine-readable privacy statement of this fit; shown in one line, complete for
+        The machine-readable privacy statement of this fit. Shown in one line, complete for
         programs. Worked out when it is first asked for, or the model is saved or copied. "private"
         is False where bounds or n_records were taken from X. It speaks of the last `fit` of this
         very model ALONE: not of earlier ones, nor of the clones that a grid search or a
-        cross-validation fits, each of which spends epsilon too, nor of the steps of a pipeline
-        before it, which `check_private_pipeline` names; "data_set" is the name under which
-        a ledger adds them up, None if nobody does.
+        cross-validation fits, although each spends epsilon too, nor of the steps of a pipeline
+        before it, which `check_private_pipeline` names. "data_set" is the name under which
+        a ledger adds them up, or None.
     bounds_ : float64 ndarray (n_features, 2)
         Lower and upper bound of each feature that this fit used, in original units. Public where
         they were stated, private where they were found (bounds="private"), NOT PRIVATE where they
@@ -420,7 +420,7 @@ class MomentLloyd(Estimator):
     mechanism_ : Mechanism
         Every public setting of this fit.
     n_iter_ : int
-        How many times the centroids moved; the statement counts all rounds, of which some ask for
+        How many times the centroids moved. The statement counts all rounds. Some of these ask for
         other things first.
     n_features_in_ : int
         Number of features seen during `fit`.

@@ -1,6 +1,4 @@
-"""Whose rows these are: one id for each row of X, whatever it is given in, as text that tells
-persons apart.
-"""
+"""Ids of persons, one for each row of X in any container, as text that tells persons apart."""
 
 import math
 import sys
@@ -76,14 +74,16 @@ def _cells(groups: Any) -> Sequence[Any]:
 
 
 def _listed(as_list: Callable[[], Iterable[Any]]) -> list[Any]:
-    """What it returns. Raises DataError for text that Arrow holds and Python cannot."""
+    """Return the items as a list. Raises DataError for text that Arrow can contain and Python
+    cannot.
+    """
     with suppress(UnicodeDecodeError):
         return list(as_list())
     raise DataError(f"groups holds {BROKEN}")
 
 
 def _in_decimal(integers: Sequence[int]) -> list[bytes] | None:
-    """Each integer in decimal; None where one has more digits than Python writes out."""
+    """Return each integer in decimal, or None if one has more digits than Python writes out."""
     try:
         return [b"%d" % integer for integer in integers]
     except ValueError:

@@ -107,9 +107,9 @@ def _fitted(step: Any, name: str) -> Iterator[str]:
 
 
 def _is_fitted(step: Any, besides: Sequence[Any] = ()) -> bool:
-    """Whether a step, or anything that it holds, has fitted attributes.
+    """Return whether a step, or anything that it contains, has fitted attributes.
 
-    besides : what it holds that is looked into elsewhere.
+    besides : contents of the step that are looked into elsewhere.
     """
     elsewhere = {id(each) for each in besides}
     waiting: list[Any] = [step]
@@ -133,7 +133,9 @@ def _is_fitted(step: Any, besides: Sequence[Any] = ()) -> bool:
 
 
 def _is_of_a_fit(name: str, step: Any) -> bool:
-    """Whether an attribute is no parameter; without `get_params`, whether it ends in "_"."""
+    """Return whether an attribute is no parameter or, without `get_params`, whether its name ends
+    in "_".
+    """
     if name in _HARMLESS or name.startswith("__"):
         return False
     if hasattr(step, "get_params"):
@@ -162,7 +164,7 @@ def _passed_on(value: Any) -> Iterator[Any]:
 
 
 def _may_hold(value: Any) -> bool:
-    """Whether there is something to look into: numbers, texts and arrays hold no step."""
+    """Return whether there is something to look into: numbers, texts and arrays contain no step."""
     return isinstance(value, dict | list | tuple | set | frozenset) or (
         bool(_attributes(value)) or callable(value)
     )

@@ -29,11 +29,11 @@ def hidden(first: FirstStage | None) -> list[str]:
 
 
 class Spent(NamedTuple):
-    """What a fit has spent, kept for its statement, which takes longer to work out than a fit of a
-    few thousand records.
+    """Privacy budget of a fit, kept for its statement, which takes longer to work out than a fit of
+    a few thousand records.
 
-    first : of a fit of two stages. data_set : what
-    it was charged to, if any. radius : of the intervals, if there is one.
+    first : first stage of a fit of two stages. data_set : name of the account, if any. radius : of
+    the intervals, if there is one.
     """
 
     mechanism: Mechanism

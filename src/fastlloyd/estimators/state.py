@@ -33,7 +33,7 @@ from fastlloyd.reports.statement import PrivacyStatement
 from fastlloyd.reports.stored_statement import Sealed, state_statement
 
 
-class State(BaseEstimator):
+class EstimatorState(BaseEstimator):
     """Attributes of a fitted estimator that wait to be asked for, and its pickles and copies."""
 
     mechanism_: Mechanism

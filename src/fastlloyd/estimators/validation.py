@@ -1,5 +1,5 @@
-"""What the estimators are given, checked: records by scikit-learn without quoting them, settings by
-their types.
+"""Checks of what estimators are given: records by scikit-learn, without quoting them, and settings
+by their types.
 """
 
 import numbers

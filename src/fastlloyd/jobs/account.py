@@ -20,8 +20,8 @@ from fastlloyd.mechanisms.two_stages import TwoStages
 
 
 class Bill(NamedTuple):
-    """What a job is to be charged. stages : what its one stage costs, or its two at most. digest :
-    of the settings of the first.
+    """Charge of a job. stages : cost of its one stage, or of its two at most. digest : of the
+    settings of the first.
     """
 
     stages: tuple[PlannedCost, ...]

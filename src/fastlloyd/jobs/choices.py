@@ -123,7 +123,7 @@ class GuaranteeChoices:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusteringChoices(GuaranteeChoices):
-    """Choices of a clustering, as plain values; None leaves a choice to preset and planner.
+    """Choices of a clustering, as plain values. None leaves a choice to preset and planner.
 
     bounds : public bounds, or FROM_DATA; PRIVATE or None if they are to be found in value_range.
     algorithm : its name, or itself. varied : fields of the algorithm to replace, by name. The
@@ -191,8 +191,8 @@ class ClusteringChoices(GuaranteeChoices):
 
 
 def seed_of(stated: PublicSeed | str | None) -> PublicSeed:
-    """Return a fresh seed for None; the very seed for 64 hex digits, as a plan shows it; else that
-    of an integer or of any other text. Raises PlanError for an empty text.
+    """Return a fresh seed for None, the very seed for 64 hex digits, as a plan shows it, and else
+    that of an integer or of any other text. Raises PlanError for an empty text.
     """
     if isinstance(stated, PublicSeed):
         return stated

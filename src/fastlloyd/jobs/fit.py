@@ -126,9 +126,9 @@ class FitOutcome(NamedTuple, Generic[S]):
 class PreparedFit(NamedTuple, Generic[S]):
     """A fit before anything is spent.
 
-    mechanism : the design; where bounds are still to be found, in a box that stands for them.
-    stages : both, where bounds are to be found. bill, balance : what the account is to be charged,
-    and its sums with that; None and () without an account. leaks : as of `FitOutcome`.
+    mechanism : the design. If bounds are still to be found, its box stands for them. stages : both,
+    if bounds are to be found. bill, balance : charge of the account, and its sums with that, or
+    None and () without an account. leaks : as of `FitOutcome`.
     """
 
     request: FitRequest[S]

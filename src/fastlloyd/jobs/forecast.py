@@ -1,4 +1,4 @@
-"""What a clustering is expected to look like, from public numbers alone."""
+"""Forecast of a clustering, from public numbers alone."""
 
 from typing import NamedTuple, Self
 

@@ -296,10 +296,10 @@ def cap_of(
     """Return the cap on the number of records, stated or, as `leaks` may then say, from the data.
 
     Replacing one record leaves their number as it is, so under replace_one it may be taken from the
-    data. But not of persons, since one who is replaced may have no row any more; nor where records
-    with missing cells are dropped, since that depends on what a record says; nor where other jobs
-    are counted with this one (is_counted), as one of them may be for an added record. Raises
-    DataError for more records than the cap.
+    data. The number of persons may not, since one who is replaced may have no row any more. Nor may
+    a number that leaves out records with missing cells, since that depends on what a record says.
+    Nor may it if other jobs are counted with this one (is_counted), as one of them may be for an
+    added record. Raises DataError for more records than the cap.
     """
     cap, many = choices.cap, choices.unit.many
     if cap is not None:

@@ -28,9 +28,9 @@ from fastlloyd.mechanisms.persons import max_clients
 
 @dataclass(frozen=True, kw_only=True)
 class FederationChoices:
-    """Choices of a federation, as plain values; None leaves a choice to the planner.
+    """Choices of a federation, as plain values. None leaves a choice to the planner.
 
-    trust : "client-noise" or "server-noise"; None: client-noise, or with preset="paper"
+    trust : "client-noise" or "server-noise", or None for client-noise, with preset="paper"
     server-noise. masks : "pairwise" or "group". The others are those of `Plan`.
     """
 
@@ -139,7 +139,7 @@ class SimulateRequest:
 
 
 class SimulationOutcome(NamedTuple):
-    """What the clients ended with; fields as of `FitOutcome`."""
+    """Result of the clients. Fields as of `FitOutcome`."""
 
     plan: Plan
     run: ClientResult

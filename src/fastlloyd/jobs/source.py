@@ -45,10 +45,10 @@ UNKNOWN = Domain(features=("x",), lower=(-1.0,), upper=(1.0,))
 class Source(Protocol):
     """Records that a job passes over.
 
-    columns : what the features are called. names : the same, or None where the records have no
-    names. others : names of columns of the source that are not used. has_ids : each row says whose
-    it is. drops_records : a record with a missing cell is left out. clipped, dropped : numbers of
-    records and values outside the bounds, and of records left out, after a pass: private.
+    columns : names of the features. names : the same, or None if the records have no names. others
+    : names of columns of the source that are not used. has_ids : each row says whose it is.
+    drops_records : a record with a missing cell is left out. clipped, dropped : numbers of records
+    and values outside the bounds, and of records left out, after a pass: private.
     """
 
     @property
@@ -114,7 +114,7 @@ class FileSource:
     engine: str | None = None
 
     def open(self) -> "TableSource":
-        """Open the records, of which `load` then reads few. Raises DataError or PlanError."""
+        """Open the records; `load` reads them if they are few. Raises DataError or PlanError."""
         treatment = choose(Missing, self.missing, "missing")
         if self.engine is not None:
             check_engine(self.engine)

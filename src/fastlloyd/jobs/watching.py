@@ -1,4 +1,4 @@
-"""Events of a job, for whoever watches it: a bar, a line of a log, a page."""
+"""Events of a job, for the parts that watch it: a bar, a line of a log, a page."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ class RunBegan(Event, frozen=True, kw_only=True):
 
 
 class StepEnded(Event, frozen=True, kw_only=True):
-    """What began last, a step or the rounds of a mechanism, is over or was given up."""
+    """The step, or the rounds of a mechanism, that began last are over or were given up."""
 
 
 class RoundAnswered(Event, frozen=True, kw_only=True):

@@ -211,8 +211,8 @@ def _check_together(
 
 
 def _place(output: OutputOptions, plan: "Plan") -> "Destination":
-    """Where the result goes: the folder that is named, which may hold what this very run wrote
-    there before.
+    """Return the destination of the result: the folder that is named, which may contain files that
+    this very run wrote before.
     """
     from fastlloyd.cli import results
 
@@ -223,9 +223,7 @@ def _place(output: OutputOptions, plan: "Plan") -> "Destination":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Client:
-    """Who takes part, and how the server is reached. beside : the server's process, if it runs
-    here.
-    """
+    """Client of the run, and the way to its server. beside : its process, if it runs here."""
 
     plan: "Plan"
     identity: "PrivateIdentity"
@@ -254,7 +252,7 @@ class _Client:
 
     @property
     def server(self) -> dict[str, Any]:
-        """Where the server is and how it is known, for what connects to it."""
+        """Return address and certificate of the server, for the connection to it."""
         from fastlloyd.cli import network
 
         return {
@@ -525,9 +523,9 @@ def _rehearse(client: _Client, where: Path, mine: "OwnRecords") -> None:
 
 
 def _rehearsed_budget(client: _Client, path: Path, mine: "OwnRecords") -> "list[Limit]":
-    """Pass over the records; return the limits that the run must keep to. Nothing is stored.
+    """Pass over the records, and return the limits that the run must keep to. Nothing is stored.
 
-    Raises DataError, BudgetError and StateError, as taking part would; makes no store and no
+    Raises DataError, BudgetError and StateError, as taking part would. Makes no store and no
     ledger.
     """
     from fastlloyd.federation.ledger import finite
@@ -626,7 +624,7 @@ def _of_passes(plan: "Plan", seconds: float, to_ask_for: int | None) -> str:
 
 
 def _pass_to_ask_for(plan: "Plan", seconds: float) -> int | None:
-    """How long a pass the plan must allow, None if it does: twice as long as one took, in whole
-    minutes.
+    """Return the seconds for a pass that the plan should allow, or None if it allows enough: twice
+    as long as one took, in whole minutes.
     """
     return None if seconds <= plan.timeouts.longest_pass else 60 * math.ceil(2 * seconds / 60)

@@ -191,8 +191,8 @@ def new(
 
 
 def explain(file: PlanFile, store: SpentStore = None, dataset: SpentOn = None) -> None:
-    """Say in plain words what a plan protects, from whom, how it was chosen and, with --dataset,
-    what was spent before.
+    """Say in plain words what a plan protects, against which parties, how it was chosen and, with
+    --dataset, what was spent before.
     """
     from fastlloyd.cli.settings import read_plan
     from fastlloyd.reports.explain import explain as explain_plan
@@ -269,7 +269,7 @@ def renew(
 
 
 def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str | None:
-    """What the reader's own ledger says, in sentences; None if they did not ask."""
+    """Return what the reader's own ledger says, in sentences, or None if they did not ask."""
     from fastlloyd.errors import StateError
     from fastlloyd.federation.admission import check_dataset, outlook
     from fastlloyd.federation.holder import HoldersLedger, place

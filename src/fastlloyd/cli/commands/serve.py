@@ -89,8 +89,8 @@ def hosted() -> None:
 
 
 def _end_with(descriptor: int) -> None:
-    """End this process at once when nobody holds the other end any more; what is not on disk then
-    never happened.
+    """End this process at once when no process holds the other end any more. Steps that are not on
+    disk then never happened.
     """
     from fastlloyd.cli.network import STOPPED
 

@@ -70,7 +70,7 @@ def status(store: StoreFile, json: Json = False) -> None:
 
 
 def _waits(run: dict[str, Any]) -> str:
-    """Say for whom an open run waits, as far as the store knows."""
+    """Say which parties an open run waits for, as far as the store knows."""
     if run["reason"] or run["waits_for"] is None:
         return ""
     if run["client"]:
@@ -128,8 +128,9 @@ def _runs(history: Any, events: list[Any]) -> list[dict[str, Any]]:
 
 
 def _waits_for(run: Any, run_id: bytes, kinds: list[str], events: list[Any]) -> Any:
-    """Return for whom a run waits: at a client, "this client" or "the others"; at a server, the
-    names of those who have not been heard from since the last step, None while clients join.
+    """Return the parties that a run waits for: at a client, "this client" or "the others". At a
+    server, the names of the clients that have not been heard from since the last step, or None
+    while clients join.
     """
     from fastlloyd.federation.store.events import MessageRecorded, PeerSigned
 
