@@ -6,7 +6,7 @@ import pytest
 
 from command_line import FIT, Command, refused, strict, tree
 from fastlloyd.errors import OutputError
-from fastlloyd.reports import advice, pictures
+from fastlloyd.reports import advice, advice_picture
 
 ADVISE = ("advise", "--records", "2000", "--features", "4", "--clusters", "8")
 
@@ -134,7 +134,7 @@ def test_advise_without_matplotlib_writes_the_rest(
     def missing(*_: object) -> bytes:
         raise OutputError("advise.png was left out because matplotlib is not installed")
 
-    monkeypatch.setattr(pictures, "new_figure", missing)
+    monkeypatch.setattr(advice_picture, "new_figure", missing)
     code, _, err = fastlloyd(*ADVISE, "--out", "advice")
     assert (code, err) == (
         0,

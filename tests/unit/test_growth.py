@@ -87,6 +87,7 @@ PAIRS = {
 MODULES_OF_PAIRS = (
     "federation/secagg/pairs.py ",
     "federation/protocol/joining.py ",
+    "federation/protocol/own_keys.py ",
 )  # one key after another
 
 

@@ -559,10 +559,7 @@ def test_the_state_folder_is_the_systems(
 def test_what_is_taken_from_the_data_is_in_no_ledger(
     ledger: HoldersLedger, fastlloyd: Command
 ) -> None:
-    with (
-        pytest.warns(),
-        pytest.raises(BudgetError, match="pass public values, or name no data set"),
-    ):
+    with pytest.raises(BudgetError, match="pass public values, or name no data set"):
         model(n_records=None).fit(X)
     outcome = fastlloyd(
         "fit",

@@ -15,6 +15,7 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import DataError, FastLloydError, PlanError
 from fastlloyd.estimators.groups import person_ids
 from fastlloyd.evaluation import metrics
+from fastlloyd.jobs.settings import Columns, outer_of, stated_domain
 from fastlloyd.records import NUMERIC, open_records, table_from_frame
 from fastlloyd.records.bounds import given_bounds
 from record_files import pa, pq
@@ -49,6 +50,9 @@ def test_series_of_bounds_are_those_of_their_columns_in_any_order(
     assert upper.tolist() == ([300.0] * 3 if scalar else LIMITS["upper"].tolist())
 
 
+COLUMNS = Columns.of(NAMES)
+
+
 @pytest.mark.parametrize("parameter", ["bounds", "value_range"])
 def test_an_estimator_takes_labelled_bounds_and_ranges_by_name(parameter: str) -> None:
     turned = LIMITS[::-1]
@@ -58,12 +62,14 @@ def test_an_estimator_takes_labelled_bounds_and_ranges_by_name(parameter: str) -
         Lloyd(**PUBLIC | settings | {parameter: ends})
         for ends in ((turned["lower"], turned["upper"]), by_name)
     )
+    found = list[Domain]()
     for model in (series, named):
         model.n_features_in_, model.feature_names_in_ = 3, np.array(NAMES, dtype=object)
-    if parameter == "bounds":
-        assert series._domain(None, []) == named._domain(None, [])
-    else:
-        assert series._outer_range() == named._outer_range()
+        choices = model._choices(None)
+        made = stated_domain(choices, COLUMNS)
+        found.append(made if parameter == "bounds" else outer_of(choices.value_range, COLUMNS))
+    assert found[0] == found[1]
+    assert found[0].lower == tuple(LIMITS["lower"])
 
 
 def test_labels_that_are_no_columns_and_columns_without_labels_are_refused() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import fastlloyd as package
 from command_line import FIT, SIMULATE, Command, refused
-from fastlloyd import FastLloyd, MomentLloyd, NoisyResultWarning, PrivacyLeakWarning
+from fastlloyd import FastLloyd, MomentLloyd, NoisyResultWarning
 from fastlloyd.errors import BudgetError, StateError
 from fastlloyd.federation import holder, simulation
 from fastlloyd.federation.admission import DataSet
@@ -82,7 +82,7 @@ def test_a_number_of_records_that_was_taken_from_them_is_refused_whatever_the_re
     given = [word for word in FIT if word not in ("--n-records", "500")]
     assert len(given) == len(FIT) - 2
     refused(fastlloyd(*given, *ON, *stated), "taken from the data")
-    with pytest.raises(BudgetError, match="taken from the data"), pytest.warns(PrivacyLeakWarning):
+    with pytest.raises(BudgetError, match="taken from the data"):
         model(n_records=None, neighboring_relation=relation).fit(X)
     assert not ledger.history().runs
 
