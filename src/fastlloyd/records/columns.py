@@ -15,14 +15,14 @@ from fastlloyd.records.declared import INDEX
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+(\.\d+)?(_level_\d+)?")
 
 
-class Kind(enum.Enum):
+class ColumnKind(enum.Enum):
     """Columns that are chosen by what they hold, not by name."""
 
     NUMERIC = "numbers, as the format says, or the first records of a text file"
 
 
-NUMERIC: Final = Kind.NUMERIC
-Columns = Sequence[str] | Kind | None
+NUMERIC: Final = ColumnKind.NUMERIC
+Columns = Sequence[str] | ColumnKind | None
 
 
 def chosen(

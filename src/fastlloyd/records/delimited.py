@@ -21,7 +21,7 @@ from fastlloyd.records.cells import is_header, is_missing, is_number, is_plain
 from fastlloyd.records.columns import NUMERIC, Columns, chosen, numbered, unit_place
 from fastlloyd.records.files import is_pipe
 from fastlloyd.records.ids import MISSING, TextIds
-from fastlloyd.records.lines import Row, Rows, chunks
+from fastlloyd.records.lines import Row, RowSplitter, chunks
 from fastlloyd.records.reader import NOT_FINITE, NOT_THERE, Missing, Reader, wrong_cells
 from fastlloyd.records.table import ColumnBlock, with_ids
 
@@ -151,11 +151,11 @@ class DelimitedFile(Reader):
     def _chunks(self) -> Generator[bytes]:
         return chunks(self._path, chain([FIRST_BYTES], repeat(self._chunk_bytes)))
 
-    def _begin(self, coming: Iterator[bytes]) -> tuple[list[str], str, Rows, Iterator[Row]]:
+    def _begin(self, coming: Iterator[bytes]) -> tuple[list[str], str, RowSplitter, Iterator[Row]]:
         """Names of the columns and where they stand, the parser, and the records of the first
         chunk.
         """
-        parser = Rows(self._path)
+        parser = RowSplitter(self._path)
         rows = parser.of(coming)
         first = next(rows, None)
         if first is None:

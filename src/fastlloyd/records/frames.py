@@ -13,7 +13,7 @@ from fastlloyd.records.arrow_ids import check_ids, ids_in
 from fastlloyd.records.columns import chosen, unit_place
 from fastlloyd.records.declared import content
 from fastlloyd.records.ids import BROKEN, Ids
-from fastlloyd.records.in_memory import Column, columns_of, frame_of, guarded
+from fastlloyd.records.in_memory import FrameColumn, columns_of, frame_of, guarded
 from fastlloyd.records.reader import Missing, Reader
 from fastlloyd.records.record_file import RecordFile
 from fastlloyd.records.table import ColumnBlock, Table
@@ -57,7 +57,7 @@ class _Frame(Reader):
 
     def __init__(
         self,
-        every: list[Column],
+        every: list[FrameColumn],
         columns: Sequence[str] | None,
         unit: str | None,
         source: str,

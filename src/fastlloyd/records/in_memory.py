@@ -33,7 +33,7 @@ T = TypeVar("T")
 Cells = npt.NDArray[Any]
 
 
-class Column(NamedTuple):
+class FrameColumn(NamedTuple):
     """A column of a data frame. name : as the frame has it, text or not. cells : a column of its
     library. read : returns the cells as an array of NumPy's, (n,), of numbers or of objects.
     """
@@ -110,27 +110,27 @@ def _is_arrow(X: Any) -> bool:
     return hasattr(X, "column_names") and hasattr(X, "combine_chunks")
 
 
-def columns_of(frame: Any) -> list[Column]:
+def columns_of(frame: Any) -> list[FrameColumn]:
     """The columns of a frame of `frame_of`."""
     if _is_pandas(frame):
         declared = zip(frame.columns, frame.dtypes, strict=True)
         return [_of_pandas(frame.iloc[:, i], *said) for i, said in enumerate(declared)]
     if _is_polars(frame):
         return [
-            Column(each.name, each.dtype, each, partial(_polars, each))
+            FrameColumn(each.name, each.dtype, each, partial(_polars, each))
             for each in frame.get_columns()
         ]
     described = zip(frame.column_names, frame.schema.types, frame.columns, strict=True)
-    return [Column(name, kind, each, partial(_arrow, each)) for name, kind, each in described]
+    return [FrameColumn(name, kind, each, partial(_arrow, each)) for name, kind, each in described]
 
 
-def _of_pandas(column: Any, name: Any, declared: Any) -> Column:
+def _of_pandas(column: Any, name: Any, declared: Any) -> FrameColumn:
     if hasattr(declared, "pyarrow_dtype"):
-        return Column(name, declared, column, lambda: _arrow(column.array.__arrow_array__()))
+        return FrameColumn(name, declared, column, lambda: _arrow(column.array.__arrow_array__()))
     if isinstance(declared, np.dtype):
-        return Column(name, declared, column, column.to_numpy)
+        return FrameColumn(name, declared, column, column.to_numpy)
     read = partial(column.to_numpy, dtype=np.float64, na_value=np.nan)  # nullable, or sparse
-    return Column(name, declared, column, read)
+    return FrameColumn(name, declared, column, read)
 
 
 def _polars(column: Any) -> Cells:
@@ -185,7 +185,7 @@ def _matrix(X: Any, what: str) -> Cells:
     return together.T
 
 
-def _feature(column: Column, what: str) -> Cells:
+def _feature(column: FrameColumn, what: str) -> Cells:
     values, said = column.numbers()
     if values is None:
         name = str(column.name)

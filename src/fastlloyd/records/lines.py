@@ -57,7 +57,7 @@ def _read(stream: io.BufferedReader | gzip.GzipFile, size: int) -> bytes:
     return b"".join(arrived)
 
 
-class Rows:
+class RowSplitter:
     """Splits chunks of text, one after the other, into rows of cells, each with its line, without
     the blank lines.
 

@@ -20,7 +20,7 @@ from fastlloyd.errors import DataError
 from fastlloyd.records import NUMERIC, Missing, delimited, open_records
 from fastlloyd.records.arrow_csv import ArrowText
 from fastlloyd.records.cells import floats
-from fastlloyd.records.lines import Rows
+from fastlloyd.records.lines import RowSplitter
 from record_files import FINITE, SECRET, refusal
 
 EXPONENTS = st.integers(-420, 420) | st.integers(-(10**12), 10**12)
@@ -224,7 +224,9 @@ def test_both_parsers_have_the_same_outcome(
 
 
 def by_python(chunk: str, column: int, width: int) -> list[float]:
-    rows = list(Rows("records.csv").every(iter([b"c," * (width - 1) + b"c\n", chunk.encode()])))[1:]
+    rows = list(
+        RowSplitter("records.csv").every(iter([b"c," * (width - 1) + b"c\n", chunk.encode()]))
+    )[1:]
     assert {len(cells) for _, cells in rows} <= {width}
     return list(floats([cells[column] for _, cells in rows]))
 

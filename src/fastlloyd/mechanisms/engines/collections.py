@@ -32,7 +32,7 @@ def is_collection(X: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FramePart:
-    """`Part` that is a partition: a data frame or an array (n_i, n_features)."""
+    """A partition of a Dask collection: a data frame or an array (n_i, n_features)."""
 
     number: int
     records: Any = field(repr=False)

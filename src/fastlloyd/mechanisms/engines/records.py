@@ -19,7 +19,7 @@ from fastlloyd.mechanisms.engines.tasks import (
     Ask,
     Fault,
     FilePart,
-    Found,
+    Findings,
     MakeGrid,
     Summary,
     Tally,
@@ -46,11 +46,11 @@ class EngineRecords:
     pass. clipped, dropped : as in `GridRecords` and `RecordFile`, after a complete pass. A pass
     raises what these raise, EngineError, and whatever `report` raises, which gives it up.
 
-    Parameters ---------- source : of the records, for messages. parts : the engine's handle of each
-    `Part`, in the order of their numbers. cells : largest number of cells of each part, or None if
-    only reading tells. report : called now and then, and after each part, with the number of
-    finished parts of the pass and of all parts. check_unchanged : raises DataError if the records
-    have changed since the beginning.
+    source : of the records, for messages. parts : the engine's handle of each `Partition`, in the
+    order of their numbers. cells : largest number of cells of each part, or None if only reading
+    tells. report : called now and then, and after each part, with the number of finished parts of
+    the pass and of all parts. check_unchanged : raises DataError if the records have changed since
+    the beginning.
     """
 
     share_bits: ClassVar[int] = 0
@@ -135,7 +135,7 @@ class EngineRecords:
             self._keep(
                 make, ((i, cells) for i, cells in enumerate(self._cells) if cells is not None)
             )
-        total, n, found = np.zeros(asked.shape, dtype=np.int64), 0, Found()
+        total, n, found = np.zeros(asked.shape, dtype=np.int64), 0, Findings()
         firsts = () if self.n is None else tuple(np.cumsum([0, *self._sizes])[:-1].tolist())
         ask = Ask(
             domain=self.domain,

@@ -48,8 +48,8 @@ def code_digest() -> str:
     return sha256(length_prefixed(*parts)).hexdigest()
 
 
-class Part(Protocol):
-    """Some of the records, which a worker opens; number : of the part, from 0."""
+class Partition(Protocol):
+    """Some of the records, which a worker opens. number : of the partition, from 0."""
 
     @property
     def number(self) -> int: ...  # noqa: D102 - see the class
@@ -58,7 +58,7 @@ class Part(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """`Part` that is a piece of files."""
+    """A partition that is a piece of files."""
 
     number: int
     piece: Piece
@@ -69,16 +69,16 @@ class FilePart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Findings:
     """Findings about the records of a part, and their sum (see `Summary`)."""
 
     clipped: Clipped = field(default_factory=Clipped)
     dropped: int = field(default=0, repr=False)  # before
     summary: Words = field(default_factory=lambda: np.zeros((), dtype=np.uint64), repr=False)
 
-    def __add__(self, other: "Found") -> "Found":
+    def __add__(self, other: "Findings") -> "Findings":
         """Return the findings of both parts together."""
-        return Found(
+        return Findings(
             clipped=self.clipped + other.clipped,
             dropped=self.dropped + other.dropped,
             summary=np.add(self.summary, other.summary),
@@ -91,7 +91,7 @@ class Grid:
 
     number: int
     blocks: tuple[GridArray, ...] = field(repr=False)
-    found: Found
+    found: Findings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class Tally:
 
     answer: IntArray = field(repr=False)
     n: int = field(repr=False)
-    found: Found
+    found: Findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class _Reading:
     then.
     """
 
-    def __init__(self, task: "_OfPart", part: Part) -> None:
+    def __init__(self, task: "_OfPart", part: Partition) -> None:
         self._records, self._summarize = part.open(), task.summarize
         self._summary: Words = np.zeros((), dtype=np.uint64)
         seen = SeenRecords(self._records, None if task.summarize is None else self._add)
@@ -133,8 +133,8 @@ class _Reading:
             self._summary = np.add(self._summary, self._summarize(block))
 
     @property
-    def found(self) -> Found:
-        return Found(
+    def found(self) -> Findings:
+        return Findings(
             clipped=self.points.clipped,
             dropped=self._records.dropped or 0,
             summary=self._summary,
@@ -163,7 +163,7 @@ class _OfPart:
 class MakeGrid(_OfPart):
     """Make the grid points of a part, to be kept."""
 
-    def __call__(self, part: Part) -> Grid | Fault:
+    def __call__(self, part: Partition) -> Grid | Fault:
         """The grid points, or what is wrong with the part."""
         try:
             if fault := self._fault():
@@ -184,7 +184,7 @@ class Ask(_OfPart):
     asked: Asked = field(repr=False)
     firsts: tuple[int, ...] = field(default=(), repr=False)
 
-    def __call__(self, part: Part | Grid | Fault) -> Tally | Fault:
+    def __call__(self, part: Partition | Grid | Fault) -> Tally | Fault:
         """The answer, or what is wrong with the part."""
         try:
             if isinstance(part, Fault):

@@ -26,7 +26,7 @@ from fastlloyd.mechanisms.passes.spread import (
     PERSON,
     ROW,
     WIDTH,
-    Part,
+    RowsOnDisk,
     Spreading,
     spread_in_passes,
     waiting,
@@ -152,7 +152,7 @@ class _Dealing(Spreading):
         self.n_counted += counted(n_rows, self._deal.max_clients)
         return len(n_rows)
 
-    def one_person(self, part: Part) -> int:
+    def one_person(self, part: RowsOnDisk) -> int:
         """Find the shares of a person with many rows at each client."""
         dealt, found = Spill(self._dealt, WIDTH + 1), set[int]()
         for words, numbers in self.numbered(part):
@@ -164,7 +164,7 @@ class _Dealing(Spreading):
             )
         for client in sorted(found):
             pieces = partial(_of_client, dealt, client)
-            self.sizes[client] += super().one_person(Part(sum(map(len, pieces())), pieces))
+            self.sizes[client] += super().one_person(RowsOnDisk(sum(map(len, pieces())), pieces))
             for mine in pieces():
                 self._note(client, mine)
         self.n_counted += counted(np.array([part.n_rows]), self._deal.max_clients)

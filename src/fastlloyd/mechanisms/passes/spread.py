@@ -34,9 +34,9 @@ PERSON, HASH, ROW, WIDTH = slice(2), 2, 3, 4  # the words of a row
 _FIRST_OF_HASH = 16  # of the bytes of a row, after those of the person
 
 
-class Part(NamedTuple):
-    """Rows that wait on disk: how many, and their words in pieces, in the order of their numbers,
-    as often as asked.
+class RowsOnDisk(NamedTuple):
+    """Rows that wait on disk. n_rows : how many. pieces : returns their words in pieces, in the
+    order of their numbers, as often as called.
     """
 
     n_rows: int
@@ -73,7 +73,7 @@ def count_persons(ids: Iterable[Ids]) -> int:
 
 def waiting(
     scratch: Scratch, rows: Iterable[tuple[GridArray, Ids]], key: bytes
-) -> tuple[int, Iterator[Part]]:
+) -> tuple[int, Iterator[RowsOnDisk]]:
     """Write the rows to disk in parts by the first byte of their person, and return the number of
     rows and the parts.
     """
@@ -106,7 +106,7 @@ class Spreading:
         self.shares, self.n_persons = shares, 0
         self._scratch, self._bits = scratch, weight_bits
 
-    def settle(self, part: Part, byte: int) -> None:
+    def settle(self, part: RowsOnDisk, byte: int) -> None:
         """Find the shares of all rows of a part; byte : of the person, the next one to sort by."""
         if part.n_rows <= MOST_ROWS:
             self.n_persons += self.whole_persons(np.concatenate(list(part.pieces())))
@@ -124,7 +124,7 @@ class Spreading:
         self.shares.add(words[:, ROW], shares)
         return n_persons
 
-    def one_person(self, part: Part) -> int:
+    def one_person(self, part: RowsOnDisk) -> int:
         """Find the shares of a person with many rows: all have as many, but for one more of those
         that come first.
         """
@@ -138,7 +138,9 @@ class Spreading:
         self.shares.add(first[-1], np.ones(first.shape[1], dtype=np.uint16))
         return 1
 
-    def numbered(self, part: Part, byte: int = _FIRST_OF_HASH) -> Iterator[tuple[Words, IntArray]]:
+    def numbered(
+        self, part: RowsOnDisk, byte: int = _FIRST_OF_HASH
+    ) -> Iterator[tuple[Words, IntArray]]:
         """The rows of one person in pieces, and the number of each among those of its hash, int64
         (n,), in the order of the rows; byte : of person and hash, the next one to sort by.
         """
@@ -155,7 +157,7 @@ class Spreading:
             for smaller in self._sorted(part, byte):
                 yield from self.numbered(smaller, byte + 1)
 
-    def _sorted(self, part: Part, byte: int) -> Iterator[Part]:
+    def _sorted(self, part: RowsOnDisk, byte: int) -> Iterator[RowsOnDisk]:
         """The rows of a part in parts by a byte."""
         smaller = Spill(self._scratch, WIDTH)
         for words in part.pieces():
@@ -163,9 +165,11 @@ class Spreading:
         return _parts(smaller)
 
 
-def _parts(spill: Spill) -> Iterator[Part]:
+def _parts(spill: Spill) -> Iterator[RowsOnDisk]:
     return (
-        Part(n, partial(spill.rows, part)) for part in range(N_PARTS) if (n := spill.size(part))
+        RowsOnDisk(n, partial(spill.rows, part))
+        for part in range(N_PARTS)
+        if (n := spill.size(part))
     )
 
 
@@ -175,7 +179,7 @@ def _byte(words: Words, byte: int) -> NDArray[np.uint8]:
     return (words[:, word] >> np.uint64(56 - 8 * within)).astype(np.uint8)
 
 
-def _are_equal(part: Part, of: int | slice) -> bool:
+def _are_equal(part: RowsOnDisk, of: int | slice) -> bool:
     """Return whether all rows have equal words in the column, or columns, `of`."""
     first = next(iter(part.pieces()))[0, of]
     return all((words[:, of] == first).all() for words in part.pieces())
