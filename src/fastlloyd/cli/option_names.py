@@ -64,6 +64,8 @@ def of_option(error: FastLloydError) -> str:
 
 def as_options(sentence: str) -> str:
     """Return a message about settings with the names that the command line has for them."""
+    if sentence.startswith("bounds of "):
+        return f"--bounds: {sentence}"
     return _SETTING.sub(lambda found: _option(found[0]), sentence)
 
 
