@@ -27,7 +27,7 @@ def test_assign_labels_records_by_the_nearest_centroid_of_the_file(
     """With seeded noise, so that no record comes by chance so near a border that rounding to the
     grid decides.
     """
-    monkeypatch.setattr("fastlloyd.dp.noise.SystemNoise", lambda: SeededNoise(1))
+    monkeypatch.setattr("fastlloyd.jobs.fit.SystemNoise", lambda: SeededNoise(1))
     with repeatable_noise():
         assert fastlloyd(*FIT, "--epsilon", "5", "--public-seed", "1", "--out", "result").code == 0
     code, out, err = fastlloyd("assign", "result", "data.csv", "--distance")

@@ -12,7 +12,6 @@ import pytest
 
 from fastlloyd import FastLloyd, Lloyd, MomentLloyd
 from fastlloyd.errors import ClippedRecordsWarning, DataError, EngineError, PlanError
-from fastlloyd.estimators import base
 from fastlloyd.mechanisms.engines import dask
 from fastlloyd.mechanisms.engines.tasks import Tally
 from fastlloyd.testing import SeededNoise
@@ -49,7 +48,7 @@ def client(address: str) -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def known_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "SystemNoise", lambda: SeededNoise(7))
+    monkeypatch.setattr("fastlloyd.jobs.fit.SystemNoise", lambda: SeededNoise(7))
 
 
 @pytest.mark.parametrize("kept_bytes", [0, 1 << 20])

@@ -98,7 +98,7 @@ class SmallNoise(SystemNoise):
 def test_every_check_passes_where_the_noise_rounds_to_zero(
     kind: type[FastLloyd], epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fastlloyd.estimators.base.SystemNoise", SmallNoise)
+    monkeypatch.setattr("fastlloyd.jobs.fit.SystemNoise", SmallNoise)
     every_check_passes(kind(epsilon=epsilon, delta=1e-6, fraction_bits=16))
 
 
@@ -147,7 +147,7 @@ def any_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     run of this test.
     """
     seeds = itertools.count()
-    monkeypatch.setattr("fastlloyd.estimators.base.SystemNoise", lambda: WithinReach(next(seeds)))
+    monkeypatch.setattr("fastlloyd.jobs.fit.SystemNoise", lambda: WithinReach(next(seeds)))
 
 
 @pytest.mark.usefixtures("any_noise")
@@ -167,7 +167,7 @@ def test_at_a_huge_epsilon_every_check_passes_whatever_the_noise(kind: type[Fast
 def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other noise in every fit, and the same in every run of this test."""
     seeds = itertools.count()
-    monkeypatch.setattr("fastlloyd.estimators.base.SystemNoise", lambda: SeededNoise(next(seeds)))
+    monkeypatch.setattr("fastlloyd.jobs.fit.SystemNoise", lambda: SeededNoise(next(seeds)))
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)

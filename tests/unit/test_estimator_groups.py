@@ -34,7 +34,7 @@ PUBLIC: dict[str, Any] = {"bounds": (-1, 1), "n_records": 200, "random_state": 0
 @pytest.fixture
 def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same noise in every run of a test."""
-    monkeypatch.setattr("fastlloyd.estimators.base.SystemNoise", lambda: SeededNoise(0))
+    monkeypatch.setattr("fastlloyd.jobs.fit.SystemNoise", lambda: SeededNoise(0))
 
 
 INTEGERS: list[Any] = [

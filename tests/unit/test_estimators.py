@@ -118,7 +118,7 @@ def test_what_is_taken_from_the_data_is_named_in_a_warning(
 @pytest.fixture
 def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same noise in every run of a test."""
-    monkeypatch.setattr("fastlloyd.estimators.base.SystemNoise", lambda: SeededNoise(0))
+    monkeypatch.setattr("fastlloyd.jobs.fit.SystemNoise", lambda: SeededNoise(0))
 
 
 @pytest.mark.usefixtures("seeded")

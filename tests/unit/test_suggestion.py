@@ -192,7 +192,7 @@ def seeded(monkeypatch: pytest.MonkeyPatch, repeatable_noise: None) -> None:
     """The same noise in every run of a test: with other noise one run in many may find another
     split.
     """
-    for module in ("estimators.base", "dp.noise", "federation.simulation"):
+    for module in ("jobs.fit", "federation.simulation"):
         monkeypatch.setattr(f"fastlloyd.{module}.SystemNoise", lambda: SeededNoise(0))
 
 

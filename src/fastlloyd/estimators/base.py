@@ -27,7 +27,7 @@ from fastlloyd.base.names import NAME, choose, listing, shown
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.dp.neighboring import NeighboringRelation
-from fastlloyd.dp.noise import Noise, SystemNoise
+from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import (
     ClippedRecordsWarning,
     DataError,
@@ -263,7 +263,7 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         try:
             prepared = request.prepare()
             self._warn_before(prepared)
-            fit = prepared.carry_out(heard, SystemNoise())
+            fit = prepared.carry_out(heard)
         except Problems as problems:
             raise problems.plain from None
         for name in _OF_ONE_FIT:  # of an earlier fit, whose centroids are gone

@@ -15,7 +15,6 @@ import fastlloyd
 from fastlloyd import FastLloyd, MomentLloyd, SuLloyd
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import BudgetError, DataError, NoisyResultWarning, PlanError
-from fastlloyd.estimators import base
 from fastlloyd.federation.holder import HoldersLedger
 from fastlloyd.federation.ledger import account
 from fastlloyd.federation.store.events import LimitSet, UnitLimitSet
@@ -36,7 +35,7 @@ PRIVATE = PUBLIC | {"bounds": "private", "value_range": (-1000, 1000)}
 
 @pytest.fixture(autouse=True)
 def known_noise(monkeypatch: pytest.MonkeyPatch, repeatable_noise: None) -> None:
-    monkeypatch.setattr(base, "SystemNoise", lambda: SeededNoise(0))
+    monkeypatch.setattr("fastlloyd.jobs.fit.SystemNoise", lambda: SeededNoise(0))
 
 
 @pytest.mark.parametrize("estimator", [MomentLloyd, FastLloyd])
