@@ -1,26 +1,31 @@
-"""What to expect of a run before there is one: error, iterations, noise and bytes, from public
-numbers only.
+"""Forecast of a run, before there is one: error, iterations, noise and bytes, from public numbers
+only.
 
 The error is that of `Mechanism.expected_error`, as a share of the radius of a cluster.
 MomentLloyd's comes from a table made by simulation (`mechanisms/moment_lloyd/expected.py`), with
 the range in which four of five runs lie.
 
-Of the paper's algorithms it is the closed form that the planner's analysis rests on. A typical
-cluster holds C = N / k records. In the last round its centroid becomes m' = (R + r) / (C + c), with
-R the exact sum of its records, r noise of variance s_R^2 in each of d coordinates and c noise of
-variance s_C^2. To first order
+The paper's algorithms have a closed form, on which the planner's analysis rests. A typical cluster
+has C = N / k records. In the last round its centroid becomes m' = (R + r) / (C + c), with R the
+exact sum of its records, r noise of variance s_R^2 in each of d coordinates and c noise of variance
+s_C^2. To first order
 
     m' - m = (r - m c) / C,    so    sqrt(E |m' - m|^2) = sqrt(d s_R^2 + |m|^2 s_C^2) / C,
 
-where |m| is half the radius for sums relative to the centroid (FastLloyd: the last move; Section
+where |m| is half the radius for sums relative to the centroid (FastLloyd: the last move, Section
 5.5 of the paper), and 0.225 half widths in every coordinate for absolute sums (GLloyd, SuLloyd: the
-centroid itself; Su et al. 2016). Divided by the radius eta_d, for FastLloyd it is (1 + 2 sqrt d)
+centroid itself, Su et al. 2016). Divided by the radius eta_d, for FastLloyd it is (1 + 2 sqrt d)
 sqrt T k / (2 mu N). In client-noise the noise is sqrt(M / h) times as large.
 
-NOT in it: the error of k-means itself, which may end in a poor local optimum and knows nothing of
-the number of clusters that fits; records clipped to the bounds or left out beyond the radius; the
-noise of earlier rounds, where a centroid could not come back from it; clusters smaller than N / k,
-whose error is larger as they are smaller. Near 1 and above it only says: no use.
+The error does NOT include:
+
+- the error of k-means itself, which may end in a poor local optimum, and cannot tell which number
+  of clusters fits
+- records that are clipped to the bounds, or left out because they lie beyond the radius
+- the noise of earlier rounds, if a centroid could not come back from it
+- clusters smaller than N / k, which have a larger error
+
+An error near 1 or above only means that the result will be useless.
 """
 
 import math
@@ -73,8 +78,9 @@ T = TypeVar("T", float, int)
 
 
 class Federation(msgspec.Struct, frozen=True, kw_only=True):
-    """How many clients take part, and how; fields as in `Plan`. ring_bits, masks None: the
-    planner's choice.
+    """Number of clients and the way they take part; the fields are those of `Plan`.
+
+    ring_bits and masks are None if the planner chooses them.
     """
 
     n_clients: int
@@ -86,8 +92,8 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def noise_factor(self) -> float:
-        """sqrt(M / h), as of its plans if all join: how much larger their noise is than what the
-        guarantee needs.
+        """Ratio sqrt(M / h) of the standard deviation of the noise to the one that the guarantee
+        needs, if all clients join.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             return 1.0
@@ -96,8 +102,9 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def should_allow_two(self) -> bool:
-        """Whether two of the clients should be allowed for who may pool what they see, if one of
-        them hosts the server.
+        """Return whether max_colluding should be 2, if a client hosts the server.
+
+        The host is then one of the two clients that may pool what they see.
         """
         M, D = self.n_clients, self.max_dropouts
         can_be_hosted = (
@@ -107,11 +114,11 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The public numbers of a run that is thought about. n_records is both the cap and what is
-    expected; delta None: default.
+    """Public numbers of a run that is being considered.
 
-    estimate_loss, loss_share and persons are as in `Settings`; with persons, n_records is their
-    number. Bounds are not among them: everything in the answers is relative to them.
+    n_records is both the cap and the expected number of records, or of persons if `persons` is set.
+    delta is None for the default. estimate_loss, loss_share and persons are as in `Settings`. There
+    are no bounds, because all answers are relative to them.
     """
 
     n_records: int
@@ -127,21 +134,27 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unit(self) -> Unit:
-        """What is protected and counted."""
+        """Unit of protection: a record, or a person."""
         return unit(self.persons)
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """What to expect at one epsilon.
+    """Forecast at one epsilon.
 
-    n_rounds : of the clustering, each of which reads all records. relative_error : of a typical
-    centroid, as a share of `radius`, that of a cluster, which is in half widths of the bounds;
-    infinite where noise leaves nothing. error_low and error_high : four of five runs lie between
-    them; None where the error is a closed form. sum_noise, count_noise : standard deviation in the
-    last round of one coordinate of a sum (half widths; None for MomentLloyd, whose unit is found on
-    the way) and of a count (records). loss_noise : that of the estimate of the loss, for each
-    record, in squared half widths; None where it is not asked for. Of a federated run: the bits its
-    ring must have, and the bytes of its last and of its first client, which also deals the keys.
+    n_rounds : number of rounds of the clustering. Each reads all records once.
+    radius : planned radius of a cluster, in half widths of the bounds.
+    relative_error : error of a typical centroid, divided by `radius`, or infinite if noise leaves
+        nothing.
+    error_low, error_high : four of five runs lie between them. None if the error is a closed form.
+    sum_noise : standard deviation of one coordinate of a sum in the last round, in half widths.
+        None for MomentLloyd, which finds the unit of its sums during the run.
+    count_noise : standard deviation of a count in the last round, in records.
+    loss_noise : standard deviation of the estimated loss per record, in squared half widths. None
+        if the loss is not estimated.
+    ring_bits, required_bits : bits of the plan's ring, and the fewest it must have.
+    client, dealer : traffic of the last client, and of the first, which also deals the keys.
+
+    The last four are None for a run without a federation.
     """
 
     epsilon: float
@@ -162,18 +175,19 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> Verdict:
-        """The relative error in words, by the thresholds that results are judged by."""
+        """Relative error in words, by the same thresholds as for results."""
         return Verdict.on(self.relative_error)
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """The outlooks, in the order of the epsilons, and what would make the error fine (at most 10 %
-    of the radius).
+    """Forecasts in the order of the epsilons, and what would make the error fine (at most 10 % of
+    the radius).
 
-    least_epsilon : the smallest with two digits that does, up to 10; needed_records : the fewest
-    that do at epsilon 1, as a number with two digits, up to 990 billion. None where there is none.
-    by_clients : the error at each epsilon by the number of clients at which a person may be, where
-    persons are protected in a federated run.
+    least_epsilon : smallest epsilon of two digits, up to 10, with a fine error, or None.
+    needed_records : smallest number of records of two digits, up to 990 billion, with a fine error
+        at epsilon 1, or None.
+    by_clients : errors at each epsilon, by the number of clients that may have rows of one person;
+        empty unless a federated run protects persons.
     """
 
     question: Question
@@ -184,8 +198,9 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def advise(question: Question, epsilons: Sequence[float] = EPSILONS) -> Advice:
-    """Answer for every epsilon. Raises PlanError, BudgetError or OverflowRisk that name the number
-    that cannot be used.
+    """Answer for every epsilon.
+
+    Raises PlanError, BudgetError or OverflowRisk, which name the number that cannot be used.
     """
     check_question(question)
     check_epsilons(epsilons)
@@ -199,7 +214,7 @@ def advise(question: Question, epsilons: Sequence[float] = EPSILONS) -> Advice:
 
 
 def check_question(question: Question) -> None:
-    """Refuse numbers that no run could have, naming them."""
+    """Raise PlanError or BudgetError, naming the number, if no run can have these numbers."""
     if not 1 <= question.n_features <= MAX_FEATURES:
         raise PlanError(f"n_features is {question.n_features}; expected 1 to {MAX_FEATURES}")
     _settings(question, 1.0)  # its own checks
@@ -222,7 +237,7 @@ def check_question(question: Question) -> None:
 
 
 def check_epsilons(epsilons: Sequence[float]) -> None:
-    """Refuse what is not 1 to 100 different finite numbers above 0."""
+    """Raise BudgetError unless there are 1 to 100 different finite numbers above 0."""
     if not 1 <= len(epsilons) <= MAX_EPSILONS:
         raise BudgetError(f"there are {len(epsilons)} epsilons; expected 1 to {MAX_EPSILONS}")
     for epsilon in epsilons:
@@ -235,7 +250,7 @@ def check_epsilons(epsilons: Sequence[float]) -> None:
 
 
 def outlook(question: Question, epsilon: float) -> Outlook:
-    """What to expect at one epsilon, of a mechanism or plan designed as for a run."""
+    """Return the forecast at one epsilon, from a mechanism or plan designed as for a run."""
     if question.federation is None:
         m = design(_settings(question, epsilon))
         return _outlook(m, noise_deviation(m), 1.0)
@@ -250,19 +265,18 @@ def outlook(question: Question, epsilon: float) -> Outlook:
 
 
 def relative_error(question: Question, epsilon: float, n_iterations: int | None = None) -> float:
-    """The error of a typical centroid as a share of the radius; n_iterations None: the planner's
-    choice.
+    """Return the error of a typical centroid, divided by the radius.
 
-    Of a federated run without its plan: on the coarser grid of the central model's counts, which
-    changes hardly a digit.
+    n_iterations is None for the planner's choice. For a federated run this designs no plan, and
+    takes the coarser grid of the central model's counts, which changes hardly a digit.
     """
     factor = 1.0 if question.federation is None else question.federation.noise_factor
     return design(_settings(question, epsilon, n_iterations)).expected_error(factor).typical
 
 
 def least_epsilon(question: Question, target: float = FINE) -> float | None:
-    """The smallest epsilon with two digits, up to 10, whose error is at most `target` of the
-    radius; None if none is.
+    """Return the smallest epsilon of two digits, up to 10, with an error of at most `target`, or
+    None.
     """
     fewest = question.algorithm.fewest_iterations
     return _first(
@@ -271,8 +285,8 @@ def least_epsilon(question: Question, target: float = FINE) -> float | None:
 
 
 def needed_records(question: Question, epsilon: float, target: float = FINE) -> int | None:
-    """The smallest number of records with two digits for an error of at most `target`; None if none
-    below 10**12 is.
+    """Return the smallest number of records of two digits with an error of at most `target`, or
+    None if 10**12 records do not suffice.
     """
     candidates = [n for n in CANDIDATE_RECORDS if question.n_clusters <= n <= MAX_RECORDS]
 
@@ -285,11 +299,10 @@ def needed_records(question: Question, epsilon: float, target: float = FINE) -> 
 
 
 def curves(question: Question, epsilons: Sequence[float]) -> dict[int, list[float]]:
-    """Relative errors at these epsilons, by number of clusters: half as many, as many, and twice as
-    many.
+    """Return relative errors at these epsilons, by number of clusters: k, half of k and twice k.
 
-    Others than the number asked for are left out above 500, as it takes long to place that many
-    initial centroids.
+    The other two are left out above 500 clusters, because placing that many initial centroids is
+    slow.
     """
     k = question.n_clusters
     possible = [
@@ -310,8 +323,8 @@ def curves(question: Question, epsilons: Sequence[float]) -> dict[int, list[floa
 
 
 def by_clients(question: Question, epsilons: Sequence[float]) -> dict[int, list[float]]:
-    """Relative errors at these epsilons for persons at one client, at two, at all, and as asked, in
-    ascending order.
+    """Return relative errors at these epsilons, by the number of clients that may have rows of one
+    person: 1, 2, all clients, and the number asked for, in ascending order.
     """
     persons, federation = question.persons, question.federation
     if persons is None or federation is None:
@@ -324,8 +337,9 @@ def by_clients(question: Question, epsilons: Sequence[float]) -> dict[int, list[
 
 
 def _error_if_at(n_clients: int, question: Question, persons: Persons, epsilon: float) -> float:
-    """The relative error if a person may be at so many clients; infinite where integers do not hold
-    the noise.
+    """Return the relative error if n_clients clients may have rows of one person.
+
+    The error is infinite if the noise exceeds the range of the integers.
     """
     asked = msgspec.structs.replace(
         question, persons=msgspec.structs.replace(persons, max_clients=n_clients)
@@ -337,8 +351,8 @@ def _error_if_at(n_clients: int, question: Question, persons: Persons, epsilon: 
 
 
 def to_builtins(advice: Advice) -> dict[str, Any]:
-    """The advice as tables, lists, strings and finite numbers: null stands for an error without
-    end.
+    """Return the advice as tables, lists, strings and finite numbers; an infinite error becomes
+    None.
     """
     content: dict[str, Any] = msgspec.to_builtins(advice, enc_hook=str)
     content["question"]["algorithm"] = advice.question.algorithm.name
@@ -361,12 +375,13 @@ def to_builtins(advice: Advice) -> dict[str, Any]:
 def _first(
     candidates: Sequence[T], fewest: int | None, is_enough: Callable[[T, int | None], bool]
 ) -> T | None:
-    """The first of ascending candidates that is enough with the planner's number of iterations,
-    None if the last is not.
+    """Return the first of ascending candidates that suffices with the planner's number of
+    iterations T, or None.
 
-    The error falls along the candidates while the number of iterations T stays, and grows with T,
-    which the planner raises from the fewest upwards along them. So none before the first that is
-    enough with the fewest can be; from there on, where the error may jump up with T, each is tried.
+    With T fixed, the error falls along the candidates. It grows with T, and the planner raises T
+    along the candidates, from `fewest` upwards. So no candidate before the first that suffices with
+    the fewest iterations can suffice. From there on the error may jump up with T, so each candidate
+    is tried.
     """
     start = bisect_left(candidates, True, key=lambda candidate: is_enough(candidate, fewest))
     return next((candidate for candidate in candidates[start:] if is_enough(candidate, None)), None)

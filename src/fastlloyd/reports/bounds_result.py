@@ -1,6 +1,4 @@
-"""What is left of a run that found bounds, and of bounds that were found on the way to a
-clustering.
-"""
+"""Result of a run that finds bounds, alone or as the first stage of a clustering."""
 
 from typing import Any
 
@@ -43,26 +41,27 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
 
     @property
     def ends(self) -> dict[str, list[float]]:
-        """Both ends of each feature, original units."""
+        """Lower and upper bound of each feature, in original units."""
         ends = np.array(self.bounds.ends(self.mechanism.domain)).T.tolist()
         return dict(zip(self.mechanism.domain.features, ends, strict=True))
 
     @property
     def not_found(self) -> list[str]:
-        """The features that keep the outer range, because noise hides where their records are."""
+        """Features that keep the outer range, because noise hides where their records are."""
         return self.bounds.missing(self.mechanism.domain)
 
     def statement(self) -> dict[str, Any]:
-        """See `RunResult`, and what was not found."""
+        """Return the content of `privacy.json`, with the features whose bounds were not found."""
         return super().statement() | {"not_found": self.not_found}
 
     def found(self) -> dict[str, Any]:
-        """Bounds, and the features that keep the outer range."""
+        """Return the bounds, and the features that keep the outer range."""
         return {"bounds": self.ends, "not_found": self.not_found}
 
     def text(self, *, with_statement: bool = False) -> str:
-        """The text of the file of bounds, which `--bounds` takes; with_statement : with the privacy
-        statement as a table.
+        """Return the text of the file of bounds, which `--bounds` reads.
+
+        with_statement : append the privacy statement as a table.
         """
         m, mark = self.mechanism, [self.mark] if self.mark else []
         heading = (
@@ -86,7 +85,7 @@ class BoundsResult(RunResult, frozen=True, kw_only=True):
         )
 
     def files(self) -> dict[str, bytes]:
-        """See `RunResult`, and the bounds."""
+        """Return the text files of the result, by name, with the file of bounds."""
         return {BOUNDS: self.text().encode()} | super().files()
 
 

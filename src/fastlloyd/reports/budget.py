@@ -16,10 +16,12 @@ HEIGHT = 4.5  # inches
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One sum after each run, from none on. name : of whom it speaks. limit : epsilon; None without
-    one at this delta.
+    """Sum of epsilon after each run, as a line of the picture, beginning before the first run.
 
-    planned : the sum after each run that is still to come, from the last on that was.
+    name : data set or persons whose epsilon it is.
+    epsilons : the sum after 0, 1, 2, ... runs.
+    planned : the sum after the last run, and after each planned run.
+    limit : epsilon, or None without a limit at this delta.
     """
 
     name: str
@@ -29,15 +31,13 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """Of whom it speaks, and that what is spent has no bound where it has none: the line ends
-        before.
-        """
+        """Name of the line, and a note if the sum has no bound, because such a line ends early."""
         return self.name if math.isfinite(self.epsilons[-1]) else f"{self.name}: no bound"
 
 
 def line_of(one: Account, delta: float, n_planned: int) -> Line:
-    """The sum of a data set at this delta, as its runs count now, and with so many equal ones more,
-    which use up the limit.
+    """Return the line of an account at this delta: its runs so far, and n_planned equal runs that
+    use up its limit.
     """
     runs = counted_of(one.runs)
     spent = (Spending.of(runs[:n], one.asked).epsilon(delta) for n in range(len(runs) + 1))
@@ -58,11 +58,11 @@ def line_of(one: Account, delta: float, n_planned: int) -> Line:
 
 
 def draw(title: str, lines: Sequence[Line], left: str) -> bytes:
-    """PNG of the lines, thin where runs are planned, each with its limit in the same colour,
-    dashed.
+    """Return a PNG of the lines: thin where runs are planned, each with its limit dashed in its
+    colour.
 
-    left : what is left, in words. Sums without a bound are left out from the run on that has none.
-    Raises OutputError without matplotlib.
+    left : what is left of the limits, in words. A sum without a bound is not drawn. Raises
+        OutputError without matplotlib.
     """
     figure = figures.new_figure(HEIGHT, "the picture")
     ax = figure.add_subplot()

@@ -1,8 +1,8 @@
-"""Against whom a plan's guarantee holds, and what is left of it for those who pool more: in numbers
-and in words.
+"""Coalitions of parties: against which of them a plan's guarantee holds, and which epsilon is left
+against larger ones, in numbers and in words.
 
-mu is that of the run, made up by h shares of noise. Whoever knows all shares in a sum but u sees it
-with mu sqrt(h / u) (docs/proofs/shares-of-noise.md).
+mu is that of the run, and h shares of noise make it up. A party that knows all shares of a sum but
+u sees it with mu sqrt(h / u) (docs/proofs/shares-of-noise.md).
 """
 
 from fractions import Fraction
@@ -22,10 +22,10 @@ Row = tuple[str, float | None]
 
 
 def coalitions(plan: Plan) -> list[dict[str, Any]]:
-    """What is left of the guarantee when parties pool what they see: epsilon at the plan's delta
-    for each coalition, the worst of all sets of clients that may be there.
+    """Return epsilon at the plan's delta for each coalition of parties that pool what they see.
 
-    None for epsilon where nothing holds. Empty for a simulation, which has no parties.
+    Each is the worst over all sets of clients that may be present. It is None if the coalition
+    breaks the guarantee. A simulation has no parties, so its list is empty.
     """
     rows: list[Row]
     if plan.simulated:
@@ -62,10 +62,11 @@ def _behind_a_group_key(plan: Plan) -> list[Row]:
 
 
 def _behind_keys_of_pairs(plan: Plan) -> list[Row]:
-    """Of n - t shares that make mu, s clients leave n - s: mu sqrt((n - t) / (n - s)), whether the
-    server helps them or not.
+    """Return epsilon for each coalition with pairwise masks.
 
-    Of all n that are possible, the largest is worst for s < t, the smallest for s > t.
+    Of n - t shares that make up mu, s clients leave n - s, so mu grows by sqrt((n - t) / (n - s)),
+    whether the server helps them or not. The worst n is the largest possible one for s < t, and the
+    smallest for s > t.
     """
     mu_squared, t = plan.mechanism.accountant().mu_squared, plan.max_colluding
     least, most = plan.min_present, plan.n_clients
@@ -109,8 +110,9 @@ def _clients(n: int) -> str:
 
 
 def holds_against(plan: Plan) -> str:
-    """Against whom the guarantee holds, in words; those who host a server are one of the clients
-    that may pool.
+    """Return, in words, the parties against which the guarantee holds.
+
+    A client that hosts the server is one of the clients that may pool what they see.
     """
     t = plan.max_colluding
     if plan.simulated:
@@ -140,7 +142,7 @@ def person_epsilon(plan: Plan, n: int) -> float:
     """Return epsilon, at the plan's delta, for a person with n records, at one organisation or at
     several.
 
-    Where persons are protected: for one at n organisations.
+    If the run protects persons, n is the number of organisations that have rows of the person.
     """
     m, factor = plan.mechanism, Fraction(n, max_clients(plan.mechanism.persons))
     if m.noise is Noise.LAPLACE:
@@ -154,9 +156,9 @@ def one_share_epsilon(plan: Plan) -> float:
     """Return epsilon, at the plan's delta, of all answers of a client with only its own share of
     noise (client-noise).
 
-    mu sqrt(h): see docs/proofs/shares-of-noise.md. With group masks the server together with a
-    client sees that, and no more can be told by all the sums, of whatever sets, that a server which
-    breaks the protocol leads clients to open.
+    The bound is mu sqrt(h) (docs/proofs/shares-of-noise.md). With group masks, the server together
+    with one client sees this much. A server that breaks the protocol can lead clients to open sums
+    of other sets, but these sums tell no more.
     """
     return _gaussian(plan.mechanism.accountant().mu_squared * plan.n_shares, plan.mechanism.delta)
 
@@ -164,8 +166,9 @@ def one_share_epsilon(plan: Plan) -> float:
 def _epsilon(
     plan: Plan, mu_squared: Fraction, n_unknown: int, factor: Fraction = Fraction(1)
 ) -> float:
-    """epsilon for so many records, or times the planned clients, that so many unknown shares of
-    noise protect with this mu.
+    """Return epsilon of a release with this mu that n_unknown unknown shares of noise protect.
+
+    factor : number of records of the person, divided by the number that the plan's mu covers.
     """
     m, of_one = plan.mechanism, factor**2 * plan.mechanism.accountant().mu_squared * plan.n_shares
     if n_unknown == 1:  # one share is a rounded Gaussian: nothing is lost by adding up

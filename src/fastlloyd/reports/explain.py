@@ -1,23 +1,23 @@
-"""A plan in plain words: what is protected from whom, at which epsilon for which coalition, how
-everything was chosen.
+"""Plan in plain words: what is protected against which parties, at which epsilon for which
+coalition, and how everything was chosen.
 
-**Certainty.** Whoever knows everything but whether one record is in the data believes so with
-probability p, sees all that the run reveals, and believes it with probability q. Let B be the
-outcomes after which the odds q / (1 - q) are more than r times p / (1 - p): those with probability
-ratio above r. So Q(B) <= P(B) / r, P with the record, Q without it. Under epsilon-DP B is empty for
-r = e^epsilon. Under mu-GDP no event is told better than by the best test of N(0, 1) against N(mu,
-1), so Phi^-1(P(B)) <= Phi^-1(Q(B)) + mu; with r = k / Phi(Phi^-1(k) - mu) it follows that P(B) <=
-k. Hence
+**Certainty.** Take an observer who knows everything except whether one record is in the data. The
+observer believes with probability p that it is, sees all that the run reveals, and then believes it
+with probability q. Let P be the distribution of outcomes with the record, Q without it. Let B be
+the outcomes after which the odds q / (1 - q) are more than r times p / (1 - p): those with a
+probability ratio above r. So Q(B) <= P(B) / r. Under epsilon-DP, B is empty for r = e^epsilon.
+Under mu-GDP no test beats the best test of N(0, 1) against N(mu, 1), so Phi^-1(P(B)) <=
+Phi^-1(Q(B)) + mu. With r = k / Phi(Phi^-1(k) - mu) it follows that P(B) <= k. Hence
 
-    q <= p r / (1 - p + p r), but for a probability of at most k;   here k is the plan's delta.
+    q <= p r / (1 - p + p r), except with probability at most k,   where k is the plan's delta.
 
-On average over all outcomes, whoever believed one as much as the other guesses right with
-probability at most Phi(mu / 2), or e^epsilon / (1 + e^epsilon).
+An observer with p = 1/2 guesses right, on average over all outcomes, with probability at most
+Phi(mu / 2), or e^epsilon / (1 + e^epsilon).
 
 Sources: Wood et al., "Differential Privacy: A Primer for a Non-Technical Audience" (2018), for
-epsilon; Kasiviswanathan and Smith, "On the 'Semantics' of Differential Privacy" (2014), for what
-delta does to it; the bound for mu-GDP follows from its definition (Dong, Roth and Su 2022). All are
-rounded up, by more than adding up shares of noise can move them.
+epsilon; Kasiviswanathan and Smith, "On the 'Semantics' of Differential Privacy" (2014), for the
+effect of delta. The bound for mu-GDP follows from its definition (Dong, Roth and Su 2022). All
+numbers are rounded up, by more than adding up shares of noise can move them.
 """
 
 import math
@@ -50,7 +50,7 @@ _BITS = 200  # of precision, for certainties
 
 
 def explain(plan: Plan) -> str:
-    """Markdown text for the people who decide whether to take part."""
+    """Return the plan as Markdown, for the people who decide whether to take part."""
     m = plan.mechanism
     said = [
         _title(plan),
@@ -69,10 +69,11 @@ def explain(plan: Plan) -> str:
 
 
 def noise_factor(plan: Plan, n_included: int | None = None) -> float:
-    """Standard deviation of the noise in a sum over so many clients, relative to the noise that the
-    guarantee needs.
+    """Return sqrt(n / h): the standard deviation of the noise in a sum of n clients, divided by the
+    one that the guarantee needs.
 
-    sqrt(n / h), h the shares that make it up; n_included None: all M.
+    h is the number of shares that make up the guarantee. n_included is n; None means all clients of
+    the plan.
     """
     if plan.trust is TrustMode.SERVER_NOISE:
         return 1.0
@@ -90,7 +91,9 @@ def _title(plan: Plan) -> str:
 
 
 def study(plan: Plan) -> list[str]:
-    """What it is for and who answers for it, a line each; none where the plan does not say."""
+    """Return purpose and responsible people of the study, one line each, or nothing if the plan has
+    none.
+    """
     labels = {
         "name": "Study",
         "purpose": "Purpose",
@@ -105,7 +108,10 @@ def study(plan: Plan) -> list[str]:
 
 
 def bounds(m: AnyRun, most: int | None = None) -> str:
-    """Every feature with its public bounds or range; most : how many are named, None for all."""
+    """Return every feature with its public bounds or range.
+
+    most : name at most this many features, or all if None.
+    """
     d = m.domain
     named = [
         f"{name!r} from {low:g} to {high:g}"
@@ -118,7 +124,9 @@ def bounds(m: AnyRun, most: int | None = None) -> str:
 
 
 def most_in_all(m: AnyRun) -> str:
-    """The cap on records or persons of all clients together, a sentence without its point."""
+    """Return the cap on records or persons of all clients together, as a sentence without a full
+    stop.
+    """
     once = (
         ""
         if m.persons is None
@@ -128,7 +136,7 @@ def most_in_all(m: AnyRun) -> str:
 
 
 def protection(plan: Plan) -> str:
-    """What is protected, from whom, and at which price."""
+    """Return what is protected, against which parties, and at which price."""
     m, one = plan.mechanism, plan.mechanism.unit.one
     delta = f" and delta = {delta_up(m.delta)}" if m.delta else ""
     relation = m.neighboring_relation.value.replace("_", " ")
@@ -164,7 +172,7 @@ def protection(plan: Plan) -> str:
 
 
 def simulated(plan: Plan) -> str:
-    """Against whom the guarantee of a simulation holds, in a sentence."""
+    """Return a sentence that says against which parties the guarantee of a simulation holds."""
     return f"This is a simulation: the guarantee holds against {holds_against(plan)}."
 
 
@@ -175,7 +183,7 @@ def _of_server_noise(plan: Plan) -> str:
 
 
 def _shared_noise(plan: Plan) -> str:
-    """Against whom shares of noise protect, and how much more noise that is."""
+    """Return against which parties shares of noise protect, and how much more noise that takes."""
     epsilon, h = plan.mechanism.epsilon, plan.n_shares
     price = f"the noise is {noise_factor(plan):.3f} times as large as with a trusted server"
     if plan.masks is Masks.GROUP:
@@ -200,7 +208,7 @@ def _shared_noise(plan: Plan) -> str:
 
 
 def attendance(plan: Plan) -> str:
-    """How many clients may be missing, and when."""
+    """Return how many clients may be missing, and when."""
     D = plan.max_dropouts
     if plan.masks is Masks.GROUP:
         return f"At most {clients(D)} may miss a round."
@@ -213,7 +221,7 @@ def attendance(plan: Plan) -> str:
 
 
 def liveness(plan: Plan) -> list[str]:
-    """What a client that goes away means for a run, in sentences; none where a run goes on without
+    """Return what happens to a run if a client goes away, or nothing if the run goes on without
     it.
     """
     if plan.masks is Masks.GROUP:
@@ -229,8 +237,9 @@ def liveness(plan: Plan) -> list[str]:
 
 
 def expiring(plan: Plan, now: datetime | None = None) -> list[str]:
-    """Which certificates end before a run that begins now may, a sentence each. now None: the
-    system's clock.
+    """Return a sentence for each certificate that may end before a run that begins now.
+
+    now : None for the system's clock.
     """
     longest = duration((plan.mechanism.n_rounds + 3) * plan.timeouts.round)
     return [
@@ -242,13 +251,13 @@ def expiring(plan: Plan, now: datetime | None = None) -> list[str]:
 
 
 def duration(seconds: int) -> str:
-    """Seconds, or whole hours, in words."""
+    """Return seconds, or whole hours, in words."""
     hours, rest = divmod(seconds, 3600)
     return f"{seconds} s" if rest or not hours else f"{hours} hour{'s' if hours > 1 else ''}"
 
 
 def waiting(plan: Plan) -> str:
-    """How long the parties wait for each other."""
+    """Return how long the parties wait for each other."""
     t = plan.timeouts
     joining, dealing, round, confirming = map(
         duration, (t.joining, t.dealing, t.round, t.confirming)
@@ -267,7 +276,9 @@ def waiting(plan: Plan) -> str:
 
 
 def authority(plan: Plan) -> list[str]:
-    """Who must have issued the certificates, in a sentence; none if the plan does not say."""
+    """Return a sentence about the authority that issued all certificates, or nothing if the plan
+    names none.
+    """
     issuer = plan.issuer
     if issuer is None:
         return []
@@ -280,8 +291,10 @@ def authority(plan: Plan) -> list[str]:
 
 
 def parties(plan: Plan) -> list[tuple[str, str, str]]:
-    """The server and the clients: name and role, SHA-256 of the certificate and its last day; ""
-    without certificate.
+    """Return name and role, SHA-256 of the certificate and its last day, for the server and each
+    client.
+
+    The last two are empty for a party without a certificate.
     """
     expires = {certificate.name: str(certificate.expires) for certificate in plan.certificates()}
     place = f", on the machine of {plan.host}" if plan.host else ""
@@ -304,7 +317,9 @@ def parties(plan: Plan) -> list[tuple[str, str, str]]:
 
 
 def lacking(plan: Plan) -> list[str]:
-    """What is missing for a run over a network, in a sentence; none if nothing is."""
+    """Return a sentence about what a run over a network lacks, or nothing if the plan is
+    complete.
+    """
     return [f"For simulations only: {plan.lacking}."] if plan.lacking else []
 
 
@@ -324,14 +339,14 @@ def _parties(plan: Plan) -> str:
 
 
 def store_in_words(client: Client) -> str:
-    """How far the client's store had come, if the plan says so; something to follow its cap of
+    """Return the least length of the client's store, if the plan gives one, to follow its cap of
     records.
     """
     return "" if client.store is None else f", a store of at least {client.store.length} events"
 
 
 def coalition_table(plan: Plan) -> str:
-    """One line for each coalition; nothing for a simulation."""
+    """Return one line for each coalition, or nothing for a simulation."""
     if plan.simulated:
         return ""
     delta = f", at delta = {delta_up(plan.mechanism.delta)}" if plan.mechanism.delta else ""
@@ -349,8 +364,10 @@ def coalition_table(plan: Plan) -> str:
 
 
 def certainty(m: AnyRun, before: float) -> float:
-    """How certain of a record anyone becomes at most, who was so certain `before`, but for a
-    probability of at most delta.
+    """Return the largest probability that an observer gives to a record after the run, if it was
+    `before`.
+
+    The bound holds except with probability delta.
     """
     with working_precision(_BITS) as mp:
         p = exact(mp, before)
@@ -359,8 +376,8 @@ def certainty(m: AnyRun, before: float) -> float:
 
 
 def right_guesses(m: AnyRun) -> float:
-    """How often anyone guesses right whether a record is there, who had no idea before: at most, of
-    all that may come out.
+    """Return the largest probability that an observer who starts at even odds guesses correctly
+    whether one record is in the data.
     """
     with working_precision(_BITS) as mp:
         if m.noise is Noise.LAPLACE:
@@ -371,7 +388,7 @@ def right_guesses(m: AnyRun) -> float:
 
 
 def _ratio(mp: Any, m: AnyRun) -> Any:
-    """r, by which odds grow at most."""
+    """Return r, the largest factor by which the odds grow."""
     if m.noise is Noise.LAPLACE:
         return mp.exp(m.epsilon)
     mu, k = exact(mp, mu_from_squared(m.accountant().mu_squared)), exact(mp, m.delta)
@@ -381,7 +398,9 @@ def _ratio(mp: Any, m: AnyRun) -> Any:
 
 
 def certainty_table(m: AnyRun) -> str:
-    """How certain of one record anyone can become."""
+    """Return how certain an observer can become that one record is in the data, for several
+    starts.
+    """
     replaced = m.neighboring_relation is NeighboringRelation.REPLACE_ONE
     (one, many), has = (
         m.unit,
@@ -410,7 +429,9 @@ def certainty_table(m: AnyRun) -> str:
 
 
 def persons(plan: Plan) -> str:
-    """What several records of one person mean, or several organisations where one is."""
+    """Return the epsilon of a person with several records, or, if persons are protected, with rows
+    at several organisations.
+    """
     delta = f" at delta = {delta_up(plan.mechanism.delta)}" if plan.mechanism.delta else ""
     if (persons := plan.mechanism.persons) is not None:
         return _of_persons(plan, persons, delta)
@@ -439,7 +460,7 @@ def _of_persons(plan: Plan, persons: Persons, delta: str) -> str:
 
 
 def _percent(share: float) -> str:
-    """One digit after the point, rounded up."""
+    """Return the share in percent, rounded up to one digit after the point."""
     return f"{math.ceil(share * 1000) / 10:g} %"
 
 
@@ -451,7 +472,7 @@ def _choices(m: AnyRun, factor: float) -> str:
 
 
 def _transport(plan: Plan) -> str:
-    """Bytes of each round."""
+    """Return the bytes of a round, in words."""
     m, itemsize = plan.mechanism, Ring.of(plan.ring_bits).itemsize
     payloads = [plan.n_words(round) * itemsize for round in m.rounds]
     least, most = min(payloads), max(payloads)

@@ -48,13 +48,14 @@ def draw_map(picture: Picture, name: str, dots_per_inch: int = DOTS_PER_INCH) ->
 
 
 def _line(n: int) -> float:
-    """Inches between the lines of so many centroids of one feature."""
+    """Return the distance in inches between the lines of n centroids of one feature."""
     return min(0.3, 3.6 / n + 0.08)
 
 
 def _draw_domain(ax: "Axes", picture: Picture) -> None:
-    """Axes, limits and bounds; a single feature is drawn along a line, its centroids one below the
-    other on parallels of it.
+    """Draw axes, limits and bounds.
+
+    A single feature is drawn along a line. Its centroids lie on parallel lines below each other.
     """
     lower, upper = picture.centre - picture.half_widths, picture.centre + picture.half_widths
     room = 0.04 * (upper - lower)

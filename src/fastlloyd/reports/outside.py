@@ -23,7 +23,7 @@ class Runs(enum.Enum):
     FEDERATED_PERSONS = "of several organisations that protect persons"
 
     def include(self, m: AnyRun, *, federated: bool, simulated: bool) -> bool:
-        """Whether a run with these settings is one of them."""
+        """Return whether a run with these settings is one of these runs."""
         of_persons = m.persons is not None
         federated = federated and not simulated
         return {
@@ -37,8 +37,10 @@ class Runs(enum.Enum):
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """Something that the guarantee does not cover. The sentence may have placeholders for what a
-    person is called, {a} and {one}, and for organisations, {c} and {share}.
+    """Something that the guarantee does not cover.
+
+    The sentence may have placeholders: {a} and {one} for a person, {c} and {share} for
+    organisations.
     """
 
     code: str
@@ -158,7 +160,7 @@ FACTS: Final = (
 def outside(m: AnyRun, *, federated: bool, simulated: bool = False) -> list[Fact]:
     """Return the facts outside the guarantee of a run with noise.
 
-    federated : of several organisations. simulated : one process plays them all.
+    federated : the run has several organisations. simulated : one process plays them all.
     """
     return [
         fact.of(m)

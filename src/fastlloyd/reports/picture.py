@@ -1,4 +1,4 @@
-"""A result as a picture shows it."""
+"""Data of the picture of a result."""
 
 from typing import Any, Self
 
@@ -21,13 +21,15 @@ MAX_LABELLED = 60
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """What is drawn, in original units.
+    """Numbers and words of a picture, in original units.
 
-    centroids, errors : float64 (n_clusters, n_features); errors are standard errors, NaN where
-    unknown. settled : bool (n_clusters,), where these hold (`uncertainty.Status`); the others are
-    drawn hollow, without an ellipse. None: where known. noisy_counts : float64 (n_clusters,).
-    centre, half_widths : float64 (n_features,), the domain. records : float64 (n, n_features),
-    drawn if given, which makes the picture not private, as it then says.
+    centroids : float64 (n_clusters, n_features).
+    errors : standard errors, float64 (n_clusters, n_features), NaN if unknown.
+    settled : bool (n_clusters,), True if the standard errors apply (`uncertainty.Status`). Other
+        centroids are drawn hollow, without an ellipse. None takes all known errors as settled.
+    noisy_counts : float64 (n_clusters,).
+    centre, half_widths : float64 (n_features,), of the domain.
+    records : float64 (n, n_features), drawn if given; the picture then says that it is not private.
     """
 
     features: tuple[str, ...]
@@ -53,10 +55,10 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
         records: FloatArray | None = None,
         **numbers: Any,
     ) -> Self:
-        """Make a picture of a mechanism's result.
+        """Make the picture of a mechanism's result.
 
-        private : no setting was taken from the data; epsilon : where more was spent than the
-        mechanism's; numbers : noisy fields.
+        private : no setting was taken from the data. epsilon : the epsilon spent, or None for the
+            mechanism's. numbers : the noisy fields.
         """
         clusters = f"{m.n_clusters} cluster{'s' if m.n_clusters > 1 else ''}"
         has_noise = m.noise is not Noise.NONE
@@ -82,13 +84,13 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_known(self) -> BoolArray:
-        """Whether the error of each centroid is known, bool (n_clusters,)."""
+        """Bool (n_clusters,), True if the standard error of the centroid is known and applies."""
         known = np.asarray(np.isfinite(self.errors).all(axis=1))
         return known if self.settled is None else np.asarray(known & self.settled)
 
     @property
     def what_marks_say(self) -> str:
-        """What their area stands for."""
+        """Meaning of a mark's area, in words."""
         of_persons = "" if self.counted == RECORD else f" of {self.counted.many}"
         return ("noisy count" if self.private else "count") + of_persons
 

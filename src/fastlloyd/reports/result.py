@@ -1,4 +1,4 @@
-"""What a clustering leaves behind: its files, and what is read back from them."""
+"""Result of a clustering, and its files."""
 
 import csv
 import io
@@ -62,9 +62,9 @@ OTHER_COLUMNS = (
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """One cluster, in original units.
 
-    standard_errors : of the centroid, None where it stayed in the last round. status : a value of
-    `uncertainty.Status`. mean_beyond : of `uncertainty.Accuracy.beyond`, a number or None per
-    feature, or None for all.
+    standard_errors : of the centroid, or None if it stayed in the last round.
+    mean_beyond : the cluster's row of `uncertainty.Accuracy.beyond`, a number or None per feature,
+        or None for all.
     """
 
     cluster: int  # numbered from 0, as labels are
@@ -77,14 +77,16 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(RunResult, frozen=True, kw_only=True):
-    """What a clustering found out, in original units.
+    """Result of a clustering, in original units.
 
-    centroids : float64 (n_clusters, n_features). noisy_counts : float64 (n_clusters,), records, or
-    persons, per cluster in the last round and noise, as they came: they may be negative.
-    count_error : the standard error of each of them. accuracy : the centroids' standard errors and
-    status. loss : the estimate of the loss, where the mechanism asks for it. first : what was found
-    before, within the same budget: the bounds that the mechanism states. split : groups that the
-    noisy votes show, or None if they cannot tell.
+    centroids : float64 (n_clusters, n_features).
+    noisy_counts : float64 (n_clusters,), records (or persons) per cluster in the last round, plus
+        noise; they may be negative.
+    count_error : standard error of a noisy count.
+    accuracy : standard errors and status of the centroids.
+    loss : estimate of the loss, or None if the mechanism does not estimate it.
+    first : first stage, which found the mechanism's bounds within the same budget, or None.
+    split : groups that the noisy votes show, or None if they cannot tell.
     """
 
     mechanism: Mechanism
@@ -100,8 +102,9 @@ class Result(RunResult, frozen=True, kw_only=True):
     def of(
         cls, mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation, **others: Any
     ) -> "Result":
-        """Bring the clustering of a mechanism into original units; noise : in its last answer;
-        `others` are fields.
+        """Bring the clustering of a mechanism into original units.
+
+        noise : of the last answer. others : more fields.
         """
         return cls(
             mechanism=mechanism,
@@ -149,12 +152,14 @@ class Result(RunResult, frozen=True, kw_only=True):
 
     @property
     def epsilon(self) -> float:
-        """That of the guarantee, of both stages if there are two."""
+        """Epsilon of the guarantee, of both stages if there are two."""
         return self.mechanism.epsilon if self.first is None else self.first.epsilon
 
     @property
     def rounds_in_words(self) -> str:
-        """Rounds, or iterations where they are the same, and what came before and after."""
+        """Number of rounds in words (iterations, if these are the same), with those before and
+        after.
+        """
         m, n = self.mechanism, len(self.mechanism.rounds)
         what = (
             "iterations"
@@ -205,7 +210,7 @@ class Result(RunResult, frozen=True, kw_only=True):
         return [None] * len(self.centroids) if beyond is None else list(beyond)
 
     def statement(self) -> dict[str, Any]:
-        """See `RunResult`, and the loss; and the radius of the intervals."""
+        """Return the content of `privacy.json`, with the loss and the radius of the intervals."""
         said = with_radius(super().statement(), self.accuracy.radius)
         if self.first is not None:
             first = self.first
@@ -231,8 +236,9 @@ class Result(RunResult, frozen=True, kw_only=True):
         return said
 
     def found(self) -> dict[str, Any]:
-        """Features, what the intervals cover, clusters and splits of the votes. `standard_errors`
-        is None if a centroid stayed in the last round.
+        """Return features, meaning of the intervals, clusters and splits of the votes.
+
+        `standard_errors` is None if a centroid stayed in the last round.
         """
         radius, split = self.accuracy.radius, self.split or Split()
         return {
@@ -247,7 +253,7 @@ class Result(RunResult, frozen=True, kw_only=True):
         }
 
     def files(self) -> dict[str, bytes]:
-        """See `RunResult`, and both tables of the centroids."""
+        """Return the text files of the result, by name, with both tables of the centroids."""
         texts = {CENTROIDS: centroids_csv(self), EXACT: centroids_json(self)}
         before = (
             {}
@@ -262,7 +268,7 @@ class Result(RunResult, frozen=True, kw_only=True):
         return {name: text.encode() for name, text in (texts | before).items()} | super().files()
 
     def picture(self, records: FloatArray | None) -> Picture:
-        """Centroids and their errors."""
+        """Return the picture of the centroids and their errors."""
         return Picture.of(
             self.mechanism,
             private=self.private,
@@ -287,15 +293,17 @@ def result_of_run(plan: Plan, run: ClientResult) -> RunResult:
 
 
 def centroids_csv(result: Result) -> str:
-    """One row per cluster, for people: number from 0, centroid in original units, noisy count,
-    their standard errors, what the mean may lie beyond these, status.
+    """Return a table for people with one row per cluster.
 
-    `radius_...` is R of `Mechanism.promise`, the same in every row, and `beyond_...` the figure of
-    `Accuracy.beyond`; a result without them has no such columns. Digits are those that the standard
-    errors warrant; `centroids.json` has all of them. Standard errors are empty where a centroid
-    stayed in the last round; `uncertainty.Status` says what each status means. Without noise, or
-    with bounds or caps taken from the data, there is one more column, `privacy`, that says so. A
-    feature that is called as one of the other columns is called `feature_...` here.
+    The columns are the number from 0, the centroid in original units, the noisy count, the standard
+    errors of both, the figures beyond them, and the status (`uncertainty.Status`). `radius_...` is
+    R of `Mechanism.promise`, the same in every row. `beyond_...` is the figure of
+    `Accuracy.beyond`. A result without these two has no such columns.
+
+    Numbers have the digits that their standard errors warrant. `centroids.json` has all digits.
+    Standard errors are empty if a centroid stayed in the last round. Without noise, or with bounds
+    or caps taken from the data, one more column, `privacy`, says so. A feature with the name of
+    another column is renamed to `feature_...`.
     """
     features = _columns(result.mechanism.domain.features)
     text = io.StringIO()

@@ -1,6 +1,6 @@
-"""What a run leaves behind, whatever it found: how private it is, and the files that say so.
+"""Result of any run: its privacy, and the files that state it.
 
-Everything in the folder of a result but a picture with records is private.
+All files of a result are private, except a picture with records.
 """
 
 import math
@@ -47,12 +47,13 @@ NOT_PRIVATE = "NOT PRIVATE"
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run found out, in original units, and the settings that say how private it is.
+    """Result of a run, in original units, with the settings that say how private it is.
 
-    Of a federated run: plan; included, the clients in every round's sum; unconfirmed, those of the
-    last round that did not confirm that they ended with the same; doubtful, the rounds, from 1,
-    whose sums cannot come from records and the planned noise. cautions : sentences for the
-    statement, beside those on the mechanism.
+    plan : of a federated run, or None.
+    included : names of the clients in the sum of each round.
+    unconfirmed : clients of the last round that did not confirm that they got the same result.
+    doubtful : rounds, from 1, whose sums cannot come from records and the planned noise.
+    cautions : sentences for the statement, in addition to those on the mechanism.
     """
 
     mechanism: AnyRun
@@ -69,12 +70,14 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_noise(self) -> bool:
-        """Whether noise was added."""
+        """Return whether noise was added."""
         return self.mechanism.noise is not Noise.NONE
 
     @property
     def private(self) -> bool:
-        """Whether the guarantee holds: there is noise, and no setting was taken from the data."""
+        """Return whether the guarantee holds: noise was added, and no setting was taken from the
+        data.
+        """
         return self.has_noise and not self.leaks
 
     @property
@@ -84,8 +87,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def doubts(self) -> list[str]:
-        """A sentence on the rounds whose sums cannot be right, if there are any; it accuses
-        nobody.
+        """Sentence on the rounds whose sums cannot be right, if there are any; it blames no
+        party.
         """
         if not self.doubtful:
             return []
@@ -101,25 +104,23 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def epsilon(self) -> float:
-        """That of the guarantee."""
+        """Epsilon of the guarantee."""
         return self.mechanism.epsilon
 
     @property
     def rounds_in_words(self) -> str:
-        """What the guarantee is over."""
+        """Rounds that the guarantee covers, in words."""
         return f"{len(self.mechanism.rounds)} rounds"
 
     # not everything can be drawn
     def picture(self, records: FloatArray | None) -> Picture | None:  # noqa: ARG002
-        """What was found, to be drawn, with records if they are given; None if it is nothing to
-        draw.
+        """Return the picture of the result, with `records` if given, or None if nothing can be
+        drawn.
         """
         return None
 
     def statement(self) -> dict[str, Any]:
-        """The content of `privacy.json`: what is promised, and what was taken from the data outside
-        of it.
-        """
+        """Return the content of `privacy.json`: the promise, and what was taken from the data."""
         said = (
             mechanism_statement(self.mechanism)
             if self.plan is None
@@ -132,11 +133,11 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return finite
 
     def found(self) -> dict[str, Any]:
-        """What was found, for machines."""
+        """Return the result without its privacy statement, for programs."""
         raise NotImplementedError
 
     def summary(self) -> dict[str, Any]:
-        """The whole result for machines (`--json`)."""
+        """Return the whole result, for programs (`--json`)."""
         said = {
             "private": self.private,
             **self.found(),
@@ -148,7 +149,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def files(self) -> dict[str, bytes]:
-        """The text files of the result, by name: everything but the picture."""
+        """Return the text files of the result, by name: everything but the picture."""
         name, settings = (
             (MECHANISM, self.mechanism.to_toml())
             if self.plan is None
@@ -174,8 +175,8 @@ def mark_of(m: AnyRun) -> str:
 def rounds(
     m: AnyRun, included: Sequence[Sequence[str]], doubtful: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return who was in the sum of each round, and which sums cannot come from honest records, for
-    machines.
+    """Return the clients in the sum of each round, and mark the sums that cannot come from honest
+    records, for programs.
     """
     T = len(m.rounds)  # what comes after them is the loss
     return [
@@ -187,7 +188,9 @@ def rounds(
 
 
 def unfinished_caution(plan: Plan, unfinished: Unfinished) -> str:
-    """Say how far a run that ended early had come, and what to do before the centroids are used."""
+    """Return how far a run that ended early had come, and what to do before the centroids are
+    used.
+    """
     said = (
         f"unconfirmed: the centroids after round {unfinished.round} of {plan.mechanism.n_rounds} of"
         " a run that ended early. Others may hold different ones: compare them before use"
@@ -198,8 +201,9 @@ def unfinished_caution(plan: Plan, unfinished: Unfinished) -> str:
 
 
 def unfinished_files(plan: Plan, unfinished: Unfinished, reason: str) -> dict[str, bytes]:
-    """Return the files of a run that ended early, by name. Its centroids are private and paid for:
-    their rounds are charged.
+    """Return the files of a run that ended early, by name.
+
+    Its centroids are private, and the rounds that made them are charged.
     """
     m = plan.mechanism
     said: dict[str, Any] = {

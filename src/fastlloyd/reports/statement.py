@@ -1,5 +1,5 @@
-"""The privacy statement: what a mechanism or plan promises, to whom, and what it does not; for
-machines and for people.
+"""Privacy statement of a mechanism or plan: its promise and its gaps, for programs and for
+people.
 """
 
 import math
@@ -42,7 +42,7 @@ PROTECTED_LOSS = "the estimate of the loss of the final centroids"
 
 
 def whole_person(persons: Persons, *, federated: bool = True) -> str:
-    """Which rows are one person's, and how often a person counts."""
+    """Return which rows belong to one person, and how often a person counts."""
     one, c = persons.name, persons.max_clients
     if not federated:
         return (
@@ -55,7 +55,7 @@ def whole_person(persons: Persons, *, federated: bool = True) -> str:
 
 
 def protected(m: AnyRun, *, federated: bool) -> list[str]:
-    """What the guarantee covers, and what it compares."""
+    """Return what the guarantee covers, and which data sets it compares."""
     unit = (
         "one record (one row)"
         if m.persons is None
@@ -72,12 +72,12 @@ def protected(m: AnyRun, *, federated: bool) -> list[str]:
 
 
 def profile_deviation(plan: Plan) -> float:
-    """How well the others know an organisation's number of records, or persons, once they take
-    their own away: a deviation.
+    """Return the standard error with which all other organisations together know an organisation's
+    number of records, or of persons.
 
-    They know the records and the noise of all other clients, so that of it one share is left, or
-    the server's. All answers that count every record are taken together, each weighted by its
-    noise; where a radius leaves records out, by those within it.
+    They subtract their own records and noise from the noisy sums, so only one share of noise is
+    left (or the server's noise). All answers that count every record are combined, each weighted by
+    its noise. If a radius leaves records out, only the records within it are counted.
     """
     m = plan.mechanism
     weights = Fraction(0)
@@ -89,8 +89,8 @@ def profile_deviation(plan: Plan) -> float:
 
 
 def totals(plan: Plan) -> str:
-    """Say what organisations learn of another's records as a whole when they subtract their own
-    from the noisy sums.
+    """Return what organisations learn about another's records as a whole when they subtract their
+    own from the noisy sums.
     """
     many = plan.mechanism.unit.many
     known = (
@@ -110,8 +110,9 @@ def totals(plan: Plan) -> str:
 
 
 def cautions(m: AnyRun, epsilon: float | None = None) -> list[str]:
-    """Sentences about a guarantee that is true but weak, for the screen and the statement; epsilon
-    : if it is of more.
+    """Return sentences about a guarantee that is true but weak, for the screen and the statement.
+
+    epsilon : the epsilon spent, or None for the mechanism's.
     """
     said, epsilon = [], m.epsilon if epsilon is None else epsilon
     if LARGE_EPSILON < epsilon < math.inf:
@@ -132,11 +133,11 @@ def cautions(m: AnyRun, epsilon: float | None = None) -> list[str]:
 
 
 def plan_cautions(plan: Plan) -> list[str]:
-    """Return the cautions of its mechanism, and what few clients in a sum mean, unless they are
-    simulated.
+    """Return the cautions of the plan's mechanism, and, unless the plan is for a simulation, those
+    on few clients in a sum.
 
-    A plan whose clients can be led to two results is not made any more; those that there are can
-    be read.
+    Such plans can still be read, although `plan new` no longer makes one whose clients can be led
+    to two results.
     """
     m, n, D = plan.mechanism, plan.n_clients, plan.max_dropouts
     said = [*([NOT_COVERED] if m.taken_from_the_data else []), *cautions(m)]
@@ -169,8 +170,8 @@ def plan_cautions(plan: Plan) -> list[str]:
 
 
 def _price_of_two_groups(plan: Plan) -> str:
-    """What one learns of a client's records, or persons, who reads the results of two groups
-    without a client in common.
+    """Return what the results of two groups of clients, with no client in both, reveal together
+    about the records (or persons) of one client.
     """
     m = plan.mechanism
     if plan.masks is Masks.PAIRWISE:
@@ -193,7 +194,7 @@ def _dropouts(at_most: int) -> str:
 
 
 class PrivacyStatement(dict[str, Any]):
-    """A dict whose repr is one line; `json.dumps` and `dict` give all of it."""
+    """Dict whose repr is one line; `json.dumps` and `dict` give all of it."""
 
     SHOWN = (
         "mechanism",
@@ -215,8 +216,10 @@ class PrivacyStatement(dict[str, Any]):
 
 
 def mechanism_statement(m: AnyRun, *, federated: bool = False) -> dict[str, Any]:
-    """The machine-readable privacy statement (`privacy.json`, `privacy_spent_`) of the central
-    model, or of a run.
+    """Return the privacy statement for programs (`privacy.json`, `privacy_spent_`) of a run of the
+    central model.
+
+    federated : state it for a run of several organisations.
     """
     return _with_taken(m, _stated(m, federated=federated))
 
@@ -303,8 +306,8 @@ def _said(facts: Sequence[Fact]) -> list[dict[str, str]]:
 def _with_taken(m: AnyRun, statement: dict[str, Any]) -> dict[str, Any]:
     """Return the statement with the settings that were taken from the data.
 
-    The domain of neighbouring data sets then differs, or their caps do: what the noise was made for
-    does not hold.
+    If settings are taken from the data, neighbouring data sets have different domains or caps, and
+    the noise does not cover that.
     """
     taken = {"taken_from_the_data": list(m.taken_from_the_data or ())}
     if not m.taken_from_the_data or not statement["private"]:
@@ -323,12 +326,12 @@ def _with_taken(m: AnyRun, statement: dict[str, Any]) -> dict[str, Any]:
 
 
 def plan_statement(plan: Plan, n_included: int | None = None) -> dict[str, Any]:
-    """The statement of a federated run: that of its mechanism, the trust mode, and epsilon for
-    every coalition, the worst of all sets of clients that may be there.
+    """Return the statement of a federated run: that of its mechanism, the trust mode, and epsilon
+    for every coalition, the worst over all sets of clients that may be present.
 
-    n_included : how many clients were in the last sum of a run that is over; None before it. The
-    shares of noise depend on it: before a run they are those of a run that all join. No epsilon
-    does.
+    n_included : number of clients in the last sum of a finished run, or None before it. It changes
+        the scales of the shares of noise, which before the run are given as if all clients join. No
+        epsilon depends on it.
     """
     n = plan.n_clients if n_included is None else n_included
     shared, rounds = plan.trust is TrustMode.CLIENT_NOISE, plan.mechanism.all_rounds
