@@ -1131,7 +1131,7 @@ def test_the_linger_ends_though_somebody_moves_in_the_moment_in_which_it_is_over
     async def test() -> None:
         server = Site().server(linger=0.2, grace=HANG)
         await server.start()
-        server._streams["c0"] = Outbox()  # connected, and never leaves
+        server._streams.outboxes["c0"] = Outbox()  # connected, and never leaves
         server._outcome.set_result(ServerResult(included=(), reason="too few"))
         server._over.set()
         waiting = asyncio.create_task(server.wait())

@@ -24,7 +24,7 @@ from fastlloyd.errors import (
 from fastlloyd.federation.protocol.actions import Ended
 from fastlloyd.federation.transport.grpc import endings
 from fastlloyd.federation.transport.grpc import server as grpc_server
-from fastlloyd.federation.transport.grpc.endings import Ending
+from fastlloyd.federation.transport.grpc.endings import StopCode
 from fastlloyd.federation.transport.grpc.frames import (
     Attached,
     Refused,
@@ -51,12 +51,12 @@ def said(caplog: pytest.LogCaptureFixture) -> Callable[[str], list[str]]:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (OldServerError(MRS_ZEBRA), Ending.OLD_SERVER),
-        (OldStoreError(MRS_ZEBRA), Ending.OLD_STORE),
-        (StateError(MRS_ZEBRA), Ending.STORE_FAILED),
-        (DataError(MRS_ZEBRA), Ending.RECORDS_FAILED),
-        (EngineError(MRS_ZEBRA), Ending.RECORDS_FAILED),
-        (ValueError(MRS_ZEBRA), Ending.OTHER),
+        (OldServerError(MRS_ZEBRA), StopCode.OLD_SERVER),
+        (OldStoreError(MRS_ZEBRA), StopCode.OLD_STORE),
+        (StateError(MRS_ZEBRA), StopCode.STORE_FAILED),
+        (DataError(MRS_ZEBRA), StopCode.RECORDS_FAILED),
+        (EngineError(MRS_ZEBRA), StopCode.RECORDS_FAILED),
+        (ValueError(MRS_ZEBRA), StopCode.OTHER),
     ],
 )
 @pytest.mark.parametrize("where", ["attached", "begin", "receive"])
@@ -64,7 +64,7 @@ def test_whatever_ends_a_client_in_the_midst_of_a_run_is_told_to_the_server_as_a
     monkeypatch: pytest.MonkeyPatch,
     said: Callable[[str], list[str]],
     error: Exception,
-    code: Ending,
+    code: StopCode,
     where: str,
 ) -> None:
     def fail(*_: object) -> None:
@@ -111,9 +111,9 @@ def test_a_stop_by_its_owner_and_a_quarrel_with_the_server_are_told_apart_in_the
                 outcome.cancel()
 
     within(test)
-    assert said("client c0 has stopped")[0].endswith(endings.sentence(Ending.STOPPED))
+    assert said("client c0 has stopped")[0].endswith(endings.sentence(StopCode.STOPPED))
     (line,) = said("client c1 has left the run for good")
-    assert line.endswith(endings.sentence(Ending.SERVER_REFUSED))
+    assert line.endswith(endings.sentence(StopCode.SERVER_REFUSED))
     assert said(MRS_ZEBRA) == []
 
 
@@ -139,7 +139,7 @@ def test_a_client_that_gives_up_is_said_to_have_waited_too_long(
 
 @pytest.mark.parametrize("code", [0, 99, 255])
 def test_a_code_that_nobody_knows_is_an_error_like_others(code: int) -> None:
-    assert endings.sentence(code) == endings.sentence(Ending.OTHER)
+    assert endings.sentence(code) == endings.sentence(StopCode.OTHER)
 
 
 def test_clients_are_told_how_many_a_step_waits_for_and_forget_it_with_the_next_answer(
@@ -238,7 +238,7 @@ def test_a_process_whose_store_is_not_the_one_that_was_seen_throws_nobody_out(
             async with site.stream("c0", port) as second:
                 await second.write(site.attach(process=OTHERS, log=position(5)))
                 assert isinstance(await answer(site, second), Attached)
-                await second.write(encode_frame(Stop(Ending.OLD_STORE)))
+                await second.write(encode_frame(Stop(StopCode.OLD_STORE)))
                 await until(lambda: said("has stopped"))
             async with site.stream("c0", port) as third:
                 await third.write(site.attach(process=OTHERS))
@@ -269,7 +269,7 @@ def test_a_client_that_is_told_of_its_double_says_so_and_goes_on(
             client = site.client("c0", port)
             running = asyncio.create_task(client.run())
             await until(lambda: site.party.received)
-            server._streams["c0"].put(encode_frame(Twice("192.0.2.7")))
+            server._streams.outboxes["c0"].put(encode_frame(Twice("192.0.2.7")))
             await until(lambda: "192.0.2.7" in caplog.text)
             client.stop()
             assert await running is None

@@ -17,7 +17,7 @@ from fastlloyd.federation.protocol.actions import ClientResult, Ended
 from fastlloyd.federation.protocol.messages import Limits, decode, encode, printable
 from fastlloyd.federation.store.events import LogPosition
 from fastlloyd.federation.transport.grpc import frames, places, tls
-from fastlloyd.federation.transport.grpc.endings import Ending, ending_of
+from fastlloyd.federation.transport.grpc.endings import StopCode, stop_code_of
 from fastlloyd.federation.transport.grpc.failures import SHOWN, explain
 from fastlloyd.federation.transport.grpc.log import SparingLog
 from fastlloyd.federation.transport.grpc.outbox import Meter, Outbox
@@ -78,7 +78,7 @@ class GrpcClient:
         )
         self._outbox, self._is_attached, self._was_attached = Outbox(), False, False
         self._process = token_bytes(frames.PROCESS_BYTES)
-        self._ending: Ending | None = None
+        self._ending: StopCode | None = None
         self.n_awaited = 0  # clients without whose answers this step waits, if the server said so
         self.trouble = ""
         self._n_failures = 0
@@ -144,9 +144,9 @@ class GrpcClient:
         """
         error = self._outcome.exception() if self._outcome.done() else None
         if error is not None:
-            return [frames.Stop(ending_of(error))]
+            return [frames.Stop(stop_code_of(error))]
         if not self._outcome.done():
-            return [frames.Stop(Ending.STOPPED)]
+            return [frames.Stop(StopCode.STOPPED)]
         why = [] if self._ending is None else [frames.Stop(self._ending)]
         return [*why, frames.Leave(*self._party.farewell)]
 
@@ -279,7 +279,7 @@ class GrpcClient:
                 RemoteProtocolError
             ) as error:  # which ended the run durably: the others are told by Leave
                 if not self._outcome.done():  # else it was on its way when the run ended
-                    self._ending = Ending.SERVER_REFUSED
+                    self._ending = StopCode.SERVER_REFUSED
                 self._end(Ended(str(error)))
 
     async def _read(

@@ -15,8 +15,8 @@ from fastlloyd.errors import (
 )
 
 
-class Ending(IntEnum):
-    """Codes of the frame Stop."""
+class StopCode(IntEnum):
+    """Codes of the frame Stop: why a client ends."""
 
     OTHER = 0
     STOPPED = 1
@@ -28,19 +28,19 @@ class Ending(IntEnum):
 
 
 _SENTENCES: Final = {
-    Ending.OTHER: "it met an error of its own, which its own screen shows",
-    Ending.STOPPED: "it was stopped on its own machine, and may go on",
-    Ending.OLD_SERVER: (
+    StopCode.OTHER: "it met an error of its own, which its own screen shows",
+    StopCode.STOPPED: "it was stopped on its own machine, and may go on",
+    StopCode.OLD_SERVER: (
         "it holds this server's store for an old copy, which has forgotten a sum that this client"
         " has opened; stop this server and go on with the newest copy of its store, or end the run"
         " and renew the plan"
     ),
-    Ending.OLD_STORE: (
+    StopCode.OLD_STORE: (
         "its own store is an old copy, or not the store that this server saw under its identity"
     ),
-    Ending.STORE_FAILED: "its own store cannot be used or written, as where a disk is full",
-    Ending.RECORDS_FAILED: "it cannot read its records, or pass over them",
-    Ending.SERVER_REFUSED: (
+    StopCode.STORE_FAILED: "its own store cannot be used or written, as where a disk is full",
+    StopCode.RECORDS_FAILED: "it cannot read its records, or pass over them",
+    StopCode.SERVER_REFUSED: (
         "it refuses what this server sent as against the protocol; its own screen says what"
     ),
 }
@@ -48,19 +48,19 @@ GAVE_UP: Final = "it waited for this server as long as the plan lets it"
 """Why a client leaves for good that says nothing else."""
 
 _KINDS: Final = (
-    (OldServerError, Ending.OLD_SERVER),
-    (OldStoreError, Ending.OLD_STORE),
-    (StateError, Ending.STORE_FAILED),
-    ((DataError, EngineError), Ending.RECORDS_FAILED),
+    (OldServerError, StopCode.OLD_SERVER),
+    (OldStoreError, StopCode.OLD_STORE),
+    (StateError, StopCode.STORE_FAILED),
+    ((DataError, EngineError), StopCode.RECORDS_FAILED),
 )
 
 
-def ending_of(error: BaseException) -> Ending:
+def stop_code_of(error: BaseException) -> StopCode:
     """Return the code for what a client failed with."""
-    return next((code for kind, code in _KINDS if isinstance(error, kind)), Ending.OTHER)
+    return next((code for kind, code in _KINDS if isinstance(error, kind)), StopCode.OTHER)
 
 
 def sentence(code: int) -> str:
     """Say what a code means: the end of a sentence about the client."""
-    known = code if code in set(Ending) else Ending.OTHER
-    return _SENTENCES[Ending(known)]
+    known = code if code in set(StopCode) else StopCode.OTHER
+    return _SENTENCES[StopCode(known)]

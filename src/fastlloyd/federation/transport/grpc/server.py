@@ -10,16 +10,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from fastlloyd.errors import NetworkError, OldCopyError, RemoteProtocolError
+from fastlloyd.errors import NetworkError, RemoteProtocolError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import ServerResult
 from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode, printable
 from fastlloyd.federation.store.events import LogPosition
-from fastlloyd.federation.transport.grpc import endings, frames, listening, places, tls
+from fastlloyd.federation.transport.grpc import endings, frames, listening, tls
 from fastlloyd.federation.transport.grpc.log import SparingLog
 from fastlloyd.federation.transport.grpc.outbox import Meter, Outbox
 from fastlloyd.federation.transport.grpc.places import Place
+from fastlloyd.federation.transport.grpc.streams import Streams, refuse
 from fastlloyd.federation.transport.grpc.turns import LOOK, PAUSE, Arrivals, Pace, Presence, Turns
 from fastlloyd.federation.transport.party import Outcome, Request, ServerParty
 
@@ -81,25 +82,19 @@ class GrpcServer:
             self._limits, max_connections, keepalive or tls.Keepalive()
         )
         self._arrivals = Arrivals(max_connections)
-        self._streams: dict[str, Outbox] = {}
         # streams that lie unread and cannot be ended count as well
         self._presence = Presence(
             grace, lambda name: self._turns.tell(partial(self._party.away, name))
         )
-        self._places: dict[str, Place] = {}  # of those that are connected, or were last
-        self._told: dict[Outbox, int] = {}  # how many are waited for, since the last answer
-        self._left = set(party.gone)
-        self._waiting: deque[tuple[str, SignedPosition]] = (
-            deque()
-        )  # messages whose turn has not come, and their clients' logs
-        self._framed: dict[
-            type, tuple[Message, bytes]
-        ] = {}  # of each kind the last that was encoded
-        burst = 4 * (
-            plan.mechanism.n_rounds + 2
-        )  # twice what an honest client says whose connection holds
+        # clients whose messages' turn has not come, and their logs
+        self._waiting = deque[tuple[str, SignedPosition]]()
+        # of each kind of message the last that was encoded
+        self._framed: dict[type, tuple[Message, bytes]] = {}
+        # twice what an honest client says whose connection holds
+        burst = 4 * (plan.mechanism.n_rounds + 2)
         self._paces = {name: Pace(burst) for name in plan.names}
         self._log = SparingLog(_LOG)
+        self._streams = Streams(party.gone, self._log, self._note_move)
         self.meter = Meter()
         self._is_stopped = self._is_cut_short = False
         self.stays: float | None = None  # for so many seconds at most, once the run is over
@@ -107,7 +102,7 @@ class GrpcServer:
     @property
     def connected(self) -> frozenset[str]:
         """The clients that are connected now."""
-        return frozenset(self._streams)
+        return frozenset(self._streams.outboxes)
 
     @property
     def not_told(self) -> tuple[str, ...]:
@@ -118,7 +113,7 @@ class GrpcServer:
 
     @property
     def _remaining(self) -> tuple[str, ...]:
-        return tuple(name for name in self._plan.names if name not in self._left)
+        return tuple(name for name in self._plan.names if name not in self._streams.left)
 
     async def start(self) -> None:
         """Listen; NetworkError if that address cannot be had."""
@@ -129,7 +124,7 @@ class GrpcServer:
         self._turns = Turns(
             self._party,
             frame=self._frame,
-            post=self._post,
+            post=self._streams.post,
             finish=self._finish,
             fail=self._fail,
             rest=self._party.draw_ahead,
@@ -211,9 +206,12 @@ class GrpcServer:
             passed = min(clock() - begun, LOOK + PAUSE)
             stayed, alone = (
                 stayed + passed,
-                0.0 if self._streams or self._moved.is_set() else alone + passed,
+                0.0 if self._streams.outboxes or self._moved.is_set() else alone + passed,
             )
             self._moved.clear()
+
+    def _note_move(self) -> None:
+        self._moved.set()
 
     def _end_waiting(self) -> None:
         self._is_cut_short = True
@@ -225,8 +223,7 @@ class GrpcServer:
         for task in self._working:
             task.cancel()
         await self._turns.close()
-        for name, outbox in list(self._streams.items()):
-            self._drop(name, outbox)
+        self._streams.drop_all()
         await self._grpc.stop(_LAST_FRAME_SECONDS)
         self._log.close()
 
@@ -256,7 +253,7 @@ class GrpcServer:
         closed = asyncio.create_task(outbox.closed.wait())
         try:
             await asyncio.wait([reader, closed], return_when=asyncio.FIRST_COMPLETED)
-            self._drop(name, outbox)
+            self._streams.drop(name, outbox)
             # a client that is cut off because it does not read is not listened to either
             reader.cancel()
             # However long it takes: a stream with a write under way cannot be ended. If nobody
@@ -264,18 +261,10 @@ class GrpcServer:
             await asyncio.wait([writer])
         finally:
             self._presence.went(name)
-            self._drop(name, outbox)
+            self._streams.drop(name, outbox)
             for task in (reader, writer, closed):
                 task.cancel()
             await asyncio.gather(reader, writer, closed, return_exceptions=True)
-
-    def _drop(self, name: str, outbox: Outbox) -> None:
-        outbox.close()
-        self._told.pop(outbox, None)
-        if self._streams.get(name) is outbox:
-            del self._streams[name]
-            self._moved.set()
-            self._log.info(name, "client %s is gone", name)
 
     async def _count_unheard(self) -> None:
         """A line now and then for connections on which nobody of the plan speaks."""
@@ -294,11 +283,7 @@ class GrpcServer:
         """
         while True:
             await asyncio.sleep(_TELL_SECONDS)
-            n_awaited = len(self._party.awaited)
-            for outbox in list(self._streams.values()):
-                if n_awaited and self._told.get(outbox) != n_awaited:
-                    self._told[outbox] = n_awaited
-                    outbox.put(frames.encode_frame(frames.Waiting(n_awaited)))
+            self._streams.tell_waiting(len(self._party.awaited))
 
     async def _read(self, name: str, outbox: Outbox, context: "Context") -> None:
         """Take what a client says, one frame after another: the next is read when the last has been
@@ -315,51 +300,35 @@ class GrpcServer:
                 match frame:
                     case frames.Post(log, data):
                         message = decode(data, self._limits)
-                        self._register(name, outbox, place)
+                        self._streams.register(name, outbox, place)
                         if pause := self._paces[name].pause(asyncio.get_running_loop().time()):
                             await asyncio.sleep(pause)
                         self._waiting.append((name, log))
                         await self._turns.ask(partial(self._receive, name, log, message))
                     case frames.Stop(code):
                         why = endings.sentence(code)
-                        if code == endings.Ending.OLD_STORE:
+                        if code == endings.StopCode.OLD_STORE:
                             self._turns.tell(partial(self._party.disowned, name))
                         line = "client %s has stopped: %s"
-                        self._log.warning(name, line, name, why + self._other(name, code, place))
+                        self._log.warning(
+                            name, line, name, why + self._streams.other_place(name, code, place)
+                        )
                     case frames.Leave(hello, signature):
                         self._party.check_left(name, hello, signature)
-                        if not self._outcome.done() and name not in self._left:
+                        if not self._outcome.done() and name not in self._streams.left:
                             line = "client %s has left the run for good: %s"
                             self._log.warning(name, line, name, why or endings.GAVE_UP)
-                        self._left.add(name)
+                        self._streams.left.add(name)
                         self._turns.tell(partial(self._party.left, name))
                         self._moved.set()
                         return
                     case frames.Attach():
-                        _refuse(outbox, "a stream is attached once; open another")
+                        refuse(outbox, "a stream is attached once; open another")
                         return
         except RemoteProtocolError as error:
-            reason = self._reason(name, error, place)
+            reason = self._streams.refusal(name, error, place)
             self._log.warning(name, "client %s is refused: %s", name, printable(reason))
-            _refuse(outbox, reason)
-
-    def _reason(self, name: str, error: RemoteProtocolError, place: Place | None) -> str:
-        """Say why a client is refused: of a store that is behind, also where the other one is."""
-        there = self._places.get(name)
-        if not isinstance(error, OldCopyError) or place is None or there is None:
-            return str(error)
-        is_other = place.is_other(there, is_connected=name in self._streams)
-        return places.refused_old(error.fact, place, there) if is_other else str(error)
-
-    def _other(self, name: str, code: int, place: Place) -> str:
-        """Say where another process with the identity of a client is, which stops because its store
-        is not the one that was seen; empty if nobody knows.
-        """
-        there = self._places.get(name)
-        is_other = place.is_other(there, is_connected=name in self._streams)
-        if code != endings.Ending.OLD_STORE or there is None or not is_other:
-            return ""
-        return f"; it is at {place.host}, and the other one was last seen at {there.host}"
+            refuse(outbox, reason)
 
     def _receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
         """Take one turn, in the party's thread; first the party learns whose messages have come."""
@@ -375,47 +344,14 @@ class GrpcServer:
                 f"nothing was said on a new stream for {_FIRST_FRAME_SECONDS:g} seconds"
             ) from None
         self.meter.received += len(data or b"")
-        frame = frames.decode_client_frame(data or b"", self._limits)
-        if not isinstance(frame, frames.Attach):
-            raise RemoteProtocolError(
-                f"a stream began with {type(frame).__name__}; expected Attach"
-            )
-        if frame.plan_digest != self._plan.digest:
-            raise RemoteProtocolError(
-                f"your plan has digest {frame.plan_digest.hex()}; this server serves that of digest"
-                f" {self._plan.digest.hex()}"
-            )
-        if frame.run_id.hex() != self._plan.run_id:
-            raise RemoteProtocolError(
-                f"your run id is {frame.run_id.hex()}; this server serves run {self._plan.run_id}"
-            )
-        return frame
+        return _checked_attach(frames.decode_client_frame(data or b"", self._limits), self._plan)
 
     async def _attach(self, name: str, outbox: Outbox, log: SignedPosition, place: Place) -> None:
         def answer(known: LogPosition) -> None:
             outbox.put(frames.encode_frame(frames.Attached(known)))
-            # another process takes no place before it has spoken: it may find now that its store
-            # is not the one whose position it is told, and end
-            if name not in self._streams or self._places[name].number == place.number:
-                self._register(name, outbox, place)
+            self._streams.attach(name, outbox, place)
 
         await self._turns.take(partial(self._party.attach, name, log), answer)
-
-    def _register(self, name: str, outbox: Outbox, place: Place) -> None:
-        """Have a stream be the client's, unless it is or has ended: the newest counts."""
-        if outbox.closed.is_set() or (older := self._streams.get(name)) is outbox:
-            return
-        if older is not None:
-            there = self._places[name]
-            _refuse(older, places.replaced(there, place))
-            if there.number != place.number:
-                self._log.warning(name, "%s", places.seen_twice(name, there, place))
-                if there.host != place.host:
-                    outbox.put(frames.encode_frame(frames.Twice(printable(there.host))))
-        self._streams[name], self._places[name] = outbox, place
-        self._left.discard(name)  # it left with other keys, and joins again
-        self._moved.set()
-        self._log.info(name, "client %s is connected", name)
 
     def _frame(self, message: Message) -> bytes:
         """The frame of a message, in the party's thread: encoded once, however many it is for and
@@ -426,12 +362,6 @@ class GrpcServer:
             frame = frames.encode_frame(frames.Answer(encode(message)))
             self._framed[type(message)] = message, frame
         return frame
-
-    def _post(self, name: str, frame: bytes) -> None:
-        """Put a frame in a client's outbox. A client that is away asks again when it is back."""
-        if name in self._streams:
-            self._told.pop(self._streams[name], None)
-            self._streams[name].put(frame)
 
     def _finish(self, outcome: Outcome) -> None:
         if isinstance(outcome, ServerResult) and not self._outcome.done():
@@ -462,6 +392,17 @@ class GrpcServer:
         return tls.SERVING
 
 
-def _refuse(outbox: Outbox, reason: object) -> None:
-    """End a stream; the client is told what a terminal may show."""
-    outbox.close(frames.encode_frame(frames.Refused(printable(reason))))
+def _checked_attach(frame: frames.ClientFrame, plan: Plan) -> frames.Attach:
+    """Return the first frame of a stream; RemoteProtocolError unless it names this run."""
+    if not isinstance(frame, frames.Attach):
+        raise RemoteProtocolError(f"a stream began with {type(frame).__name__}; expected Attach")
+    if frame.plan_digest != plan.digest:
+        raise RemoteProtocolError(
+            f"your plan has digest {frame.plan_digest.hex()}; this server serves that of digest"
+            f" {plan.digest.hex()}"
+        )
+    if frame.run_id.hex() != plan.run_id:
+        raise RemoteProtocolError(
+            f"your run id is {frame.run_id.hex()}; this server serves run {plan.run_id}"
+        )
+    return frame

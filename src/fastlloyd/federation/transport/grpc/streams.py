@@ -1,0 +1,106 @@
+"""Streams of the clients that are connected: the newest of each client counts, and the process at
+its other end is remembered when it ends.
+"""
+
+from collections.abc import Callable, Iterable
+
+from fastlloyd.errors import OldCopyError, RemoteProtocolError
+from fastlloyd.federation.protocol.messages import printable
+from fastlloyd.federation.transport.grpc import endings, frames, places
+from fastlloyd.federation.transport.grpc.log import SparingLog
+from fastlloyd.federation.transport.grpc.outbox import Outbox
+from fastlloyd.federation.transport.grpc.places import Place
+
+
+class Streams:
+    """The newest stream of each client.
+
+    outboxes : of the clients that are connected. left : clients that have left the run for good.
+
+    Parameters
+    ----------
+    left : clients that had left before this process began. moved : is called whenever a client has
+    come or gone.
+    """
+
+    def __init__(self, left: Iterable[str], log: SparingLog, moved: Callable[[], None]) -> None:
+        self.outboxes: dict[str, Outbox] = {}
+        self.left = set(left)
+        self._log, self._moved = log, moved
+        self._places: dict[str, Place] = {}  # of those that are connected, or were last
+        self._told: dict[Outbox, int] = {}  # how many are waited for, since the last answer
+
+    def attach(self, name: str, outbox: Outbox, place: Place) -> None:
+        """Have a new stream be the client's if it is of the process whose stream counts now, or if
+        none does.
+        """
+        # another process takes no place before it has spoken: it may find now that its store
+        # is not the one whose position it is told, and end
+        if name not in self.outboxes or self._places[name].number == place.number:
+            self.register(name, outbox, place)
+
+    def register(self, name: str, outbox: Outbox, place: Place) -> None:
+        """Have a stream be the client's, unless it is or has ended: the newest counts."""
+        if outbox.closed.is_set() or (older := self.outboxes.get(name)) is outbox:
+            return
+        if older is not None:
+            there = self._places[name]
+            refuse(older, places.replaced(there, place))
+            if there.number != place.number:
+                self._log.warning(name, "%s", places.seen_twice(name, there, place))
+                if there.host != place.host:
+                    outbox.put(frames.encode_frame(frames.Twice(printable(there.host))))
+        self.outboxes[name], self._places[name] = outbox, place
+        self.left.discard(name)  # it left with other keys, and joins again
+        self._moved()
+        self._log.info(name, "client %s is connected", name)
+
+    def drop(self, name: str, outbox: Outbox) -> None:
+        """Close a stream; the client is gone if it was its newest."""
+        outbox.close()
+        self._told.pop(outbox, None)
+        if self.outboxes.get(name) is outbox:
+            del self.outboxes[name]
+            self._moved()
+            self._log.info(name, "client %s is gone", name)
+
+    def drop_all(self) -> None:
+        """Close the streams of all clients."""
+        for name, outbox in list(self.outboxes.items()):
+            self.drop(name, outbox)
+
+    def post(self, name: str, frame: bytes) -> None:
+        """Put a frame in a client's outbox. A client that is away asks again when it is back."""
+        if name in self.outboxes:
+            self._told.pop(self.outboxes[name], None)
+            self.outboxes[name].put(frame)
+
+    def tell_waiting(self, n_awaited: int) -> None:
+        """Tell each connected client how many are awaited, unless it knows: a number, no names."""
+        for outbox in list(self.outboxes.values()):
+            if n_awaited and self._told.get(outbox) != n_awaited:
+                self._told[outbox] = n_awaited
+                outbox.put(frames.encode_frame(frames.Waiting(n_awaited)))
+
+    def refusal(self, name: str, error: RemoteProtocolError, place: Place | None) -> str:
+        """Say why a client is refused: of a store that is behind, also where the other one is."""
+        there = self._places.get(name)
+        if not isinstance(error, OldCopyError) or place is None or there is None:
+            return str(error)
+        is_other = place.is_other(there, is_connected=name in self.outboxes)
+        return places.refused_old(error.fact, place, there) if is_other else str(error)
+
+    def other_place(self, name: str, code: int, place: Place) -> str:
+        """Say where another process with the identity of a client is, which stops because its store
+        is not the one that was seen; empty if that is not known.
+        """
+        there = self._places.get(name)
+        is_other = place.is_other(there, is_connected=name in self.outboxes)
+        if code != endings.StopCode.OLD_STORE or there is None or not is_other:
+            return ""
+        return f"; it is at {place.host}, and the other one was last seen at {there.host}"
+
+
+def refuse(outbox: Outbox, reason: object) -> None:
+    """End a stream; the client is told what a terminal may show."""
+    outbox.close(frames.encode_frame(frames.Refused(printable(reason))))
