@@ -1,9 +1,8 @@
-"""Whether one more run may begin: its limits hold it, its data set's name is no slip, its records
-had no other name.
+"""Admission of one more run: it fits its limits, the name of its data set is no slip, and its
+records have no other name.
 
-`check` is the filter of docs/proofs/ledger.md, asked once for each limit that stands on the data
-set: all must let the run through. Neighbouring relation: the one that the limit names
-(`ledger.Account.asked`).
+`check` is the filter of docs/proofs/ledger.md, applied to each limit on the data set; a run must
+pass all of them. Neighbouring relation: the one that the limit names (`ledger.Account.asked`).
 """
 
 from collections.abc import Sequence
@@ -48,12 +47,14 @@ from fastlloyd.federation.store.history import History
 
 
 class DataSet(msgspec.Struct, frozen=True, kw_only=True):
-    """The data set that a run is charged to, as its holder names it. Raises BudgetError for what
-    cannot be a name.
+    """Data set that a run is charged to, as the records' owner names it.
 
-    rows_are : what the persons are called of whom each record is one; None where nothing is said.
-    is_new, is_new_unit : the ledger knows no such name, or no such persons, and that is no slip: no
-    run on these records, or persons, was counted before.
+    rows_are : name of the unit (such as patient) if each record is a different person, or None if
+        not stated.
+    is_new : the owner confirms that no run on these records was counted before.
+    is_new_unit : the owner confirms that no run on persons of this unit was counted before.
+
+    Raises BudgetError for an invalid name.
     """
 
     name: str
@@ -71,10 +72,11 @@ class DataSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_name(dataset: DataSet, ledger: History, where: str) -> None:
-    """Raise BudgetError unless the ledger knows the data set or, if it is said to be new, holds no
-    run and no limit of it.
+    """Raise BudgetError unless the ledger knows the data set or the owner says that it is new and
+    the ledger has no run and no limit of it.
 
-    What it does not know has no limit and no past. where : what the ledger is called.
+    A name unknown by mistake would have no limit and no earlier runs. where : name of the ledger,
+    for the message.
     """
     known = known_datasets(ledger)
     is_known = ledger.called(dataset.name) in known
@@ -94,16 +96,17 @@ def check_name(dataset: DataSet, ledger: History, where: str) -> None:
 
 
 def check_unit(dataset: DataSet, cost: PlannedCost, *histories: History) -> None:
-    """Raise BudgetError if the name of the persons is unlike all that are known, and not said to be
-    new.
+    """Raise BudgetError if the unit differs from all known units of the data set, and the owner
+    does not say that it is new.
     """
     if isinstance(cost, PersonRunCost) and not dataset.is_new_unit:
         check_known_unit(dataset.name, cost.unit, "--unit-name (in Python, unit=...)", *histories)
 
 
 def check_known_unit(dataset: str, unit: str, option: str, *histories: History) -> None:
-    """Raise BudgetError if the persons of a data set are known by other names only: a slip would
-    count none of their runs.
+    """Raise BudgetError if the data set knows other units but not this one.
+
+    A mistyped unit would count none of the runs so far.
     """
     units = sorted({known for history in histories for known in _units_of(history, dataset)})
     if units and unit not in units:
@@ -114,7 +117,7 @@ def check_known_unit(dataset: str, unit: str, option: str, *histories: History) 
 
 
 def _units_of(history: History, dataset: str) -> set[str]:
-    """What the persons of a data set are called, in its limits and runs."""
+    """Return the names of the units in the limits and runs of a data set."""
     costs = [cost for cost, _ in counted_on(history, dataset)]
     limited = {
         each.unit
@@ -125,8 +128,8 @@ def _units_of(history: History, dataset: str) -> set[str]:
 
 
 def check(history: History, dataset: str, *costs: PlannedCost) -> None:
-    """Raise BudgetError if runs of these costs would bring the data set above a limit, as all
-    earlier ones count now.
+    """Raise BudgetError if runs of these costs would bring the data set above a limit, as its
+    earlier runs count now.
     """
     everything = [*counted_on(history, dataset), *map(whole, costs)]
     for speaks_of in history.limits_on(dataset):
@@ -144,7 +147,7 @@ def _together(runs: list[Counted], speaks_of: Neighbours | None) -> Spending:
 
 
 def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[PlannedCost]) -> str:
-    """Why a run is refused, and what may be done about it."""
+    """Return why a run is refused, and what the owner can do."""
     speaks_of = limit.speaks_of
     whom = "" if speaks_of is None else f" for {speaks_of}"
     most = f"epsilon {epsilon_up(limit.epsilon)} at delta {delta_up(limit.delta)}"
@@ -187,7 +190,7 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
 
 
 def _lifting(limit: Limit, asked: Neighbours) -> str:
-    """The command that lifts a limit for persons."""
+    """Return the command that lifts a limit for persons."""
     said = f"fastlloyd ledger limit --dataset {limit.dataset} --unit {asked.unit}"
     said += "" if asked.max_clients == 1 else f" --max-clients-per-person {asked.max_clients}"
     said += "" if asked.adds else f" --neighboring-relation {asked.relation.value}"
@@ -195,8 +198,8 @@ def _lifting(limit: Limit, asked: Neighbours) -> str:
 
 
 def outlook(history: History, dataset: str, plan: Plan) -> str:
-    """What runs on a data set spent before this plan's, and what they will have spent with it, in
-    sentences for its owner.
+    """Return what earlier runs on a data set spent, and the sum with this plan's run, in sentences
+    for its owner.
     """
     cost = plan_cost(plan)
     speaks_of = _of_plan(history, dataset, cost)
@@ -234,8 +237,8 @@ def outlook(history: History, dataset: str, plan: Plan) -> str:
 
 
 def _of_plan(history: History, dataset: str, cost: PlannedCost) -> Neighbours | None:
-    """Whose sum says most about a plan: that of the persons it protects, by their limit if they
-    have one.
+    """Return the neighbours whose sum matters most for a plan that protects persons: those of their
+    limit, or the plan's own. Return None for a plan that protects records.
     """
     if not isinstance(cost, PersonRunCost):
         return None
@@ -247,8 +250,8 @@ def _of_plan(history: History, dataset: str, cost: PlannedCost) -> Neighbours | 
 
 
 def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> None:
-    """Raise BudgetError if these very records were used under another data set name, where what
-    they spent is counted.
+    """Raise BudgetError if exactly these records were used under another data set name, because
+    their spending is counted there.
     """
     for known in (run.reserved for run in history.runs.values()):
         if known is None or same(known.dataset) == same(dataset):
@@ -261,13 +264,13 @@ def check_records(history: History, dataset: str, fingerprint: Fingerprint) -> N
 
 
 def check_dataset(dataset: object) -> None:
-    """Raise BudgetError unless this can be the name of a data set."""
+    """Raise BudgetError unless this is a valid name of a data set."""
     if not (isinstance(dataset, str) and NAME.fullmatch(dataset)):
         raise BudgetError(f"dataset is {dataset!r:.80}; expected {NAME_RULE}")
 
 
 def check_unit_name(unit: object) -> None:
-    """Raise BudgetError unless persons can be called so."""
+    """Raise BudgetError unless this is a valid name of a unit."""
     if not isinstance(unit, str) or not NAME.fullmatch(unit):
         raise BudgetError(f"the name of the unit is {unit!r:.80}; expected a word such as patient")
     if is_plural(unit):
@@ -284,7 +287,7 @@ added tomorrow.
 
 
 def check_leaks(dataset: str, leaks: Sequence[str]) -> None:
-    """Raise BudgetError for settings that were taken from the data."""
+    """Raise BudgetError if settings were taken from the data."""
     if leaks:
         raise BudgetError(
             f"{'; '.join(leaks)}: the ledger of data set {dataset!r} cannot count that; pass public"
@@ -293,8 +296,9 @@ def check_leaks(dataset: str, leaks: Sequence[str]) -> None:
 
 
 def check_known(history: History, dataset: str, *, new: bool) -> None:
-    """Raise BudgetError unless the data set has a run or a limit, or has none and was said to be
-    new: else a slip makes one.
+    """Raise BudgetError if the data set is unknown, or if it is known but said to be new.
+
+    Without this check a mistyped name would make a new data set.
     """
     known, called = known_datasets(history), history.called(dataset)
     if new and is_used(history, dataset):
@@ -322,7 +326,7 @@ def reservation_of(
     dataset: str,
     fingerprint: bytes,
 ) -> RunReserved | PersonRunReserved:
-    """The event that reserves a run of this cost."""
+    """Return the event that reserves a run of this cost."""
     kind: Any = PersonRunReserved if isinstance(cost, PersonRunCost) else RunReserved
     event: RunReserved | PersonRunReserved = kind(
         run_id=run_id,
@@ -344,8 +348,8 @@ def reserve(
     fingerprint: Fingerprint,
     rows_are: str | None = None,
 ) -> RunReserved | PersonRunReserved:
-    """The event that reserves a whole run on a data set, once it is known to fit; BudgetError if it
-    does not.
+    """Return the event that reserves a whole run on a data set. Raises BudgetError if the run does
+    not fit.
 
     rows_are : as in `ledger.run_cost`.
     """

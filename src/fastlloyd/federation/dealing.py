@@ -1,10 +1,10 @@
-"""Records that chance deals to the clients of a simulation, with a key that is drawn anew for each
-run and kept nowhere.
+"""Random dealing of records to the clients of a simulation, with a key that is drawn for each run
+and never stored.
 
-Clients may be missing from rounds, so a sum depends on the client that a record is at. With a
-`Deal` no record decides about the client of another one: the guarantee of the plan holds whoever is
-missing (docs/proofs/deal.md). Chance also decides how many records a client has: the caps have room
-for it, and the plan's `n_records` limits them all.
+Clients may miss rounds, so a sum depends on which client has a record. With a `Deal`, no record
+influences which client gets another record. So the plan's guarantee holds whichever clients are
+missing (docs/proofs/deal.md). The number of records of a client is random too. Each client's cap
+leaves room for that, and the plan's `n_records` limits the sum.
 """
 
 import math
@@ -40,12 +40,13 @@ _SPAN: Final = 1 << 20  # records whose clients are counted at a time
 
 
 def cap_of_each(n_records: int, n_clients: int) -> int:
-    """The cap of one client: N/M + t, N = `n_records` and M = `n_clients`, t about sqrt(56 N/M).
+    """Return the cap of one client: N/M + t, with N = `n_records`, M = `n_clients` and t about
+    sqrt(56 N/M).
 
-    Let X be the number of records, or persons, that chance deals to a client. It is a sum of
-    independent numbers 0 and 1, with mean and variance of at most N/M. Bernstein:
-    P(X > N/M + t) <= exp(-t**2 / 2 / (N/M + t/3)), which is e**-28 at t = a + sqrt(a**2 + 56 N/M)
-    with a = 28/3. No more than N come anyway.
+    Let X be the number of records, or persons, that one client gets. X is a sum of independent
+    numbers 0 and 1, with mean and variance of at most N/M. By Bernstein's inequality P(X > N/M + t)
+    <= exp(-t**2 / 2 / (N/M + t/3)). That is e**-28 at t = a + sqrt(a**2 + 56 N/M) with a = 28/3.
+    The cap never exceeds N.
     """
     a = _TAIL / 3
     room = math.ceil(a + math.sqrt(a * a + 2 * _TAIL * n_records / n_clients))
@@ -55,11 +56,12 @@ def cap_of_each(n_records: int, n_clients: int) -> int:
 def deal(
     plan: Plan, records: AllRecords, *, random_bytes: RandomBytes = os.urandom
 ) -> list[Records]:
-    """The records of each client, in the order of the plan: parts of records that are never held at
-    once, as one pass answers for all clients.
+    """Return the records of each client, in the order of the plan.
 
-    random_bytes : another source only in tests and studies. Raises DataError for records of
-    persons, for more records than the plan allows, or a client of it, and what reading them raises.
+    The parts are never in memory together: one pass over the records answers a query for all
+    clients. random_bytes : another source only in tests and studies. Raises DataError for records
+    with persons, and for more records than the plan or a client's cap allows. Errors in reading the
+    records pass through.
     """
     if records.share_bits:
         raise DataError(
@@ -74,11 +76,11 @@ def deal(
 def deal_persons(
     plan: Plan, ids: Sequence[bytes], X: GridArray, *, random_bytes: RandomBytes = os.urandom
 ) -> list[Records]:
-    """The records of each client, in the order of the plan, of rows X, grid points (n, n_features),
-    in memory.
+    """Return the records of each client, in the order of the plan, for rows in memory.
 
-    ids : of each row. Raises DataError for more persons than the plan allows, or a client of it,
-    each counted at every client where the rows of the person can be.
+    X : grid points (n, n_features). ids : one per row. Raises DataError for more persons than the
+        plan or a client's cap allows; a person counts at every client that may have rows of the
+        person.
     """
     m = plan.mechanism
     numbers: dict[bytes, int] = {}
@@ -100,10 +102,10 @@ def deal_persons(
 def deal_persons_in_passes(
     plan: Plan, rows: Rows, source: str, *, random_bytes: RandomBytes = os.urandom
 ) -> list[Records]:
-    """Return what `deal_persons` does, for rows that are read in passes: one pass at once, and one
+    """Return the same as `deal_persons`, for rows that are read in passes: one pass now, and one
     for each query.
 
-    source : of the rows, for messages. Raises DataError as well, and what reading the rows raises.
+    source : name of the rows, for messages. Raises DataError, and any error in reading the rows.
     """
     dealt = DealtPersons(rows, plan.mechanism, _deal_of(plan, random_bytes), source=source)
     passes = _SharedPasses(dealt)
@@ -116,7 +118,7 @@ def _deal_of(plan: Plan, random_bytes: RandomBytes) -> Deal:
 
 
 def _checked(plan: Plan, n: int, parts: Sequence[Records]) -> list[Records]:
-    """The parts, if all together have no more than n_records, and no client more than its cap."""
+    """Return the parts, if they have at most n_records in all and no client exceeds its cap."""
     unit = plan.mechanism.unit
     check_cap(n, plan.mechanism.n_records, unit)
     for client, part in zip(plan.clients, parts, strict=True):
@@ -126,18 +128,18 @@ def _checked(plan: Plan, n: int, parts: Sequence[Records]) -> list[Records]:
 
 @dataclass(frozen=True, slots=True)
 class _ByClient:
-    """A query answered for each client, a row each."""
+    """Query that is answered for each client, one row of the answer per client."""
 
     query: Query
     deal: Deal
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Clients, and the entries of an answer."""
+        """Number of clients, and number of entries in one client's answer."""
         return self.deal.n_clients, math.prod(self.query.shape)
 
     def evaluate(self, X: GridArray, first: int) -> IntArray:
-        """See `Asked`."""
+        """Return the answer of each client, for the records X with the numbers from `first` on."""
         found = np.zeros(self.shape, dtype=np.int64)
         for client, mine in grouped(X, self.deal.of_records(first, len(X))):
             found[client] = self.query.evaluate(mine).ravel()
@@ -145,8 +147,8 @@ class _ByClient:
 
 
 class _Dealt(Protocol):
-    """Records of all clients, of which each pass answers for all: how many each has, and the
-    answers.
+    """Records of all clients, which one pass answers for all: number of records and answer per
+    client.
     """
 
     @property
@@ -159,7 +161,7 @@ class _Dealt(Protocol):
 
 
 class _DealtRecords:
-    """`_Dealt` of n records, each by its number."""
+    """`_Dealt` for n records, each dealt by its number."""
 
     share_bits = 0
 
@@ -172,7 +174,7 @@ class _DealtRecords:
         self.sizes: tuple[int, ...] = tuple(found.tolist())
 
     def answers(self, query: Query) -> list[IntArray]:
-        """See `_Dealt`."""
+        """Return the answer of each client."""
         found, n = self._records.total(_ByClient(query, self._deal))
         if n != sum(self.sizes):
             raise DataError(
@@ -183,7 +185,7 @@ class _DealtRecords:
 
 
 class _SharedPasses:
-    """The answers of all clients to a query, in one pass."""
+    """Answers of all clients to a query, from one pass."""
 
     def __init__(self, dealt: _Dealt) -> None:
         self.dealt = dealt
@@ -191,7 +193,9 @@ class _SharedPasses:
         self._answers: list[IntArray] = []
 
     def answers(self, query: Query) -> list[IntArray]:
-        """Each client's answer, kept for the others, who ask the same in a round."""
+        """Return each client's answer; keep them, because the other clients ask the same query in a
+        round.
+        """
         if self._asked != (query.question, query.digest):
             self._answers, self._asked = self.dealt.answers(query), (query.question, query.digest)
         return self._answers
@@ -209,5 +213,5 @@ class _Part:
         self._passes, self._client = passes, client
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """See `Records`."""
+        """Return the client's answer and its number of records."""
         return self._passes.answers(query)[self._client], self.n

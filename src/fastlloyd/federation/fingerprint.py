@@ -1,9 +1,8 @@
-"""Fingerprints of records: whether these are the very records of an earlier run, under a key that
-never leaves the store.
+"""Fingerprints of records, which tell whether they are exactly those of an earlier run.
 
-A fingerprint is the same for the same records in another order, in other blocks and with their
-columns in another order. It tells that records are the very same, not that they are nearly so;
-whoever holds them can change a bit.
+The key of the hash never leaves the store. The fingerprint does not depend on the order of the
+records, on the order of the columns or on the sizes of blocks. It only tells equal from unequal: a
+changed bit gives another fingerprint, and the owner of the records can change one.
 """
 
 import hmac
@@ -32,22 +31,23 @@ Block = RealArray | ColumnBlock
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What tells these records from others.
+    """Fingerprint of a set of records.
 
-    digest : `RecordsHash`, 32 bytes, which ids do not change. of_persons : of the records and whose
-    they are, `PersonsHash`; None without ids.
+    digest : `RecordsHash`, 32 bytes, which does not depend on ids. of_persons : `PersonsHash` of
+        records and ids, or None without ids.
     """
 
     digest: bytes
     of_persons: bytes | None = None
 
     def is_of(self, reserved: Reservation) -> bool:
-        """Whether a run was joined with these very records."""
+        """Return whether a client joined that run with exactly these records."""
         return hmac.compare_digest(reserved.fingerprint, self.digest)
 
     def goes_on_with(self, reserved: Reservation) -> bool:
-        """As `is_of`, and of the very same persons: their shares would move if an id was changed in
-        mid run.
+        """Return whether a client joined that run with exactly these records and persons.
+
+        A changed id in the middle of a run would move a person's shares.
         """
         if isinstance(reserved, PersonRunReserved) and (reserved.persons or b"") != (
             self.of_persons or b""
@@ -57,8 +57,8 @@ class Fingerprint:
 
 
 class Lanes:
-    """Sums of the lanes of records (see `RecordsHash`), by keys that tell nothing of the one they
-    were drawn from.
+    """Sums of the lanes of records (`RecordsHash`), under derived keys that do not reveal the key
+    of the store.
     """
 
     __slots__ = ("_high", "_low", "_odd", "_order")
@@ -66,7 +66,7 @@ class Lanes:
     def __init__(
         self, key: bytes, order: Sequence[int], label: bytes = _LABEL, n_words: int = 0
     ) -> None:
-        """n_words : how many words each record has besides its cells."""
+        """n_words : number of words of a record in addition to its cells."""
         d = len(order) + n_words
         drawn = np.frombuffer(keystream(key, label, 8 * _LANES * (2 * d + 2)), dtype="<u8").reshape(
             _LANES, -1
@@ -79,10 +79,10 @@ class Lanes:
         self._order = tuple(order)
 
     def __call__(self, block: Block, *words: Words) -> Words:
-        """The sums modulo 2**64 over records (n, number of columns), float32 or float64 in original
-        units: uint64 (4,).
+        """Return the sums of the lanes over a block of records, modulo 2**64, uint64 (4,).
 
-        words : uint64 (n,), besides.
+        block : (n, number of columns), float32 or float64 in original units. words : additional
+            words, uint64 (n,) each.
         """
         columns = block.arrays if isinstance(block, ColumnBlock) else block.T
         sums = np.zeros(_LANES, dtype=np.uint64)
@@ -94,7 +94,7 @@ class Lanes:
         return sums
 
     def _lanes(self, columns: Sequence[Words]) -> Words:
-        """The sums of the lanes of so many records as one column has, modulo 2**64."""
+        """Return the sums of the lanes of all records in these columns, modulo 2**64."""
         lanes = np.zeros((_LANES, len(columns[0])), dtype=np.uint64)
         left, right = np.empty((2, len(columns[0])), dtype=np.uint64)
         for bits, lows, highs in zip(columns, self._low.T, self._high.T, strict=True):
@@ -117,20 +117,17 @@ def _bits(cells: RealArray) -> Words:
 
 
 class RecordsHash:
-    """A keyed hash of a multiset of records, which are added in blocks of any size and in any
-    order.
+    """Keyed hash of a multiset of records, which are added in blocks of any size and in any order.
 
-    A record becomes four numbers modulo 2**64, its lanes, which are summed over the records;
-    HMAC-SHA256 binds the sums with columns and number. With l and h the halves of a cell's 64 bits,
-    a lane is the sum of (l + a)(h + b) over the columns, where a and b are keys of 32 bits each
-    (NH: Black et al., UMAC, CRYPTO 1999), so that two different records have the same lanes with a
-    probability of at most 2**-128. It is mixed by a one-to-one function before it is summed: else
-    records that swap the cells of a column would have the same sums.
+    A record becomes four numbers modulo 2**64, its lanes. They are summed over the records, and
+    HMAC-SHA256 binds the sums to the columns and the number of records. Let l and h be the halves
+    of a cell's 64 bits. A lane is the sum of (l + a)(h + b) over the columns, where a and b are
+    keys of 32 bits each (NH: Black et al., UMAC, CRYPTO 1999). So two different records have the
+    same lanes with a probability of at most 2**-128. A one-to-one function mixes each lane before
+    the sum. Without it, records that swap the cells of a column would have the same sums.
 
-    Parameters
-    ----------
-    key : of the store, 32 bytes.
-    columns : names of the cells of a record, in the order of the blocks.
+    Parameters ---------- key : of the store, 32 bytes. columns : names of the cells of a record, in
+    the order of the blocks.
     """
 
     _label, _n_words = _LABEL, 0
@@ -149,12 +146,12 @@ class RecordsHash:
         self.add_sums(self.lanes(block), len(block))
 
     def add_sums(self, sums: Words, n: int) -> None:
-        """Add n records whose `lanes` were added up elsewhere."""
+        """Add n records whose `lanes` were summed elsewhere."""
         self._sums += sums
         self._n += n
 
     def digest(self) -> bytes:
-        """The fingerprint of what was added, 32 bytes."""
+        """Return the fingerprint of all records added, 32 bytes."""
         names = length_prefixed(*(self._columns[at].encode() for at in self._order))
         shape = len(self._columns).to_bytes(8, "big") + self._n.to_bytes(8, "big")
         return hmac.digest(
@@ -163,14 +160,14 @@ class RecordsHash:
 
 
 class PersonsHash(RecordsHash):
-    """The same of records and whose they are: each has two words more, the 128 bits that stand for
-    its id under this key.
+    """Keyed hash of records and their persons: each record has two more words, the 128-bit hash of
+    its id.
     """
 
     _label, _n_words = _PERSONS_LABEL, 2
 
     def add(self, block: Block) -> None:
-        """See `RecordsHash`; with ids."""
+        """Add records with their ids."""
         ids = ids_of(block)
         texts = [] if ids is None else ids.texts()
         self.add_sums(

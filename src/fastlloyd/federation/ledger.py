@@ -1,12 +1,12 @@
-"""What was spent on each data set, for whom, and what is left of its limits.
+"""Spending on each data set: for which neighbours, and what is left of its limits.
 
-All runs on one data set are added up: what a run reserved counts until it ends; then what was
-charged. How they add up, and what a limit holds, is in `spending.py`; whether one more run may
-begin in `admission.py`.
+All runs on one data set are added up. An open run counts with everything it reserved, a finished
+one with what it was charged. `spending.py` defines the sum and tests it against a limit.
+`admission.py` decides whether one more run may begin.
 
-Neighbouring relation: a limit says of whom it speaks, of one record or one person, added or
-removed, or replaced; each has a sum of its own (`store/costs.py`). One that does not say speaks of
-one record: replaced as long as all runs of the data set are made for that; otherwise added or
+Neighbouring relation: a limit applies to one record or one person, added or removed, or replaced.
+Each of these has a sum of its own (`store/costs.py`). A limit that does not name its neighbours
+applies to one record: replaced if all runs of the data set protect that, otherwise added or
 removed.
 """
 
@@ -42,7 +42,7 @@ ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLAC
 
 
 class Proviso(enum.Enum):
-    """Why a sum of runs holds only if their number and size were not chosen from results."""
+    """Reason why a sum of runs holds only if their number and size were not chosen from results."""
 
     NO_LIMIT = "no limit was set before the first run"
     RAISED = "its limit was raised or lifted after a run"
@@ -51,13 +51,17 @@ class Proviso(enum.Enum):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """One sum of a data set: its runs, the limit on it if there is one, and what the runs spent.
+    """One sum of a data set: its runs, its limit, and what the runs spent.
 
-    asked : of whom it speaks. limit : the one that stands, if any. spent : of them; otherwise : of
-    the same unit by the other relation. first_run : what the first run reserved, for those of whom
-    the limit speaks; where it does not say, for records by that run's own relation. first_limit :
-    the limit that was in force before it, if none later was larger. proviso : why the runs together
-    need not keep to that limit, had they been chosen from results; None if they do.
+    asked : neighbours that the sum is for.
+    limit : limit in force, or None.
+    spent : sum for these neighbours.
+    otherwise : sum for the same unit by the other relation.
+    first_run : what the first run reserved, for these neighbours. If the limit names none, for
+        records by that run's own relation.
+    first_limit : limit in force before the first run, if no later one was larger, or None.
+    proviso : why the runs, if they were chosen from results, may exceed that limit together, or
+        None if they cannot.
     """
 
     dataset: str
@@ -72,36 +76,38 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def delta(self) -> float:
-        """The limit's delta; without a limit, the smallest delta of the runs' plans, 0 if no run
-        needs any.
+        """Delta of the limit; without a limit, the smallest delta of the runs' plans, or 0 if no
+        run needs any.
         """
         return self.spent.delta if self.limit is None else self.limit.delta
 
     @property
     def epsilon(self) -> float:
-        """What is spent, at `delta`."""
+        """Epsilon spent, at `delta`."""
         return self.spent.epsilon(self.delta)
 
     @property
     def n_open(self) -> int:
-        """How many runs have not ended, and so count in full."""
+        """Number of open runs, which count with everything they reserved."""
         return sum(run.is_open for run in self.runs)
 
     @property
     def left(self) -> float | None:
-        """The largest epsilon, rounded down, of one more plan at the limit's delta; None without a
+        """Largest epsilon, rounded down, of one more plan at the limit's delta, or None without a
         limit.
 
-        At a delta of 0 a plan with Laplace noise, otherwise one with Gaussian noise; `left_pure` is
-        the other.
+        At a delta of 0 the plan has Laplace noise, otherwise Gaussian noise. `left_pure` is the
+        other one.
         """
         return self.left_for(1)
 
     def left_for(self, n_runs: int, at: float | None = None) -> float | None:
-        """`left` of each of so many equal plans; at : their delta, None: the limit's.
+        """Return the largest epsilon, rounded down, of each of n_runs equal plans, or None without
+        a limit.
 
-        None also at a delta of 0 where the limit has one and there is Gaussian noise: then Laplace
-        noise counts as Gaussian.
+        at : delta of these plans, or None for the limit's. The result is also None at a delta of 0,
+            if the limit's delta is above 0 and earlier runs have Gaussian noise: Laplace noise then
+            counts as Gaussian.
         """
         if (limit := finite(self.limit)) is None:
             return None
@@ -113,8 +119,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def left_pure(self) -> float | None:
-        """The largest epsilon, rounded down, of one more plan with Laplace noise after such plans;
-        None without a limit.
+        """Largest epsilon, rounded down, of one more plan with Laplace noise if all runs so far
+        have Laplace noise, or None without a limit.
         """
         return (
             None if (limit := finite(self.limit)) is None else self.spent.left_pure(limit.epsilon)
@@ -122,7 +128,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_within(self) -> bool:
-        """Whether the limit, if there is one, holds all that is spent."""
+        """Return whether the runs are within the limit; True without a limit."""
         limit = finite(self.limit)
         return limit is None or self.spent.fits(limit.epsilon, limit.delta, self.first_run)
 
@@ -134,11 +140,15 @@ def run_cost(
     is_federated: bool = False,
     rows_are: str | None = None,
 ) -> PlannedCost:
-    """What every exchange of a mechanism costs, exactly; together no more than what it states.
+    """Return the exact cost of each exchange of a mechanism; together they cost at most what it
+    states.
 
-    distance : `Plan.distance`. is_federated : records may be at several organisations. rows_are :
-    what the persons are called of whom each record of a mechanism for records is one. Raises
-    BudgetError for a mechanism without noise, or for persons of another name.
+    distance : `Plan.distance`.
+    is_federated : several organisations may have records of one person.
+    rows_are : name of the unit if each record is a different person, for a mechanism that protects
+        records.
+
+    Raises BudgetError for a mechanism without noise, or for persons of another unit.
     """
     if mechanism.noise is Noise.NONE:
         raise BudgetError(
@@ -176,8 +186,9 @@ def run_cost(
 
 
 def stage_costs(planned: TwoStages, rows_are: str | None = None) -> tuple[PlannedCost, PlannedCost]:
-    """What both stages cost at most, whatever bounds the first finds; parameters and errors as
-    `run_cost`.
+    """Return the largest cost of both stages, for all bounds that the first stage may find.
+
+    Parameters and errors are as in `run_cost`.
     """
     later = run_cost(design(planned.later), rows_are=rows_are).at_most(LEEWAY)
     return (
@@ -187,7 +198,7 @@ def stage_costs(planned: TwoStages, rows_are: str | None = None) -> tuple[Planne
 
 
 def together(first: PlannedCost, *later: PlannedCost) -> PlannedCost:
-    """What several stages of one run cost, each for the same neighbours."""
+    """Return the cost of several stages of one run, all for the same neighbours."""
     for cost in later:
         first = msgspec.structs.replace(
             first,
@@ -199,14 +210,16 @@ def together(first: PlannedCost, *later: PlannedCost) -> PlannedCost:
 
 
 def plan_cost(plan: Plan, rows_are: str | None = None) -> PlannedCost:
-    """What every exchange of a federated run costs; parameters and errors as `run_cost`."""
+    """Return the cost of each exchange of a federated run; parameters and errors are as in
+    `run_cost`.
+    """
     return run_cost(plan.mechanism, plan.distance, is_federated=True, rows_are=rows_are)
 
 
 def account(history: History, dataset: str, speaks_of: Neighbours | None = None) -> Account:
-    """One sum of a data set, empty if no run used it yet.
+    """Return one sum of a data set, empty if no run used it yet.
 
-    speaks_of : whose sum; None: that of one record, as the runs are made.
+    speaks_of : neighbours of the sum, or None for one record, by the relation of the runs.
     """
     runs = runs_on(history, dataset)
     counted = counted_on(history, dataset)
@@ -228,10 +241,10 @@ def account(history: History, dataset: str, speaks_of: Neighbours | None = None)
 
 
 def accounts(history: History) -> list[Account]:
-    """All sums that are worth a look, by the names of the data sets.
+    """Return all sums worth showing, sorted by data set.
 
-    Of each: that of every limit, and that of persons whom runs were made to protect; that of one
-    record if a limit or a run speaks of records, or nothing else does.
+    A data set has a sum for each limit and for each unit that runs protect. It has one for records
+    if a limit or a run applies to records, or if there is no other sum.
     """
     return [
         account(history, dataset, each)
@@ -241,7 +254,9 @@ def accounts(history: History) -> list[Account]:
 
 
 def sums_on(history: History, dataset: str) -> list[Neighbours | None]:
-    """Of whom the sums of a data set speak; None: of one record, as the runs are made."""
+    """Return the neighbours of each sum of a data set; None means one record, by the relation of
+    the runs.
+    """
     costs = [cost for cost, _ in counted_on(history, dataset)]
     named = [each for each in history.limits_on(dataset) if each is not None]
     limited = {each.unit for each in named}
@@ -256,8 +271,8 @@ def sums_on(history: History, dataset: str) -> list[Neighbours | None]:
 
 
 def runs_on(history: History, dataset: str) -> tuple[Run, ...]:
-    """The runs on a data set, in the order in which they began, but for those of `History.rest`;
-    the first one is none of these.
+    """Return the runs on a data set in the order in which they began, without those of
+    `History.rest`, which never contain the first run.
     """
     return tuple(
         run
@@ -267,20 +282,21 @@ def runs_on(history: History, dataset: str) -> tuple[Run, ...]:
 
 
 def known_datasets(history: History) -> list[str]:
-    """What all data sets are called, sorted: those with a run or a limit, and those that were only
-    named.
+    """Return the sorted names of all data sets with a run, a limit, or just a name in the
+    ledger.
     """
     return sorted(spellings[0] for spellings in history.spellings.values())
 
 
 def is_used(history: History, dataset: str) -> bool:
-    """Whether the data set has a run or a limit, however its name is spelled."""
+    """Return whether the data set has a run or a limit, in any spelling of its name."""
     return same(dataset) in history.used or bool(history.limits_on(dataset))
 
 
 def check_sums(history: History) -> None:
-    """Raise BudgetError unless the accountant, by its own route, finds every data set's epsilon
-    large enough. Takes seconds.
+    """Raise BudgetError unless a second method, the accountant, confirms every data set's epsilon.
+
+    This takes seconds.
     """
     for one in accounts(history):
         for spent, epsilon in (
@@ -312,8 +328,8 @@ def check_sums(history: History) -> None:
 
 
 def _found_again(spent: Spending, epsilon: float, delta: float) -> bool:
-    """Whether that epsilon holds by integration of the privacy loss, or by adding up pure
-    epsilons.
+    """Return whether this epsilon holds by a second method: integration of the privacy loss, or the
+    sum of pure epsilons.
     """
     if math.isinf(epsilon) or (spent.is_pure and spent.pure_epsilon <= Fraction(epsilon)):
         return True
@@ -327,31 +343,31 @@ Counted = tuple[PlannedCost, Sequence[int] | Mapping[int, int]]
 
 
 def counted_of(runs: Iterable[Run]) -> list[Counted]:
-    """What counts of these runs now."""
+    """Return the exchanges of these runs that count now."""
     return [(run.reserved.cost, run.counted) for run in runs if run.reserved is not None]
 
 
 def counted_on(history: History, dataset: str) -> list[Counted]:
-    """What counts of all runs on a data set now, the first one first."""
+    """Return the exchanges of all runs on a data set that count now, those of the first run
+    first.
+    """
     rest = [each for each in history.rest if each.dataset == same(dataset)]
     return [*counted_of(runs_on(history, dataset)), *map(_repeated, rest)]
 
 
 def _repeated(runs: AnyRepeated) -> Counted:
-    """Several equal runs as one, in which each exchange was answered so often."""
+    """Return several equal runs as one, with the number of answers of each exchange."""
     cost = msgspec.structs.replace(runs.cost, distance=runs.times * runs.cost.distance)
     return cost, dict.fromkeys(runs.numbers, runs.times)
 
 
 def whole(cost: PlannedCost) -> Counted:
-    """A run of which all exchanges count, as when it is reserved."""
+    """Return a run with all its exchanges counted, as when it is reserved."""
     return cost, range(1, len(cost.costs) + 1)
 
 
 def first_of(runs: Sequence[Counted], speaks_of: Neighbours | None) -> Spending:
-    """What the first run reserved: a constant, whatever later runs are made for
-    (`Account.first_run`).
-    """
+    """Return what the first run reserved (`Account.first_run`), which no later run changes."""
     if not runs:
         return Spending()
     return Spending.of(
@@ -360,8 +376,8 @@ def first_of(runs: Sequence[Counted], speaks_of: Neighbours | None) -> Spending:
 
 
 def records_of(runs: Iterable[Counted]) -> Neighbours:
-    """The records of whom a limit speaks that does not say: replaced if all runs, those that cost
-    nothing too, are made so.
+    """Return the neighbours of a limit that names none: one record, replaced if all runs (even free
+    ones) protect that, otherwise added or removed.
     """
     return Neighbours(
         REPLACE if {cost.neighboring_relation for cost, _ in runs} == {REPLACE} else ADD
@@ -369,15 +385,15 @@ def records_of(runs: Iterable[Counted]) -> Neighbours:
 
 
 def finite(limit: Limit | None) -> Limit | None:
-    """The limit; None if there is none, or if its epsilon is infinite."""
+    """Return the limit, or None if there is none or its epsilon is infinite."""
     return None if limit is None or math.isinf(limit.epsilon) else limit
 
 
 def _kept(
     history: History, runs: Sequence[Run], limited: Limited, spent: Spending, first_run: Spending
 ) -> tuple[Limit | None, Proviso | None]:
-    """The limit from before the first run, if none after it was larger; and why it may not hold
-    whatever was chosen.
+    """Return the limit from before the first run, if no later one was larger, and the reason why
+    runs chosen from results may exceed it.
     """
     if not runs:
         return None, None

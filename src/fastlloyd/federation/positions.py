@@ -1,10 +1,10 @@
-"""Where a client's store stood, signed by its identity: what a server remembers, and the next plan
-can carry to another one.
+"""Positions of a client's store, signed by its identity. A server remembers them, and the next plan
+can carry them to another server.
 
-A position says "my store held at this length this head", whoever asks and in whatever run, so the
-signature binds no run and no server. A position that is shown again, by anybody to anybody, is a
-true one of an earlier moment: whoever has seen a later one forgets nothing, and whoever has seen
-none learns that the store is at least that long.
+A position says "my store had this head at this length". That holds for every run and every server,
+so the signature binds neither. A position that a third party shows again is still true of an
+earlier moment. A server that knows a later position ignores it, and any other server learns that
+the store has at least this length.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,8 +34,8 @@ HexSignature = Annotated[str, Meta(pattern=r"\A[0-9a-f]{128}\Z")]
 
 
 class SignedPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """How many events a client's store holds, the head of its chain (32 bytes), and its identity's
-    signature (64 bytes).
+    """Number of events in a client's store, head of its chain (32 bytes), and the signature of the
+    client's identity (64 bytes).
     """
 
     length: Length
@@ -44,16 +44,16 @@ class SignedPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknow
 
     @classmethod
     def of(cls, length: int, head: bytes, identity: Identity) -> Self:
-        """Signed by the client whose store it is."""
+        """Make the position, signed by the client that owns the store."""
         return cls(length, head, identity.sign(_statement(length, head)))
 
     def check(self, signing_key: bytes) -> None:
-        """Raise RemoteProtocolError unless the holder of this key (32 bytes) signed it."""
+        """Raise RemoteProtocolError unless the owner of this key (32 bytes) signed the position."""
         verify(signing_key, self.signature, _statement(self.length, self.head))
 
 
 class KnownStore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A signed position as a plan carries it: length, and head and signature as hex digits."""
+    """Signed position in a plan: length, and head and signature as hex digits."""
 
     length: Length
     head: HexHead
@@ -61,14 +61,14 @@ class KnownStore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @classmethod
     def of(cls, position: SignedPosition) -> Self:
-        """A signed position with its bytes as hex digits."""
+        """Return the signed position with its bytes as hex digits."""
         return cls(
             length=position.length, head=position.head.hex(), signature=position.signature.hex()
         )
 
     def check(self, signing_key: str, name: str) -> None:
-        """Raise PlanError unless it is signed with the key (64 hex digits) of the client of that
-        name.
+        """Raise PlanError unless this key (64 hex digits) of the client `name` signed the
+        position.
         """
         try:
             signed = SignedPosition(
@@ -83,8 +83,8 @@ class KnownStore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class KnownStoreOf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose store it is: the client's name when it was seen, and its signing key (64 hex
-    digits).
+    """Signed position with the name of its client, when it was seen, and the client's signing key
+    (64 hex digits).
     """
 
     name: str
@@ -96,20 +96,22 @@ class KnownStoreOf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Positions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file `positions.toml`, which the operator of a server exports: the newest position of
-    each client it has seen.
+    """File `positions.toml`, which the operator of a server exports: the newest position of each
+    client that the server has seen.
     """
 
     clients: tuple[KnownStoreOf, ...]
 
     def to_toml(self) -> str:
-        """The text of the file."""
+        """Return the text of the file."""
         return to_toml(self, f"{HEADING[2:]}\n{_TEXT}")
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read such a file; PlanError if it is none, was changed, or holds a position that its
-        client did not sign.
+        """Read such a file.
+
+        Raises PlanError if it is not such a file, was changed, or has a position that its client
+        did not sign.
         """
         text = load_text(path)
         if not text.startswith(HEADING):
@@ -121,8 +123,10 @@ class Positions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def newest(known: Iterable[tuple[str, KnownStore]]) -> Mapping[str, KnownStore]:
-    """The longest position of each signing key; PlanError if one signed two of a length: two copies
-    of a store were used.
+    """Return the longest position of each signing key.
+
+    Raises PlanError if a key signed two positions of one length, because then two copies of a store
+    were used.
     """
     found: dict[str, KnownStore] = {}
     for key, store in known:

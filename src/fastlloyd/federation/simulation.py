@@ -1,8 +1,9 @@
-"""A federated run in one process: the sessions, messages and masks of a real one.
+"""Federated run in one process, with the sessions, messages and masks of a real one.
 
-It protects nobody from whoever runs it, who holds all records. Readers of its result have the
-guarantee of the plan, also where clients are missing, if chance deals the records to the clients
-(`federation.dealing`) and `drops` were named without a look at the records.
+The process has all records, so there is no protection against its user. Readers of the result have
+the guarantee of the plan, even if clients are missing, under two conditions: chance deals the
+records to the clients (`federation.dealing`), and `drops` were chosen without a look at the
+records.
 """
 
 import os
@@ -29,7 +30,7 @@ DROP = re.compile(r"(?P<client>.+)@(?P<round>[0-9]{1,4})(?P<for_good>\+?)")
 
 
 class Drop(msgspec.Struct, frozen=True, kw_only=True):
-    """A client whose upload of one round does not arrive, or who is gone from that round on."""
+    """Client whose upload of one round is lost, or that is absent from that round on."""
 
     client: str
     round: int
@@ -37,8 +38,9 @@ class Drop(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_drop(text: str, names: Sequence[str]) -> Drop:
-    """Read "client-2@3" (that upload is lost) or "client-2@3+" (gone from round 3 on); a bare
-    number counts the names.
+    """Read "client-2@3" (the upload of round 3 is lost) or "client-2@3+" (absent from round 3 on).
+
+    A bare number in place of the name means the client at that position, from 1.
     """
     match = DROP.fullmatch(text.strip())
     if match is None:
@@ -57,8 +59,9 @@ def parse_drop(text: str, names: Sequence[str]) -> Drop:
 
 
 def roster(names: Iterable[str], n_records: int) -> tuple[tuple[Client, ...], dict[str, Identity]]:
-    """Clients with fresh identities, each with the cap of those to which chance deals so many
-    records, for a plan that is `simulated`.
+    """Return clients for a plan that is `simulated`, and their fresh identities.
+
+    Each has the cap of a client to which chance deals its part of n_records.
     """
     identities = {name: Identity.generate() for name in names}
     cap = cap_of_each(n_records, len(identities))
@@ -88,11 +91,11 @@ def simulate(
     drops: Sequence[Drop] = (),
     noise: NoiseSource | None = None,
 ) -> ClientResult:
-    """Run a plan in this process; what every client that finished ended with.
+    """Run a plan in this process and return the result that all clients share.
 
     records : per client, in the order of the plan. drops : chosen before the run and without a look
-    at the records, or the guarantee does not hold. noise None: the system's. Raises PlanError for
-    drops outside the run, FastLloydError where the run ends without a result.
+        at the records, otherwise the guarantee does not hold. noise : None for the system's. Raises
+        PlanError for drops outside the run, and FastLloydError if the run ends without a result.
     """
     check_drops(plan, drops)
     noise, shared = SystemNoise() if noise is None else noise, partial(_SharedMasks, {})
@@ -122,8 +125,8 @@ def simulate(
 
 
 class _SharedMasks(GroupMasks):
-    """Masks of a simulation's clients, who hold one group key: the first to open a sum derives all
-    masks, once for all.
+    """Masks of a simulation's clients, which share one group key. The first client to open a sum
+    derives all masks, once for all clients.
     """
 
     __slots__ = ("_sums",)
@@ -135,7 +138,7 @@ class _SharedMasks(GroupMasks):
     def open(
         self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]
     ) -> RingVector:
-        """See `MaskScheme`; the sum of the last round's masks is kept."""
+        """Return the opened sum; the sum of the last round's masks is kept."""
         what = self._group_key.secret, context, tuple(included.items())
         if what not in self._sums:
             self._sums.clear()

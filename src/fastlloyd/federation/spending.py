@@ -1,17 +1,18 @@
-"""What exchanges cost together, and whether a limit set beforehand holds them: a filter, proven in
+"""Total cost of exchanges, and the test of it against a limit: a filter, proven in
 docs/proofs/ledger.md.
 
-Whoever plans the next run has seen the answers of those before. So it is not enough that what was
-done adds up to no more than (E, delta); the rule by which runs are let through must keep to it,
-whatever is asked of it. This one does: let through if
+The next run may be planned after a look at the answers so far. So it is not enough that a given
+list of runs adds up to at most (E, delta): the rule that admits runs must keep to the limit for any
+choice of runs. This rule does. Runs are admitted if
 
-    everything is pure, and its epsilons add up to at most E, or
-    sum of mu^2 + sum of m(epsilon)^2 <= gdp_mu(E, delta - s)^2  and  (1 + e^E) sum of tau <= s,
+    all are pure, and their epsilons add up to at most E, or
+    sum of mu^2 + sum of m(epsilon)^2 <= gdp_mu(E, delta - s)^2  and  (1 + e^E) sum of tau <= s.
 
-m(epsilon) what makes an epsilon-DP exchange a Gaussian one (`dp.gdp.pure_mu_squared`), tau how far
-adding up rounded shares of noise moves a run, and s = delta 2^-20. Everything is rounded to the
-side of privacy. A data set's first run may use up a limit alone: it was chosen before there was any
-answer, so what it needs may take the place of that bound, and what it leaves of delta that of s.
+Here m(epsilon) turns an epsilon-DP exchange into a Gaussian one (`dp.gdp.pure_mu_squared`). tau is
+the distance of a run with rounded shares of noise from one with exact noise, and s = delta 2^-20.
+All numbers are rounded to the side of privacy. The first run of a data set was chosen before there
+was any answer. So it may use up a limit alone: its exact cost replaces the first bound, and what it
+leaves of delta replaces s.
 """
 
 import math
@@ -33,12 +34,14 @@ _LARGE = 1000  # an epsilon at which no distance is small enough
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
-    """What some exchanges cost some neighbours together.
+    """Total cost of some exchanges, for given neighbours.
 
-    mu_squared : of Gaussian noise, exact. pure_epsilon : of Laplace noise, exact. pure_mu_squared :
-    the sum of m^2 of the exchanges with Laplace noise, rounded up. distance : the sum of the taus
-    of their runs. n_unknown : of how many exchanges there is no bound on what they cost. delta :
-    the smallest that one of their plans states with Gaussian noise, 0 without any.
+    mu_squared : of Gaussian noise, exact.
+    pure_epsilon : of Laplace noise, exact.
+    pure_mu_squared : sum of m^2 over the exchanges with Laplace noise, rounded up.
+    distance : sum of the taus of their runs.
+    n_unknown : number of exchanges whose cost has no bound.
+    delta : smallest delta of the plans with Gaussian noise, or 0 without any.
     """
 
     mu_squared: Fraction = Fraction(0)
@@ -54,8 +57,8 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         exchanges: Iterable[tuple[PlannedCost, Sequence[int] | Mapping[int, int]]],
         asked: Neighbours,
     ) -> "Spending":
-        """Add up, per run, the exchanges of these numbers, counted from 1; or of each number so
-        many.
+        """Add up the exchanges with these numbers, from 1, of each run; a mapping gives the times
+        that each exchange was answered.
         """
         runs = [(cost, numbers) for cost, numbers in exchanges if numbers]
         costs: Counter[Cost | None] = Counter()
@@ -78,20 +81,20 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_pure(self) -> bool:
-        """Whether there is Laplace noise only."""
+        """Return whether there is only Laplace noise."""
         return not (self.mu_squared or self.distance or self.n_unknown)
 
     @property
     def whole(self) -> Fraction:
-        """Everything that was spent, counted as the mu^2 of Gaussian noise."""
+        """Total cost, as the mu^2 of Gaussian noise."""
         return self.mu_squared + self.pure_mu_squared
 
     def fits(self, epsilon: float, delta: float, first: "Spending") -> bool:
-        """Whether a limit (epsilon, delta), both finite, holds all of it, whatever runs were chosen
-        by.
+        """Return whether the total is within a limit (epsilon, delta), both finite, even if runs
+        were chosen from earlier results.
 
-        first : what the first run reserved on the data set, all of its exchanges, as
-        `ledger.Account.first_run`.
+        first : everything that the first run on the data set reserved, as
+            `ledger.Account.first_run`.
         """
         if self.is_pure and self.pure_epsilon <= Fraction(epsilon):
             return True
@@ -106,10 +109,10 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         n_runs: int = 1,
         at: float | None = None,
     ) -> float:
-        """The largest epsilon, rounded down, of each of so many more runs with equal Gaussian noise
-        that a limit holds.
+        """Return the largest epsilon, rounded down, of each of n_runs more runs with equal Gaussian
+        noise that the limit allows.
 
-        at : the delta that these runs are planned with; None: the limit's.
+        at : delta of these runs, or None for the limit's.
         """
         planned = delta if at is None else at
         room = self._room(epsilon, delta, first) - self.whole
@@ -125,8 +128,9 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         return gdp_epsilon(mu, planned) * (1 - 2**-40)
 
     def left_pure(self, epsilon: float, n_runs: int = 1) -> float:
-        """The largest epsilon, rounded down, of each of so many more runs with Laplace noise among
-        such; 0 among others.
+        """Return the largest epsilon, rounded down, of each of n_runs more runs with Laplace noise.
+
+        It is 0 if there is other noise among the runs so far.
         """
         return (
             max(0.0, -round_up((self.pure_epsilon - Fraction(epsilon)) / n_runs))
@@ -135,10 +139,10 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def epsilon(self, delta: float) -> float:
-        """An epsilon such that all of it is (epsilon, delta)-DP, if number and size of runs were
-        not chosen from results.
+        """Return an epsilon with which the total is (epsilon, delta)-DP, if number and size of runs
+        were not chosen from results.
 
-        Rounded up; infinite where there is none.
+        It is rounded up, and infinite if there is none.
         """
         pure = round_up(self.pure_epsilon) if self.is_pure else math.inf
         if delta == 0 or self.n_unknown:
@@ -157,8 +161,8 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
             return pure
 
     def _room(self, epsilon: float, delta: float, first: "Spending") -> Fraction:
-        """What mu^2 may add up to under a limit; 0 where there is no delta, or shares of noise take
-        too much of it.
+        """Return the largest sum of mu^2 that a limit allows; 0 without a delta, or if shares of
+        noise use too much of it.
         """
         if delta == 0:
             return Fraction(0)
@@ -171,7 +175,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         return room if self.slack(epsilon) <= aside else Fraction(0)
 
     def slack(self, epsilon: float) -> float:
-        """(1 + e^epsilon) sum of tau, rounded up; 1 where it is more."""
+        """Return (1 + e^epsilon) sum of tau, rounded up, but at most 1."""
         if self.distance == 0:
             return 0.0
         if not epsilon < _LARGE:
@@ -182,7 +186,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def set_aside(delta: float) -> float:
-    """s, the part of a limit's delta, about a millionth, that is kept for adding up shares of noise
+    """Return s, about a millionth of a limit's delta, which is kept for adding up shares of noise
     in all runs together.
     """
     return math.ldexp(delta, -20)

@@ -1,5 +1,5 @@
-"""How many bytes the clients of a federated run send and receive, counted on the messages' own
-encodings.
+"""Bytes that the clients of a federated run send and receive, counted on the encodings of the
+messages.
 """
 
 from collections.abc import Iterable
@@ -37,8 +37,8 @@ from fastlloyd.federation.secagg.sealing import SALT_BYTES
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of one client's messages, in the last round of the clustering and in the whole run; no
-    wrapping of a transport.
+    """Bytes of one client's messages, in the last round of the clustering and in the whole run,
+    without the overhead of a transport.
     """
 
     sent_per_round: int
@@ -48,11 +48,11 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def traffic(plan: Plan, name: str) -> Traffic:
-    """What the client of that name sends and receives in a run that nobody misses.
+    """Return the bytes that the client of that name sends and receives in a run without absences.
 
-    The first client of the plan deals the group key, and works out the parameters where there are
-    any. Every field of a message has a fixed length but names, round numbers and the lists of
-    clients, which are those of the plan; so messages of zeros are as long as real ones.
+    The first client of the plan deals the group key and computes the parameters, if there are any.
+    All fields of a message have a fixed length, except names, round numbers and lists of clients,
+    which the plan fixes. So messages of zeros are as long as real ones.
     """
     T, limits = len(plan.mechanism.rounds), Limits.of(plan)
     nonce, salt, signature, mac = (

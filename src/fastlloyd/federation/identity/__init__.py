@@ -1,1 +1,1 @@
-"""Who takes part: keys, certificates and the files they lie in."""
+"""Identities of the parties: keys, certificates and their files."""

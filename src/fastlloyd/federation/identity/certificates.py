@@ -1,10 +1,10 @@
-"""TLS certificates of those who take part, known by their SHA-256: self-signed, all of one form, or
-issued as was requested.
+"""TLS certificates of the parties, identified by their SHA-256: self-signed, all of one form, or
+issued as requested.
 
-A certificate names its owner and holds the owner's signing key beside the key of the channel, so
-that its fingerprint stands for the whole identity. None can sign another: whoever is trusted is in
-the plan, whoever signed the certificate. The authority that a plan may name lets nobody in; it
-keeps those out whose certificates it did not issue.
+A certificate contains the owner's name, signing key and key of the channel, so its fingerprint
+identifies all three. No certificate signs another. A party is trusted because the plan names
+it, not because of an issuer. If the plan names an authority, certificates that the authority did
+not issue are refused as well.
 """
 
 import base64
@@ -29,8 +29,9 @@ LABEL = re.compile(r"[A-Za-z0-9_-]{1,63}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """What a certificate says. signing_key : 64 hex digits. tls_key : the P-256 point, 65 bytes.
-    begins, ends : in UTC.
+    """Content of a certificate.
+
+    signing_key : 64 hex digits. tls_key : the P-256 point, 65 bytes. begins, ends : in UTC.
     """
 
     name: str
@@ -42,12 +43,12 @@ class Certificate:
 
     @property
     def expires(self) -> date:
-        """The last day on which it is valid, in UTC."""
+        """Last day on which the certificate is valid, in UTC."""
         return self.ends.date()
 
     def check_valid(self, now: datetime) -> None:
-        """Raise IdentityError unless the certificate can be used at this time (which knows its time
-        zone).
+        """Raise IdentityError unless the certificate is valid at this time, which has a time
+        zone.
         """
         if now < self.begins:
             raise IdentityError(
@@ -65,8 +66,9 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
-    """Whoever issues the certificates of a plan. name : the subject, as RFC 4514 writes it.
-    fingerprint : SHA-256, hex.
+    """Issuer of the certificates of a plan.
+
+    name : the subject, as in RFC 4514. fingerprint : SHA-256, hex.
     """
 
     name: str
@@ -76,8 +78,8 @@ class Authority:
     certificate: "x509.Certificate"
 
     def check_valid(self, now: datetime) -> None:
-        """Raise IdentityError unless its certificate can be used at this time (which knows its time
-        zone).
+        """Raise IdentityError unless the authority's own certificate is valid at this time, which
+        has a time zone.
         """
         if not self.begins <= now.replace(microsecond=0) <= self.ends:
             raise IdentityError(
@@ -87,8 +89,8 @@ class Authority:
             )
 
     def check_issued(self, text: str, name: str) -> None:
-        """Raise IdentityError unless it signed this certificate (base64 of DER) of `name`
-        itself.
+        """Raise IdentityError unless the authority signed this certificate (base64 of DER) of
+        `name` directly.
         """
         from fastlloyd.federation.identity import x509
 
@@ -108,7 +110,8 @@ class Authority:
 def make_certificate(
     name: str, signing_key: bytes, tls_key: "EllipticCurvePrivateKey", expires: date
 ) -> str:
-    """Make a certificate, valid from yesterday to the end of the day `expires`; base64 of DER.
+    """Return a certificate as base64 of DER, valid from yesterday to the end of the day `expires`.
+
     Raises IdentityError.
     """
     from fastlloyd.federation.identity import x509
@@ -124,9 +127,7 @@ def make_certificate(
 
 
 def certificates_in(content: bytes) -> list[str]:
-    """The certificates of a file, PEM or DER, each base64 of what may be DER. They are not looked
-    into.
-    """
+    """Return the certificates of a file, PEM or DER, each as base64, without parsing them."""
     blocks = re.findall(
         rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", content, re.DOTALL
     )
@@ -139,8 +140,10 @@ def certificates_in(content: bytes) -> list[str]:
     maxsize=2048
 )  # nearly a millisecond each; plans of up to a thousand clients are checked several times
 def parse_certificate(text: str, name: str) -> Certificate:
-    """Read the certificate of `name`; IdentityError for what neither `make_certificate` nor an
-    authority makes.
+    """Read the certificate of `name`.
+
+    Raises IdentityError unless its form is that of `make_certificate`, or of one that an authority
+    issued as requested.
     """
     try:
         with warnings.catch_warnings():
@@ -167,8 +170,10 @@ def parse_certificate(text: str, name: str) -> Certificate:
 
 
 def _read(der: bytes, expected: str) -> Certificate | None:
-    """What a certificate says that is self-signed in our form, or issued to `expected` as
-    requested; None or IdentityError.
+    """Return the content of a certificate that is self-signed in our form, or issued to `expected`
+    as requested.
+
+    Return None, or raise IdentityError, for any other.
     """
     from fastlloyd.federation.identity import x509
 
@@ -197,7 +202,9 @@ def _read(der: bytes, expected: str) -> Certificate | None:
 
 @functools.lru_cache(maxsize=8)
 def parse_authority(text: str) -> Authority:
-    """Read the certificate (base64 of DER) of an authority; IdentityError for what is not one."""
+    """Read the certificate (base64 of DER) of an authority. Raises IdentityError if it is not
+    one.
+    """
     from fastlloyd.federation.identity import x509
 
     try:
@@ -225,13 +232,17 @@ def parse_authority(text: str) -> Authority:
 
 
 def fingerprint(text: str) -> str:
-    """SHA-256 of a certificate, 64 hex digits; of none, nothing. It is not looked into."""
+    """Return the SHA-256 of a certificate, 64 hex digits, without parsing it; "" for an empty
+    text.
+    """
     return hashlib.sha256(base64.b64decode(text)).hexdigest() if text else ""
 
 
 def _decode(text: str, max_bytes: int) -> bytes:
-    """The bytes that the text spells; ValueError if there are none or too many, or another text
-    spells them, too.
+    """Return the bytes of a base64 text.
+
+    Raises ValueError if there are none or too many, or if the text is not the only one for these
+    bytes.
     """
     der = base64.b64decode(text, validate=True)
     if not 0 < len(der) <= max_bytes or base64.b64encode(der).decode() != text:

@@ -1,9 +1,9 @@
-"""Private identities, which stay where they were made, and public files, which are sent to whoever
-makes a plan.
+"""Private identities, which stay where they were made, and public files, which are sent to the
+maker of a plan.
 
-An identity is two keys: Ed25519 signs what a client says in a run, P-256 is the key of the channel
-(TLS). Its certificate holds both public keys; the signature of the public file shows that the
-holder of the signing key says so too.
+An identity has two keys: Ed25519 signs what a client says in a run, P-256 is the key of the channel
+(TLS). The certificate contains both public keys. The signature in the public file proves that the
+owner of the signing key agrees to that certificate.
 """
 
 import base64
@@ -53,8 +53,10 @@ _PUBLIC_TEXT = (
 
 
 class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What others know of a party. signing_key, signature : hex digits. certificate : base64 of
-    DER. expires : its last day.
+    """Public part of an identity, as other parties know it.
+
+    signing_key, signature : hex digits. certificate : base64 of DER. expires : last day of the
+        certificate.
     """
 
     name: str
@@ -82,17 +84,19 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the certificate, 64 hex digits: it stands for name, both keys and expiry."""
+        """SHA-256 of the certificate, 64 hex digits, which identifies name, both keys and
+        expiry.
+        """
         return parse_certificate(self.certificate, self.name).fingerprint
 
     def check_valid(self, now: datetime | None = None) -> None:
-        """Raise IdentityError unless it can be used now (None: by the system's clock)."""
+        """Raise IdentityError unless the identity is valid now (None: by the system's clock)."""
         parse_certificate(self.certificate, self.name).check_valid(
             datetime.now(UTC) if now is None else now
         )
 
     def client(self, max_records: int) -> Client:
-        """The entry of its owner in a plan, as a client."""
+        """Return the owner's entry in a plan, as a client."""
         return Client(
             name=self.name,
             max_records=max_records,
@@ -101,17 +105,19 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )
 
     def server(self, address: str) -> Server:
-        """The entry of its owner in a plan, as the server."""
+        """Return the owner's entry in a plan, as the server."""
         return Server(name=self.name, address=address, certificate=self.certificate)
 
     def to_toml(self) -> str:
-        """The text of the file `NAME.public.toml`."""
+        """Return the text of the file `NAME.public.toml`."""
         return to_toml(self, f"{PUBLIC_HEADING[2:]}\n{_PUBLIC_TEXT}")
 
     @classmethod
     def from_toml(cls, text: str, source: str, now: datetime | None = None) -> "PublicIdentity":
-        """Read a public file that is whole, signed and not expired (now None: by the system's
-        clock), or IdentityError.
+        """Read a public file.
+
+        now : None for the system's clock. Raises IdentityError unless the file is complete, signed
+            and not expired.
         """
         if text.startswith(PRIVATE_HEADING):
             raise IdentityError(
@@ -127,7 +133,7 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @classmethod
     def load(cls, path: Path, now: datetime | None = None) -> "PublicIdentity":
-        """Read the file `NAME.public.toml`; raises IdentityError."""
+        """Read the file `NAME.public.toml`. Raises IdentityError."""
         try:
             text = load_text(path)
         except PlanError as error:
@@ -136,8 +142,8 @@ class PublicIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class PrivateIdentity(Secret):
-    """Who one is towards the others: `public`, what they know of it, and both private keys, which
-    it never shows.
+    """Own identity: both private keys, which it never shows, and `public`, the part that others
+    know.
     """
 
     __slots__ = ("_tls_key", "public", "signing")
@@ -149,8 +155,8 @@ class PrivateIdentity(Secret):
 
     @classmethod
     def make(cls, name: str, expires: date) -> Self:
-        """Draw both keys from the system's randomness. Raises IdentityError for a name or last day
-        that cannot be.
+        """Draw both keys from the system's randomness. Raises IdentityError for an invalid name or
+        last day.
         """
         from fastlloyd.federation.identity import x509
 
@@ -167,22 +173,22 @@ class PrivateIdentity(Secret):
 
     @property
     def name(self) -> str:
-        """The name of the owner, as in the plan."""
+        """Name of the owner, as in the plan."""
         return self.public.name
 
     def request(self) -> str:
-        """Ask an authority for a certificate of these keys: PKCS #10, as PEM; nothing in it is
-        secret.
+        """Return a request to an authority for a certificate of these keys: PKCS #10, as PEM,
+        without secrets.
         """
         from fastlloyd.federation.identity import x509
 
         return x509.request(self.name, self.signing.public.hex(), self._tls_key)
 
     def certified(self, issued: Sequence[str]) -> Self:
-        """The identity with the one of these certificates (base64 of DER) that an authority issued
-        for its keys.
+        """Return the identity with the certificate that an authority issued for its keys, chosen
+        from these (base64 of DER).
 
-        Raises IdentityError if there is none, it is not what was requested, or it cannot be used
+        Raises IdentityError if there is none, if it differs from the request, or if it is not valid
         now.
         """
         own = parse_certificate(self.public.certificate, self.name)
@@ -205,12 +211,12 @@ class PrivateIdentity(Secret):
 
     @property
     def certificate_pem(self) -> bytes:
-        """The certificate as PEM, for a TLS library."""
+        """Certificate as PEM, for a TLS library."""
         return ssl.DER_cert_to_PEM_cert(base64.b64decode(self.public.certificate)).encode()
 
     def tls_key_pem(self) -> bytes:
-        """SECRET: the key of the channel for a TLS library; written to a file by `fastlloyd pem`
-        only, for a monitor.
+        """Key of the channel as PEM, for a TLS library. SECRET: only `fastlloyd pem` writes it to a
+        file, for a monitor.
         """
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
@@ -221,9 +227,9 @@ class PrivateIdentity(Secret):
         return self._tls_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
     def save(self, path: Path, *, passphrase: str | None = None, replace: bool = False) -> None:
-        """Make the file `NAME.identity.toml`, mode 0600, under a passphrase if there is one.
+        """Write the file `NAME.identity.toml`, mode 0600, encrypted if a passphrase is given.
 
-        Raises OutputError where something stands already, unless `replace`; IdentityError for a
+        Raises OutputError if the file exists, unless `replace` is set, and IdentityError for a
         passphrase that is too short.
         """
         secret = (
@@ -248,10 +254,11 @@ class PrivateIdentity(Secret):
         ask_passphrase: Callable[[], str] | None = None,
         now: datetime | None = None,
     ) -> Self:
-        """Read `NAME.identity.toml`; `ask_passphrase` is called only if it is under one.
+        """Read `NAME.identity.toml`; `ask_passphrase` is called only if the file is encrypted.
 
-        Raises IdentityError, in one sentence without anything of the content: readable by others,
-        damaged, expired (now None: by the system's clock), passphrase missing or wrong.
+        now : None for the system's clock. Raises IdentityError, in one sentence that shows nothing
+            of the content, if others can read the file, if it is damaged or expired, or if the
+            passphrase is missing or wrong.
         """
         from fastlloyd.federation.identity import x509
 
@@ -282,15 +289,16 @@ class PrivateIdentity(Secret):
 
     @staticmethod
     def is_under_passphrase(path: Path) -> bool:
-        """Return whether `NAME.identity.toml` can be loaded with a passphrase only; IdentityError
-        as `load`.
+        """Return whether `NAME.identity.toml` needs a passphrase. Raises IdentityError as `load`
+        does.
         """
         return bool(_stored(path).under_passphrase)
 
     @staticmethod
     def public_of(path: Path) -> PublicIdentity:
-        """The public part of `NAME.identity.toml`, also if it is under a passphrase or expired;
-        IdentityError as `load`.
+        """Return the public part of `NAME.identity.toml`, even if the file is encrypted or expired.
+
+        Raises IdentityError as `load` does.
         """
         return _stored(path).public
 
@@ -298,8 +306,10 @@ class PrivateIdentity(Secret):
 class _Stored(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """The private file. private_keys : both, Ed25519 then P-256, as hex digits; or
-    under_passphrase, the same encrypted.
+    """Content of the private file.
+
+    private_keys : Ed25519, then P-256, as hex digits. under_passphrase : the same two, encrypted.
+        One of the two fields is empty.
     """
 
     public: PublicIdentity
@@ -330,8 +340,8 @@ def _stored(path: Path) -> _Stored:
 
 
 def check_passphrase(passphrase: str) -> str:
-    """The passphrase, or IdentityError if it is too short to keep anyone out, or too long to be
-    one.
+    """Return the passphrase. Raises IdentityError if it is too short to keep others out, or too
+    long.
     """
     if not MIN_PASSPHRASE <= len(passphrase) <= MAX_PASSPHRASE:
         expected = (
@@ -342,8 +352,9 @@ def check_passphrase(passphrase: str) -> str:
 
 
 def _cipher(passphrase: str, salt: bytes) -> "ChaCha20Poly1305":
-    """The cipher under a passphrase. PKCS #8 as our library writes it has 2048 turns of PBKDF2, too
-    few against guessing.
+    """Return the cipher under a passphrase.
+
+    The library's PKCS #8 has only 2048 iterations of PBKDF2, too few against guessing.
     """
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
     from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
@@ -385,14 +396,18 @@ def _statement(name: str, signing_key: str, certificate: str) -> bytes:
 
 
 def _bytes(base64_text: str) -> bytes:
-    """The bytes that this text may stand for, none if it is no base64; parsing is stricter."""
+    """Return the bytes of a base64 text, or none if it is invalid; the parser of the content is
+    stricter.
+    """
     with suppress(ValueError):
         return base64.b64decode(base64_text)
     return b""
 
 
 def _from_hex(text: str) -> bytes:
-    """The bytes, none for what is not hex digits: too few are refused where they are used."""
+    """Return the bytes, or none if these are not hex digits; a key of too few bytes is refused
+    later.
+    """
     return bytes.fromhex(text) if re.fullmatch(r"(?:[0-9a-f]{2})*", text) else b""
 
 

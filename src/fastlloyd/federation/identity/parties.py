@@ -1,6 +1,4 @@
-"""Who takes part in a federated run, how they are known to each other, and how long they wait for
-each other.
-"""
+"""Parties of a federated run: names, keys and caps, and how long they wait for each other."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -29,12 +27,13 @@ ADDRESS = re.compile(
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One organisation: its name and its cap of records, or of persons; empty until they are known,
-    the keys it is known by.
+    """One organisation: its name, its cap on records (or persons), and its keys, which are empty
+    until they are known.
 
-    signing_key : Ed25519, 64 hex digits. certificate : of the channel (TLS), base64 of DER; it
-    names the signing key too. store : where its store stood when a server last saw it; None, which
-    is left out of the digest, if the plan does not say.
+    signing_key : Ed25519, 64 hex digits.
+    certificate : of the channel (TLS), base64 of DER; it contains the signing key too.
+    store : position of its store when a server last saw it, or None if the plan has none. None is
+        left out of the digest.
     """
 
     name: str
@@ -45,12 +44,12 @@ class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the certificate, 64 hex digits, or nothing."""
+        """SHA-256 of the certificate, 64 hex digits, or "" without a certificate."""
         return fingerprint(self.certificate)
 
     def check_cap(self, n: int, unit: Unit = RECORD) -> None:
-        """Raise DataError if it has more records, or persons, than its cap; the message does not
-        say how many.
+        """Raise DataError if n records, or persons, exceed the client's cap; the message does not
+        tell n.
         """
         if n > self.max_records:
             raise DataError(
@@ -61,8 +60,9 @@ class Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who adds up masked numbers: address HOST:PORT, and certificate as base64 of DER; empty in a
-    plan for simulations.
+    """Party that adds up masked numbers.
+
+    address : HOST:PORT. certificate : base64 of DER. Both are empty in a plan for simulations.
     """
 
     address: str = ""
@@ -71,17 +71,19 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the certificate, 64 hex digits, or nothing."""
+        """SHA-256 of the certificate, 64 hex digits, or "" without a certificate."""
         return fingerprint(self.certificate)
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long a step of a networked run waits for those who are missing, in whole seconds.
+    """Longest waits of a networked run for missing parties, in whole seconds.
 
-    joining : for everyone's Hello. dealing : for what one client makes for all, the group key or
-    parameters, before the next is asked. round : for the uploads of one round; with pairwise masks,
-    which need all, for keys and parameters too. confirming : for everyone's word that the results
-    are the same.
+    joining : for the Hello of every client.
+    dealing : for what one client makes for all (group key or parameters), before the next client is
+        asked.
+    round : for the uploads of one round. Pairwise masks need all clients, so they wait this long
+        for keys and parameters too.
+    confirming : for every client's confirmation of the result.
     """
 
     joining: int = 3600
@@ -91,14 +93,14 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def longest_pass(self) -> int:
-        """Seconds that a pass over a client's records may take: one before Hello, two in a round if
-        it is started again.
+        """Seconds that a pass over a client's records may take: one pass before Hello, and two in a
+        round if the client is restarted.
         """
         return min(self.joining, self.round // 2)
 
     def for_passes(self, seconds: int) -> "Timeouts":
-        """These timeouts, longer by the passes of a client to which one takes so long, and which is
-        started again.
+        """Return these timeouts, extended for a client whose passes take `seconds` each, and that
+        may be restarted.
         """
         return msgspec.structs.replace(
             self,
@@ -109,8 +111,8 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def check_clients(clients: Sequence[Client]) -> None:
-    """Raise PlanError unless the clients have usable names, caps, keys and certificates, each its
-    own.
+    """Raise PlanError unless all names, caps, keys and certificates of the clients are valid and
+    distinct.
     """
     if not 1 <= len(clients) <= MAX_CLIENTS:
         raise PlanError(f"the plan names {len(clients)} clients; expected 1 to {MAX_CLIENTS}")
@@ -143,8 +145,8 @@ def check_clients(clients: Sequence[Client]) -> None:
 
 
 def check_network(clients: Sequence[Client], server: Server, timeouts: Timeouts) -> None:
-    """Raise PlanError if what the plan says about a network, which may be nothing, is wrong. No
-    clock is looked at.
+    """Raise PlanError if what the plan says about a network is wrong. An empty network is allowed,
+    and no clock is read.
     """
     if not NAME.fullmatch(server.name):
         raise PlanError(f"server name {server.name!r:.80} is not usable; expected {NAME_RULE}")
@@ -173,7 +175,7 @@ def check_network(clients: Sequence[Client], server: Server, timeouts: Timeouts)
 
 @contextmanager
 def _as_plan_errors() -> Iterator[None]:
-    """What is wrong with a certificate is wrong with the plan that it stands in."""
+    """Turn an IdentityError about a certificate into a PlanError about its plan."""
     try:
         yield
     except IdentityError as error:
@@ -181,8 +183,9 @@ def _as_plan_errors() -> Iterator[None]:
 
 
 def certificates(clients: Sequence[Client], server: Server) -> list[Certificate]:
-    """What the certificates in the plan say, the server's first. Raises PlanError for one that is
-    not its party's.
+    """Return the parsed certificates of the plan, the server's first.
+
+    Raises PlanError for a certificate that does not belong to its party.
     """
     found = []
     everyone: list[Server | Client] = [server, *clients]
@@ -200,16 +203,17 @@ def certificates(clients: Sequence[Client], server: Server) -> list[Certificate]
 
 
 def authority_of(text: str | None) -> Authority | None:
-    """The authority a plan names (base64 of DER), None without one. Raises PlanError if it is not
-    one.
+    """Return the authority that a plan names (base64 of DER), or None.
+
+    Raises PlanError if the certificate is not an authority's.
     """
     with _as_plan_errors():
         return None if text is None else parse_authority(text)
 
 
 def check_issued(clients: Sequence[Client], server: Server, authority: Authority | None) -> None:
-    """Raise PlanError unless the authority, if the plan names one, issued every certificate in it.
-    No clock is looked at.
+    """Raise PlanError unless the plan's authority, if there is one, issued every certificate in it.
+    No clock is read.
     """
     everyone: list[Server | Client] = [server, *clients]
     with _as_plan_errors():
@@ -219,7 +223,9 @@ def check_issued(clients: Sequence[Client], server: Server, authority: Authority
 
 
 def lacking(clients: Sequence[Client], server: Server) -> str:
-    """The first thing a networked run would lack, in a sentence; nothing if everything is there."""
+    """Return a sentence about the first thing that a networked run lacks, or "" if it is
+    complete.
+    """
     if not server.certificate:
         return (
             "the plan has no certificate of the server; add one with `fastlloyd plan renew PLAN"
@@ -243,7 +249,7 @@ def lacking(clients: Sequence[Client], server: Server) -> str:
 def check_networked(
     clients: Sequence[Client], server: Server, authority: Authority | None, now: datetime
 ) -> None:
-    """Raise PlanError if a run over a network lacks something, or a certificate cannot be used at
+    """Raise PlanError if a run over a network lacks something, or if a certificate is not valid at
     this time.
     """
     if sentence := lacking(clients, server):
@@ -264,8 +270,9 @@ def check_networked(
 
 
 def check_address(address: str, what: str = "server address") -> None:
-    """Raise PlanError unless the address is HOST:PORT; an IPv6 address stands in brackets. what :
-    how it is called.
+    """Raise PlanError unless the address is HOST:PORT, with an IPv6 address in brackets.
+
+    what : name of the address, for the message.
     """
     match = ADDRESS.fullmatch(address)
     if match is None or not 1 <= int(match["port"]) <= 65535 or not _is_host(match["host"]):

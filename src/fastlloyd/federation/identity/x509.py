@@ -1,8 +1,8 @@
-"""X.509: the one form of this project's certificates, and what an authority may change in one that
-it issues as requested.
+"""X.509: the form of this project's certificates, and what an authority may change in a certificate
+that it issues as requested.
 
-Imported where a certificate is read or made, as `cryptography` takes its time. What it raises about
-a stranger's bytes has no common class.
+This module is imported late, because `cryptography` is slow to import. Errors that the library
+raises about a stranger's bytes have no common class.
 """
 
 import functools
@@ -38,7 +38,7 @@ _WITH_SHA2 = (
 
 
 def host_name(name: str) -> str:
-    """Return the host of the peer of that name in TLS."""
+    """Return the host of the party `name` in TLS."""
     return f"{name}.{DOMAIN}"
 
 
@@ -63,8 +63,8 @@ def make(
     begins: datetime,
     ends: datetime,
 ) -> bytes:
-    """A certificate that the key of the channel signs itself, valid between these times in UTC;
-    DER.
+    """Return a certificate (DER) that the key of the channel signs itself, valid between these
+    times in UTC.
     """
     serial_number = x509.random_serial_number()
     builder = _builder(
@@ -79,7 +79,9 @@ def make(
 
 
 def request(name: str, signing_key: str, tls_key: ec.EllipticCurvePrivateKey) -> str:
-    """Ask an authority for a certificate that says what `make` would: PKCS #10, as PEM."""
+    """Return a request to an authority for a certificate with the content of `make`: PKCS #10, as
+    PEM.
+    """
     builder = x509.CertificateSigningRequestBuilder(subject_name=subject(name))
     for extension in extensions(host_names(name), signing_key):
         builder = builder.add_extension(extension.value, extension.critical)
@@ -87,7 +89,7 @@ def request(name: str, signing_key: str, tls_key: ec.EllipticCurvePrivateKey) ->
 
 
 def common_names(certificate: x509.Certificate) -> list[str]:
-    """The common names of its owner."""
+    """Return the common names of the owner."""
     return [
         str(attribute.value)
         for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
@@ -95,8 +97,8 @@ def common_names(certificate: x509.Certificate) -> list[str]:
 
 
 def signing_keys(certificate: x509.Certificate) -> list[str]:
-    """The URIs among its alternative names: the signing key that each holds, 64 hex digits; nothing
-    for one of another form.
+    """Return the signing key in each URI among the alternative names, 64 hex digits, or "" for a
+    URI of another form.
     """
     names = _find(certificate, x509.SubjectAlternativeName)
     uris = [] if names is None else names.get_values_for_type(x509.UniformResourceIdentifier)
@@ -107,8 +109,8 @@ def signing_keys(certificate: x509.Certificate) -> list[str]:
 
 
 def tls_key(certified: x509.Certificate | ec.EllipticCurvePrivateKey) -> bytes:
-    """The P-256 point that a certificate is for, or that belongs to a key, 65 bytes; nothing for a
-    key of another kind.
+    """Return the P-256 point of a certificate or key, 65 bytes, or none for a key of another
+    kind.
     """
     key = certified.public_key()
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
@@ -117,8 +119,9 @@ def tls_key(certified: x509.Certificate | ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def private_key(number: int | None = None) -> ec.EllipticCurvePrivateKey:
-    """A P-256 key, drawn from the system's randomness unless it is given; ValueError for a number
-    that none has.
+    """Return the P-256 key of this number, or a new one from the system's randomness.
+
+    Raises ValueError if no key has this number.
     """
     return (
         ec.generate_private_key(ec.SECP256R1())
@@ -128,12 +131,12 @@ def private_key(number: int | None = None) -> ec.EllipticCurvePrivateKey:
 
 
 def fingerprint(certificate: x509.Certificate) -> str:
-    """SHA-256 of a certificate, 64 hex digits."""
+    """Return the SHA-256 of a certificate, 64 hex digits."""
     return certificate.fingerprint(SHA256()).hex()
 
 
 def signs_certificates(certificate: x509.Certificate) -> bool:
-    """Whether the certificate is an authority's, which may issue others."""
+    """Return whether the certificate is an authority's, which may issue others."""
     constraints, usage = (
         _find(certificate, x509.BasicConstraints),
         _find(certificate, x509.KeyUsage),
@@ -150,7 +153,7 @@ def _builder(
     begins: datetime,
     ends: datetime,
 ) -> x509.CertificateBuilder:
-    """A certificate of our form, all but its signature."""
+    """Return a certificate of our form without its signature."""
     builder = x509.CertificateBuilder(
         issuer_name=subject(name),
         subject_name=subject(name),
@@ -165,13 +168,13 @@ def _builder(
 
 
 def subject(name: str) -> x509.Name:
-    """The name of the owner in a certificate."""
+    """Return the owner's name, as a subject."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def extensions(hosts: Sequence[str], signing_key: str) -> list[x509.Extension[x509.ExtensionType]]:
-    """Return the extensions of a certificate of our form: no authority, for TLS on both sides, its
-    hosts and its signing key.
+    """Return the extensions of a certificate of our form: no authority, TLS on both sides, hosts
+    and signing key.
     """
     no = dict.fromkeys(
         (
@@ -198,8 +201,10 @@ def extensions(hosts: Sequence[str], signing_key: str) -> list[x509.Extension[x5
 
 
 def is_ours(certificate: x509.Certificate, name: str, signing_key: str) -> bool:
-    """Return whether it is, byte for byte, one that `make` makes, or made when certificates had one
-    host. Raises any error of the library.
+    """Return whether the certificate equals, byte for byte, one that `make` returns, today or when
+    certificates had one host.
+
+    Errors of the library pass through.
     """
     if not tls_key(certificate) or certificate.not_valid_after_utc.time() != LAST_SECOND:
         return False
@@ -226,10 +231,11 @@ def is_ours(certificate: x509.Certificate, name: str, signing_key: str) -> bool:
 
 
 def flaw(certificate: x509.Certificate, name: str) -> str:
-    """What keeps a certificate that an authority issued from being the one that was requested for
-    `name`; nothing if it is.
+    """Return how a certificate that an authority issued differs from the request for `name`, or ""
+    if it does not.
 
-    The authority chooses issuer, serial number, times and what else it adds that is not critical.
+    The authority may choose issuer, serial number and times, and add extensions that are not
+    critical.
     """
     return (
         _whose(certificate, name)
@@ -295,8 +301,9 @@ def _for_what(certificate: x509.Certificate) -> str:
 
 
 def _by_whom(certificate: x509.Certificate) -> str:
-    """Whether the signature is one of the authority's, only the authority's certificate can
-    tell.
+    """Return what is wrong with the kind of signature, or "".
+
+    Only the authority's certificate can tell whether the authority signed it.
     """
     algorithm = certificate.signature_algorithm_oid
     has_sha2 = algorithm in _WITH_SHA2 and isinstance(
@@ -319,8 +326,10 @@ def _by_whom(certificate: x509.Certificate) -> str:
 
 
 def _for_tls(certificate: x509.Certificate) -> str:
-    """A server cannot listen if its TLS library stumbles over one certificate that ours reads, such
-    as over dates in names.
+    """Return a fault if OpenSSL cannot read the certificate, for example because of dates in names,
+    or "".
+
+    A server cannot listen if its TLS library rejects one certificate that ours reads.
     """
     try:
         _reader().load_verify_locations(cadata=certificate.public_bytes(Encoding.DER))

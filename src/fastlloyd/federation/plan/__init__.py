@@ -1,1 +1,1 @@
-"""What all parties agree on before a run: the plan, how it is designed, and how it is renewed."""
+"""Agreement of all parties before a run: the plan, its design and its renewal."""

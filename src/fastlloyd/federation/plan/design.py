@@ -1,8 +1,8 @@
-"""The plan of a federated run: from settings (grid of the counts, slack for shares of noise, ring),
-or from the plan before.
+"""Design of a federated run's plan: from settings (grid of the counts, slack for shares of noise,
+ring), or from an earlier plan.
 
-Whatever is chosen here, `Mechanism` and `Plan` check it again when they are made: a mistake costs
-utility, or is refused.
+`Mechanism` and `Plan` check all choices again when they are made. So a mistake here costs accuracy
+or is refused, and costs no privacy.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,13 +41,17 @@ def design_plan(
     host: str | None = None,
     simulated: bool = False,
 ) -> Plan:
-    """The plan of these settings, whose count_bits and delta_slack are chosen here, for these
-    clients.
+    """Return the plan of these settings for these clients; count_bits and delta_slack are chosen
+    here.
 
-    server, timeouts, authority : for a run over a network; None: none, and those of `Timeouts`.
-    study : what it is for, in words. max_colluding is ignored in server-noise. ring_bits None: 64.
-    masks None: as `chosen_masks` has it. host : the client on whose machine the server runs.
-    simulated : whether one process deals the records by chance, see `Plan`.
+    server, timeouts, authority : for a run over a network. None means no server, the default
+        timeouts and no authority.
+    study : purpose and responsible people, in words.
+    max_colluding : ignored in server-noise.
+    ring_bits : None for 64.
+    masks : None for the choice of `chosen_masks`.
+    host : client on whose machine the server runs.
+    simulated : one process deals the records by chance (`Plan`).
     """
     kind = chosen_masks(masks, max_dropouts)
     persons = settings.persons
@@ -87,8 +91,10 @@ def design_plan(
 
 
 def chosen_masks(masks: Masks | None, max_dropouts: int) -> Masks:
-    """The masks named; None: pairwise, if no client may be missing. Raises PlanError where either
-    kind costs something.
+    """Return these masks; for None pairwise masks if no client may be missing.
+
+    Raises PlanError if clients may be missing and no masks are named, because each kind has a
+    disadvantage then.
     """
     if masks is not None:
         return masks
@@ -103,8 +109,8 @@ def chosen_masks(masks: Masks | None, max_dropouts: int) -> Masks:
 
 
 def _count_bits(count_scales: tuple[Fraction, ...], n_shares: int) -> int:
-    """c, the least number of bits that gives every share of the counts' noise a deviation of at
-    least 4 units.
+    """Return c, the smallest number of bits with which every share of the counts' noise has a
+    standard deviation of at least 4 units.
     """
     # Less than one unit is due to rounding up, which on a finer grid adds less.
     smallest = min(count_scales) - Fraction(1, SCALE_UNITS)
@@ -128,18 +134,23 @@ def renew(
     masks: Masks | None = None,
     host: str | None = None,
 ) -> Plan:
-    """The plan of the next run: with these public files in place of those of the same names,
-    without the clients left out.
+    """Return the plan of the next run, with these public files in place of those of the same names,
+    and without the clients left out.
 
-    The mechanism stays as it is, so records, caps and noise of a sum too; with fewer clients each
-    adds a larger share of it. None: as before. timeouts : seconds by step. authority : its
-    certificate, base64 of DER. positions : of clients' stores, as servers export them; those of the
-    plan stay where none is newer. masks : with others, the steps for which the plan waits as long
-    as the masks before have it wait as long as these have. host : "" for none.
+    The mechanism stays the same, and so do the records' cap and the noise of a sum. With fewer
+    clients each adds a larger share of the noise. None leaves a field as it was.
 
-    Raises PlanError for the plan of a simulation, for unknown or repeated names, for certificates
-    that the authority did not issue, where what is left cannot give the guarantee or half of the
-    clients would be enough for a round, and if one identity signed two positions of a length.
+    timeouts : seconds by step.
+    authority : its certificate, base64 of DER.
+    positions : of clients' stores, as servers export them. The plan keeps its own if none is newer.
+    masks : if they change, each timeout that was the default of the old masks becomes the default
+        of the new ones.
+    host : "" for none.
+
+    Raises PlanError for the plan of a simulation, for unknown or repeated names, and for
+    certificates that the authority did not issue. Also if the rest of the clients cannot give the
+    guarantee, if half of the clients would be enough for a round, and if one identity signed two
+    positions of one length.
     """
     plan.check_apart()
     kind = masks or plan.masks
@@ -178,7 +189,7 @@ def renew(
 def _members(
     members: Sequence[PublicIdentity], clients: Mapping[str, Client], leave_out: Sequence[str]
 ) -> dict[str, Client]:
-    """The clients whose public files are new, by name, with the caps that they had."""
+    """Return the clients with new public files, by name, with their old caps."""
     new: dict[str, Client] = {}
     for member in members:
         if member.name in leave_out:
@@ -199,8 +210,8 @@ def _members(
 
 
 def _timeouts(plan: Plan, masks: Masks) -> Timeouts:
-    """How long the plan waits, for each step that was not set by its makers as long as these masks
-    need.
+    """Return the plan's timeouts; those that its makers left at the default become the default of
+    these masks.
     """
     waits, usual, now = (
         msgspec.structs.asdict(each)
@@ -215,8 +226,9 @@ def _timeouts(plan: Plan, masks: Masks) -> Timeouts:
 
 
 def with_positions(clients: Iterable[Client], exported: Iterable[Positions]) -> tuple[Client, ...]:
-    """The clients with the newest known position of the store of each; positions of others are left
-    aside. Raises PlanError.
+    """Return the clients, each with the newest known position of its store.
+
+    Positions of other stores are ignored. Raises PlanError.
     """
     clients = tuple(clients)
     planned = [(client.signing_key, client.store) for client in clients if client.store is not None]

@@ -1,5 +1,5 @@
-"""Everything all parties of a federated run agree on: the mechanism, who takes part, and how.
-Public, frozen, sealed.
+"""Plan: everything that all parties of a federated run agree on, the mechanism, the parties, and
+the way they take part. It is public, frozen and sealed.
 """
 
 import math
@@ -63,14 +63,13 @@ MAX_TEXT_LENGTH = 500  # characters
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a run is for and who answers for it, in words for people; no decision of the program
-    depends on it.
+    """Purpose of a run and responsible people, in words; the program makes no decision from them.
 
-    Each is on one line of at most 500 printable characters; None is left out of a plan and its
+    Each field is one line of at most 500 printable characters. None is left out of a plan and its
     digest.
 
-    name : the study's. purpose : what the result is wanted for. controller : who decides about
-    purpose and means, and so answers for the processing. contact : whom people ask.
+    name : of the study. purpose : use of the result. controller : the body that decides about
+        purpose and means, and so is responsible for the processing. contact : person to ask.
     """
 
     name: str | None = None
@@ -96,25 +95,30 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def texts(self) -> dict[str, str]:
-        """The texts that are given, by field, in the order of the fields."""
+        """Texts that are given, by field, in the order of the fields."""
         return {
             what: text for what, text in msgspec.structs.asdict(self).items() if text is not None
         }
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
-    """A mechanism plus who takes part and how. Made by `design_plan`; good for one run.
+    """Mechanism, parties and the way they take part; `design_plan` makes one, for one run.
 
-    max_dropouts : D, how many clients a sum may lack: with pairwise masks they are missing when the
-    keys are dealt, with group masks in any round. max_colluding : t, how many clients may pool what
-    they see (client-noise). ring_bits : 32 or 64. run_id : 32 hex digits, fresh for every run.
-    server, timeouts : for a run over a network; a simulation needs neither. authority : the
-    certificate, base64 of DER, of the only one that may have issued the parties'; None: who issued
-    them does not matter. study : what it is for and who answers for it, in words. host : the client
-    on whose machine the server runs; None: on a machine of its own. simulated : True only where one
-    process deals the records to the clients by chance: the caps may then add up to more than
-    n_records, which that process checks itself, and parties with records of their own refuse the
-    plan. None is left out of the digest.
+    max_dropouts : D, number of clients that may be missing from a sum. With pairwise masks these
+        are missing from all rounds, with group masks from any round.
+    max_colluding : t, number of clients that may pool what they see (client-noise).
+    ring_bits : 32 or 64.
+    run_id : 32 hex digits, fresh for every run.
+    server, timeouts : for a run over a network. A simulation needs neither.
+    authority : certificate, base64 of DER, of the authority that must have issued those of the
+        parties, or None if any issuer is allowed.
+    study : purpose and responsible people, in words.
+    host : client on whose machine the server runs, or None if it runs on a machine of its own.
+    simulated : True only if one process deals the records to the clients by chance. The caps may
+        then add up to more than n_records, which that process checks. Parties with records of their
+        own refuse such a plan.
+
+    None is left out of the digest.
     """
 
     protocol_version: int
@@ -157,24 +161,25 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def clustering(self) -> Mechanism:
-        """The mechanism, where the plan is for a clustering."""
+        """Mechanism of a plan for a clustering."""
         if not isinstance(self.mechanism, Mechanism):
             raise TypeError(f"this plan is for {self.mechanism.aim}, and no clustering")
         return self.mechanism
 
     @property
     def n_clients(self) -> int:
-        """M, how many clients take part."""
+        """M, the number of clients."""
         return len(self.clients)
 
     @property
     def min_present(self) -> int:
-        """The fewest clients of a key set: M - D, which is more than t."""
+        """Smallest number of clients in a key set: M - D, which is more than t."""
         return self.n_clients - self.max_dropouts
 
     def quorum(self, n_present: int) -> Quorum:
-        """How many clients each step needs, with so many in the key set; PlanError for more or
-        fewer than there may be.
+        """Return the number of clients that each step needs, with n_present clients in the key set.
+
+        Raises PlanError if that number is not possible.
         """
         if not self.min_present <= n_present <= self.n_clients:
             raise PlanError(
@@ -184,40 +189,41 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def n_shares(self) -> int:
-        """The most shares of noise that the guarantee is ever made of (1 in server-noise: the
-        server's).
+        """Largest number of shares that ever make up the noise of the guarantee (1 in server-noise:
+        the server's).
         """
         return 1 if self.trust is TrustMode.SERVER_NOISE else self.quorum(self.n_clients).shares
 
     @property
     def patience(self) -> int:
-        """Seconds that the server waits for what no other client can do: with pairwise masks as
-        long as for an upload.
+        """Seconds that the server waits for something that no other client can do; with pairwise
+        masks as long as for an upload.
         """
         return self.timeouts.dealing if self.masks is Masks.GROUP else self.timeouts.round
 
     @property
     def grace(self) -> int:
-        """Seconds that a client waits longer than the server does: for the answer, and for a server
-        that is started again.
+        """Seconds that a client waits longer than the server does, for the answer, and for a server
+        that is restarted.
         """
         return self.masks.grace
 
     @property
     def most_dropouts(self) -> int:
-        """The largest `max_dropouts` with which two groups of clients that each confirm a result
-        have an honest client in common, whatever the colluding ones say to each.
+        """Largest `max_dropouts` that rules out two confirmed results.
 
-        Two groups share at most the t that collude. So their honest clients number at least
-        2 (M - D - t); they are different ones only if there are so many, M - t. See
-        docs/proofs/quorum.md.
+        With it, two groups of clients that each confirm a result share an honest client, even if
+        colluding clients tell each group something else. Suppose the groups share only the t
+        colluding clients. Then they have at least 2 (M - D - t) honest clients, but there are only
+        M - t (docs/proofs/quorum.md).
         """
         return max(0, (self.n_clients - self.max_colluding - 1) // 2)
 
     @property
     def is_divisible(self) -> bool:
-        """Whether a server that lies can lead two groups of clients, with only those in common
-        that collude with it, to a confirmed result each (client-noise).
+        """Return whether a lying server can lead two groups of clients to a confirmed result each.
+
+        The two groups then share only clients that collude with the server (client-noise).
         """
         return self.trust is TrustMode.CLIENT_NOISE and self.max_dropouts > self.most_dropouts
 
@@ -233,18 +239,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def ring(self) -> Ring:
-        """The ring in which masked sums are added up."""
+        """Ring in which masked sums are added up."""
         return Ring.of(self.ring_bits)
 
     def n_words(self, round: Round) -> int:
-        """Ring elements of one upload or broadcast: all entries of the round's answer and the
-        checksum.
+        """Return the ring elements of one upload or broadcast: all entries of the round's answer
+        and the checksum.
         """
         return math.prod(self.mechanism.shape(round)) + 1
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The clients' names in the order of the plan."""
+        """Names of the clients in the order of the plan."""
         return tuple(client.name for client in self.clients)
 
     @property
@@ -253,7 +259,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return _digest(self)
 
     def client(self, name: str) -> Client:
-        """The client of that name, or PlanError listing the names there are."""
+        """Return the client of that name. Raises PlanError, with all names, if there is none."""
         for client in self.clients:
             if client.name == name:
                 return client
@@ -263,33 +269,33 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def lacking(self) -> str:
-        """The first thing a run over a network would lack, in a sentence; nothing if everything is
-        there.
+        """Sentence about the first thing that a run over a network lacks, or "" if the plan is
+        complete.
         """
         return SIMULATED if self.simulated else lacking(self.clients, self.server)
 
     def check_apart(self) -> None:
-        """Raise PlanError unless parties with records of their own may run the plan, each of which
-        checks its own cap only.
+        """Raise PlanError if the plan is `simulated`: parties with records of their own cannot run
+        it, because each checks only its own cap.
         """
         if self.simulated:
             raise PlanError(SIMULATED)
 
     def certificates(self) -> list[Certificate]:
-        """The certificates that the plan has, parsed, the server's first."""
+        """Return the parsed certificates of the plan, the server's first."""
         return certificates(self.clients, self.server)
 
     @property
     def issuer(self) -> Authority | None:
-        """What the certificate of the plan's authority says, if it names one."""
+        """Authority of the plan, parsed, or None."""
         return authority_of(self.authority)
 
     def expiring(self, now: datetime) -> list[Certificate | Authority]:
-        """The certificates of parties, and of their authority, that end before a run that begins
-        now may.
+        """Return the certificates of parties and of their authority that may end before the end of
+        a run that begins now.
 
-        Such a run waits as long as it may for everyone to join, for their keys, for each round and
-        for confirmations.
+        The run may use all its timeouts: for joining, for keys, for each round and for
+        confirmations.
         """
         end = now + timedelta(seconds=(self.mechanism.n_rounds + 3) * self.timeouts.round)
         known: list[Certificate | Authority] = [
@@ -299,10 +305,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return [certificate for certificate in known if certificate.ends < end]
 
     def check_networked(self, now: datetime | None = None) -> None:
-        """Raise PlanError, one sentence, if a run over a network lacks something or a certificate
-        is not valid now.
+        """Raise PlanError, with one sentence, if a run over a network lacks something or a
+        certificate is not valid now.
 
-        now : a time that knows its zone; None: the system's clock.
+        now : a time with a time zone, or None for the system's clock.
         """
         self.check_apart()
         check_networked(
@@ -310,10 +316,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
     def share_scales(self, round: Round, n_present: int) -> tuple[Fraction, ...]:
-        """Standard deviations of one client's share of the noise, per part of the answer, with so
-        many clients in the key set.
+        """Return the standard deviations of one client's share of the noise, per part of the
+        answer, with n_present clients in the key set.
 
-        Raises PlanError in server-noise, where there are no shares.
+        Raises PlanError in server-noise, which has no shares.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             raise PlanError(
@@ -322,10 +328,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return _share_scales(round.scales, self.quorum(n_present).shares)
 
     def total_scales(self, round: Round) -> tuple[Fraction, ...]:
-        """The largest scales that the noise of an answer can have, per part of it, rounded up.
+        """Return the largest scales that the noise of an answer can have, per part of it, rounded
+        up.
 
-        n shares have sqrt(n) max(4, S / sqrt(n - t)) with pairwise masks: the largest n or the
-        smallest is the worst.
+        With pairwise masks, n shares have sqrt(n) max(4, S / sqrt(n - t)). The worst n is the
+        largest or the smallest one.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             return round.scales
@@ -336,8 +343,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return tuple(sqrt_up(max(of_part)) for of_part in zip(*worst, strict=True))
 
     def deviations(self, round: Round, n_included: int) -> tuple[float, ...]:
-        """Standard deviations of the Gaussian noise in a sum over so many clients, per part of the
-        answer.
+        """Return the standard deviations of the Gaussian noise in a sum of n_included clients, per
+        part of the answer.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             return tuple(map(float, round.scales))
@@ -346,14 +353,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
     def n_draws(self, n_included: int) -> int:
-        """How many separately rounded draws of noise a sum over so many clients holds."""
+        """Return the number of separately rounded draws of noise in a sum of n_included clients."""
         return 1 if self.trust is TrustMode.SERVER_NOISE else n_included
 
     def draw_client_noise(self, round: Round, source: NoiseSource, n_present: int) -> IntArray:
-        """Draw what a client adds before masking, int64 of the answer's shape: its share, or zeros
-        in server-noise.
+        """Draw the noise that a client adds before masking, int64 of the answer's shape: its share,
+        or zeros in server-noise.
 
-        n_present : how many clients are in the key set.
+        n_present : number of clients in the key set.
         """
         question = self.mechanism.question(round)
         if self.trust is TrustMode.SERVER_NOISE:
@@ -362,8 +369,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return draw(Noise.GAUSSIAN, question.n_rows, shares, source)
 
     def draw_server_noise(self, round: Round, source: NoiseSource) -> IntArray:
-        """Draw what the server adds to the masked sum, int64 of the answer's shape: all noise, or
-        zeros in client-noise.
+        """Draw the noise that the server adds to the masked sum, int64 of the answer's shape: all
+        of it, or zeros in client-noise.
         """
         if self.trust is TrustMode.SERVER_NOISE:
             return self.mechanism.draw_noise(round, source)
@@ -371,7 +378,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def distance(self) -> Fraction:
-        """tau: how far a run is at most, in total variation, from one with exactly its mechanism's
+        """tau, the largest total variation distance of a run from one with exactly its mechanism's
         noise; 0 in server-noise.
         """
         if self.trust is TrustMode.SERVER_NOISE:
@@ -379,7 +386,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return Fraction(aliasing_distance(self.mechanism.n_released, self.n_shares))
 
     def to_toml(self) -> str:
-        """The text of the file `plan.toml`."""
+        """Return the text of the file `plan.toml`."""
         return to_toml(
             self,
             "A fastlloyd plan: settings, no records, good for one run. The last line seals the"
@@ -388,18 +395,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @classmethod
     def from_toml(cls, text: str, source: str = "plan.toml") -> "Plan":
-        """Read `plan.toml`; raises PlanError if it was changed or cannot give the guarantee it
+        """Read `plan.toml`. Raises PlanError if it was changed or cannot give the guarantee it
         states.
         """
         return from_toml(text, cls, source)
 
 
 def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
-    """The noise in the last round, which included `n_included` clients: in `client-noise` each of
-    them added a share.
+    """Return the noise in the last round, which included `n_included` clients.
 
-    That is sqrt(n_included / h) times what the guarantee needs (see `explain.noise_factor`), shares
-    being rounded up.
+    In `client-noise` each of them added a share, rounded up. The noise is then sqrt(n_included / h)
+    times what the guarantee needs (`explain.noise_factor`).
     """
     if plan.trust is TrustMode.SERVER_NOISE:
         return noise_deviation(plan.clustering)
@@ -410,8 +416,8 @@ def noise_deviation_of_run(plan: Plan, n_included: int) -> NoiseDeviation:
 def loss_estimate_of_run(
     plan: Plan, clustering: Clustering, n_included: int
 ) -> LossEstimate | None:
-    """The loss of a run whose round for the loss included `n_included` clients; None where the plan
-    does not ask for it.
+    """Return the estimated loss of a run whose round for the loss included `n_included` clients, or
+    None if the plan does not ask for it.
     """
     m = plan.clustering
     if plan.trust is TrustMode.SERVER_NOISE or m.loss is None:
@@ -421,8 +427,8 @@ def loss_estimate_of_run(
 
 
 def ring_load(plan: Plan) -> RingLoad:
-    """What the plan's ring must hold: worst-case sums of the capped records, and the noise of all
-    clients.
+    """Return the largest numbers that the plan's ring must represent: sums of the capped records,
+    and the noise of all clients.
     """
     m = plan.mechanism
     loads = [

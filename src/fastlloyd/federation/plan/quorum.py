@@ -1,8 +1,8 @@
-"""What hides uploads from the server, and so how many clients must answer and how many shares of
-noise are in every sum.
+"""Kinds of masks, and the numbers that depend on them: clients that must answer, and shares of
+noise in every sum.
 
-M clients are named in a plan, n of them are present when the keys are dealt: the key set. At most D
-may be missing then, and t may pool what they see.
+A plan names M clients. The key set is the n clients that are present when the keys are dealt. At
+most D may be missing then, and t may pool what they see.
 """
 
 import enum
@@ -14,11 +14,13 @@ from fastlloyd.federation.identity.parties import MAX_CLIENTS, Timeouts
 
 
 class Quorum(msgspec.Struct, frozen=True, kw_only=True):
-    """How many clients each step needs, once it is known how many are present.
+    """Number of clients that each step needs, for a given key set.
 
-    needed : uploads in every round. confirmations : of a result. max_turns : further clients who
-    may be asked for parameters, one after the other, if the first sends none. shares : of noise, so
-    many make the noise that the guarantee needs.
+    needed : uploads in every round.
+    confirmations : of a result.
+    max_turns : number of further clients that may be asked for parameters, one after the other, if
+        the first sends none.
+    shares : number of shares that make up the noise of the guarantee.
     """
 
     needed: int
@@ -28,7 +30,7 @@ class Quorum(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Masks(enum.Enum):
-    """Which keys the masks are made from."""
+    """Kinds of keys that the masks are made from."""
 
     # one key that all clients share: the server together with any client opens every upload
     GROUP = "group"
@@ -37,36 +39,34 @@ class Masks(enum.Enum):
 
     @property
     def max_clients(self) -> int:
-        """How many clients a plan may name: with a key of each pair, what clients send each other
-        grows with the square.
+        """Largest number of clients in a plan. Pairwise keys allow fewer, because the bytes that
+        clients send each other grow with the square.
         """
         return MAX_CLIENTS if self is Masks.GROUP else 300
 
     @property
     def timeouts(self) -> Timeouts:
-        """How long a run waits unless a plan says otherwise: a day where it cannot go on without a
-        client.
-        """
+        """Default timeouts: a day for a step that cannot go on without a client."""
         return (
             Timeouts() if self is Masks.GROUP else Timeouts(round=24 * 3600, confirming=24 * 3600)
         )
 
     @property
     def grace(self) -> int:
-        """Seconds that a client waits longer than the server does; a day where nobody may be lost
-        to a reboot.
+        """Seconds that a client waits longer than the server does; a day if a run needs every
+        client, so that a reboot ends no run.
         """
         return 60 if self is Masks.GROUP else 24 * 3600
 
     def quorum(
         self, n_present: int, n_clients: int, max_dropouts: int, max_colluding: int
     ) -> Quorum:
-        """What n of M clients need.
+        """Return the quorum of n of M clients.
 
-        With group masks a round may lack clients, so that a share is as large as the fewest need
-        it, whoever is there. Pairwise masks cancel only if all n answer; two groups that each
-        confirm a result have an honest client in common, whatever the t others say to each: in one
-        key set always, in two if fewer than (M - t) / 2 may be missing.
+        With group masks, clients may miss a round. So the smallest possible set of clients
+        determines the size of a share. Pairwise masks cancel only if all n answer. Two groups that
+        each confirm a result share an honest client, whatever the t others say to each. That holds
+        always within one key set, and for two key sets if fewer than (M - t) / 2 may be missing.
         """
         n, least, t = n_present, n_clients - max_dropouts, max_colluding
         if self is Masks.GROUP:
@@ -78,11 +78,13 @@ class Masks(enum.Enum):
         )
 
     def speakers(self, present: Sequence[str]) -> Sequence[str]:
-        """Those of the clients present, in the order of the plan, who answer a Deal with keys for
+        """Return the present clients, in the order of the plan, that answer a Deal with keys for
         others.
         """
         return present[:1] if self is Masks.GROUP else present
 
     def recipients(self, name: str, present: Sequence[str]) -> Sequence[str]:
-        """Whom this client makes keys for: those after it, if it is to make any."""
+        """Return the clients that this client makes keys for: those after it, or none if it makes
+        no keys.
+        """
         return present[present.index(name) + 1 :] if name in self.speakers(present) else ()

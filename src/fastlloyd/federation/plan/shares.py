@@ -1,5 +1,5 @@
-"""Who adds the noise and, where clients add it in shares, how large a share is and what adding up
-rounded shares costs.
+"""Shares of noise: which party adds noise, the size of a share, and the cost of adding up rounded
+shares.
 """
 
 import enum
@@ -17,10 +17,10 @@ MIN_SHARE_DEVIATION = (
 
 
 class TrustMode(enum.Enum):
-    """Who adds the noise, and so against whom the guarantee holds.
+    """Party that adds the noise, which decides against which parties the guarantee holds.
 
-    # Departs from the paper, which has the server's noise only: shares from the clients are the
-    # default.
+    # Departs from the paper, in which only the server adds noise: shares from the clients are the
+    default.
     """
 
     SERVER_NOISE = (  # the paper's: the server adds all of it and must never see a result
@@ -30,8 +30,8 @@ class TrustMode(enum.Enum):
 
 
 def share_scales(scales: Iterable[Fraction], n_shares: int) -> tuple[Fraction, ...]:
-    """Standard deviations of one share of the noise, rounded up, so that n_shares of them have at
-    least these scales.
+    """Return the standard deviations of one share of the noise, rounded up, so that n_shares shares
+    have at least these scales.
     """
     return tuple(
         max(Fraction(MIN_SHARE_DEVIATION), sqrt_up(scale**2 / n_shares)) for scale in scales
@@ -39,11 +39,10 @@ def share_scales(scales: Iterable[Fraction], n_shares: int) -> tuple[Fraction, .
 
 
 def aliasing_slack(epsilon: float, n_released: int, n_shares: int) -> float:
-    """What adding up separately rounded shares can add to delta, rounded up
+    """Return the most that adding up separately rounded shares adds to delta, rounded up
     (docs/proofs/shares-of-noise.md).
 
-    (1 + e^epsilon) times the distance. inf where epsilon is too large for the bound to mean
-    anything.
+    It is (1 + e^epsilon) times the distance, or inf if epsilon is too large for a meaningful bound.
     """
     with working_precision(170) as mp:
         bound = (1 + mp.exp(epsilon)) * _distance(mp, n_released, n_shares)
@@ -51,15 +50,15 @@ def aliasing_slack(epsilon: float, n_released: int, n_shares: int) -> float:
 
 
 def aliasing_distance(n_released: int, n_shares: int) -> float:
-    """tau: how far separately rounded shares are from one rounded Gaussian, in total variation,
-    rounded up.
+    """Return tau, the total variation distance of separately rounded shares from one rounded
+    Gaussian, rounded up.
     """
     with working_precision(170) as mp:
         return math.nextafter(float(_distance(mp, n_released, n_shares)), math.inf)
 
 
 def _distance(mp: Any, n_released: int, n_shares: int) -> Any:
-    """The number of released coordinates times 5 h exp(-pi^2 s^2 / 2), s = 4 grid units the
-    smallest deviation of a share.
+    """Return the number of released coordinates times 5 h exp(-pi^2 s^2 / 2), where s = 4 grid
+    units is the smallest standard deviation of a share.
     """
     return n_released * 5 * n_shares * mp.exp(-(mp.pi**2) * MIN_SHARE_DEVIATION**2 / 2)
