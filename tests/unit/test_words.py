@@ -17,7 +17,7 @@ ONLY_SEE = re.compile(r"See `[^`]+`\.")
 
 # A ratchet: docstrings with faults that each room still has. It only ever goes down.
 LEFT = {
-    "federation": 183,
+    "federation": 102,
 }
 
 

@@ -126,8 +126,10 @@ class RecordsHash:
     same lanes with a probability of at most 2**-128. A one-to-one function mixes each lane before
     the sum. Without it, records that swap the cells of a column would have the same sums.
 
-    Parameters ---------- key : of the store, 32 bytes. columns : names of the cells of a record, in
-    the order of the blocks.
+    Parameters
+    ----------
+    key : of the store, 32 bytes.
+    columns : names of the cells of a record, in the order of the blocks.
     """
 
     _label, _n_words = _LABEL, 0

@@ -1,1 +1,3 @@
-"""The two sessions of a federated run, free of input and output: messages in, actions out."""
+"""Sessions of a federated run, one for a client and one for the server, without input or output:
+messages in, actions out.
+"""

@@ -1,9 +1,9 @@
-"""What a session asks its driver to do, in the order given: make durable, send, and hand over the
-outcome.
+"""Actions that a session asks its driver to take, in the order given: make durable, send, and hand
+over the outcome.
 
-The actions that one call returns are one step. A driver that survives restarts commits all of a
-step's `Keep` and `Record` at once, and does the rest only then; a step that was not committed never
-happened, and a session restored from the records knows nothing of it.
+The actions that one call returns are one step. A driver that survives restarts first commits all of
+a step's `Keep` and `Record` at once, and then does the rest. A step that was not committed never
+happened: a session restored from the records does not know of it.
 """
 
 from dataclasses import dataclass
@@ -29,29 +29,35 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Make durable that `message` was decided or accepted: if it is ever sent again, it is sent as
-    these bytes.
+    """Make durable that `message` was decided or accepted. If it is sent again, it is sent as these
+    bytes.
 
-    A client records all it says and all it goes by, in order: `Hello`; every `Deal` and its
-    `SealedKeys`; the keys it shares (`KeyBox`); every ciphertext (`Upload`: its round is spent from
-    then on) and, before it is opened, every `Broadcast`; all `Parameters` it goes on from, its own
-    `Proposal`s, and each `Turn` that one answers; its `Confirmation`; and at the end the final
-    `Confirmations`, or an `Abort` with the reason why there is no result, whoever ended the run.
+    A client records everything that it says and everything that it acts on, in order:
+
+    - `Hello`
+    - every `Deal`, and its own `SealedKeys` for it
+    - `KeyBox`, the keys that it shares
+    - every `Upload`; from then on its round is spent
+    - every `Broadcast`, before the sum is opened
+    - all `Parameters` that it continues from, its own `Proposal`s, and each `Turn` that one answers
+    - its `Confirmation`
+    - at the end the final `Confirmations`, or an `Abort` with the reason why there is no result
+
     The server records each `Deal`, a `KeyBox` for each client that the last one names, in its
-    order, every `Broadcast` (from then on the uploads of the round are gone), the `Parameters` of
-    every round, the relayed `Confirmations`, and an `Abort` of the whole run. What it answers
-    besides follows from these.
+    order, and every `Broadcast`, after which the uploads of the round are gone. It also records the
+    `Parameters` of every round, the relayed `Confirmations`, and an `Abort` of the whole run. All
+    its other answers follow from these.
     """
 
     message: Message
 
 
 class Keep(Secret):
-    """Make durable a secret of a client's run, by its name, apart from all records, in the step
-    that records what goes with it.
+    """Make durable a secret of a client's run, under its name and apart from all records, in the
+    step that records the message that goes with it.
 
-    With the recorded messages these open every sum of the run, and every upload of this client that
-    was overheard. So they are wiped when the run ends: see `Finish`.
+    Together with the recorded messages these secrets open every sum of the run, and every upload of
+    this client that was overheard. So they are wiped when the run ends (`Finish`).
     """
 
     __slots__ = ("name", "secret")
@@ -62,12 +68,13 @@ class Keep(Secret):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientResult:
-    """What a client ends with: the same, bit for bit, at every client that finishes.
+    """Result of a client, equal bit for bit at every client that finishes.
 
-    found : what the plan's mechanism found. included : per round, the names of the clients in the
-    sum, in the order of the plan; unconfirmed : those of the last round that did not confirm in
-    time that they ended with the same; doubtful : the rounds, from 1, whose noisy sums cannot come
-    from records and the planned noise (`mechanisms/doubt.py`).
+    found : result of the plan's mechanism.
+    included : per round, names of the clients in the sum, in the order of the plan.
+    unconfirmed : clients of the last round that did not confirm the result in time.
+    doubtful : rounds, from 1, whose noisy sums cannot come from records and the planned noise
+        (`mechanisms/doubt.py`).
     """
 
     found: Found
@@ -77,7 +84,7 @@ class ClientResult:
 
     @property
     def clustering(self) -> Clustering:
-        """What was found, where the plan is for a clustering."""
+        """Clustering that the run found. Raises TypeError if the plan is for something else."""
         if not isinstance(self.found, Clustering):
             raise TypeError("this run was no clustering")
         return self.found
@@ -85,8 +92,8 @@ class ClientResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerResult:
-    """What the server knows in the end: who was in which round's sum, and why it stopped early, if
-    it did.
+    """Outcome for the server: clients in the sum of each round, and the reason if the run ended
+    early.
     """
 
     included: tuple[tuple[str, ...], ...]
@@ -95,12 +102,13 @@ class ServerResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
-    """What a run that ended early had led to: private, paid for, and confirmed by nobody; others
-    may hold something else.
+    """Last centroids of a run that ended early. They are private and paid for, but not confirmed:
+    another client may have others.
 
     centroids : int64 (n_clusters, n_features), grid units, after the last round that was closed and
-    settled. included : of each such round, the names of the clients in the sum, in the order of the
-    plan; doubtful : as in `ClientResult`.
+        settled.
+    included : of each such round, names of the clients in the sum, in the order of the plan.
+    doubtful : as in `ClientResult`.
     """
 
     centroids: IntArray
@@ -109,16 +117,16 @@ class Unfinished:
 
     @property
     def round(self) -> int:
-        """How many rounds the centroids come after."""
+        """Number of rounds before the centroids."""
         return len(self.included)
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A client's run ended without a result, for this reason.
+    """End of a client's run without a result, with the reason.
 
-    unfinished : what it had led to; None if there was no centroid yet, or if this client ended it
-    because of what it was sent.
+    unfinished : last centroids. None if there were none yet, or if this client ended the run
+        because of a message that it was sent.
     """
 
     reason: str
@@ -127,14 +135,13 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The run is over for this party: a client never sends again, a server still answers clients
+    """End of the run for this party: a client never sends again, a server still answers clients
     that are behind.
 
-    What the driver of a client wipes, and when: after `Ended` that left nothing, the kept secrets
-    and the bytes of all records, in the transaction that records the end; after a `ClientResult`,
-    or what is `Unfinished`, the same, as soon as that is durable somewhere else (until then a
-    restart finds it again with them). A server keeps no key; it needs its records as long as it
-    answers.
+    The driver of a client then wipes the kept secrets and the bytes of all records. After `Ended`
+    without `unfinished`, it does so in the transaction that records the end. After a `ClientResult`
+    or an `Unfinished`, it does so as soon as that is durable elsewhere, because until then a
+    restart needs them. A server has no keys, and needs its records as long as it answers.
     """
 
     outcome: ClientResult | ServerResult | Ended

@@ -1,4 +1,6 @@
-"""A client's side of a run: what it answers to each message of the server, and what it refuses."""
+"""Session of a client: its answer to each message of the server, and the messages that it
+refuses.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -50,32 +52,33 @@ from fastlloyd.mechanisms.answering import CappedRecords, Records
 
 
 class ClientSession(Secret):
-    """One client in one run: messages in, actions out. It ends with a `ClientResult`, or refuses
-    and never sends again.
+    """One client in one run: messages in, actions out. It ends with a `ClientResult`, or refuses a
+    message and never sends again.
 
-    Messages come from `decode`. One that was handled already changes nothing; one that shows that
-    an earlier one was lost is answered by saying again where this client is; any other that the
-    protocol does not allow ends the run.
+    Messages come from `decode`. A message that was handled before changes nothing. If a message
+    shows that an earlier one was lost, the client sends its last message again. Any other message
+    that the protocol does not allow ends the run.
 
-    outcome : how the run ended for this client; None while it goes on. hello : what it joined the
-    run with; None before.
+    outcome : outcome of the run for this client, or None while it goes on. hello : its Hello in
+        this run, or None before.
 
     Parameters
     ----------
-    plan : the plan, whose digest the caller has compared with the one it was given.
-    name : who this is in the plan.
+    plan : the plan. The caller has compared its digest with the one it was given.
+    name : name of this client in the plan.
     records : grid points of the plan's domain, at most `max_records` of them.
-    identity : the key whose public half stands in the plan.
-    noise : where this client's share of the noise comes from.
-    random_bytes : fresh bytes for keys and nonces, in production `os.urandom`.
-    encapsulate : what makes the secret of a pair of clients; another only in tests.
-    group_masks : what makes masks of the group key; another only in simulations.
+    identity : private key of this client; its public half is in the plan.
+    noise : source of this client's share of the noise.
+    random_bytes : source of keys and nonces, in production `os.urandom`.
+    encapsulate : makes the secret of a pair of clients. Only tests pass another function.
+    group_masks : makes masks of the group key. Only simulations pass another function.
 
     Raises
     ------
-    LocalProtocolError : the noise is not private, outside `testing.repeatable_noise`. PlanError :
-    the name is not in the plan, the identity is not that client's, or a signing key is missing.
-    DataError : the records are those of another domain, or more than the cap. No value is shown.
+    LocalProtocolError : the noise is not private, outside `testing.repeatable_noise`.
+    PlanError : the name is not in the plan, the identity is another client's, or a signing key is
+        missing.
+    DataError : the records have another domain, or exceed the cap. The message shows no value.
     """
 
     __slots__ = (
@@ -138,19 +141,21 @@ class ClientSession(Secret):
 
     @property
     def round(self) -> int:
-        """The round that is open for this client, from 1; 0 before the first, one more than there
-        are after the last.
+        """Number of the open round, from 1. Before the first round it is 0; after the last,
+        n_rounds + 1.
         """
         return self._phase.number if isinstance(self._phase, ClientRounds) else 0
 
     @property
     def last_included(self) -> int:
-        """The last round that this client opened whose sum holds its answer; 0 if there is none."""
+        """Last round with this client's answer in its sum, among those that the client opened; 0 if
+        there is none.
+        """
         return self._phase.last_included if isinstance(self._phase, ClientRounds) else 0
 
     @property
     def progress(self) -> str:
-        """Where this client is, for people."""
+        """Progress of this client, for people."""
         n_rounds = self.plan.mechanism.n_rounds
         return (
             f"round {self.round} of {n_rounds}" if 1 <= self.round <= n_rounds else self.state.value
@@ -164,24 +169,25 @@ class ClientSession(Secret):
         return [Keep(RUN_KEYS, secret), *self._speak()]
 
     def restore(self, kept: Mapping[str, bytes], recorded: Sequence[bytes]) -> None:
-        """Go through these records instead of `start`, as if nothing had been interrupted: same
+        """Replay these records in place of `start`, as if the client had not been interrupted: same
         state, same bytes to resend.
 
-        Nothing is drawn, masked or computed anew, and no record is read, for what was recorded. A
-        Broadcast that was recorded last is opened, for it is the one of its round; if it cannot be,
-        the run is over. What is to be made durable then, `resume` has.
+        Nothing that was recorded is drawn, masked or computed again, and no data record is read. If
+        the last record is a Broadcast, the client opens it, because no other can be of this round.
+        If it does not open, the run is over. `resume` then returns the actions that must be made
+        durable.
 
         Parameters
         ----------
-        kept : the secrets it kept, by name; none if they were wiped, as after an end without a
-        result. recorded : the bytes of all that it recorded, in order, in whole steps, the last of
-        which may lack the answer to a
-            Broadcast.
+        kept : the secrets that the client kept, by name; none if they were wiped, as after an end
+            without a result.
+        recorded : the bytes of all recorded messages, in order and in whole steps. The answer to a
+            Broadcast may be missing from the last step.
 
         Raises
         ------
-        LocalProtocolError : nothing is recorded, or the records are not those of such a session,
-        which is then of no use.
+        LocalProtocolError : nothing is recorded, or the records are not those of such a session.
+            The session cannot be used then.
         """
         if not recorded:
             raise LocalProtocolError("nothing is recorded of this run: it never began, so start it")
@@ -201,7 +207,7 @@ class ClientSession(Secret):
             self._end(last.reason)
 
     def _replay(self, kept: Mapping[str, bytes], messages: Sequence[Message]) -> bool:
-        """Go through messages that begin with this client's Hello; whether it owes the answer to
+        """Replay messages that begin with this client's Hello; return whether it owes an answer to
         the last.
         """
         self._move(Start, ClientState.JOINING)
@@ -225,12 +231,12 @@ class ClientSession(Secret):
         return owed
 
     def accept(self, message: Message) -> list[Action]:
-        """What is to be made durable before `receive` is given `message`: the Broadcast whose sum
-        it will open, or nothing.
+        """Return the actions to make durable before `receive` is called with `message`: a Record of
+        the Broadcast whose sum it will open, or nothing.
 
-        So no restart lets this client open two sets of one round, whatever the server shows it
-        then. Nothing is opened here. A driver that cannot be interrupted need not ask: `receive`
-        then returns the Record.
+        So the client never opens two sets of one round, even after a restart and whatever the
+        server then sends. This call opens nothing. A driver that cannot be interrupted may omit it;
+        then `receive` returns the Record.
         """
         digest = message_digest(message)
         match self._phase, message:
@@ -245,18 +251,18 @@ class ClientSession(Secret):
         return []
 
     def resume(self) -> list[Action]:
-        """After `restore`: the answer to the last record, or the end that it led to, if neither was
-        recorded; else nothing.
+        """Return, after `restore`, the answer to the last record, or the end that it caused;
+        nothing if that was recorded.
         """
         owes_reply, self._owes_reply = self._owes_reply, False
         return self._speak() if owes_reply else self.ending()
 
     def receive(self, message: Message) -> list[Action]:
-        """Answer the server. RemoteProtocolError says what it did wrong and, like any other error,
-        ends the run.
+        """Answer the server.
 
-        An error returns no actions: `ending` has what is to be made durable then. What `accept`
-        recorded is not recorded again.
+        Raises RemoteProtocolError if the server broke the protocol. Any error ends the run and
+        returns no actions: `ending` has those that must be made durable then. A message that
+        `accept` recorded is not recorded again.
         """
         if isinstance(self.outcome, Ended) and isinstance(message, Abort):
             return []  # the server ends a run for all, also for those that it sent away before
@@ -281,12 +287,12 @@ class ClientSession(Secret):
             raise
 
     def ending(self) -> list[Action]:
-        """After an error of `receive` that ended the run: what is to be made durable of that, once;
+        """Return, once, the actions to make durable after an error of `receive` ended the run;
         otherwise nothing.
 
-        After a RemoteProtocolError the driver makes it durable. After any other error it need not:
-        then the step never happened, and a session restored from the records takes the run up
-        again.
+        After a RemoteProtocolError the driver makes them durable. After any other error it may omit
+        them: then the step never happened, and a session restored from the records continues the
+        run.
         """
         actions, self._unrecorded = self._unrecorded, []
         return actions
@@ -300,26 +306,24 @@ class ClientSession(Secret):
         return self._end_early(reason)
 
     def resend(self) -> list[Action]:
-        """Send again what was sent last, the same bytes; the server answers with what this client
-        missed.
-        """
+        """Send the same bytes again as last; the server answers with what this client missed."""
         return list(self._last_sent)
 
     def reconnect(self) -> list[Action]:
-        """What to send when a connection is made anew, after a break or a restart of either side:
-        Hello, and `resend`.
+        """Return the messages to send on a new connection, after a break or a restart of either
+        side: Hello, and those of `resend`.
         """
         return list(dict.fromkeys([*self._first_sent, *self._last_sent]))
 
     @property
     def _now(self) -> ClientPhase:
-        """The phase that this client is in. Nothing asks before it joins or after the end."""
+        """Phase of this client, between joining and the end."""
         if isinstance(self._phase, Identity) or self._phase is None:
             raise AssertionError(f"a client that is {self.state.value} is in no phase")
         return self._phase
 
     def _recall(self, said: Message) -> None:
-        """Take what was said in this state before a restart in place of what would be made now."""
+        """Use what was said in this state before a restart, in place of a new message."""
         self._now.recall(said)
         self._last_sent = [Send(SERVER, said)]
         self._first_sent = self._first_sent or self._last_sent
@@ -352,7 +356,7 @@ class ClientSession(Secret):
         return record if self.outcome is None else [*record, Finish(self.outcome)]
 
     def _take(self, message: Message, digest: bytes) -> None:
-        """What a message of the server means for this client, now or when it is read again after a
+        """Change the state by a message of the server, now or when it is read again after a
         restart.
         """
         match self._phase, message:
@@ -387,8 +391,8 @@ class ClientSession(Secret):
             self._handled.add(digest)
 
     def _take_again(self, message: Message, *, is_last: bool) -> None:
-        """Take what was recorded; if a Broadcast that was recorded last, and maybe never opened,
-        does not open, end the run.
+        """Take a recorded message. If it is a Broadcast, recorded last and maybe never opened, and
+        it does not open, end the run.
         """
         is_known = (self.state, type(message)) in CLIENT_TRANSITIONS and not isinstance(
             message, Abort
@@ -406,7 +410,7 @@ class ClientSession(Secret):
                 self._take(message, message_digest(message))
 
     def _is_late(self, message: Message) -> bool:
-        """Return whether nothing follows from this message any more."""
+        """Return whether this message is too late to change anything."""
         return self._phase is None or self._now.is_late(message)
 
     def _join(self, kept: Mapping[str, bytes]) -> Hello:
@@ -427,7 +431,7 @@ class ClientSession(Secret):
         self.state = to
 
     def _end_early(self, reason: str) -> list[Action]:
-        """End the run for a reason that lies elsewhere: what it has led to is kept."""
+        """End the run for a reason outside this client, and keep its last centroids."""
         return self._end(
             reason, self._phase.unfinished() if isinstance(self._phase, ClientRounds) else None
         )
@@ -441,12 +445,12 @@ class ClientSession(Secret):
         return [Record(Abort(reason)), Finish(self.outcome)]
 
     def _forget(self) -> None:
-        """Drop the keys, and what could be sent, or is owed."""
+        """Drop the keys, the messages to resend and the answer that is owed."""
         self._phase, self._first_sent, self._last_sent, self._owes_reply = None, [], [], False
 
 
 def _own_hello(first: Message, roster: Roster, name: str) -> Hello:
-    """Return the Hello of this client in this run, with which its records begin."""
+    """Return this client's Hello, the first of its records of this run."""
     own = (roster.plan_digest, roster.run_id, name)
     if not isinstance(first, Hello) or (first.plan_digest, first.run_id, first.name) != own:
         raise LocalProtocolError(

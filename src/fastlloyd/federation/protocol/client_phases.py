@@ -1,8 +1,8 @@
-"""Phases of a client, `Joining` and `ClientRounds`: what the session asks of either.
+"""Interface of a client's phases, `Joining` and `ClientRounds`, to its session.
 
-A client is in one phase at a time, which contains the keys and data of that part of the protocol
-only. The session keeps what was handled and what was sent, and the records. `transitions.py` says
-which messages a state allows.
+A client is in one phase at a time, which contains only the keys and data of that part of the
+protocol. The session keeps the handled messages, the sent messages and the records.
+`transitions.py` says which messages a state allows.
 """
 
 from typing import Protocol
@@ -14,25 +14,25 @@ from fastlloyd.federation.protocol.transitions import ClientState
 
 
 class ClientPhase(Protocol):
-    """The client's part in one phase: it makes what the client says, and takes what the server
-    sends.
-    """
+    """Part of a client in one phase: it makes the client's messages and takes the server's."""
 
     @property
     def state(self) -> ClientState:
-        """State of the client, as far as it follows from what it took."""
+        """State of the client, from the messages taken so far."""
         ...
 
     def say(self) -> ClientMessage:
-        """Make what the client sends in the state that it just entered; to be called once."""
+        """Make the message for the state that the client just entered. Call it once per state."""
         ...
 
     def recall(self, said: Message) -> None:
-        """Take what was said before a restart in place of what `say` would make."""
+        """Use what was said before a restart in place of `say`."""
         ...
 
     def take(self, message: Message) -> None:
-        """Go on from a message of the server; RemoteProtocolError if it is refused."""
+        """Continue from a message of the server. Raises RemoteProtocolError if the client refuses
+        it.
+        """
         ...
 
     def speaks_after(self, message: Message) -> bool:
@@ -40,11 +40,11 @@ class ClientPhase(Protocol):
         ...
 
     def is_late(self, message: Message) -> bool:
-        """Return whether nothing follows from this message any more."""
+        """Return whether this message is too late to change anything."""
         ...
 
     def is_early(self, message: Message) -> bool:
-        """Return whether this message shows that one before it was lost."""
+        """Return whether this message shows that an earlier one was lost."""
         ...
 
     def keep(self) -> list[Keep]:

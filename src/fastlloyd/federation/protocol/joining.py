@@ -1,18 +1,19 @@
-"""How the clients of one run come to share keys that the server never sees.
+"""Key sharing among the clients of one run, without the server.
 
-Each client signs fresh keys into its Hello. The server relays the Hellos of those present to all of
-them (`Deal`). Of every two who need a key, the earlier in the plan makes it with the keys of the
-later; the first of all, the dealer, also draws the group key and seals it to the others. Where
-masks are pairwise every two need one, otherwise the dealer and each of the others.
+Each client signs fresh keys into its Hello. The server relays the Hellos of the clients present to
+all of them (`Deal`). For each pair of clients that needs a key, the one earlier in the plan makes
+it, with the keys of the later one. With pairwise masks every pair needs a key, otherwise only the
+pairs with the first client. The first client, the dealer, also draws the group key and seals it to
+the others.
 
-Every client checks what was made for it. If it fits, the client is ready, and says so with a
-signature over all that the others must agree with. If a key does not fit that its maker signed, the
-client names the maker, and the server deals anew without the two. Nothing was masked until then.
+Every client checks the keys made for it. If they fit, it is ready, and signs everything on which
+the others must agree. If a key that its maker signed does not fit, the client names the maker, and
+the server deals again without the two. Until then no client has masked anything.
 
-A run that ended unspent may begin again, at the server, a client or both. The Deals of every
-beginning hold other random bytes. A client that missed the end of one follows the next with the
-Hello that it has. One that ended says Hello with fresh keys, and passes over Deals that hold the
-one before.
+A run that ended unspent may begin again, at the server, a client or both. The Deals of each
+beginning contain other random bytes. A client that missed the end of one beginning joins the next
+with the same Hello. A client that ended says Hello with fresh keys, and ignores Deals with its
+earlier Hello.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,8 +57,8 @@ MakeMasks = Callable[[GroupKey, Ring], GroupMasks]
 
 
 class SharedKeys(Secret):
-    """What a client has once it has joined: who shares keys, the group key, the masks, its own keys
-    of the run, and h_0 of the transcript.
+    """Keys of a client that has joined: the key set, the group key, the masks, its own keys of the
+    run, and h_0 of the transcript.
     """
 
     __slots__ = ("group_key", "key_set", "masks", "own", "transcript_hash")
@@ -75,13 +76,15 @@ class SharedKeys(Secret):
 
 
 class Joining(Secret):
-    """A client's part of a run until it shares keys with the others.
+    """Phase of a client until it shares keys with the others.
 
     Parameters
     ----------
-    kept : the secrets that an earlier process kept, by name; `keep` makes them. random_bytes :
-    fresh bytes for the group key. encapsulate : as in `OwnKeys`. group_masks : makes the masks
-    where they are of the group; in a simulation the clients may share what they derive.
+    kept : the secrets that an earlier process kept, by name; `keep` makes them.
+    random_bytes : source of the group key.
+    encapsulate : as in `OwnKeys`.
+    group_masks : makes the masks, if they are group masks. In a simulation the clients may share
+        them.
     """
 
     __slots__ = (
@@ -123,22 +126,22 @@ class Joining(Secret):
 
     @property
     def state(self) -> ClientState:
-        """What the client waits for: to be named in a Deal, keys that fit, or that all are
-        ready.
+        """State of the client: it waits for a Deal that names it, for keys that fit, or until all
+        are ready.
         """
         if self.key_set is None:
             return ClientState.JOINING
         return ClientState.DEALING if self._shared is None else ClientState.READY
 
     def say(self) -> Hello | SealedKeys | Ready | BadKeys:
-        """Make what the client sends in the state that it just entered; to be called once."""
+        """Make the message for the state that the client just entered. Call it once per state."""
         if self.state is ClientState.JOINING:
             return self.hello
         is_asked = self.state is ClientState.DEALING and not self.bad
         return self.seal(self._random_bytes) if is_asked else self.answer()
 
     def recall(self, said: Message) -> None:
-        """Take what was said before a restart in place of what `say` would make."""
+        """Use what was said before a restart in place of `say`."""
         match self.state, said:
             case ClientState.JOINING, Hello() if said == self.hello:
                 pass
@@ -150,8 +153,8 @@ class Joining(Secret):
                 raise not_said(self.state)
 
     def take(self, message: Message) -> None:
-        """Go on from a Deal or the keys that the others made; RemoteProtocolError if either is
-        refused.
+        """Continue from a Deal, or from the keys that the others made. Raises RemoteProtocolError
+        if the client refuses it.
         """
         match message:
             case Deal():
@@ -162,15 +165,15 @@ class Joining(Secret):
                 raise not_handled(message, self.state)
 
     def speaks_after(self, message: Message) -> bool:
-        """Return whether the client answers this message: keys that came, and Deals that it makes
-        keys for.
+        """Return whether the client answers this message: keys, or a Deal for which it makes
+        keys.
         """
         return isinstance(message, KeyBox) or self._name in self._plan.masks.speakers(
             self._agreed.names
         )
 
     def is_early(self, message: Message) -> bool:
-        """Return whether this belongs to a later step, so that something before it was lost."""
+        """Return whether this message belongs to a later step, so that an earlier one was lost."""
         match message:
             case Broadcast() | Parameters() | Confirmations():
                 return True
@@ -182,8 +185,10 @@ class Joining(Secret):
         return False
 
     def accept(self, deal: Deal) -> None:
-        """Share keys with these; RemoteProtocolError unless they are this client and others that it
-        may share them with.
+        """Share keys with the clients of this Deal.
+
+        Raises RemoteProtocolError unless they are this client and others that it may share keys
+        with.
         """
         key_set = KeySet(self._roster, deal)
         if key_set.hellos.get(self._name) != self.hello:
@@ -195,8 +200,8 @@ class Joining(Secret):
         self.key_set, self._shared, self.bad = key_set, None, ()
 
     def _leave(self, before: KeySet, key_set: KeySet) -> None:
-        """Let go of the set before. Nothing was masked for it, so one of a new beginning may follow
-        it, whatever set that is.
+        """Drop the key set `before`. Nothing was masked with it, so any set of a new beginning may
+        follow.
         """
         if key_set.deal.beginning != before.deal.beginning:
             self._before.add(before.deal.beginning)
@@ -213,8 +218,8 @@ class Joining(Secret):
         self._late.add(before.digest)
 
     def is_late(self, message: Message) -> bool:
-        """Whether this is a Deal before the one that was accepted, or for keys that this client had
-        before; or belongs to such a one, if the Deal came as well.
+        """Return whether this message belongs to an earlier Deal, or to one with this client's
+        earlier keys.
         """
         match message:
             case Deal():
@@ -238,8 +243,9 @@ class Joining(Secret):
         return deal.beginning in self._before or is_earlier
 
     def seal(self, random_bytes: Callable[[int], bytes]) -> SealedKeys:
-        """Make this client's part of the keys of its pairs and, as dealer, the group key. `keep`
-        has what a restart needs.
+        """Make this client's part of the pair keys and, as dealer, the group key.
+
+        `keep` then has what a restart needs.
         """
         agreed, checked, pairs = self._agreed, list[bytes](), list[PairKey]()
         for name in self._recipients:
@@ -262,7 +268,7 @@ class Joining(Secret):
         return SealedKeys(agreed.digest, commitment, signed, boxes)
 
     def _recall_keys(self, sealed: SealedKeys) -> None:
-        """Take what was made before a restart in place of what `seal` would make."""
+        """Use what was made before a restart in place of `seal`."""
         recipients = self._recipients
         if sealed.deal != self._agreed.digest or len(sealed.ciphertexts) != len(recipients):
             raise LocalProtocolError(
@@ -276,8 +282,11 @@ class Joining(Secret):
         return self._own.fresh()
 
     def check(self, keys: KeyBox) -> None:
-        """Take what the others made: whose keys do not fit is `bad` then. RemoteProtocolError if a
-        maker did not sign it so, or if it is not what this client was to be sent.
+        """Check the keys that the others made, and list the makers of keys that do not fit in
+        `bad`.
+
+        Raises RemoteProtocolError if a maker did not sign its key, or if the keys are not for this
+        client.
         """
         agreed, dealer = self._agreed, self._agreed.names[0]
         if self._shared is not None or self.bad:
@@ -312,8 +321,8 @@ class Joining(Secret):
             self._shared = SharedKeys(agreed, group_key, masks, self._own.run, transcript)
 
     def _group_key(self, keys: KeyBox, pair: PairKey | None) -> GroupKey | None:
-        """The group key of the dealer, with which this client shares that pair key; None if it is
-        not the one to which the dealer committed itself.
+        """Return the dealer's group key, opened with the key of this pair, or None if the dealer
+        committed to another one.
         """
         deal = self._agreed.digest
         if keys.box is None:
@@ -342,7 +351,7 @@ class Joining(Secret):
         return PairwiseMasks(group_key, self._plan.ring, self._agreed.names, self._name, pair_keys)
 
     def answer(self) -> Ready | BadKeys:
-        """Say whether the keys that came last fit: always the same bytes."""
+        """Return whether the last keys fit, as a message that always has the same bytes."""
         agreed, deal = self._agreed, self._agreed.digest
         if self._shared is None:
             return BadKeys(deal, self.bad)
@@ -350,8 +359,9 @@ class Joining(Secret):
         return Ready(deal, 1, self._own.run.sign(statement))
 
     def open(self, ready: AllReady) -> SharedKeys:
-        """The keys of the run, once all that share them are ready; RemoteProtocolError if one is
-        not.
+        """Return the keys of the run, once all clients that share them are ready.
+
+        Raises RemoteProtocolError if one is not ready.
         """
         agreed = self._agreed
         if self._shared is None:
@@ -371,7 +381,7 @@ class Joining(Secret):
 
     @property
     def _recipients(self) -> Sequence[str]:
-        """For whom this client makes the key of the pair."""
+        """Clients that this client makes pair keys for."""
         return self._plan.masks.recipients(self._name, self._agreed.names)
 
     @property
@@ -379,7 +389,7 @@ class Joining(Secret):
         return self._in_beginning(f"group-key of attempt {self._agreed.deal.attempt}")
 
     def _pair_secret(self, name: str) -> str:
-        """What the secret is kept as that this client made for that one in this beginning."""
+        """Return the name under which the secret made for that client in this beginning is kept."""
         return self._in_beginning(f"pair-secret with {name}")
 
     def _in_beginning(self, what: str) -> str:

@@ -1,23 +1,23 @@
-"""One round's masked sum as its clients see it: what goes into an upload, and what comes out of a
-broadcast.
+"""Masked sum of one round, for its clients: the content of an upload, and of a broadcast.
 
-Every upload carries one word more than its statistics: a constant that everyone can compute. If the
-server added up exactly the uploads it names, and every client masks and unmasks in the same
-context, the opened word is their number times the constant. It finds faults and different contexts,
-with probability 1 - 2**-(ring bits); it is no defence against a server that adds up this word
-correctly and other words wrongly, or adds something to them; `Plausible` bounds how much.
+Every upload has one more word than its statistics: a constant that every party can compute. Suppose
+that the server added up exactly the uploads it names, and that every client masks and unmasks in
+the same context. Then the opened word is the number of uploads times the constant. The check finds
+faults and different contexts, with probability 1 - 2**-(ring bits). It is no defence against a
+server that adds up this word correctly and others wrongly, or adds something to others. `Plausible`
+bounds how much that can be.
 
-The transcript hash, a chain over the key set, every broadcast and all parameters, is bound into
-every mask:
+The transcript hash chains the key set, every broadcast and all parameters, and every mask is bound
+to it:
 
     h_0 = H(start label, plan digest, run id, n, Deal with its number and the Hellos of the n
     clients that share keys, the dealer's commitment to the group key)
     h_i = H(step label, h_{i-1}, message i)
 
-with the broadcasts and parameters as messages, in the order in which they are fixed and as
-`messages.encode` writes them, and H = SHA-256 of its arguments, each after 4 bytes of big-endian
-length. Two clients that were shown different things have different hashes, hence different masks,
-and fail to open the next sum.
+The messages are the broadcasts and parameters, in the order in which they are fixed and as
+`messages.encode` writes them. H is SHA-256 of its arguments, each after 4 bytes of big-endian
+length. If two clients see different messages, they have different hashes and masks, and fail to
+open the next sum.
 """
 
 import hashlib
@@ -44,7 +44,7 @@ _STEP_LABEL = b"fastlloyd/v1/transcript/step"
 
 @dataclass(frozen=True, slots=True)
 class MaskedRound:
-    """One round of a client: its masks, what they are bound to in this round, and the ring in which
+    """One round of a client: its masks, the context that they are bound to, and the ring in which
     uploads are added up.
     """
 
@@ -53,15 +53,16 @@ class MaskedRound:
     ring: Ring
 
     def hide(self, values: IntArray, client: str, nonce: bytes) -> bytes:
-        """The payload of an upload: `values`, int64 of any shape, and the checksum word, masked."""
+        """Return the payload of an upload: `values`, int64 of any shape, and the checksum word,
+        masked.
+        """
         plain = np.append(self.ring.wrap(values.ravel()), self.ring.dtype.type(self._word))
         return self.ring.to_bytes(self.masks.hide(plain, self.context, client, nonce))
 
     def open(self, payload: bytes, included: Mapping[str, bytes], n_words: int) -> IntArray:
-        """The sum of the values hidden in the uploads of `included`, nonces by client: int64
-        (n_words - 1,).
+        """Return the sum of the values in the uploads of `included`, int64 (n_words - 1,).
 
-        RemoteProtocolError if `payload` is not their sum.
+        included : nonces by client. Raises RemoteProtocolError if `payload` is not their sum.
         """
         total = self.masks.open(self.ring.from_bytes(payload, n_words), self.context, included)
         if int(total[-1]) != len(included) * self._word % (1 << self.ring.bits):
@@ -78,18 +79,21 @@ class MaskedRound:
 
 @lru_cache(maxsize=64)  # of public numbers; every client asks twice a round
 def _checksum(plan_digest: bytes, round: int, ring: Ring) -> int:
-    """An odd ring element: sums over different numbers of clients have different checksums."""
+    """Return an odd ring element, so that sums of different numbers of clients have different
+    checksums.
+    """
     seed = _hash(_CHECKSUM_LABEL, plan_digest, round.to_bytes(8, "big"))
     return int(np.frombuffer(seed[: ring.itemsize], dtype=ring.dtype)[0]) | 1
 
 
 @dataclass(frozen=True, slots=True)
 class Plausible:
-    """How large an honest noisy answer can be, for the records that are in it.
+    """Largest honest noisy answer, for a number of records.
 
-    bounds, reaches : per round, and per column of its answer, what one record adds at most, and
-    what the noise adds at most, but for a probability below 2**-40 in the whole run (`RingLoad`):
-    int64 (n_columns,) each.
+    bounds : per round and column of its answer, the most that one record adds, int64 (n_columns,)
+        each.
+    reaches : the most that the noise adds, except with probability below 2**-40 in the whole run
+        (`RingLoad`), in the same form.
     """
 
     bounds: tuple[IntArray, ...]
@@ -98,7 +102,7 @@ class Plausible:
     @classmethod
     @lru_cache(maxsize=16)  # all clients of a simulation ask
     def of(cls, plan: Plan) -> Self:
-        """Bounds for the rounds of `plan`."""
+        """Return the bounds for the rounds of `plan`."""
         load, rounds = ring_load(plan), plan.mechanism.all_rounds
 
         def columns(round: Round) -> tuple[IntArray, IntArray]:
@@ -115,8 +119,8 @@ class Plausible:
         return cls(bounds, reaches)
 
     def check(self, answer: IntArray, n_records: int, round: int) -> None:
-        """Raise RemoteProtocolError unless this can be the answer of that round over at most
-        `n_records` records.
+        """Raise RemoteProtocolError unless at most `n_records` records and the noise can give this
+        answer in that round.
         """
         limits = (
             n_records * self.bounds[round - 1] + self.reaches[round - 1]
@@ -129,15 +133,15 @@ class Plausible:
 
 
 def start_transcript(plan_digest: bytes, run_id: bytes, deal: Deal, commitment: bytes) -> bytes:
-    """h_0, 32 bytes; the same for all clients that `deal` names and that hold the group key of
-    that commitment.
+    """Return h_0, 32 bytes. It is the same for all clients that `deal` names and that have the
+    group key of this commitment.
     """
     n = len(deal.hellos).to_bytes(8, "big")
     return _hash(_START_LABEL, plan_digest, run_id, n, encode(deal), commitment)
 
 
 def extend_transcript(transcript_hash: bytes, message: Broadcast | Parameters) -> bytes:
-    """h_i from h_{i-1}, 32 bytes."""
+    """Return h_i from h_{i-1}, 32 bytes."""
     return _hash(_STEP_LABEL, transcript_hash, encode(message))
 
 

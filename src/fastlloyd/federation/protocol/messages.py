@@ -1,9 +1,9 @@
-"""The messages of a run, and their bytes: one version byte, then MessagePack.
+"""Messages of a run, and their bytes: one version byte, then MessagePack.
 
-`decode` is total: any bytes give a message or RemoteProtocolError, whatever they claim about their
-own sizes, and a message has one encoding only. So equal messages are equal bytes, which is what the
-transcript hash covers and repeats are compared by. What a session recorded of a run is read again
-by `decode_records`.
+`decode` is total: any bytes give a message or RemoteProtocolError, whatever sizes they claim. A
+message has only one encoding, so equal messages have equal bytes. The transcript hash covers these
+bytes, and repeats are recognised by them. `decode_records` reads the messages that a session
+recorded.
 """
 
 import hashlib
@@ -57,15 +57,15 @@ Nonces = Annotated[bytes, Meta(max_length=MAX_CLIENTS * UPLOAD_NONCE_BYTES)]
 
 
 class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """An array of a number, which says what it is, and the fields in order."""
+    """Array of a number, which says what kind of message this is, and the fields in order."""
 
 
 class Hello(_Message, frozen=True, tag=1):
-    """Client: I take part in this run of this plan, with these keys, made for it; signed by my
-    identity.
+    """Client: I take part in this run of this plan, with these keys, made for this run. Signed by
+    my identity.
 
-    exchange_key : X25519; encapsulation_key : ML-KEM-768; run_key : Ed25519, with which I sign what
-    I say later.
+    exchange_key : X25519. encapsulation_key : ML-KEM-768. run_key : Ed25519, with which I sign my
+        later messages.
     """
 
     plan_digest: Digest
@@ -78,11 +78,13 @@ class Hello(_Message, frozen=True, tag=1):
 
 
 class SealedKeys(_Message, frozen=True, tag=2):
-    """Client: my answer to this Deal, for the clients after me in it, in its order.
+    """Client: these are the keys for the clients after me in this Deal, in its order.
 
-    deal : digest of the Deal. commitment : to the group key, from the first of the Deal, the
-    dealer, and from nobody else. ciphertexts : what makes the key of a pair, each with its HMAC and
-    my signature. boxes : the group key, sealed under that key, from the dealer.
+    deal : digest of the Deal.
+    commitment : to the group key, from the dealer, who is the first of the Deal. None from all
+        others.
+    ciphertexts : one for each pair key, with its HMAC and my signature.
+    boxes : the group key, sealed under each pair key, from the dealer.
     """
 
     deal: Digest
@@ -92,8 +94,8 @@ class SealedKeys(_Message, frozen=True, tag=2):
 
 
 class Upload(_Message, frozen=True, tag=3):
-    """Client: my masked answer of this round, one ring element per number, and the nonce its mask
-    is bound to.
+    """Client: this is my masked answer of this round, one ring element per number, and the nonce
+    that its mask is bound to.
     """
 
     round: RoundNumber
@@ -102,8 +104,8 @@ class Upload(_Message, frozen=True, tag=3):
 
 
 class Confirmation(_Message, frozen=True, tag=4):
-    """Client: an HMAC under the group key over the transcript and the centroids I ended with;
-    signed with my run key.
+    """Client: this HMAC under the group key covers the transcript and my final centroids. Signed
+    with my run key.
     """
 
     mac: Mac
@@ -111,11 +113,12 @@ class Confirmation(_Message, frozen=True, tag=4):
 
 
 class Deal(_Message, frozen=True, tag=5):
-    """Server to all of these: they said Hello and share keys now; in the order of the plan.
+    """Server to the clients named here: you said Hello, and share keys now.
 
-    beginning : random bytes, drawn with the first Deal; a run that ended unspent and begins again
-    has others. attempt : how often the server has named such clients in this beginning, from 1. A
-    later Deal names fewer.
+    beginning : random bytes, drawn with the first Deal. A run that ended unspent and begins again
+        has others.
+    attempt : number of this Deal in the beginning, from 1. A later Deal names fewer clients.
+    hellos : in the order of the plan.
     """
 
     beginning: Beginning
@@ -124,10 +127,11 @@ class Deal(_Message, frozen=True, tag=5):
 
 
 class KeyBox(_Message, frozen=True, tag=6):
-    """Server to each client: what those before it in this Deal made for it.
+    """Server to each client: these are the keys that the clients before you in this Deal made for
+    you.
 
     deal : digest of the Deal. commitment : the dealer's, to the group key; the same for all.
-    ciphertexts : in the order of the Deal. box : the sealed group key; None for the dealer.
+    ciphertexts : in the order of the Deal. box : the sealed group key, or None for the dealer.
     """
 
     deal: Digest
@@ -137,12 +141,13 @@ class KeyBox(_Message, frozen=True, tag=6):
 
 
 class Broadcast(_Message, frozen=True, tag=7):
-    """Server to all: the sum of the round's uploads, noised in server-noise, and whose uploads with
-    which nonces are in it.
+    """Server to all: this is the sum of the round's uploads (in server-noise, with noise), and the
+    clients and nonces in it.
 
-    members : a bit per client of the plan, the least of the first byte for the first client; nonces
-    : 8 bytes per bit that is set, in the same order. So a set has one form, and no client can stand
-    in it twice.
+    members : one bit per client of the plan, the lowest bit of the first byte for the first client.
+    nonces : 8 bytes for each bit that is set, in the same order.
+
+    So a set has only one form, and no client can be in it twice.
     """
 
     round: RoundNumber
@@ -154,16 +159,19 @@ class Broadcast(_Message, frozen=True, tag=7):
     def of(
         cls, names: Sequence[str], round: int, included: Mapping[str, bytes], payload: bytes
     ) -> Self:
-        """The broadcast over `included`, the nonces of the uploads by client, some of the plan's
-        `names`.
+        """Return the broadcast of these uploads.
+
+        names : all clients of the plan. included : nonces by client, for some of them.
         """
         bits = sum(1 << i for i, name in enumerate(names) if name in included)
         nonces = b"".join(included[name] for name in names if name in included)
         return cls(round, bits.to_bytes((len(names) + 7) // 8, "little"), nonces, payload)
 
     def included(self, names: Sequence[str]) -> dict[str, bytes]:
-        """The included set S of the round in the order of the plan's `names`, with the nonces;
-        `check_members` as well.
+        """Return the included set S of the round with its nonces, in the order of the plan's
+        `names`.
+
+        Raises RemoteProtocolError as `check_members` does.
         """
         self.check_members(len(names))
         present = compress(
@@ -176,7 +184,7 @@ class Broadcast(_Message, frozen=True, tag=7):
 
     def check_members(self, n_clients: int) -> None:
         """Raise RemoteProtocolError unless the set is one of `n_clients` clients, with a nonce for
-        each that is in it.
+        each of its members.
         """
         bits = int.from_bytes(self.members, "little")
         if len(self.members) != (n_clients + 7) // 8 or bits >> n_clients:
@@ -192,7 +200,8 @@ class Broadcast(_Message, frozen=True, tag=7):
 
 
 class Confirmations(_Message, frozen=True, tag=8):
-    """Server to all: the clients' confirmations, of which it can check the signatures only.
+    """Server to all: these are the clients' confirmations. The server can check only their
+    signatures.
 
     confirmed : name, HMAC and signature of each.
     """
@@ -201,18 +210,18 @@ class Confirmations(_Message, frozen=True, tag=8):
 
 
 class Abort(_Message, frozen=True, tag=9):
-    """Server: the run is over, or goes on without you, for this reason."""
+    """Server: the run is over, or continues without you, for this reason."""
 
     reason: Reason
 
 
 class Proposal(_Message, frozen=True, tag=10):
-    """Client: the parameters of this round's query, which I worked out from the answers before it
-    and sealed to all clients.
+    """Client: these are the parameters of this round's query, which I computed from the answers
+    before it and sealed to all clients.
 
-    round : the round they are for, from 2; one more than there are for what the clustering ends
-    with. salt : see `federation/secagg/sealing.py`. signature : with the client's run key, over all
-    of it.
+    round : round of the query, from 2. The final parameters of a clustering have n_rounds + 1.
+    salt : random bytes of the sealing (`federation/secagg/sealing.py`).
+    signature : with my run key, over all of it.
     """
 
     round: NextRound
@@ -222,8 +231,8 @@ class Proposal(_Message, frozen=True, tag=10):
 
 
 class Parameters(_Message, frozen=True, tag=11):
-    """Server to all: the first Proposal for this round, stored; client is who made it. No other is
-    ever relayed.
+    """Server to all: this is the first Proposal for this round, made by `client` and stored. No
+    other is ever relayed.
     """
 
     round: NextRound
@@ -234,7 +243,7 @@ class Parameters(_Message, frozen=True, tag=11):
 
 
 class Turn(_Message, frozen=True, tag=12):
-    """Server to one client: work out the parameters of this round, whoever should have done so is
+    """Server to one client: compute the parameters of this round, because the client before you is
     late.
     """
 
@@ -242,10 +251,10 @@ class Turn(_Message, frozen=True, tag=12):
 
 
 class Ready(_Message, frozen=True, tag=13):
-    """Client: I have checked the keys of this Deal, and what I hold leads to this transcript.
+    """Client: I have checked the keys of this Deal, and my keys lead to this transcript.
 
-    deal : digest of the Deal. round : for which I am ready, always 1. signature : with my run key,
-    over plan digest, run id, my name, round and transcript hash.
+    deal : digest of the Deal. round : round that I am ready for, always 1. signature : with my run
+        key, over plan digest, run id, my name, round and transcript hash.
     """
 
     deal: Digest
@@ -254,7 +263,7 @@ class Ready(_Message, frozen=True, tag=13):
 
 
 class AllReady(_Message, frozen=True, tag=14):
-    """Server to all of a Deal: every one of them is ready. Its clients are the key set from now on.
+    """Server to all clients of a Deal: every one of you is ready. You are the key set from now on.
 
     signatures : of all, in the order of the Deal.
     """
@@ -267,7 +276,7 @@ class AllReady(_Message, frozen=True, tag=14):
 class BadKeys(_Message, frozen=True, tag=15):
     """Client: these clients signed keys for me that do not fit, so I do not use them.
 
-    deal : digest of the Deal. makers : their names, in its order.
+    deal : digest of the Deal. makers : names of the clients, in the order of the Deal.
     """
 
     deal: Digest
@@ -288,10 +297,10 @@ _FIXED_BYTES = 1024  # more than everything else in a message but its payload
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a plan says about sizes: clients, the exact length of each round's payload, and a length
-    no message exceeds.
+    """Sizes of a plan's messages: number of clients, exact length of each round's payload, and the
+    largest length of any message.
 
-    box_bytes : by round, the exact length of sealed parameters, of the rounds that have any.
+    box_bytes : by round, the exact length of sealed parameters, for rounds that have any.
     """
 
     n_clients: int
@@ -301,7 +310,7 @@ class Limits:
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
-        """Sizes of the messages of `plan`."""
+        """Return the sizes of the messages of `plan`."""
         payload_bytes = tuple(
             plan.n_words(round) * plan.ring.itemsize for round in plan.mechanism.all_rounds
         )
@@ -319,10 +328,10 @@ class Limits:
         )
 
     def check_payload(self, message: "Upload | Broadcast") -> None:
-        """Raise RemoteProtocolError unless the message is as long as those of its round are.
+        """Raise RemoteProtocolError unless the payload has the length of its round.
 
-        One of a round that the run does not have must be as long as those of the first; the session
-        refuses it.
+        A message of a round that the run does not have must be as long as one of the first round;
+        the session refuses it.
         """
         expected = self.payload_bytes[
             message.round - 1 if message.round <= len(self.payload_bytes) else 0
@@ -334,7 +343,7 @@ class Limits:
             )
 
     def check_box(self, message: "Proposal | Parameters") -> None:
-        """Raise RemoteProtocolError unless parameters are as long as those of their round are."""
+        """Raise RemoteProtocolError unless the parameters have the length of their round."""
         expected = self.box_bytes.get(message.round)
         if len(message.box) != expected:
             raise RemoteProtocolError(
@@ -344,8 +353,8 @@ class Limits:
 
 
 def printable(text: object, n_characters: int = MAX_REASON) -> str:
-    """The text as a terminal may show it, whoever wrote it: without line breaks and terminal codes,
-    and cut; see `Reason`.
+    """Return the text cut, and without line breaks and terminal codes, so that a terminal may show
+    a stranger's text (`Reason`).
     """
     return "".join(character if " " <= character <= "~" else "?" for character in str(text))[
         :n_characters
@@ -353,17 +362,17 @@ def printable(text: object, n_characters: int = MAX_REASON) -> str:
 
 
 def encode(message: Message) -> bytes:
-    """The one encoding of `message`."""
+    """Return the only encoding of `message`."""
     return _VERSION + _ENCODER.encode(message)
 
 
 def message_digest(message: Message) -> bytes:
-    """SHA-256 of the encoding, 32 bytes."""
+    """Return the SHA-256 of the encoding, 32 bytes."""
     return hashlib.sha256(encode(message)).digest()
 
 
 def decode(data: bytes, limits: Limits) -> Message:
-    """Read a message; RemoteProtocolError on anything that `encode` would not have written for this
+    """Read a message. Raises RemoteProtocolError for bytes that `encode` would not write for this
     plan.
 
     The length is checked first, so nothing larger than `limits.max_bytes` is ever allocated.
@@ -399,8 +408,9 @@ def decode(data: bytes, limits: Limits) -> Message:
 
 
 def decode_records(recorded: Sequence[bytes], plan: Plan) -> list[Message]:
-    """Recorded messages in order; LocalProtocolError at the first that this version could not have
-    sent in a run of `plan`.
+    """Return recorded messages in order.
+
+    Raises LocalProtocolError at the first that this version cannot have sent in a run of `plan`.
     """
     limits, messages = Limits.of(plan), []
     for position, data in enumerate(recorded, 1):
@@ -416,7 +426,11 @@ def decode_records(recorded: Sequence[bytes], plan: Plan) -> list[Message]:
 
 @contextmanager
 def fits(position: int, message: Message) -> Iterator[None]:
-    """Say which record it was that a session could not go on from; `position` counts from 1."""
+    """Raise LocalProtocolError, with the position of the record, if a session cannot continue from
+    it.
+
+    position : counted from 1.
+    """
     try:
         yield
     except (LocalProtocolError, RemoteProtocolError) as error:

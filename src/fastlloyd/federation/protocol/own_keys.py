@@ -1,6 +1,6 @@
-"""Own keys of one client in one run: what it made for others, and the keys of its pairs.
+"""Keys that one client made in one run, for itself and for its pairs.
 
-Every secret has a name, by which an earlier process of the client may have kept it.
+Every secret has a name, under which an earlier process of the client may have kept it.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,13 +19,13 @@ Encapsulate = Callable[[bytes], tuple[bytes, bytes]]
 class OwnKeys(Secret):
     """Keys of client `name` in one run, and of its pairs with others.
 
-    run : its own keys of the run. ciphertexts : the ones that it made, by the name of the secret
-    that each contains.
+    run : its own keys of the run. ciphertexts : those that it made, by the name of the secret in
+        each.
 
     Parameters
     ----------
-    kept : the secrets that an earlier process kept, by name; RUN_KEYS at least. encapsulate :
-    `secagg.pairs.encapsulate`; tests may know what it draws.
+    kept : the secrets that an earlier process kept, by name, at least RUN_KEYS.
+    encapsulate : `secagg.pairs.encapsulate`. Tests may replace it to know its draws.
     """
 
     __slots__ = ("_encapsulate", "_fresh", "_kept", "_name", "_pairs", "ciphertexts", "run")
@@ -37,17 +37,17 @@ class OwnKeys(Secret):
         self.run = RunKeys.from_private_bytes(self.secret(RUN_KEYS))
 
     def keep(self, known_as: str, secret: bytes) -> None:
-        """Remember a secret by this name."""
+        """Remember a secret under this name."""
         self._kept[known_as] = secret
         self._fresh.append(Keep(known_as, secret))
 
     def fresh(self) -> list[Keep]:
-        """Return the secrets that came since the last call."""
+        """Return the secrets added since the last call."""
         fresh, self._fresh = self._fresh, []
         return fresh
 
     def secret(self, known_as: str) -> bytes:
-        """Return the secret of this name; LocalProtocolError if it is gone."""
+        """Return the secret of this name. Raises LocalProtocolError if it was wiped."""
         if known_as not in self._kept:
             raise LocalProtocolError(
                 f"the records do not say that this run ended, but the secret kept as {known_as!r}"
@@ -65,7 +65,7 @@ class OwnKeys(Secret):
         return self.with_later(agreed, other, known_as)
 
     def with_later(self, agreed: KeySet, other: str, known_as: str) -> PairKey:
-        """Return the key of the pair with a client for which this one encapsulated."""
+        """Return the key of the pair with a client that this one encapsulated to."""
         if known_as not in self._pairs:
             self._pairs[known_as] = self._agree_with_later(agreed, other, known_as)
         return self._pairs[known_as]
@@ -80,8 +80,9 @@ class OwnKeys(Secret):
         )
 
     def with_earlier(self, agreed: KeySet, other: str, message: bytes) -> PairKey:
-        """Return the key of the pair with a client that encapsulated for this one;
-        RemoteProtocolError if its HMAC does not fit.
+        """Return the key of the pair with a client that encapsulated to this one.
+
+        Raises RemoteProtocolError if its HMAC does not fit.
         """
         hello, ciphertext = agreed.hellos[other], message[:CIPHERTEXT_BYTES]
         exchanged = self.run.exchange(hello.exchange_key)

@@ -1,5 +1,5 @@
-"""Who may take part in a run, and who of them share keys, and how the others can tell: by what each
-signs.
+"""Roster of a run: the clients that may take part, those that share keys, and the statements that
+each signs for the others.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -38,10 +38,10 @@ _NAMED = 3  # clients, in a reason
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """What both roles take from the plan about each other.
+    """Clients of a plan, as both roles need them.
 
-    names : in the order of the plan. signing_keys : 32 bytes per name, in the same order; not to be
-    changed. min_present : the fewest clients that may share keys.
+    names : in the order of the plan. signing_keys : 32 bytes per name, in the same order; do not
+        change it. min_present : smallest number of clients that may share keys.
     """
 
     plan_digest: bytes
@@ -53,8 +53,10 @@ class Roster:
     @classmethod
     @lru_cache(maxsize=16)  # all parties of a simulation ask
     def of(cls, plan: Plan) -> Self:
-        """Roster of `plan`; PlanError if a client has no signing key yet, or if the plan can only
-        be read.
+        """Return the roster of `plan`.
+
+        Raises PlanError if a client has no signing key yet, or if this version can read the plan
+        but not run it.
         """
         for client in plan.clients:
             if not client.signing_key:
@@ -66,16 +68,19 @@ class Roster:
         return cls(plan.digest, bytes.fromhex(plan.run_id), plan.names, keys, plan.min_present)
 
     def hello(self, name: str, keys: RunKeys, identity: Identity) -> Hello:
-        """Client `name`'s signed word that it takes part in this run with these keys."""
+        """Return client `name`'s signed statement that it takes part in this run with these
+        keys.
+        """
         public = keys.exchange_key, keys.encapsulation_key, keys.run_key
         unsigned = Hello(self.plan_digest, self.run_id, name, *public, bytes(SIGNATURE_BYTES))
         return msgspec.structs.replace(unsigned, signature=identity.sign(_statement(unsigned)))
 
     def checked(self, hello: Hello) -> Hello:
-        """Raise RemoteProtocolError unless that client said this, about this run of this plan; with
+        """Raise RemoteProtocolError unless that client said this about this run of this plan, with
         usable keys.
 
-        Returns the first that was equal to it, so that the parties of a simulation share one copy.
+        Returns the first Hello that equals this one, so that the parties of a simulation share one
+        copy.
         """
         if hello.plan_digest != self.plan_digest:
             raise RemoteProtocolError(
@@ -95,7 +100,7 @@ class Roster:
         self, what: str, names: Sequence[str], among: Container[str], at_least: int
     ) -> None:
         """Raise RemoteProtocolError unless `names` are enough, known, in the order of the plan, and
-        none stands twice.
+        distinct.
         """
         if not all(map(among.__contains__, names)):
             stranger = next(name for name in names if name not in among)
@@ -113,17 +118,18 @@ class Roster:
             )
 
     def in_order(self, names: Container[str]) -> list[str]:
-        """The clients that are in `names`, in the order of the plan."""
+        """Return the clients in `names`, in the order of the plan."""
         return [name for name in self.signing_keys if name in names]
 
 
 class KeySet:
-    """Who shares keys, in the order of the plan, and what each signs with its run key from then on.
+    """Clients that share keys, in the order of the plan, and the statements that each signs with
+    its run key from then on.
 
-    deal : the message that named them; digest : of that message; hellos : by name.
+    deal : message that named them. digest : of that message. hellos : by name.
 
-    Raises RemoteProtocolError unless they are whom the plan allows, enough, each by its own signed
-    word.
+    Raises RemoteProtocolError unless the plan allows these clients, they are enough, and each
+    signed its Hello.
     """
 
     __slots__ = ("_places", "_roster", "deal", "digest", "hellos", "names")
@@ -141,15 +147,15 @@ class KeySet:
         self._places = {name: at for at, name in enumerate(names)}
 
     def follows(self, other: "KeySet") -> bool:
-        """Whether these are fewer of the clients of the other set, with the same Hellos, in a later
-        attempt of the same beginning.
+        """Return whether this set may replace the other one: fewer of its clients, with the same
+        Hellos, in a later attempt of the same beginning.
         """
         is_same = self.deal.beginning == other.deal.beginning
         is_later = self.deal.attempt > other.deal.attempt
         return is_same and is_later and set(self.deal.hellos) < set(other.deal.hellos)
 
     def pair(self, one: str, other: str) -> PairContext:
-        """What the key of these two clients is bound to, whichever of them asks."""
+        """Return the context that the key of these two clients is bound to, in either order."""
         earlier, later = sorted((one, other), key=self._places.__getitem__)
         return PairContext(
             plan_digest=self._roster.plan_digest,
@@ -161,8 +167,8 @@ class KeySet:
         )
 
     def check_sealed(self, client: str, sealed: SealedKeys) -> None:
-        """Raise RemoteProtocolError unless `client` made a key for each client after it, as dealer
-        sealed the group key to each, and signed all of it.
+        """Raise RemoteProtocolError unless `client` made a key for each client after it, sealed the
+        group key to each if it is the dealer, and signed all of it.
         """
         at = self._places[client]
         n_later = len(self.names) - 1 - at
@@ -176,11 +182,13 @@ class KeySet:
             self.check_made(client, self.names[at + 1 + i], message, sealed.commitment, box)
 
     def maker(self, sealed: SealedKeys) -> str:
-        """The client that made these keys, which were checked: no two make as many."""
+        """Return the client that made these checked keys; no two clients make the same number."""
         return self.names[len(self.names) - 1 - len(sealed.ciphertexts)]
 
     def key_box(self, name: str, sealed: Mapping[str, SealedKeys]) -> KeyBox:
-        """What a client is sent: all that those before it made for it, in order."""
+        """Return the message for a client with all keys that clients before it made for it, in
+        order.
+        """
         at, dealt = self._places[name], sealed[self.names[0]]
         made = [(i, sealed[maker]) for i, maker in enumerate(self.names[:at]) if maker in sealed]
         if dealt.commitment is None:
@@ -198,8 +206,8 @@ class KeySet:
         commitment: bytes | None,
         box: bytes | None,
     ) -> bytes:
-        """What `maker` signs of the key that it made for `recipient`: ciphertext and HMAC; as
-        dealer, commitment and box, too.
+        """Return the statement that `maker` signs about its key for `recipient`: ciphertext and
+        HMAC, and as dealer also commitment and box.
         """
         dealt = commitment or b"", box or b""
         return self._statement(
@@ -214,7 +222,9 @@ class KeySet:
         commitment: bytes | None,
         box: bytes | None,
     ) -> None:
-        """Raise RemoteProtocolError unless `maker` signed this message, as `made` has it."""
+        """Raise RemoteProtocolError unless `maker` signed the statement `made` about this
+        message.
+        """
         checked, signature = message[:CHECKED_BYTES], message[CHECKED_BYTES:]
         statement = self.made(maker, recipient, checked, commitment, box)
         try:
@@ -226,13 +236,13 @@ class KeySet:
             ) from None
 
     def transcript(self, commitment: bytes) -> bytes:
-        """h_0 of those who share keys, under the group key of that commitment."""
+        """Return h_0 of the clients that share keys, with the group key of this commitment."""
         return start_transcript(
             self._roster.plan_digest, self._roster.run_id, self.deal, commitment
         )
 
     def ready(self, client: str, round: int, transcript_hash: bytes) -> bytes:
-        """What `client` signs before it answers in that round."""
+        """Return the statement that `client` signs before it answers in that round."""
         return self._statement(_READY_LABEL, client, round.to_bytes(8, "big"), transcript_hash)
 
     def check_ready(
@@ -264,17 +274,20 @@ class KeySet:
             self.check_ready(name, ready.round, transcript_hash, signature)
 
     def proposal(self, client: str, round: int, salt: bytes, box: bytes) -> bytes:
-        """What `client` signs of the parameters that it worked out for that round."""
+        """Return the statement that `client` signs about the parameters that it computed for that
+        round.
+        """
         return self._statement(_PROPOSAL_LABEL, client, round.to_bytes(8, "big"), salt, box)
 
     def confirmation(self, client: str, mac: bytes) -> bytes:
-        """What `client` signs of its confirmation: never the centroids, at which the server could
-        guess.
+        """Return the statement that `client` signs about its confirmation.
+
+        It does not contain the centroids, because the server could test guesses of them.
         """
         return self._statement(_CONFIRMATION_LABEL, client, mac)
 
     def check_parameters(self, parameters: Parameters) -> None:
-        """Raise RemoteProtocolError unless the client they name signed them."""
+        """Raise RemoteProtocolError unless the client that made these parameters signed them."""
         client = parameters.client
         statement = self.proposal(client, parameters.round, parameters.salt, parameters.box)
         try:
@@ -286,7 +299,7 @@ class KeySet:
             ) from None
 
     def check_confirmation(self, client: str, confirmation: Confirmation) -> None:
-        """Raise RemoteProtocolError unless that client signed it."""
+        """Raise RemoteProtocolError unless that client signed this confirmation."""
         try:
             verify(
                 self.hellos[client].run_key,
@@ -330,14 +343,16 @@ def _statement(hello: Hello) -> bytes:
 
 
 def leave_statement(plan_digest: bytes, run_id: bytes, name: str, hello: bytes) -> bytes:
-    """Return the bytes that client `name` signs, with the key in the plan, when the run is over for
-    it that it joined with the Hello of this digest.
+    """Return the statement that client `name` signs, with its key in the plan, when a run that it
+    joined with this Hello is over for it.
+
+    hello : digest of the Hello.
     """
     return length_prefixed(_LEAVE_LABEL, plan_digest, run_id, encode_name(name), hello)
 
 
 def missing_of(names: Sequence[str], there: Container[str]) -> str:
-    """Who is not there, for a reason, which must not be long."""
+    """Return the missing names for a reason, shortened, in parentheses, or ""."""
     missing = [name for name in names if name not in there]
     more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
     return f" (missing: {', '.join(missing[:_NAMED])}{more})" if missing else ""
@@ -345,5 +360,5 @@ def missing_of(names: Sequence[str], there: Container[str]) -> str:
 
 @lru_cache(maxsize=2048)  # more than a plan has clients, each of which is in many pairs
 def hello_digest(hello: Hello) -> bytes:
-    """SHA-256 of a Hello's encoding, 32 bytes."""
+    """Return the SHA-256 of a Hello's encoding, 32 bytes."""
     return message_digest(hello)

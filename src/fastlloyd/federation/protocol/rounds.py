@@ -1,8 +1,8 @@
-"""The rounds of one client, from the first query to the confirmed result: noised, masked and
-unmasked.
+"""Rounds of one client, from the first query to the confirmed result: adding noise, masking and
+unmasking.
 
-The calls are those of `mechanisms/central.run`, one per message. What a client sends is chosen by
-`say`, and made by `upload`, `propose` and `confirm`.
+The calls are those of `mechanisms/central.run`, one per message. `say` chooses the client's next
+message, and `upload`, `propose` and `confirm` make it.
 """
 
 from collections.abc import Callable
@@ -44,11 +44,11 @@ from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
 @dataclass(eq=False, repr=False)
 class ClientRounds:
-    """A client's part of a run once it shares keys with the others.
+    """Phase of a client that shares keys with the others.
 
-    In each round `say` (or `recall`) is called once, for the upload, then `take` with the sum;
-    where the next query needs parameters, `take` follows with these, and before it `say` (or
-    `recall`) if this client works them out.
+    In each round, `say` (or `recall`) is called once, for the upload, and then `take` with the sum.
+    If the next query needs parameters, `take` is called with these as well. A client that computes
+    them itself says so before, with `say` (or `recall`).
     """
 
     plan: Plan
@@ -91,15 +91,15 @@ class ClientRounds:
 
     @property
     def number(self) -> int:
-        """The round that is open, from 1, that of the loss being the last; one more than there are
-        when all are done.
+        """Number of the open round, from 1; the round of the loss is the last. After it, n_rounds +
+        1.
         """
         return len(self._included) + 1
 
     @property
     def state(self) -> ClientState:
-        """What the client waits for: parameters, the sum of the open round or, after the last
-        round, confirmations.
+        """State of the client: it waits for parameters, for the sum of the open round or, after the
+        last round, for confirmations.
         """
         if self._awaiting is not None:
             return ClientState.SETTLING
@@ -110,7 +110,7 @@ class ClientRounds:
         )
 
     def say(self) -> Upload | Proposal | Confirmation:
-        """Make what the client sends in the state that it just entered; to be called once."""
+        """Make the message for the state that the client just entered. Call it once per state."""
         match self.state:
             case ClientState.AGGREGATING:
                 return self.upload()
@@ -120,7 +120,7 @@ class ClientRounds:
                 return self.confirm()
 
     def recall(self, said: Message) -> None:
-        """Take what was said before a restart in place of what `say` would make."""
+        """Use what was said before a restart in place of `say`."""
         match self.state, said:
             case ClientState.AGGREGATING, Upload(nonce=nonce):
                 self._check_recalled(said)
@@ -134,8 +134,9 @@ class ClientRounds:
                 raise not_said(self.state)
 
     def take(self, message: Message) -> None:
-        """Go on from a sum, parameters, or a client's turn to work them out; RemoteProtocolError if
-        it is refused.
+        """Continue from a sum, from parameters, or from a Turn to compute them.
+
+        Raises RemoteProtocolError if the client refuses the message.
         """
         match message:
             case Broadcast():
@@ -148,19 +149,21 @@ class ClientRounds:
                 raise not_handled(message, self.state)
 
     def speaks_after(self, message: Message) -> bool:
-        """Return whether the client answers this message: all but sums after which another client
-        works out the parameters, the first one in that sum.
+        """Return whether the client answers this message.
+
+        It answers all but a sum after which another client, the first one in that sum, computes the
+        parameters.
         """
         is_first = bool(self._included) and self._included[-1][0] == self.name
         is_asked = isinstance(message, Turn) or is_first
         return self.state is not ClientState.SETTLING or is_asked
 
     def is_late(self, message: Message) -> bool:
-        """Return whether this was sent before keys were shared: nothing follows from it."""
+        """Return whether this message was sent before keys were shared, and so changes nothing."""
         return isinstance(message, Deal | KeyBox)
 
     def is_early(self, message: Message) -> bool:
-        """Return whether this belongs to a later step, so that something before it was lost."""
+        """Return whether this message belongs to a later step, so that an earlier one was lost."""
         match message:
             case Broadcast():
                 first = self.number + (self.state is not ClientState.SETTLING)
@@ -176,22 +179,21 @@ class ClientRounds:
         return False
 
     def keep(self) -> list[Keep]:
-        """Return the secrets made since the last call: none, once keys are shared."""
+        """Return no secrets: none are made once keys are shared."""
         return []
 
     @property
     def last_included(self) -> int:
-        """The last round that was opened whose sum holds this client's answer; 0 if there is
-        none.
-        """
+        """Last opened round with this client's answer in its sum; 0 if there is none."""
         return max(
             (number for number, names in enumerate(self._included, 1) if self.name in names),
             default=0,
         )
 
     def upload(self) -> Upload:
-        """The client's exact answer plus its share of the noise, masked. Draws noise: to be called
-        once per round.
+        """Return the client's exact answer plus its share of the noise, masked.
+
+        It draws noise, so call it once per round.
         """
         round = self._mechanism.all_rounds[self.number - 1]
         values = self._records.answer(self._query) + self.plan.draw_client_noise(
@@ -208,10 +210,9 @@ class ClientRounds:
             )
 
     def included_in(self, broadcast: Broadcast) -> dict[str, bytes]:
-        """The clients whose uploads are in the sum, with their nonces; RemoteProtocolError if it is
-        not the awaited sum.
+        """Return the clients in the sum, with their nonces, without opening it.
 
-        As far as can be told without opening it.
+        Raises RemoteProtocolError if this is not the awaited sum.
         """
         what = f"the broadcast of round {broadcast.round}"
         if broadcast.round != self.number or self._awaiting is not None:
@@ -227,8 +228,10 @@ class ClientRounds:
         return included
 
     def open(self, broadcast: Broadcast) -> None:
-        """Unmask the sum and go on, unless the next state travels. RemoteProtocolError if it is not
-        the sum that is awaited.
+        """Unmask the sum and enter the next round, unless that needs parameters from another
+        client.
+
+        Raises RemoteProtocolError if this is not the awaited sum.
         """
         included, index = self.included_in(broadcast), self.number - 1
         round = self._mechanism.all_rounds[index]
@@ -253,7 +256,7 @@ class ClientRounds:
             self._enter_round()
 
     def propose(self) -> Proposal:
-        """Work out the parameters of the next query and seal them. Draws bytes: to be called once
+        """Compute the parameters of the next query and seal them. It draws bytes, so call it once
         per round.
         """
         if self._awaiting is None:
@@ -269,9 +272,7 @@ class ClientRounds:
         return Proposal(self.number, salt, box, signature)
 
     def settle(self, parameters: Parameters) -> None:
-        """Go on from the parameters that the server stored, whoever worked them out; they are
-        settled once and for all.
-        """
+        """Continue from the parameters that the server stored; they are never replaced."""
         if parameters.round != self.number or self._awaiting is None:
             raise RemoteProtocolError(
                 f"parameters for round {parameters.round} came when none were awaited for it; what"
@@ -296,18 +297,18 @@ class ClientRounds:
         self._enter_round()
 
     def confirm(self) -> Confirmation:
-        """The client's word on the transcript and on what it ended with."""
+        """Return the client's confirmation of the transcript and of its result."""
         mac = self._ending(self._found()).confirmation(self.name)
         return Confirmation(
             mac, self._keys.own.sign(self._keys.key_set.confirmation(self.name, mac))
         )
 
     def conclude(self, confirmations: Confirmations) -> ClientResult:
-        """The result, once enough of the last round's clients ended with the same and nobody with
-        another.
+        """Return the result, if enough clients of the last round confirmed it and no client another
+        one.
 
-        Two groups that a lying server leads to different results cannot both be that large; see
-        `Masks.quorum` for when.
+        A lying server cannot lead two groups of this size to different results, under the
+        conditions of `Masks.quorum`.
         """
         found, last = self._found(), self._included[-1]
         names = [name for name, _, _ in confirmations.confirmed]
@@ -334,8 +335,9 @@ class ClientRounds:
         )
 
     def unfinished(self) -> Unfinished | None:
-        """What the rounds so far have led to; None without centroids. A sum whose parameters never
-        came does not count.
+        """Return the centroids after the rounds so far, or None if there are none.
+
+        A sum whose parameters never came is not included.
         """
         settled = self._included[: len(self._included) - (self._awaiting is not None)]
         centroids = self._mechanism.centroids(len(settled), self._state) if settled else None
@@ -364,7 +366,7 @@ class ClientRounds:
         )
 
     def _enter_round(self) -> None:
-        """Turn to the next query, if there is one."""
+        """Prepare the next query, if there is one."""
         if self.state is ClientState.CONFIRMING:
             return
         self._query = query = self._mechanism.query(self.number - 1, self._state)

@@ -1,5 +1,5 @@
-"""The server's side of a run: it relays keys it cannot open, adds up uploads it cannot read, and
-fixes each round once.
+"""Session of the server: it relays keys that it cannot open, adds up uploads that it cannot read,
+and fixes each round once.
 """
 
 import os
@@ -43,22 +43,22 @@ from fastlloyd.federation.protocol.transitions import (
 
 @dataclass(slots=True, eq=False, repr=False)
 class ServerSession:
-    """The server in one run: messages in, actions out. It holds no key and has no place for one.
+    """The server in one run: messages in, actions out. It never has a key of the clients.
 
-    Messages come from `decode`, their senders from the transport, which knows whom it talks to. A
-    message that breaks the protocol raises RemoteProtocolError that names its sender and changes
-    nothing: the others go on. Each phase of the protocol has an object of its own, made by the
-    decision with which the phase begins. The session keeps the state, says who is absent, and takes
-    the steps that the phases ask for.
+    Messages come from `decode`, their senders from the transport, which authenticates them. A
+    message that breaks the protocol raises RemoteProtocolError, which names its sender, and changes
+    nothing. Other clients continue. Each phase of the protocol has an object of its own, made by
+    the decision that begins the phase. The session keeps the state, tells phases who is absent, and
+    takes the steps that they ask for.
 
     Parameters
     ----------
-    plan : the plan. noise : where the noise comes from in `server-noise`; not used in
-    `client-noise`. LocalProtocolError if it is not private,
-        outside `testing.repeatable_noise`. random_bytes : fresh bytes, by which each beginning of
-        the run is told from another.
+    plan : the plan.
+    noise : source of the noise in `server-noise`, not used in `client-noise`. Raises
+        LocalProtocolError if it is not private, outside `testing.repeatable_noise`.
+    random_bytes : source of the bytes that distinguish the beginnings of a run.
 
-    outcome : how the run ended; None while it goes on.
+    outcome : outcome of the run, or None while it goes on.
     """
 
     plan: Plan
@@ -82,15 +82,15 @@ class ServerSession:
         self._joining = ServerJoining(self.plan, self._roster, self._attendance, beginning)
 
     def restore(self, recorded: Sequence[bytes]) -> None:
-        """Be where the session was that recorded these bytes of messages, in order; it answers
-        whatever clients say again.
+        """Restore the state of the session that recorded these messages, in order; it then answers
+        all clients that repeat a message.
 
-        Clients send the same bytes again of all that was not recorded: Hellos before the first
-        Deal, uploads of an open round, and confirmations. No noise is drawn.
+        Clients send everything that was not recorded again, as the same bytes: Hellos before the
+        first Deal, uploads of an open round, and confirmations. No noise is drawn.
 
         Raises
         ------
-        LocalProtocolError : the records are not those of such a session, which is then of no use.
+        LocalProtocolError : the records are not those of such a session, which cannot be used then.
         """
         for position, message in enumerate(decode_records(recorded, self.plan), 1):
             with fits(position, message):
@@ -100,13 +100,13 @@ class ServerSession:
 
     @property
     def step(self) -> tuple[str, ...]:
-        """What the deadline is for: another step has another value."""
+        """Identifier of the present step; a deadline applies to one step."""
         turn = self._rounds.turn if self._rounds else 0
         return self.state.value, str(self._n_closed), str(turn), str(len(self._present))
 
     @property
     def progress(self) -> str:
-        """Where the run is, for people."""
+        """Progress of the run, for people."""
         n_rounds = self.plan.mechanism.n_rounds
         return (
             f"round {self._n_closed + 1} of {n_rounds}"
@@ -116,31 +116,31 @@ class ServerSession:
 
     @property
     def joined(self) -> tuple[str, ...]:
-        """The clients whose Hello was taken, and that have not left, in the order in which they
-        came.
-        """
+        """Clients that said Hello and have not left, in the order of their Hellos."""
         return tuple(name for name in self._joining.hellos if name not in self._attendance.gone)
 
     def hello_of(self, name: str) -> Hello | None:
-        """Return the Hello by which that client is in the run; None if it is not, or has left. To
-        be read from any thread.
+        """Return the Hello with which that client is in the run, or None if it is not in it, or has
+        left. Any thread may call this.
         """
         return None if name in self._attendance.gone else self._joining.hellos.get(name)
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """The clients that are waited for in this step, in the order of the plan: without those
-        that are absent.
+        """Clients that the server waits for in this step, in the order of the plan, without absent
+        ones.
         """
         return () if self._waiting is None else self._waiting.awaited
 
     @property
     def may_ask_another(self) -> bool:
-        """Whether a further client of the last sum may be asked for parameters."""
+        """Return whether another client of the last sum may be asked for parameters."""
         return self.state is ServerState.SETTLING and self._opened.may_ask_another
 
     def receive(self, sender: str, message: Message) -> list[Action]:
-        """Answer a client; RemoteProtocolError if it sent what the protocol does not allow."""
+        """Answer a client. Raises RemoteProtocolError if the protocol does not allow its
+        message.
+        """
         if sender not in self._roster.signing_keys:
             raise RemoteProtocolError(f"there is no client {sender!r:.80} in the plan")
         if (self.state, type(message)) not in SERVER_TRANSITIONS:
@@ -156,42 +156,41 @@ class ServerSession:
         return self._take(phase.receive(sender, message))
 
     def deadline(self) -> list[Action]:
-        """Stop waiting: go on with those that answered, if they are enough, and otherwise end the
-        run.
+        """Stop waiting: continue with the clients that answered if they are enough, otherwise end
+        the run.
         """
         return [] if self._waiting is None else self._take(self._waiting.deadline())
 
     def away(self, name: str) -> list[Action]:
-        """Client `name` has had no connection for a while. If it missed a round before, nobody
-        waits for it until it is back.
+        """Note that client `name` has had no connection for a while.
 
-        A step never goes on with fewer clients than its sum needs: those that are absent then have
-        until the deadline, as everybody has.
+        If it missed a round before, the server does not wait for it until it is back. A step never
+        ends with fewer clients than its sum needs: then absent clients have until the deadline,
+        like all others.
         """
         self._attendance.away.add(name)
         return self._go_on(Deadline)
 
     def left(self, name: str) -> list[Action]:
-        """Client `name` has ended its run for good: nobody waits for it, and a run for which too
-        few are left ends.
+        """Note that client `name` has left the run permanently.
+
+        The server stops waiting for it, and ends the run if too few clients are left.
         """
         self._attendance.gone[name] = None
         return self._go_on(Deadline)
 
     def back(self, name: str) -> None:
-        """Client `name` has a connection (again): it is waited for."""
+        """Note that client `name` has a connection (again), so the server waits for it."""
         self._attendance.away.discard(name)
 
     def draw_ahead(self) -> None:
-        """Draw the noise of the open round before anybody waits for it; for a driver that has
-        nothing to answer.
-        """
+        """Draw the noise of the open round early, while the driver has no message to answer."""
         if self.state is ServerState.AGGREGATING:
             self._opened.begun()
 
     @property
     def _waiting(self) -> ServerPhase | None:
-        """The phase that the run is in; None once it is over."""
+        """Phase of the run, or None once it is over."""
         return self._phase(PHASE_OF[self.state]) if self.state in PHASE_OF else None
 
     def _phase(self, phase: Phase) -> ServerPhase:
@@ -207,28 +206,28 @@ class ServerSession:
 
     @property
     def _agreed(self) -> ServerSharing:
-        """Keys of the clients present. Nothing asks before there is a Deal."""
+        """Keys of the clients present, after the first Deal."""
         if self._sharing is None:
             raise LocalProtocolError("no Deal was decided on")
         return self._sharing
 
     @property
     def _opened(self) -> ServerRounds:
-        """Rounds. Nothing asks before all are ready."""
+        """Rounds, after all clients are ready."""
         if self._rounds is None:
             raise LocalProtocolError("no round was opened")
         return self._rounds
 
     @property
     def _summed(self) -> ServerConfirming:
-        """Confirmations. Nothing asks before the last sum is settled."""
+        """Confirmations, after the last sum is settled."""
         if self._confirming is None:
             raise LocalProtocolError("the last round was not closed")
         return self._confirming
 
     @property
     def _present(self) -> tuple[str, ...]:
-        """The clients that share keys, or are about to; none before the first Deal."""
+        """Clients that share keys, or are about to; none before the first Deal."""
         return () if self._sharing is None else self._sharing.present
 
     @property
@@ -236,9 +235,7 @@ class ServerSession:
         return 0 if self._rounds is None else self._rounds.n_closed
 
     def _go_on(self, event: type) -> list[Action]:
-        """Take the next step if nobody is waited for any more; end the run if too many have left
-        for good.
-        """
+        """Take the next step if no client is awaited, or end the run if too many have left."""
         return [] if self._waiting is None else self._take(self._waiting.go_on(event))
 
     def _take(self, steps: Sequence[Step]) -> list[Action]:
@@ -255,7 +252,7 @@ class ServerSession:
         return actions
 
     def _decide(self, step: Decide) -> list[Action]:
-        """Record what is decided and send it to these clients; it may end the run."""
+        """Record a decision and send it to these clients; it may end the run."""
         before, event = self.state, step.event
         for message in step.messages:
             following = self._state_after(message)
@@ -269,8 +266,8 @@ class ServerSession:
         return [*map(Record, step.messages), *sends, *finish, *self._go_on(Deadline)]
 
     def _state_after(self, message: Message) -> ServerState:
-        """The state that a decision leads to; LocalProtocolError if it cannot be made in the
-        present state.
+        """Return the state after a decision. Raises LocalProtocolError if the present state does
+        not allow it.
         """
         m, following = self.plan.mechanism, self._n_closed + 1
         match self.state, message:
@@ -296,7 +293,7 @@ class ServerSession:
         raise LocalProtocolError(f"a server that is {self.state.value} does not decide it")
 
     def _apply(self, message: Message) -> None:
-        """Take over a decision, when it is made or when it is read again after a restart."""
+        """Apply a decision, when it is made or when it is read again after a restart."""
         self.state = self._state_after(message)
         match message:
             case Deal():
@@ -334,7 +331,7 @@ class ServerSession:
         return () if self._rounds is None else self._rounds.included
 
     def _check(self, message: Message) -> None:
-        """Raise unless the clients that a recorded decision names are some that it may name, and
+        """Raise LocalProtocolError unless a recorded decision may name its clients, and names
         enough.
         """
         match message:

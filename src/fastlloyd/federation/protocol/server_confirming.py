@@ -1,4 +1,4 @@
-"""Confirming, at the server: clients give their word on the result, and the server relays it."""
+"""Confirming phase of the server: clients confirm the result, and the server relays that."""
 
 from collections.abc import Container
 from dataclasses import dataclass, field
@@ -16,8 +16,9 @@ from fastlloyd.federation.protocol.transitions import Deadline
 class ServerConfirming:
     """Confirmations of a result.
 
-    vouching : clients of the last round. Others only followed that round, so their confirmations
-    do not count: no client would accept that. relayed : what clients were told, or None.
+    vouching : clients of the last round. Others only followed that round, and no client accepts
+        their confirmations, so the server does not count them.
+    relayed : confirmations sent to clients, or None.
     """
 
     plan: Plan
@@ -34,7 +35,7 @@ class ServerConfirming:
         return self.attendance.unanswered(self.key_set.names, self.confirmations)
 
     def receive(self, sender: str, message: Confirmation) -> list[Step]:
-        """Take one client's word on the result, and relay all of them once they are there."""
+        """Take one client's confirmation, and relay all of them once they are complete."""
         self.key_set.check_confirmation(sender, message)
         stored = self.confirmations.setdefault(sender, message)
         if stored != message:
@@ -46,8 +47,8 @@ class ServerConfirming:
         return self._relay(Deadline)
 
     def go_on(self, event: type) -> list[Step]:
-        """Relay the confirmations once all have confirmed that are not absent; end the run if too
-        few are left.
+        """Relay the confirmations once all clients that are not absent have confirmed, or end the
+        run if too few are left.
         """
         if ended := self.attendance.if_short(self.vouching, self.confirmations, self._needed):
             return ended
@@ -57,14 +58,14 @@ class ServerConfirming:
         return self._relay(event) if is_enough else []
 
     def check(self, message: Confirmations) -> None:
-        """Raise unless it names clients that share keys, and enough of the last round."""
+        """Raise unless the message names clients that share keys, and enough of the last round."""
         confirmed = [name for name, _, _ in message.confirmed]
         self.roster.check_members("it", confirmed, self.key_set.names, self._needed)
         if self._n_vouching(confirmed) < self._needed:
             raise LocalProtocolError("it names too few clients of the last round")
 
     def apply(self, message: Confirmations) -> None:
-        """Take over the confirmations that clients were told."""
+        """Store the confirmations that were sent to clients."""
         self.relayed = message
         self.confirmations |= {
             name: Confirmation(mac, signature) for name, mac, signature in message.confirmed

@@ -1,4 +1,4 @@
-"""Joining, at the server: Hellos are collected until keys can be shared."""
+"""Joining phase of the server: it collects Hellos until keys can be shared."""
 
 from dataclasses import dataclass, field
 
@@ -14,8 +14,7 @@ from fastlloyd.federation.protocol.transitions import Deadline
 class ServerJoining:
     """Hellos of one beginning of a run.
 
-    beginning : random bytes that tell it from other beginnings. hellos : by name, in the order in
-    which they came.
+    beginning : random bytes that identify it. hellos : by name, in the order in which they came.
     """
 
     plan: Plan
@@ -30,7 +29,7 @@ class ServerJoining:
         return tuple(name for name in self.plan.names if name not in self.hellos)
 
     def receive(self, sender: str, message: Message) -> list[Step]:
-        """Take a Hello; any other message is of an earlier beginning, whose end its sender
+        """Take a Hello. Any other message belongs to an earlier beginning, whose end its sender
         missed.
         """
         if not isinstance(message, Hello) or message == self.hellos.get(sender):
@@ -49,14 +48,16 @@ class ServerJoining:
         return self._close(Deadline)
 
     def go_on(self, event: type) -> list[Step]:
-        """Share keys once each client has said Hello or left; end the run if too few are left."""
+        """Share keys once each client has said Hello or left, or end the run if too few are
+        left.
+        """
         gone = self.attendance.gone
         is_short = bool(gone) and self.attendance.left_over(self.plan.names) < self.plan.min_present
         is_complete = len(self.hellos.keys() | gone.keys()) == self.plan.n_clients
         return self._close(event) if is_short or is_complete else []
 
     def take_over(self, key_set: KeySet) -> None:
-        """Take over the Hellos and the beginning of a Deal, which may be of an earlier process."""
+        """Take the Hellos and the beginning of a Deal, which an earlier process may have made."""
         self.beginning = key_set.deal.beginning
         self.hellos |= key_set.hellos
 

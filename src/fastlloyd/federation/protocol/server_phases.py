@@ -1,9 +1,8 @@
-"""Phases of a server, one for each part of the protocol: what they ask the session to do, and the
-attendance that they share.
+"""Interface of the server's phases, one for each part of the protocol, and the attendance that they
+share.
 
-`transitions.py` says which phase answers which message in which state. A phase contains the data of
-its part of the protocol only, and takes no step itself: it returns the steps, and the session takes
-them.
+`transitions.py` says which phase answers which message in which state. A phase contains only the
+data of its part of the protocol. It returns steps, and the session takes them.
 """
 
 from collections.abc import Collection, Container, Sequence
@@ -17,9 +16,10 @@ from fastlloyd.federation.protocol.transitions import Deadline
 
 @dataclass(frozen=True, slots=True)
 class Decide:
-    """Record these messages and send them to these clients; then go on, as after `GoOn`.
+    """Record these messages and send them to these clients, then take the next step, as after
+    `GoOn`.
 
-    event : the message or event that led to it.
+    event : the message or event that caused the decision.
     """
 
     event: type
@@ -39,10 +39,11 @@ Step = Send | Decide | GoOn
 
 @dataclass(slots=True)
 class Attendance:
-    """Clients that the server does not wait for, whatever part of the protocol it is in.
+    """Clients that the server does not wait for, in any phase.
 
-    late : clients that kept the others waiting before. away : clients without a connection, as the
-    transport says to every process anew. gone : clients that left for good, in this order.
+    late : clients that kept the others waiting before. away : clients without a connection; the
+        transport reports them to every process again. gone : clients that left permanently, in this
+        order.
     """
 
     names: tuple[str, ...]
@@ -52,10 +53,10 @@ class Attendance:
 
     @property
     def absent(self) -> set[str]:
-        """Clients that left for good, and clients that were late before and are away now.
+        """Clients that left permanently, and clients that were late before and are away now.
 
-        So one that is away costs the others a step's time once, and one that comes and goes no more
-        than that.
+        So a client that is away, even again and again, makes the others wait for only one step's
+        timeout.
         """
         return self.late & self.away | self.gone.keys()
 
@@ -71,39 +72,46 @@ class Attendance:
         return may_have and not self.unanswered(names, answers)
 
     def left_over(self, names: Sequence[str], answers: Container[str] = ()) -> int:
-        """Return the number of these clients that have not left, or whose answer came before."""
+        """Return the number of these clients that have not left, or that answered before they
+        left.
+        """
         return sum(name not in self.gone or name in answers for name in names)
 
     def too_few(self, event: type, what: str, needed: int) -> list[Step]:
-        """End the run: `what` says how many clients there are, and more are needed."""
+        """End the run, because more clients are needed.
+
+        what : says how many clients there are.
+        """
         why = "".join(f"client {name} left for good: " for name in list(self.gone)[-1:])
         return [
             Decide(event, (Abort(f"{why}{what}, and at least {needed} are needed"),), self.names)
         ]
 
     def if_short(self, names: Sequence[str], answers: Container[str], needed: int) -> list[Step]:
-        """End the run if clients have left for good and fewer than needed are left of `names`."""
+        """End the run if clients have left and fewer than needed are left of `names`."""
         if self.gone and (n_left := self.left_over(names, answers)) < needed:
             return self.too_few(Deadline, f"{n_left} clients are left", needed)
         return []
 
 
 class ServerPhase(Protocol):
-    """The server's part in one phase: it answers the messages of that phase, however late."""
+    """Part of the server in one phase: it answers the messages of that phase, even late ones."""
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """Clients that it waits for now, in the order of the plan, without absent ones."""
+        """Clients that the server waits for now, in the order of the plan, without absent ones."""
         ...
 
     def receive(self, sender: str, message: Any) -> list[Step]:
-        """Answer a client of this run; RemoteProtocolError if the protocol does not allow it."""
+        """Answer a client of this run. Raises RemoteProtocolError if the protocol does not allow
+        its message.
+        """
         ...
 
     def deadline(self) -> list[Step]:
-        """Stop waiting: go on with the clients that answered, or end the run."""
+        """Stop waiting: continue with the clients that answered, or end the run."""
         ...
 
     def go_on(self, event: type) -> list[Step]:
-        """Take the next step if no client is awaited any more; end the run if too few are left."""
+        """Take the next step if no client is awaited, or end the run if too few are left."""
         ...

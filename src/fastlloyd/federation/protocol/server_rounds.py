@@ -1,5 +1,5 @@
-"""Rounds, at the server: it adds up uploads that it cannot read, fixes each sum once, and relays
-the parameters that follow from it.
+"""Rounds of the server: it adds up uploads that it cannot read, fixes each sum once, and relays the
+parameters that follow from it.
 """
 
 from collections.abc import Container
@@ -31,9 +31,10 @@ from fastlloyd.federation.secagg.ring import RingVector
 class ServerRounds:
     """Rounds of the clients that share keys.
 
-    uploads : of the open round, by client. broadcasts, included : of each closed round, its sum and
-    the clients in it. parameters : by the round that they are for. turn : the number of clients of
-    the last sum that were asked for parameters and did not answer.
+    uploads : of the open round, by client.
+    broadcasts, included : of each closed round, its sum and the clients in it.
+    parameters : by the round that they are for.
+    turn : number of clients of the last sum that were asked for parameters and did not answer.
     """
 
     plan: Plan
@@ -64,25 +65,29 @@ class ServerRounds:
 
     @property
     def is_settling(self) -> bool:
-        """Whether the parameters that follow from the last sum are awaited."""
+        """Return whether the server waits for the parameters that follow from the last sum."""
         n, m = self.n_closed, self.plan.mechanism
         return n > 0 and n + 1 not in self.parameters and bool(m.travelling_bytes(n - 1))
 
     @property
     def may_ask_another(self) -> bool:
-        """Whether a further client of the last sum may be asked for parameters."""
+        """Return whether another client of the last sum may be asked for parameters."""
         most = min(self._quorum.max_turns, len(self.included[-1]) - 1) if self.included else 0
         return self.is_settling and self.turn < most
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """Clients whose upload is awaited, or the one whose parameters are."""
+        """Clients whose upload the server waits for, or the client whose parameters it waits
+        for.
+        """
         if self.is_settling:
             return self.included[-1][self.turn : self.turn + 1]
         return self.attendance.unanswered(self.present, self.uploads)
 
     def receive(self, sender: str, message: Message) -> list[Step]:
-        """Answer a client that shares keys; RemoteProtocolError if it is not allowed to say so."""
+        """Answer a client that shares keys. Raises RemoteProtocolError if its message is not
+        allowed.
+        """
         match message:
             case Upload():
                 return self._collect(sender, message)
@@ -95,8 +100,10 @@ class ServerRounds:
         return self._next_turn() if self.is_settling else self._close(Deadline)
 
     def go_on(self, event: type) -> list[Step]:
-        """Close the round once all have answered that are not absent, or pass over a client that
-        has left; end the run if too few are left.
+        """Close the round once all clients that are not absent have answered, or end the run if too
+        few are left.
+
+        If the client that should compute the parameters has left, ask the next one.
         """
         is_summed = self.n_closed == self.plan.mechanism.n_rounds
         needed = self._quorum.confirmations if is_summed else self._quorum.needed
@@ -110,8 +117,8 @@ class ServerRounds:
 
     @property
     def _counted_on(self) -> tuple[tuple[str, ...], Container[str]]:
-        """Clients that this round and all later ones count on, and answers that serve even if
-        their clients have left: uploads of the last round.
+        """Clients that this round and all later ones need, and answers that count even if their
+        clients have left: uploads of the last round.
 
         An earlier upload does not help: the others would pay for a further round, which could not
         close.
@@ -124,7 +131,9 @@ class ServerRounds:
         return self.present, ()
 
     def check(self, message: Broadcast | Parameters) -> None:
-        """Raise unless it names clients that share keys; a Broadcast enough of them."""
+        """Raise unless the message names clients that share keys and, for a Broadcast, enough of
+        them.
+        """
         match message:
             case Broadcast():
                 included = list(message.included(self.plan.names))
@@ -133,7 +142,7 @@ class ServerRounds:
                 self.roster.check_members("it", [message.client], self.present, 0)
 
     def apply(self, message: Broadcast | Parameters) -> None:
-        """Take over the sum of a round, or the parameters of the next."""
+        """Store the sum of a round, or the parameters of the next."""
         match message:
             case Broadcast():
                 included = tuple(message.included(self.plan.names))
@@ -150,7 +159,9 @@ class ServerRounds:
         self.uploads, self._total = {}, None
 
     def begun(self) -> RingVector:
-        """Return the open round's total, which begins with its noise, drawn once."""
+        """Return the sum of the open round so far; it starts with the server's noise, drawn
+        once.
+        """
         if self._total is None:
             round = self.plan.mechanism.all_rounds[self.n_closed]
             noise = self.plan.draw_server_noise(round, self.noise).ravel()
@@ -178,7 +189,7 @@ class ServerRounds:
         return [GoOn(Upload)]
 
     def _catch_up(self, sender: str, number: int) -> list[Step]:
-        """Send the Broadcast of a closed round again, and what followed from it."""
+        """Send the Broadcast of a closed round again, and the messages that followed."""
         closed, following = Send(sender, self.broadcasts[number - 1]), number + 1
         if following in self.parameters:
             return [closed, Send(sender, self.parameters[following])]
@@ -190,7 +201,7 @@ class ServerRounds:
         return [closed]
 
     def _close(self, event: type) -> list[Step]:
-        """Fix the included set and the sum."""
+        """Fix the included set and the sum of the round."""
         number, needed = self.n_closed + 1, self._quorum.needed
         if self._total is None or len(self.uploads) < needed:
             missing = missing_of(self.present, self.uploads)
@@ -202,11 +213,12 @@ class ServerRounds:
         return [Decide(event, (broadcast,), self.present)]
 
     def _settle(self, sender: str, proposal: Proposal) -> list[Step]:
-        """Store the first parameters that were asked for and relay them to all; a client that
-        proposes others is told these.
+        """Store the first parameters that were asked for and relay them to all clients. A client
+        that proposes others gets these.
 
-        Those of a client that was not asked are ignored, else the fastest client works them out.
-        An honest one was asked by a process before this one: it says them again in its turn.
+        Parameters from a client that was not asked are ignored, otherwise the fastest client would
+        choose them. An honest client may have been asked by an earlier process; it sends them again
+        in its turn.
         """
         if proposal.round in self.parameters:
             return [Send(sender, self.parameters[proposal.round])]

@@ -1,4 +1,6 @@
-"""Sharing keys, at the server: it relays what clients make for each other, until all are ready."""
+"""Key-sharing phase of the server: it relays the keys that clients make for each other, until all
+clients are ready.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,11 +27,12 @@ from fastlloyd.federation.protocol.transitions import Deadline
 
 @dataclass(slots=True, eq=False)
 class ServerSharing:
-    """Keys of the clients that one Deal names; a further Deal has another object.
+    """Keys of the clients that one Deal names; each Deal has an object of its own.
 
-    sealed : keys that these clients made, by maker. ready : by name, until all are ready. all_ready
-    : relayed once they are, or None. served : clients whose upload was in a sum, so that they have
-    all that is relayed here.
+    sealed : keys that these clients made, by maker.
+    ready : by name, until all are ready.
+    all_ready : relayed once they are, or None.
+    served : clients with an upload in a sum, which therefore have all that is relayed here.
     """
 
     plan: Plan
@@ -53,18 +56,20 @@ class ServerSharing:
 
     @property
     def is_dealt(self) -> bool:
-        """Whether each client that was asked has made its keys."""
+        """Return whether each client that was asked has made its keys."""
         return self.n_to_seal == 0
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """Clients whose keys, or then whose word that they are ready, have not come."""
+        """Clients whose keys, or later whose Ready, the server waits for."""
         if not self.is_dealt:
             return tuple(name for name in self._speakers if name not in self.sealed)
         return tuple(name for name in self.present if name not in self.ready)
 
     def receive(self, sender: str, message: Message) -> list[Step]:
-        """Answer a client that shares keys; RemoteProtocolError if it is not allowed to say so."""
+        """Answer a client that shares keys. Raises RemoteProtocolError if its message is not
+        allowed.
+        """
         match message:
             case Hello():
                 return self._greet(sender, message)
@@ -77,17 +82,17 @@ class ServerSharing:
         raise AssertionError(f"{type(message).__name__} is no message about keys")
 
     def deadline(self) -> list[Step]:
-        """Share keys anew without the clients that have not answered."""
+        """Share keys again without the clients that have not answered."""
         return self._deal_without(Deadline, dict.fromkeys(self.awaited, "it was too late"))
 
     def go_on(self, event: type) -> list[Step]:
-        """Share keys anew if one of these clients has left."""
+        """Share keys again if one of these clients has left."""
         is_whole = self.attendance.gone.keys().isdisjoint(self.present)
         return [] if is_whole else self._deal_without(event, {})
 
     def check(self, message: SealedKeys | AllReady) -> None:
-        """Raise unless a client that was asked made these keys, and had made none; or all are
-        ready.
+        """Raise unless the message is valid: keys from a client that was asked and had made none,
+        or an AllReady of all clients.
         """
         if isinstance(message, AllReady):
             return self.key_set.check_all_ready(message, self._transcript_hash)
@@ -98,7 +103,7 @@ class ServerSharing:
         return self.key_set.check_sealed(maker, message)
 
     def apply(self, message: SealedKeys | AllReady) -> None:
-        """Take over keys that were made, or that all are ready."""
+        """Store the keys that a client made, or that all clients are ready."""
         match message:
             case SealedKeys():
                 self.sealed[self.key_set.maker(message)] = message
@@ -112,7 +117,7 @@ class ServerSharing:
 
     @property
     def _is_over(self) -> bool:
-        """Whether no client is asked whether it is ready: not yet, or not any more."""
+        """Return whether no client is asked whether it is ready: not yet, or no longer."""
         return self.all_ready is not None or not self.is_dealt
 
     @property
@@ -131,7 +136,7 @@ class ServerSharing:
         return self._say_again(sender)
 
     def _say_again(self, sender: str) -> list[Step]:
-        """Send a client that repeats itself all that it was sent before."""
+        """Send all earlier messages again to a client that repeats itself."""
         if sender in self.served:
             return []
         said: list[Message] = [self.key_set.deal]
@@ -142,7 +147,7 @@ class ServerSharing:
         return [Send(sender, message) for message in said]
 
     def _store(self, sender: str, sealed: SealedKeys) -> list[Step]:
-        """Take the keys that one client made; once all have, send each client its part."""
+        """Store the keys that one client made; once all have, send each client its part."""
         if sealed.deal != self.key_set.digest:
             return self._say_again(sender)
         if sender not in self._speakers:
@@ -160,7 +165,7 @@ class ServerSharing:
         return [decided, *boxes]
 
     def _agree(self, sender: str, ready: Ready) -> list[Step]:
-        """Take one client's word that its keys fit; once all have given it, rounds begin."""
+        """Store that one client's keys fit; once all clients have said so, rounds begin."""
         if ready.deal != self.key_set.digest or self._is_over:
             return self._say_again(sender)
         if (known := self.ready.get(sender)) is not None:
@@ -179,11 +184,11 @@ class ServerSharing:
         return [Decide(Ready, (AllReady(self.key_set.digest, 1, signatures),), self.present)]
 
     def _accuse(self, sender: str, said: BadKeys) -> list[Step]:
-        """Begin anew without the client that says so, and without one maker that it names.
+        """Share keys again without the client that sent this, and without one maker that it names.
 
-        Only these two can tell whether the key fits, so the server does not know which one lies,
-        but one does. So each step takes one liar at least, and t liars take t honest clients with
-        them at most.
+        Only these two can tell whether the key fits. The server does not know which one lies, but
+        one does. So each time at least one liar goes, and t liars take at most t honest clients
+        with them.
         """
         if said.deal != self.key_set.digest or self._is_over:
             return self._say_again(sender)
@@ -198,8 +203,10 @@ class ServerSharing:
         return self._deal_without(BadKeys, dict.fromkeys([maker, sender], why), f"{why}; ")
 
     def _deal_without(self, event: type, left_out: Mapping[str, str], why: str = "") -> list[Step]:
-        """Share keys anew without these clients, and tell each of them why; nothing was masked
-        until now. If too few remain, the run ends.
+        """Share keys again without these clients, and tell each of them why. Nothing was masked
+        until now.
+
+        If too few remain, the run ends.
         """
         before = self.key_set.deal
         hellos = tuple(hello for hello in before.hellos if hello.name not in left_out)

@@ -1,15 +1,15 @@
-"""Both state machines as tables: (state, what happens) -> the states that may follow.
+"""State machines of both sessions as tables: (state, event) -> the states that may follow.
 
-What is not in a table is refused. A client that refuses anything ends its run (ABORTED), because
-only the server can have sent it; the server refuses one client's message and stays as it is. Two
-rules hold in every state and need no rows: what a client has already handled changes nothing when
-it comes again, and a client that the stored set of keys leaves out is turned away. A restart is no
-event: a restored session is where it was. The diagrams in the documentation are drawn from these
-tables.
+Any event outside the tables is refused. A client that refuses a message ends its run (ABORTED),
+because only the server can have sent it. The server refuses one client's message and keeps its
+state. Two rules hold in every state and need no rows: a message that was handled changes nothing
+when it comes again, and a client outside the stored key set is turned away. A restart is no event,
+because a restored session has the same state. The diagrams in the documentation are drawn from
+these tables.
 
-Each state belongs to a phase of the protocol. Both sessions leave messages to an object of the
-phase: the client's is `Joining` until keys are shared, then `ClientRounds`; the server has one of
-each, because it still answers messages of earlier phases (`answering`).
+Each state belongs to a phase of the protocol, and an object of the phase handles its messages. A
+client has one such object at a time: `Joining` until keys are shared, then `ClientRounds`. The
+server has one of each phase, because it still answers messages of earlier phases (`answering`).
 """
 
 import enum
@@ -40,13 +40,13 @@ class Start:
 
 
 class Deadline:
-    """Nobody is waited for any longer: the driver's clock says so, or whoever has not answered is
-    absent or has left.
+    """End of a wait: the time is over, or all clients that have not answered are absent or have
+    left.
     """
 
 
 class ClientState(enum.Enum):
-    """Where a client is in the run."""
+    """State of a client in the run."""
 
     NEW = "new"
     JOINING = "joining"  # said Hello; waits for the group key
@@ -62,7 +62,7 @@ class ClientState(enum.Enum):
 
 
 class ServerState(enum.Enum):
-    """Where the server is in the run."""
+    """State of the server in the run."""
 
     JOINING = "joining"  # collects Hellos
     DEALING = "dealing"  # named those who share keys; waits for what they make for each other
@@ -169,7 +169,9 @@ _ANSWERED_BY: Mapping[type, Phase] = {
 
 
 def answering(state: ServerState, message: type) -> Phase:
-    """Return the phase whose object answers a message in a state that allows it: its own, however
-    late it comes, and before the first Deal that of joining.
+    """Return the phase whose object answers a message in a state that allows it.
+
+    It is the phase of the message, even if the message is late; before the first Deal it is that of
+    joining.
     """
     return Phase.JOINING if state is _S.JOINING else _ANSWERED_BY[message]

@@ -32,8 +32,8 @@ _adding = threading.Lock()
 
 
 class Identity(Secret):
-    """The Ed25519 key (RFC 8032) with which a party signs what it says; its public half stands in
-    the plan's roster.
+    """Ed25519 key (RFC 8032) with which a party signs its messages; its public half is in the
+    plan.
     """
 
     __slots__ = ("_key",)
@@ -58,7 +58,7 @@ class Identity(Secret):
         return cls(Ed25519PrivateKey.from_private_bytes(secret))
 
     def private_bytes(self) -> bytes:
-        """32 secret bytes, for the file in which their owner keeps them and nothing else."""
+        """32 secret bytes, only for the file in which their owner keeps them."""
         return self._key.private_bytes_raw()
 
     @property
@@ -75,7 +75,7 @@ def verify(public: bytes, signature: bytes, message: bytes) -> None:
     """Raise `RemoteProtocolError` unless `signature` signs `message` under `public`, a key of the
     plan's roster.
 
-    All parties of a simulation check the same signatures, so digests of what holds are remembered.
+    All parties of a simulation check the same signatures, so digests of valid ones are remembered.
     """
     digest = hashlib.sha256(length_prefixed(public, signature, message)).digest()
     if digest in _holding:
@@ -93,7 +93,7 @@ def verify(public: bytes, signature: bytes, message: bytes) -> None:
 
 
 class Ending(Secret):
-    """How a client ended the run: with this transcript and these centroids. Its word is an
+    """End of a client's run: its transcript and centroids. The client confirms it with an
     HMAC-SHA256 under the group key.
     """
 
@@ -106,15 +106,13 @@ class Ending(Secret):
         self._ending = length_prefixed(context.transcript_hash, centroids_digest)
 
     def confirmation(self, name: str) -> bytes:
-        """Client `name`'s word that it ended the run so, 32 bytes."""
+        """Return client `name`'s confirmation of this ending, 32 bytes."""
         mac = self._keyed.copy()
         mac.update(name_field(name) + self._ending)
         return mac.digest()
 
     def differing(self, tags: Mapping[str, bytes]) -> list[str]:
-        """The clients whose tag is not their confirmation of exactly this ending; in constant
-        time.
-        """
+        """Return the clients whose tag does not confirm exactly this ending, in constant time."""
         return [
             name
             for name, tag in tags.items()

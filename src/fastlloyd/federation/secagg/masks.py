@@ -1,10 +1,10 @@
 """One-time masks: a key and the full context of one upload become uniform ring elements.
 
-Clients hold keys that the server never does: all of them one, and with `PairwiseMasks` every two of
-them another. A mask hides one upload completely as long as it is used for one message only, so
-everything that tells two uploads apart enters it.
+Clients have keys that the server never has: one that all of them share, and with `PairwiseMasks`
+one for each pair. A mask hides one upload completely as long as it is used for one message only. So
+everything that distinguishes two uploads enters the mask.
 
-Departs from the paper, where masks come from PRNG(seed, t): two tensors or two runs under one seed
+Departs from the paper, where masks come from PRNG(seed, t): two tensors or two runs with one seed
 would share a pad.
 """
 
@@ -30,10 +30,10 @@ _BLOCK_BYTES = 1 << 17  # of masks that are added up at once: they stay in the c
 
 
 class Secret:
-    """What all secrets have in common: they show nothing, and no copy of them is made by accident.
+    """Base of all secrets: they show nothing and cannot be copied by accident.
 
-    Plain slotted classes, not dataclasses or structs: serialisers that know those would write the
-    secret out.
+    They are plain slotted classes, not dataclasses or structs, because serialisers would write the
+    secret out of those.
     """
 
     __slots__ = ()
@@ -46,8 +46,8 @@ class Secret:
 
 
 class GroupKey(Secret):
-    """32 secret bytes shared by the clients of one run; compared in constant time, not hashable,
-    cannot be changed.
+    """32 secret bytes that the clients of one run share. They are compared in constant time, not
+    hashable, and cannot be changed.
     """
 
     __slots__ = ("_secret",)
@@ -67,7 +67,7 @@ class GroupKey(Secret):
         return self._secret
 
     def commitment(self, deal: bytes) -> bytes:
-        """32 bytes for everyone to see: no other key has them, and they say nothing of this one.
+        """Return 32 public bytes that no other key has, and that reveal nothing about this one.
 
         deal : digest of the Deal that the key is for.
         """
@@ -82,13 +82,14 @@ class GroupKey(Secret):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundContext:
-    """What everything that clients make under the group key is bound to: which round of which run,
-    after which messages.
+    """Context that everything made under the group key is bound to: a round of a run, after these
+    messages.
 
-    plan_digest : SHA-256 of the plan, 32 bytes; run_id : 16 random bytes of this run, so a rerun of
-    the same plan uses other masks; round : counted from 1, one more than there are for what the
-    clustering ends with; transcript_hash : 32 bytes that chain every broadcast so far, so clients
-    shown different broadcasts fail to unmask.
+    plan_digest : SHA-256 of the plan, 32 bytes.
+    run_id : 16 random bytes of this run, so that a second run of the plan has other masks.
+    round : number of the round, from 1. The final parameters of a clustering have n_rounds + 1.
+    transcript_hash : 32 bytes that chain every broadcast so far, so that clients with different
+        broadcasts fail to unmask.
     """
 
     plan_digest: bytes
@@ -108,11 +109,11 @@ class RoundContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskContext(RoundContext):
-    """What all masks of one round are bound to. The client and its nonce tell the uploads of the
-    round apart.
+    """Context of all masks of one round. The client and its nonce distinguish the uploads of the
+    round.
 
-    centroids_digest : SHA-256 of the current centroids or parameters, 32 bytes: clients that
-    diverged fail to unmask.
+    centroids_digest : SHA-256 of the current centroids or parameters, 32 bytes, so that clients
+        with different ones fail to unmask.
     """
 
     centroids_digest: bytes
@@ -123,44 +124,48 @@ class MaskContext(RoundContext):
 
     @property
     def before(self) -> bytes:
-        """The encoding up to the field that tells the uploads of the round apart; every field has a
+        """Encoding up to the field that distinguishes the uploads of the round; every field has a
         fixed width.
         """
         return self.plan_digest + self.run_id + self.round.to_bytes(8, "big")
 
     @property
     def after(self) -> bytes:
-        """The encoding after that field."""
+        """Encoding after that field."""
         return self.transcript_hash + self.centroids_digest
 
 
 class MaskScheme(Protocol):
-    """How one client of a run hides its uploads, and opens the sum of those of a round."""
+    """Masks of one client of a run: they hide its uploads, and open the sum of a round."""
 
     def hide(
         self, plain: RingVector, context: MaskContext, client: str, nonce: bytes
     ) -> RingVector:
-        """Add the mask of this client's upload, which makes it uniform on the ring whatever `plain`
-        is.
+        """Add the mask of this client's upload, which makes any `plain` uniform on the ring.
 
-        nonce : 8 random bytes drawn for this upload and sent with it: a client restored from an old
-        copy uses other masks. LocalProtocolError if the upload hidden last had the same context,
-        client and nonce, hence the same mask.
+        nonce : 8 random bytes drawn for this upload and sent with it, so that a client restored
+            from an old copy uses other masks.
+
+        Raises LocalProtocolError if the last hidden upload had the same context, client and nonce,
+        and hence the same mask.
         """
 
     def open(
         self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]
     ) -> RingVector:
-        """Take the masks of the uploads of `included`, nonces by client, off their sum."""
+        """Subtract the masks of the uploads of `included` from their sum.
+
+        included : nonces by client.
+        """
 
 
 class GroupMasks(Secret):
-    """All clients hold the group key, so each derives the masks of all: ChaCha20 keystreams, read
-    as little-endian elements.
+    """Masks under the group key: every client can derive the masks of all. They are ChaCha20
+    keystreams, read as little-endian elements.
 
     The key of a keystream is HKDF-Expand-SHA256(group key, info = label and full context of the
-    upload). The mask of the upload that was hidden last is kept for its broadcast, so that it is
-    derived once.
+    upload). The mask of the last hidden upload is kept for its broadcast, so that it is derived
+    once.
     """
 
     __slots__ = ("_group_key", "_kept", "_ring")
@@ -174,7 +179,7 @@ class GroupMasks(Secret):
     def hide(
         self, plain: RingVector, context: MaskContext, client: str, nonce: bytes
     ) -> RingVector:
-        """See `MaskScheme`."""
+        """Add the mask of this client's upload, as in `MaskScheme`."""
         if self._kept is not None and self._kept[:3] == (context, client, nonce):
             raise LocalProtocolError(
                 "this mask has hidden an upload; another under it would show their difference"
@@ -187,7 +192,7 @@ class GroupMasks(Secret):
     def open(
         self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]
     ) -> RingVector:
-        """See `MaskScheme`."""
+        """Subtract the masks of the uploads of `included` from their sum."""
         derived = dict(included)
         match self._kept:
             case (kept_for, client, nonce, mask) if (
@@ -214,22 +219,22 @@ class GroupMasks(Secret):
 
 
 class PairwiseMasks(Secret):
-    """Every two clients share a key, whose keystream one of them adds and the other subtracts: no
-    third party can take it off.
+    """Masks under pair keys: of each pair of clients, one adds the pair's keystream and the other
+    subtracts it, so no third party can remove it.
 
-    The pair masks of all clients of the key set add up to nothing, those of fewer to something
-    uniform. The first client adds a mask under the group key as well, which hides the sum from the
-    server; it alone is taken off to open.
+    The pair masks of all clients in the key set add up to zero, those of fewer clients to a uniform
+    value. The first client also adds a mask under the group key, which hides the sum from the
+    server. Clients subtract only this one to open the sum.
 
-    The key of a pair's keystream is HKDF-Expand-SHA256(pair key, info = label and full context,
-    without a nonce: neither knows the other's). So the upload of a round is hidden once; see
-    docs/proofs/mask-secrecy.md on stores that were restored.
+    The key of a pair's keystream is HKDF-Expand-SHA256(pair key, info = label and full context).
+    The context has no nonce, because neither client knows the other's. So a round's upload is
+    hidden only once; docs/proofs/mask-secrecy.md covers stores that were restored.
 
     Parameters
     ----------
-    names : of all in the key set, in the order of the plan. client : whose masks these are.
-    pair_keys : 32 bytes, by name, one
-        for each of the others.
+    names : of all clients in the key set, in the order of the plan.
+    client : the one that has these masks.
+    pair_keys : 32 bytes for each other client, by name.
     """
 
     __slots__ = ("_first", "_group", "_hidden", "_pairs", "_ring")
@@ -258,7 +263,7 @@ class PairwiseMasks(Secret):
     def hide(
         self, plain: RingVector, context: MaskContext, client: str, nonce: bytes
     ) -> RingVector:
-        """See `MaskScheme`."""
+        """Add the masks of this client's upload, as in `MaskScheme`."""
         if self._hidden == context:
             raise LocalProtocolError(
                 "this mask has hidden an upload; another under it would show their difference"
@@ -275,12 +280,12 @@ class PairwiseMasks(Secret):
     def open(
         self, total: RingVector, context: MaskContext, included: Mapping[str, bytes]
     ) -> RingVector:
-        """See `MaskScheme`; `included` are all of the key set."""
+        """Subtract the group mask from the sum; `included` must be the whole key set."""
         return self._group.open(total, context, {self._first: included[self._first]})
 
 
 class _Pair(Secret):
-    """The keystreams of two clients, the earlier of the plan first."""
+    """Keystreams of two clients, the earlier of the plan first."""
 
     __slots__ = ("_names", "_streams")
 
@@ -293,8 +298,8 @@ class _Pair(Secret):
 
 
 def upload_field(client: str, nonce: bytes) -> bytes:
-    """What tells the uploads of one round apart: the client's name, which carries its length, and
-    the nonce.
+    """Return the field that distinguishes the uploads of one round: the client's name with its
+    length, and the nonce.
     """
     check_length("upload_nonce", nonce, UPLOAD_NONCE_BYTES)
     return name_field(client) + nonce
@@ -304,12 +309,12 @@ def upload_field(client: str, nonce: bytes) -> bytes:
     maxsize=2048
 )  # more than a plan has clients; every client asks for every other in every round
 def name_field(name: str) -> bytes:
-    """A client's name with its length before it."""
+    """Return a client's name with its length before it."""
     return length_prefixed(encode_name(name))
 
 
 def encode_name(name: str) -> bytes:
-    """Client name in UTF-8; 1 to 255 bytes."""
+    """Return a client's name in UTF-8, 1 to 255 bytes."""
     try:
         encoded = name.encode()
     except UnicodeEncodeError:
@@ -322,6 +327,6 @@ def encode_name(name: str) -> bytes:
 
 
 def check_length(name: str, value: bytes, length: int) -> None:
-    """Raise unless the field called `name` holds exactly `length` bytes."""
+    """Raise an error unless the field called `name` has exactly `length` bytes."""
     if len(value) != length:
         raise LocalProtocolError(f"{name} must be exactly {length} bytes")

@@ -1,15 +1,14 @@
-"""The key that two clients of a run share, against a listener with a quantum computer too, and the
-keys they make it from.
+"""Key that two clients of a run share, secure against a listener with a quantum computer too, and
+the keys from which they derive it.
 
-Every client draws `RunKeys` and says the public halves in its Hello. Of each two clients, the
-earlier in the plan encapsulates to the other's ML-KEM-768 key; both derive a `PairKey` from that
-secret and from X25519, so it is safe while either holds:
+Every client draws `RunKeys` and sends the public halves in its Hello. Of each pair of clients, the
+earlier in the plan encapsulates to the other's ML-KEM-768 key. Both derive a `PairKey` from that
+secret and from X25519, so a listener must break both:
 
     pair key | HMAC key = HKDF-SHA256(ML-KEM secret | X25519 secret, salt = label, info = everything
     both must agree on)
 
-ML-KEM answers a changed ciphertext with another secret and no error, so the ciphertext travels with
-an HMAC.
+ML-KEM answers a changed ciphertext with another secret and no error, so the ciphertext has an HMAC.
 """
 
 import hashlib
@@ -64,7 +63,7 @@ _BOX_NONCE_LABEL = b"fastlloyd/v1/nonce-of-pair-box"
 def check_supported() -> None:
     """Raise IdentityError if the installed `cryptography` cannot make the keys of a run.
 
-    Tried with a key: a release or a build without ML-KEM may have its module all the same.
+    The check makes a key, because a build without ML-KEM may still have its module.
     """
     import cryptography
     from cryptography.hazmat.backends.openssl.backend import backend
@@ -82,11 +81,11 @@ def check_supported() -> None:
 
 
 class RunKeys(Secret):
-    """What a client draws for one run: an X25519 key (RFC 7748), an ML-KEM-768 key (FIPS 203) and
-    an Ed25519 key (RFC 8032).
+    """Keys that a client draws for one run: X25519 (RFC 7748), ML-KEM-768 (FIPS 203) and Ed25519
+    (RFC 8032).
 
-    The first two are for the keys it shares with other clients; the third, the run key, signs what
-    it says after its Hello.
+    The first two are for the keys that it shares with other clients. The third, the run key, signs
+    its messages after the Hello.
     """
 
     __slots__ = ("_decapsulation", "_exchange", "_run")
@@ -119,9 +118,7 @@ class RunKeys(Secret):
         )
 
     def private_bytes(self) -> bytes:
-        """128 secret bytes (X25519, seed of ML-KEM, Ed25519), for the store of their owner and
-        nothing else.
-        """
+        """128 secret bytes (X25519, seed of ML-KEM, Ed25519), only for the store of their owner."""
         return (
             self._exchange.private_bytes_raw()
             + self._decapsulation.private_bytes_raw()
@@ -148,16 +145,16 @@ class RunKeys(Secret):
         return self._run.sign(message)
 
     def exchange(self, public: bytes) -> bytes:
-        """X25519 with another client's `exchange_key`, 32 bytes; refuses a key that makes the
-        secret all zero.
+        """Return the X25519 secret with another client's `exchange_key`, 32 bytes. Raises an error
+        for a key with which that secret is all zero.
         """
         return _exchange(self._exchange, public)
 
     def decapsulate(self, ciphertext: bytes) -> bytes:
-        """The 32 bytes that somebody encapsulated to these keys.
+        """Return the 32 bytes that another client encapsulated to these keys.
 
-        A ciphertext made for other keys, or changed, gives other bytes and no error (FIPS 203,
-        implicit rejection).
+        A ciphertext that was changed, or made for other keys, gives other bytes and no error (FIPS
+        203, implicit rejection).
         """
         if len(ciphertext) != CIPHERTEXT_BYTES:
             raise RemoteProtocolError(
@@ -168,7 +165,8 @@ class RunKeys(Secret):
 
 
 def encapsulate(public: bytes) -> tuple[bytes, bytes]:
-    """A fresh 32-byte secret and its 1088-byte ciphertext for another client's `encapsulation_key`.
+    """Return a fresh 32-byte secret and its 1088-byte ciphertext for another client's
+    `encapsulation_key`.
 
     The library draws the secret from the system's randomness and takes no seed.
     """
@@ -176,13 +174,13 @@ def encapsulate(public: bytes) -> tuple[bytes, bytes]:
 
 
 def check_run_keys(exchange_key: bytes, encapsulation_key: bytes, run_key: bytes) -> None:
-    """Raise RemoteProtocolError unless secrets can be shared with the owner of these public keys,
-    and only it can sign.
+    """Raise RemoteProtocolError unless these public keys are safe to share secrets with, and only
+    their owner can sign.
 
-    An X25519 key of low order makes the same zero of every private key (RFC 7748, section 6.1), so
-    any will do to see it. An ML-KEM key encodes numbers below 3329 only (FIPS 203, section 7.2).
-    Under an Ed25519 key of low order anybody signs; it is seen as the X25519 key of the same order
-    (RFC 7748, section 4.1).
+    An X25519 key of low order gives zero with every private key (RFC 7748, section 6.1), so one
+    private key shows it. An ML-KEM key encodes only numbers below 3329 (FIPS 203, section 7.2).
+    Under an Ed25519 key of low order any party can sign; it is recognised as the X25519 key of the
+    same order (RFC 7748, section 4.1).
     """
     any_key = X25519PrivateKey.from_private_bytes(bytes(EXCHANGE_KEY_BYTES))
     _exchange(any_key, exchange_key)
@@ -196,8 +194,8 @@ def check_run_keys(exchange_key: bytes, encapsulation_key: bytes, run_key: bytes
 
 
 def _montgomery(ed25519_key: bytes) -> bytes:
-    """u = (1 + y) / (1 - y): the point of edwards25519 on curve25519, its sign left out; 0 for the
-    neutral one.
+    """Return u = (1 + y) / (1 - y): the point of edwards25519 on curve25519 without its sign, or 0
+    for the neutral point.
     """
     p = 2**255 - 19
     y = int.from_bytes(ed25519_key, "little") % 2**255
@@ -227,10 +225,12 @@ def _encapsulation_key(public: bytes) -> "MLKEM768PublicKey":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairContext:
-    """What two clients must agree on to share a key: the run, who they are, and the Hellos they
-    were shown.
+    """Context on which two clients must agree to share a key: the run, their names, and the Hellos
+    they were shown.
 
-    plan_digest : 32 bytes; run_id : 16 bytes; earlier, later : names, in the order of the plan;
+    plan_digest : 32 bytes.
+    run_id : 16 bytes.
+    earlier, later : names, in the order of the plan.
     earlier_hello, later_hello : SHA-256 of the encoded Hellos, 32 bytes each.
     """
 
@@ -258,9 +258,7 @@ class PairContext:
 
 
 class PairKey(Secret):
-    """What two clients of one run share and nobody else knows; both derive the same, whichever of
-    them encapsulated.
-    """
+    """Secret that only two clients of one run know; both derive the same one, in either role."""
 
     __slots__ = ("_context", "_mac_key", "_secret")
 
@@ -273,11 +271,10 @@ class PairKey(Secret):
     def agree(
         cls, context: PairContext, *, exchange_secret: bytes, kem_secret: bytes, ciphertext: bytes
     ) -> Self:
-        """Derive the key from both secrets; a party that is wrong about anything here derives
-        another one.
+        """Derive the key from both secrets; a client with any other input derives another key.
 
-        exchange_secret : of `RunKeys.exchange`. kem_secret, ciphertext : of `encapsulate`, or
-        `RunKeys.decapsulate` and what it was given.
+        exchange_secret : of `RunKeys.exchange`. kem_secret, ciphertext : of `encapsulate`, or of
+            `RunKeys.decapsulate` and its input.
         """
         check_length("exchange_secret", exchange_secret, KEY_BYTES)
         check_length("kem_secret", kem_secret, KEY_BYTES)
@@ -298,17 +295,19 @@ class PairKey(Secret):
 
     @property
     def secret(self) -> bytes:
-        """32 bytes from which both derive their masks, each purpose under a label of its own."""
+        """32 bytes from which both clients derive their masks, under a separate label for each
+        purpose.
+        """
         return self._secret
 
     def message(self, ciphertext: bytes) -> bytes:
-        """What the earlier client signs for the later one: the ciphertext, and an HMAC that shows
-        that both derive the same key from it.
+        """Return the message that the earlier client signs for the later one: the ciphertext, and
+        an HMAC that proves that both derive the same key from it.
         """
         return ciphertext + hmac.digest(self._mac_key, ciphertext, hashlib.sha256)
 
     def check(self, message: bytes) -> None:
-        """Raise RemoteProtocolError unless the other client made this message with this very
+        """Raise RemoteProtocolError unless the other client made this message with exactly this
         key.
         """
         if not hmac.compare_digest(message, self.message(message[:CIPHERTEXT_BYTES])):
@@ -318,11 +317,11 @@ class PairKey(Secret):
             )
 
     def seal(self, group_key: GroupKey, deal: bytes) -> bytes:
-        """Encrypt the group key for the later client; 60 bytes that nobody else can open, and it
-        only for this Deal.
+        """Encrypt the group key for the later client: 60 bytes that only it can open, and only for
+        this Deal.
 
-        The nonce is a keyed hash of the group key, so sealing the same key again gives the same
-        bytes and another key another nonce: no restart of the dealer can encrypt two keys under one
+        The nonce is a keyed hash of the group key. So the same key gives the same bytes again, and
+        another key gives another nonce. No restart of the dealer can encrypt two keys under one
         nonce.
         """
         cipher, nonce_key, bound = self._box_keys(deal)
@@ -330,8 +329,9 @@ class PairKey(Secret):
         return nonce + cipher.encrypt(nonce, group_key.secret, bound)
 
     def open(self, box: bytes, deal: bytes) -> GroupKey:
-        """Decrypt what the earlier client sealed; RemoteProtocolError if the box is not one for
-        this key and this Deal.
+        """Decrypt the group key that the earlier client sealed.
+
+        Raises RemoteProtocolError if the box is not for this key and this Deal.
         """
         cipher, _, bound = self._box_keys(deal)
         if len(box) != SEALED_BYTES:
@@ -347,8 +347,8 @@ class PairKey(Secret):
             ) from None
 
     def _box_keys(self, deal: bytes) -> tuple[ChaCha20Poly1305, bytes, bytes]:
-        """Cipher and nonce key of the box, and its associated data: which run, from whom, to whom,
-        digest of which Deal.
+        """Return cipher and nonce key of the box, and its associated data: run, sender, recipient,
+        and digest of the Deal.
         """
         check_length("deal", deal, DIGEST_BYTES)
         bound = length_prefixed(

@@ -1,13 +1,13 @@
-"""The rings Z_2^32 and Z_2^64 in which masked sums are added up, and the proof that no opened sum
+"""Rings Z_2^32 and Z_2^64 in which masked sums are added up, and the proof that no opened sum
 wraps.
 
-A mask is uniform on the whole ring, so a masked value is uniform whatever it hides; for that, all
-arithmetic is that of uint32 or uint64, which wraps by type. The opened sum is read as the
-representative nearest to zero, which is right as long as its magnitude stays below half the ring:
-`RingLoad` says how many bits that takes, from public numbers only.
+A mask is uniform on the whole ring, so every masked value is uniform. That needs arithmetic that
+wraps, as uint32 and uint64 do. The opened sum is read as the representative nearest to zero, which
+is right as long as its magnitude is below half the ring. `RingLoad` computes the bits that takes,
+from public numbers only.
 
-Departs from the paper, whose ring has 32 bits whatever the data: 64 is the default, and a width
-that could wrap is refused.
+Departs from the paper, whose ring always has 32 bits: 64 is the default, and a width that could
+wrap is refused.
 """
 
 import enum
@@ -33,10 +33,10 @@ WRAP_PROBABILITY_BITS: Final = 40
 
 
 class Ring(enum.Enum):
-    """Integers modulo 2**bits, held in little-endian unsigned arrays.
+    """Integers modulo 2**bits, in little-endian unsigned arrays.
 
-    bits, itemsize : width of an element in bits, in bytes; dtype : little-endian unsigned integers
-    of this width.
+    bits, itemsize : width of an element in bits, in bytes. dtype : little-endian unsigned integers
+        of this width.
     """
 
     Z32 = 32
@@ -51,7 +51,7 @@ class Ring(enum.Enum):
 
     @classmethod
     def of(cls, bits: int) -> "Ring":
-        """Ring of `bits` bits: 32 or 64."""
+        """Return the ring of `bits` bits: 32 or 64."""
         for ring in cls:
             if ring.bits == bits:
                 return ring
@@ -60,8 +60,8 @@ class Ring(enum.Enum):
     def wrap(self, values: npt.NDArray[np.int64]) -> RingVector:
         """Reduce int64 `values` modulo 2**bits; the shape is kept.
 
-        Only int64 is taken: a float or narrower array here is a value that was rounded or cut on
-        the way, which must not pass silently.
+        Only int64 is accepted: a float or narrower array was rounded or cut before, which must not
+        go unnoticed.
         """
         if values.dtype != np.int64:
             raise LocalProtocolError(
@@ -71,33 +71,35 @@ class Ring(enum.Enum):
         return values.view(np.uint64).astype(self.dtype)
 
     def centre(self, elements: RingVector) -> npt.NDArray[np.int64]:
-        """Representative of each element in [-2**(bits - 1), 2**(bits - 1)); the shape is kept."""
+        """Return the representative of each element in [-2**(bits - 1), 2**(bits - 1)); the shape
+        is kept.
+        """
         self._check(elements)
         return elements.view(f"<i{self.itemsize}").astype(np.int64)
 
     def add(self, left: RingVector, right: RingVector) -> RingVector:
-        """Sum modulo 2**bits, elementwise; the shapes are equal."""
+        """Return the sum modulo 2**bits, elementwise; the shapes are equal."""
         self._check(left, right)
         return np.asarray(np.add(left, right, dtype=self.dtype))
 
     def accumulate(self, total: RingVector, data: bytes) -> None:
-        """Add, modulo 2**bits and in place, a vector as `from_bytes` reads it."""
+        """Add a vector, encoded as for `from_bytes`, modulo 2**bits and in place."""
         words = self.from_bytes(data, total.size)
         self._check(total, words)
         np.add(total, words, out=total)
 
     def subtract(self, left: RingVector, right: RingVector) -> RingVector:
-        """Difference modulo 2**bits, elementwise; the shapes are equal."""
+        """Return the difference modulo 2**bits, elementwise; the shapes are equal."""
         self._check(left, right)
         return np.asarray(np.subtract(left, right, dtype=self.dtype))
 
     def to_bytes(self, elements: RingVector) -> bytes:
-        """Little-endian elements in C order, `itemsize` bytes each."""
+        """Return little-endian elements in C order, `itemsize` bytes each."""
         self._check(elements)
         return elements.tobytes()
 
     def from_bytes(self, data: bytes, length: int) -> RingVector:
-        """Exactly `length` elements, as a read-only vector over `data`."""
+        """Return exactly `length` elements, as a read-only vector over `data`."""
         if len(data) != length * self.itemsize:
             raise RemoteProtocolError(
                 f"a vector of {length} {self.bits}-bit elements is {length * self.itemsize} bytes"
@@ -106,12 +108,12 @@ class Ring(enum.Enum):
         return np.frombuffer(data, dtype=self.dtype)
 
     def zeros(self, length: int) -> RingVector:
-        """A vector of `length` zeros."""
+        """Return a vector of `length` zeros."""
         return np.zeros(length, dtype=self.dtype)
 
     def sum_of_bytes(self, vectors: Sequence[bytes], length: int) -> RingVector:
-        """Sum modulo 2**bits of vectors that `from_bytes` reads, each of exactly `length`
-        elements.
+        """Return the sum modulo 2**bits of vectors, encoded as for `from_bytes`, each of exactly
+        `length` elements.
         """
         rows = self.from_bytes(b"".join(vectors), len(vectors) * length).reshape(
             len(vectors), length
@@ -132,11 +134,11 @@ class Ring(enum.Enum):
 
 
 class Load(NamedTuple):
-    """The largest magnitude that one record adds to an entry of an answer, and the scale of the
-    entry's total noise.
+    """Largest magnitude that one record adds to an entry of an answer, and the scale of the entry's
+    total noise.
 
-    Both in the same units, the largest over all rounds; the scale is that of all clients' shares
-    together.
+    Both have the same units, and are the largest over all rounds. The scale is that of all clients'
+    shares together.
     """
 
     bound: int
@@ -148,28 +150,32 @@ NOTHING: Final = Load(0, Fraction(0))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingLoad:
-    """Everything public that bounds the opened sums of a run.
+    """Public numbers that bound the opened sums of a run.
 
     With K = `n_released`, L = 40 ln 2 + ln 2K and M = `n_rounding_terms`, an opened value exceeds
 
         n_records * bound + sqrt(2 L) * scale + M / 2        (Gaussian)
         n_records * bound + L * scale + M / 2                (geometric)
 
-    in magnitude with probability below 2**-40 / K: the data part is bounded outright; a Gaussian X
-    of standard deviation s has P(|X| > z s) < 2 exp(-z**2 / 2) and a two-sided geometric P(|X| > t)
-    < 2 exp(-t / b), both equal to 2**-40 / K here; M roundings shift a sum by at most M / 2. So any
-    of the K values of the run exceeds it with probability below 2**-40 (union bound). Clients that
-    drop out take data and noise away: the bound holds for every included set.
+    in magnitude with probability below 2**-40 / K. The data part has a strict bound. A Gaussian X
+    of standard deviation s has P(|X| > z s) < 2 exp(-z**2 / 2), and a two-sided geometric P(|X| >
+    t) < 2 exp(-t / b). Both equal 2**-40 / K here. M roundings shift a sum by at most M / 2. So any
+    of the K values of the run exceeds its bound with probability below 2**-40 (union bound).
+    Without some clients there are fewer data and less noise, so the bound holds for every included
+    set.
 
-    n_records : public cap on the records of all clients together. sums, counts, loss : of one
-    coordinate of a sum (grid units), of a count (a record is 2**c on a grid of 2**-c), and of the
-    loss (units of its own; 0 where none is estimated). n_rounding_terms : how many separately
-    rounded draws one value holds: the number of clients in `client-noise`, 1 in `server-noise`.
+    n_records : public cap on the records of all clients together.
+    sums : of one coordinate of a sum, in grid units.
+    counts : of a count, where one record is 2**c on a grid of 2**-c.
+    loss : of the loss, in units of its own, or 0 if none is estimated.
+    others : of all other parts of answers, each in units of its own.
+    n_rounding_terms : number of separately rounded draws in one value: the number of clients in
+        `client-noise`, 1 in `server-noise`.
     n_released : number of values opened in the whole run: rounds times clusters times (features +
-    1), and the loss. noise : its law: a sum of Gaussians, each rounded to an integer, of which the
-    scale is the standard deviation; or one two-sided geometric draw (LAPLACE), P(x) proportional to
-    exp(-abs(x) / b), of which the scale is b. others : of parts of answers that are none of these,
-    each in units of its own.
+        1), and the loss.
+    noise : law of the noise. Gaussian: a sum of Gaussians, each rounded to an integer. The scale is
+        the standard deviation. LAPLACE: one two-sided geometric draw, P(x) proportional to
+        exp(-abs(x) / b). The scale is b.
     """
 
     n_records: int
@@ -197,8 +203,8 @@ class RingLoad:
 
     @property
     def required_bits(self) -> int:
-        """Least width w such that every opened value stays below 2**(w - 1) in magnitude, but for
-        2**-40.
+        """Smallest width w such that every opened value is below 2**(w - 1) in magnitude, except
+        with probability 2**-40.
         """
         largest = max(
             self.n_records * bound + self.noise_reach(scale) for bound, scale in self._coordinates()
@@ -206,7 +212,7 @@ class RingLoad:
         return largest.bit_length() + 1
 
     def largest_n_records(self, ring: Ring) -> int:
-        """Largest cap on records that `ring` holds with everything else as it is; 0 if none."""
+        """Return the largest cap on records with which this load fits `ring`; 0 if none does."""
         room = (1 << (ring.bits - 1)) - 1
         caps = [
             (room - self.noise_reach(scale)) // bound
@@ -216,11 +222,11 @@ class RingLoad:
         return max(0, min(caps, default=0))
 
     def with_fewer_fractional_bits(self, fewer: int) -> "RingLoad":
-        """Bound the load of the same run on a grid 2**fewer times coarser.
+        """Return a bound on the load of the same run on a grid 2**fewer times coarser.
 
-        The caller computes the bound and scale of the coarser grid anew, each rounded up to a unit
-        at most; counts have a grid of their own and stay. In the loss a record counts for no more
-        than in a sum, and the noise follows.
+        The coarser grid has its own bound and scale, each rounded up by at most one unit. Counts
+        have a grid of their own, which stays. In the loss a record counts for no more than in a
+        sum, and the noise follows.
         """
         sums = Load(-(-self.sums.bound >> fewer), Fraction(self.sums.scale) / 2**fewer + 1)
         bound, scale = min(self.loss.bound, sums.bound), self.loss.scale
@@ -228,8 +234,8 @@ class RingLoad:
         return replace(self, sums=sums, loss=loss)
 
     def noise_reach(self, scale: Fraction) -> int:
-        """Integer that one opened value's noise exceeds in magnitude with probability below 2**-40
-        / n_released.
+        """Return an integer that one opened value's noise exceeds in magnitude with probability
+        below 2**-40 / n_released.
         """
         exponent = _tail_exponent(self.n_released)
         if self.noise is Noise.LAPLACE:
@@ -243,10 +249,10 @@ class RingLoad:
 
 
 def choose_ring(load: RingLoad, bits: int, fractional_bits: int) -> Ring:
-    """Return the ring of so many bits if it holds the load of a plan with so many fractional bits.
+    """Return the ring of this many bits, if the load fits.
 
-    Raises `OverflowRisk` otherwise; the sentence names a cap on records and a number of fractional
-    bits that work.
+    fractional_bits : of the plan. Raises `OverflowRisk` if the load does not fit, and names a cap
+        on records and a number of fractional bits that do.
     """
     ring, required_bits = Ring.of(bits), load.required_bits
     if required_bits <= ring.bits:
@@ -273,7 +279,7 @@ def choose_ring(load: RingLoad, bits: int, fractional_bits: int) -> Ring:
 
 @lru_cache(maxsize=64)  # asked for once per round of a run
 def _tail_exponent(n_released: int) -> Fraction:
-    """40 ln 2 + ln 2K, rounded up to a multiple of 2**-64, and one unit more."""
+    """Return 40 ln 2 + ln 2K, rounded up to a multiple of 2**-64, plus one unit."""
     n = n_released << (WRAP_PROBABILITY_BITS + 1)
     octaves, power = n.bit_length() - 1, 1 << (n.bit_length() - 1)
     logarithm = octaves * 2 * _artanh(1, 3) + 2 * _artanh(
@@ -288,8 +294,8 @@ _LOG_BITS: Final = 192
 
 
 def _artanh(numerator: int, denominator: int) -> int:
-    """artanh(z) = z + z**3 / 3 + ... for 0 <= z <= 1/3, in units of 2**-192; less than 200 of them
-    too small.
+    """Return artanh(z) = z + z**3 / 3 + ... for 0 <= z <= 1/3, in units of 2**-192; it is less than
+    200 units too small.
     """
     power, total, k = (numerator << _LOG_BITS) // denominator, 0, 1
     while power:

@@ -1,9 +1,9 @@
-"""The parameters of the next query, sealed from one client to all: the server relays them and
-cannot read them.
+"""Sealing of the next query's parameters, from one client to all: the server relays them and cannot
+read them.
 
-Every sealing has a key of its own, derived from the group key, everything the parameters are for,
-and fresh random bytes. So one nonce for all is never used twice under one key, whatever is
-restarted or restored.
+Every sealing has a key of its own, derived from the group key, from everything that the parameters
+are for, and from fresh random bytes. So the constant nonce is never used twice under one key, even
+after a restart or a restored copy.
 """
 
 from typing import Final
@@ -24,11 +24,11 @@ _NONCE = bytes(12)  # the key is used once
 def seal_parameters(
     group_key: GroupKey, context: RoundContext, client: str, salt: bytes, plain: bytes
 ) -> bytes:
-    """Encrypt for whoever holds the group key and has seen the same transcript; 16 bytes longer
-    than `plain`.
+    """Encrypt for the clients that have the group key and have seen the same transcript; the result
+    is 16 bytes longer than `plain`.
 
-    context : of the round whose query the parameters are for; client : who worked them out; salt :
-    16 random bytes, drawn for this sealing and sent with it.
+    context : of the round whose query the parameters are for. client : name of the client that
+        computed them. salt : 16 random bytes, drawn for this sealing and sent with it.
     """
     key, bound = _key(group_key, context, client, salt)
     return key.encrypt(_NONCE, plain, bound)
@@ -37,8 +37,9 @@ def seal_parameters(
 def open_parameters(
     group_key: GroupKey, context: RoundContext, client: str, salt: bytes, box: bytes
 ) -> bytes:
-    """Decrypt what `seal_parameters` made; RemoteProtocolError if anything differs from what was
-    bound into it.
+    """Decrypt the output of `seal_parameters`.
+
+    Raises RemoteProtocolError if anything differs from what the sealing was bound to.
     """
     key, bound = _key(group_key, context, client, salt)
     try:
@@ -53,7 +54,9 @@ def open_parameters(
 def _key(
     group_key: GroupKey, context: RoundContext, client: str, salt: bytes
 ) -> tuple[ChaCha20Poly1305, bytes]:
-    """The key of one sealing, and all that it is bound to, encoded injectively."""
+    """Return the key of one sealing, and the injective encoding of everything that it is bound
+    to.
+    """
     check_length("salt", salt, SALT_BYTES)
     bound = length_prefixed(
         context.plan_digest,
