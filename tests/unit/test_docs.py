@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import norm
 
+import fastlloyd
 from diagrams import mermaid
 from fastlloyd.cli import failures, network
 from fastlloyd.dp.gdp import gdp_epsilon, gdp_mu
@@ -324,6 +325,14 @@ def test_compatibility_is_tested_on_every_python_that_is_claimed_and_no_other() 
     ]
     (tried,) = re.findall(r"^PYTHONS \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert tried.split() == [f"python{version}" for version in claimed]
+
+
+def test_the_version_is_the_same_wherever_a_release_sets_it() -> None:
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    newest = re.search(r"^## \[(.+)\] - ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert cited is not None
+    assert newest is not None
+    assert {cited[1], newest[1]} == {fastlloyd.__version__}
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only a clone knows which files are kept")
