@@ -6,17 +6,16 @@ import re
 import shlex
 import tomllib
 from configparser import ConfigParser
-from pathlib import Path
 
 import pytest
 
+from clone import ROOT
 from fastlloyd.cli import failures, network
 from fastlloyd.cli.app import subcommand
 from fastlloyd.cli.commands.serve import OWN_FILES
 from fastlloyd.federation.identity.parties import MAX_CLIENTS
 from fastlloyd.federation.transport.grpc.tls import wanted_connections
 
-ROOT = Path(__file__).parents[2]
 UNIT, DOCKERFILE = ROOT / "examples/fastlloyd-serve.service", ROOT / "examples/Dockerfile"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from clone import SUPPORT
 from disk_image import holds, mounted, pieces
 from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.store import Store, read
@@ -21,8 +22,6 @@ from known_noise import KnownNoise
 from mortal_parties import World
 from runs_with_deaths import FEDERATIONS, NAMES
 from stores import run_id
-
-SUPPORT = str(Path(__file__).parents[1] / "support")
 
 
 class Kept:
@@ -117,7 +116,7 @@ def test_a_process_that_was_killed_leaves_no_key_once_its_run_is_given_up(tmp_pa
         "sys.stdin.read()\n"
     )
     with mounted(tmp_path) as (image, place):
-        command = [sys.executable, "-c", program, SUPPORT, str(place)]
+        command = [sys.executable, "-c", program, str(SUPPORT), str(place)]
         pipe = subprocess.PIPE
         # our own program
         with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:

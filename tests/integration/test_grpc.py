@@ -29,6 +29,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from clone import SUPPORT
+
 if importlib.util.find_spec("grpc") is None:  # not imported here: that is the business of grpc_tls
     pytest.skip(
         'gRPC is not installed: python -m pip install ".[network]"', allow_module_level=True
@@ -1292,7 +1294,7 @@ def test_a_client_that_is_frozen_is_noticed_by_keepalive_and_goes_on_when_it_tha
             (tmp_path / f"{name}.der").write_bytes(identity.certificate)
         server = site.server(keepalive=Keepalive(interval=1.0, timeout=1.0))
         async with serving(server) as port:
-            script = str(Path(__file__).parents[1] / "support" / "grpc_client_process.py")
+            script = str(SUPPORT / "grpc_client_process.py")
             process = await asyncio.create_subprocess_exec(
                 sys.executable, script, str(port), str(tmp_path)
             )

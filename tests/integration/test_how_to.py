@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import typer
 
+from clone import ROOT
 from command_line import drawn_once
 from fastlloyd.cli.app import COMMANDS, subcommand
 from fastlloyd.cli.failures import run
@@ -22,7 +23,6 @@ from ports import free_address
 # bounds that noise finds leave out about 2 % of the records, so it may warn by chance
 pytestmark = pytest.mark.filterwarnings("ignore::fastlloyd.errors.ClippedRecordsWarning")
 
-ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ALL_PAGES = sorted(
     path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *DOCS.glob("**/*.md")]

@@ -20,6 +20,7 @@ from unittest import mock
 
 import pytest
 
+from clone import SUPPORT
 from fake_mpi import HANG, MPI, Rank
 from fastlloyd.errors import NetworkError
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult
@@ -58,7 +59,7 @@ def in_threads() -> Ended:
 
 def by_mpirun(folder: Path) -> Ended:
     """Processes; all runs are in one job, one after the other."""
-    program = Path(__file__).parents[1] / "support" / "mpi_process.py"
+    program = SUPPORT / "mpi_process.py"
     environment = {
         **os.environ,
         "OMPI_ALLOW_RUN_AS_ROOT": "1",

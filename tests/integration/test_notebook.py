@@ -10,7 +10,9 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples").glob("*.ipynb"))
+from clone import ROOT
+
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 PICTURES = {"a-year-of-questions": 2, "central": 3, "several-rows": 3, "unknown-bounds": 2}
 AS_NEW = (  # no name is left for the next notebook; modules stay loaded, which is what takes time
     "%reset -f"

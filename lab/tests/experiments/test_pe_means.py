@@ -5,7 +5,6 @@ it.
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from clone import ROOT
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.domain import Domain
@@ -372,5 +372,5 @@ def test_it_is_a_method_of_experiments_that_runs_centrally_for_any_number_of_cli
 
 
 def test_the_example_compares_it_with_fastlloyd() -> None:
-    spec = read(Path(__file__).parents[2] / "examples/pe_means.toml")
+    spec = read(ROOT / "lab/examples/pe_means.toml")
     assert spec.grid[0].methods == ("fastlloyd", "pe-means")
