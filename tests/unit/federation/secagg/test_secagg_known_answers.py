@@ -22,7 +22,7 @@ from fastlloyd.federation.secagg.masks import GroupKey
 from fastlloyd.federation.secagg.ring import Ring
 from masks import MaskedUpload, expand_mask
 
-VECTORS = json.loads((VECTORS / "masks.json").read_text())
+KNOWN = json.loads((VECTORS / "masks.json").read_text())
 
 # ------------------------------------------------------- second implementation
 
@@ -100,13 +100,13 @@ def test_chacha20_gives_the_key_stream_of_rfc_8439() -> None:
 
 
 def test_the_second_implementation_replays_every_recorded_mask() -> None:
-    assert len(VECTORS["masks"]) >= 8
-    for vector in VECTORS["masks"]:
+    assert len(KNOWN["masks"]) >= 8
+    for vector in KNOWN["masks"]:
         assert replayed_mask(vector).hex() == vector["mask"], vector["client"]
 
 
 def test_the_package_replays_every_recorded_mask() -> None:
-    for vector in VECTORS["masks"]:
+    for vector in KNOWN["masks"]:
         ring = Ring.of(vector["ring_bits"])
         upload = MaskedUpload(
             plan_digest=bytes.fromhex(vector["plan_digest"]),
@@ -124,8 +124,8 @@ def test_the_package_replays_every_recorded_mask() -> None:
 
 
 def test_both_implementations_replay_every_recorded_public_stream() -> None:
-    assert len(VECTORS["public"]) >= 3
-    for vector in VECTORS["public"]:
+    assert len(KNOWN["public"]) >= 3
+    for vector in KNOWN["public"]:
         seed, label = bytes.fromhex(vector["seed"]), bytes.fromhex(vector["label"])
         words = PublicStream(PublicSeed(seed), label).words(vector["n_words"])
         assert words.dtype == np.uint64
