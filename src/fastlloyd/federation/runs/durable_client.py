@@ -1,6 +1,4 @@
-"""A client of a run whose steps are durable: whatever it returns to be sent follows from what is on
-disk.
-"""
+"""Client of a run with durable steps: every message that it sends follows from what is on disk."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -48,11 +46,11 @@ from fastlloyd.mechanisms.answering import Records
 class DurableClient(DurableParty[ClientSession]):
     """One client in one run: a `transport.party.ClientParty`.
 
-    A step of the session is committed to the store in one transaction, with the ledger's charge for
-    an upload, before what it sends is returned; the broadcast of a round is committed before it is
-    opened. `counted` says in which ledger, if there is one. `outcome` is None while the run goes
-    on; a result, and what an early end left, stays in the store until `conclude`: a process that is
-    killed before it has written that finds it again.
+    Each step of the session is committed to the store in one transaction, with the ledger's charge
+    for an upload, before its messages are returned. The broadcast of a round is committed before it
+    is opened. `counted` names the ledger, if there is one. `outcome` is None while the run goes on.
+    A result, or what an early end left, stays in the store until `conclude`, so that a process that
+    is killed before it wrote that finds it again.
     """
 
     def __init__(
@@ -84,19 +82,21 @@ class DurableClient(DurableParty[ClientSession]):
         clock: Clock = time.monotonic,
         holder: HoldersLedger | None = None,
     ) -> Self:
-        """Reserve what the run may cost on the data set and join it, or take it up where an earlier
-        process left it.
+        """Reserve the cost of the run on the data set and join it, or continue it where an earlier
+        process stopped.
 
-        fingerprint : of the records in original units. holder : the ledger that counts all runs on
-        the records, beside the store, which counts those of this client. Other parameters as
-        `ClientSession`.
+        fingerprint : of the records in original units.
+        holder : ledger that counts all runs on the records, next to the store, which counts those
+            of this client.
+
+        Other parameters are as in `ClientSession`.
 
         Raises
         ------
         BudgetError : a limit of the data set is too low, or the records are known under another
-        name. StateError : the run has ended for this store, or was begun with another plan, name or
-        records; or the plan knows more
-            events of the store than it holds.
+            name.
+        StateError : the run has ended for this store, or was begun with another plan, name or
+            records. Also if the plan knows more events of the store than it has.
         PlanError, DataError : as `ClientSession`.
         """
         store.check_owner(Role.CLIENT, identity.public)
@@ -123,12 +123,12 @@ class DurableClient(DurableParty[ClientSession]):
 
     @property
     def outcome(self) -> ClientResult | Ended | None:
-        """How the run ended for this client."""
+        """Outcome of the run for this client, or None while it goes on."""
         return self._session.outcome
 
     @property
     def position(self) -> SignedPosition:
-        """The position of the store, signed by the identity."""
+        """Position of the store, signed by the identity."""
         now, signed = self._store.position, self._signed
         if signed is None or (signed.length, signed.head) != (now.length, now.head):
             self._signed = signed = SignedPosition.of(now.length, now.head, self._identity)
@@ -136,8 +136,8 @@ class DurableClient(DurableParty[ClientSession]):
 
     @property
     def farewell(self) -> tuple[bytes, bytes]:
-        """Return the digest of the Hello that this client joined with, 32 bytes, and its identity's
-        signature that the run is over for it, 64 bytes.
+        """Return the digest of the Hello that this client joined with, 32 bytes, and its signed
+        statement that the run is over for it, 64 bytes.
         """
         plan, name, hello = self._session.plan, self._session.name, self._session.hello
         if hello is None:
@@ -169,12 +169,14 @@ class DurableClient(DurableParty[ClientSession]):
         )
 
     def attached(self, log: LogPosition) -> None:
-        """The server remembers this position of the store; OldStoreError if this store is an old
-        copy, OldServerError if the server's is.
+        """Check the position of this store that the server remembers.
 
-        A server makes a sum durable together with the positions of the clients in it. One that
-        remembers less than the position at which this client made an answer that it has since seen
-        in a sum has forgotten that sum, and would draw other noise for it.
+        Raises OldStoreError if this store is an old copy, OldServerError if the server's is.
+
+        A server makes a sum durable together with the positions of the clients in it. Suppose that
+        it remembers less than this client's position when it made an answer that the client has
+        since seen in a sum. Then the server has forgotten that sum, and would draw other noise for
+        it.
         """
         self._store.check_remembered(log, "the server")
         last = self._session.last_included
@@ -192,18 +194,18 @@ class DurableClient(DurableParty[ClientSession]):
         self._timer.begin_again(Again.OTHER_SIDE_CAME_BACK)
 
     def begin(self) -> list[Send | Finish]:
-        """A connection stands: Hello, and what was sent last, the same bytes as ever.
+        """Return the messages for a new connection: Hello, and the last ones, as the same bytes.
 
-        What an earlier process still owed is made now, and no sooner: a long pass is for a server
-        that sees this client.
+        Messages that an earlier process still owed are made only now, because a long pass is worth
+        it only for a server that sees this client.
         """
         self._check_footing()
         self._commit(self._session.resume())
         return [action for action in self._session.reconnect() if isinstance(action, Send)]
 
     def receive(self, message: Message) -> list[Send | Finish]:
-        """Answer the server. RemoteProtocolError says what it did wrong, and ends the run
-        durably.
+        """Answer the server. Raises RemoteProtocolError if it broke the protocol, which ends the
+        run durably.
         """
         self._check_footing()
         self._commit(self._session.accept(message))
@@ -220,7 +222,7 @@ class DurableClient(DurableParty[ClientSession]):
         return self._commit(self._session.deadline())
 
     def conclude(self) -> None:
-        """What the run has led to is durable elsewhere: end the run, wipe its keys and messages."""
+        """End the run and wipe its keys and messages, because its result is durable elsewhere."""
         if self._store.history.runs[self._run_id].ended is not None:
             return
         run = self._store.history.open_run(self._run_id)
@@ -258,8 +260,8 @@ class DurableClient(DurableParty[ClientSession]):
         return [action for action in actions if isinstance(action, Send | Finish)]
 
     def _tell_holder(self) -> None:
-        """Tell the holder's ledger that the run has ended. If that fails, it counts in full until
-        the ledger hears of it.
+        """Tell the holder's ledger that the run has ended. If that fails, the run counts in full
+        until the ledger learns of its end.
         """
         if self._holder is not None:
             with suppress(StateError):
@@ -267,10 +269,10 @@ class DurableClient(DurableParty[ClientSession]):
 
 
 def check_may_join(store: Store, plan: Plan, name: str, *, dataset: DataSet) -> Reservation | None:
-    """The event with which this client has joined the run; None if it has not, or has left it
-    before anything was spent. Raises what `reservation` raises of any records.
+    """Return the event with which this client joined the run, or None if it has not joined, or has
+    left before anything was spent.
 
-    To be asked before a long pass over them.
+    Call it before a long pass over the records. Raises what `reservation` raises for any records.
     """
     if (known := plan.client(name).store) is not None:
         store.check_remembered(LogPosition(known.length, bytes.fromhex(known.head)), "the plan")
@@ -306,10 +308,10 @@ def check_may_join(store: Store, plan: Plan, name: str, *, dataset: DataSet) -> 
 def reservation(
     store: Store, plan: Plan, name: str, *, dataset: DataSet, fingerprint: Fingerprint
 ) -> RunReserved | PersonRunReserved | None:
-    """The event with which this client joins the run; None if it has joined it, and may take it up
-    again. Nothing is stored.
+    """Return the event with which this client joins the run, or None if it has joined it before and
+    may continue. Nothing is stored.
 
-    Raises BudgetError and StateError as `DurableClient.join`.
+    Raises BudgetError and StateError as `DurableClient.join` does.
     """
     begun = check_may_join(store, plan, name, dataset=dataset)
     if begun is None:

@@ -1,6 +1,4 @@
-"""The server of a run whose steps are durable: whatever it returns to be sent follows from what is
-on disk.
-"""
+"""Server of a run with durable steps: every message that it sends follows from what is on disk."""
 
 import time
 from collections.abc import Sequence
@@ -32,12 +30,12 @@ from fastlloyd.federation.store.events import (
 class DurableServer(DurableParty[ServerSession]):
     """The server in one run: a `transport.party.ServerParty`.
 
-    Uploads of an open round and confirmations are in memory only: after a restart the clients send
-    them again. The position that a client reports of its store with an upload is durable before the
-    upload is taken: after a restart an older copy of that store, which would answer otherwise, is
-    refused. One transaction holds all positions that came together, and that of the upload that
-    closes a round holds the sum as well. Other positions become durable with the next step. A
-    client is known by its signing key: under a new one it may begin a new store.
+    Uploads of an open round and confirmations are only in memory; after a restart the clients send
+    them again. The position of its store that a client reports with an upload is durable before the
+    upload is taken. So after a restart an older copy of that store, which would answer differently,
+    is refused. One transaction contains all positions that came together, and that of the upload
+    that closes a round also contains the sum. Other positions become durable with the next step. A
+    client is identified by its signing key: under a new one it may begin a new store.
     """
 
     def __init__(self, session: ServerSession, store: Store, clock: Clock = time.monotonic) -> None:
@@ -52,8 +50,8 @@ class DurableServer(DurableParty[ServerSession]):
     def open(
         cls, plan: Plan, *, store: Store, noise: NoiseSource, clock: Clock = time.monotonic
     ) -> Self:
-        """Begin a run, or take it up where an earlier process left it. StateError if it has ended
-        for this store.
+        """Begin a run, or continue it where an earlier process stopped. Raises StateError if it has
+        ended for this store.
         """
         run_id = bytes.fromhex(plan.run_id)
         run = store.history.runs.get(run_id)
@@ -68,13 +66,13 @@ class DurableServer(DurableParty[ServerSession]):
 
     @property
     def outcome(self) -> ServerResult | None:
-        """How the run ended; None while it goes on."""
+        """Outcome of the run, or None while it goes on."""
         return self._session.outcome
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that the present step may still take; None after the end, 0 if this process has
-        not said that it is over.
+        """Seconds left for the present step; None after the end, or 0 if this process has not yet
+        reported the end.
         """
         session, plan, timeouts = self._session, self._session.plan, self._session.plan.timeouts
         if session.outcome is not None:
@@ -93,14 +91,14 @@ class DurableServer(DurableParty[ServerSession]):
 
     @property
     def awaited(self) -> tuple[str, ...]:
-        """The clients that have not answered in this step."""
+        """Clients that have not answered in this step."""
         return self._session.awaited
 
     def attach(self, name: str, log: SignedPosition) -> LogPosition:
-        """Client `name` is there (again), its store at `log`; the position last remembered of it,
-        or that of the plan.
+        """Note that client `name` is connected, with its store at `log`; return the last position
+        remembered of it, or that of the plan.
 
-        Raises RemoteProtocolError if the store is an old copy, or its identity did not sign the
+        Raises RemoteProtocolError if the store is an old copy, or if its identity did not sign the
         position.
         """
         known = self._check_grown(name, log)
@@ -109,10 +107,11 @@ class DurableServer(DurableParty[ServerSession]):
         return max(known, key=lambda position: position.length, default=LogPosition(0, bytes(32)))
 
     def disowned(self, name: str) -> list[Send | Finish]:
-        """Client `name` found that its store is not the one whose position it was told: what it
-        said is forgotten, so that the one that was seen can go on.
+        """Forget the messages of client `name`, whose store does not match the position it was
+        told, so that the right store can continue.
 
-        Not if a step of the others became durable in the instant between; then it is in the store.
+        If a step of the other clients has become durable meanwhile, the messages are in the store
+        and stay.
         """
         before = self._before.pop(name, None)
         if self._seen.pop(name, None) is not None and before is not None:
@@ -120,14 +119,16 @@ class DurableServer(DurableParty[ServerSession]):
         return []
 
     def away(self, name: str) -> list[Send | Finish]:
-        """Client `name` has not been there for a while. A process that is started again is told so
-        anew.
+        """Note that client `name` has not been connected for a while. A restarted process must be
+        told again.
         """
         self._check_footing()
         return self._commit(self._session.away(name))
 
     def receive(self, name: str, log: SignedPosition, message: Message) -> list[Send | Finish]:
-        """Answer a client. RemoteProtocolError says what it did wrong; the others go on."""
+        """Answer a client. Raises RemoteProtocolError if it broke the protocol; the others
+        continue.
+        """
         self._check_footing()
         self._check_grown(
             name, log
@@ -137,8 +138,8 @@ class DurableServer(DurableParty[ServerSession]):
         return self._commit(actions, is_taken=isinstance(message, Upload))
 
     def announce(self, name: str, log: SignedPosition) -> None:
-        """A message of client `name`, its store at `log`, waits for its turn; the next commit holds
-        that position, too.
+        """Note that a message of client `name`, with its store at `log`, waits for its turn. The
+        next commit contains that position too.
         """
         with suppress(
             RemoteProtocolError
@@ -148,13 +149,13 @@ class DurableServer(DurableParty[ServerSession]):
 
     @property
     def gone(self) -> frozenset[str]:
-        """The clients that have left, as this store has it."""
+        """Clients that have left, according to this store."""
         run = self._store.history.runs.get(self._run_id)
         return frozenset(() if run is None or run.ended is not None else run.left)
 
     def left(self, name: str) -> list[Send | Finish]:
-        """The run is over for client `name`: if it has no result, nobody waits for it; after a
-        restart neither.
+        """Note, durably, that the run is over for client `name`, so that the server stops waiting
+        for it.
         """
         self._check_footing()
         run = self._store.history.runs.get(self._run_id)
@@ -165,8 +166,10 @@ class DurableServer(DurableParty[ServerSession]):
         )
 
     def check_left(self, name: str, hello: bytes, signature: bytes) -> None:
-        """Raise RemoteProtocolError unless client `name` signed that the run is over that it joined
-        with the Hello of this digest, and it is not in the run with another.
+        """Raise RemoteProtocolError unless client `name` signed that the run it joined with this
+        Hello is over, and it is not in the run with another Hello.
+
+        hello : digest of the Hello.
         """
         statement = leave_statement(self._session.plan.digest, self._run_id, name, hello)
         try:
@@ -182,14 +185,14 @@ class DurableServer(DurableParty[ServerSession]):
             )
 
     def draw_ahead(self) -> None:
-        """Like `ServerSession.draw_ahead`: in memory only, so that a process that is started again
-        draws other noise.
+        """Draw noise early, as `ServerSession.draw_ahead` does. It is only in memory, so a
+        restarted process draws other noise.
         """
         self._session.draw_ahead()
 
     def deadline(self) -> list[Send | Finish]:
-        """The present step has taken too long; or the run was over before this process took it up,
-        which is said now.
+        """Continue or end the run, because the present step has taken too long; or report the end,
+        if the run was over before this process began.
         """
         self._check_footing()
         if self.outcome is not None and not self._end_is_said:
@@ -197,7 +200,7 @@ class DurableServer(DurableParty[ServerSession]):
         return self._commit(self._session.deadline())
 
     def conclude(self) -> None:
-        """No client will be answered any more: end the run and wipe its messages."""
+        """End the run and wipe its messages; no client is answered any more."""
         result = self.outcome
         run = self._store.history.runs.get(self._run_id)
         if result is None or run is None or run.ended is not None:
@@ -206,10 +209,11 @@ class DurableServer(DurableParty[ServerSession]):
         self._store.append([run.end(outcome, result.reason or "")])
 
     def _check_grown(self, name: str, log: SignedPosition) -> list[LogPosition]:
-        """The position last seen of a client's store, here, and that of the plan, which another
-        server had seen.
+        """Return the last position of a client's store, as seen here, and that of the plan, as
+        another server saw it.
 
-        RemoteProtocolError if what it reports now is not signed, or cannot follow them.
+        Raises RemoteProtocolError if the position that it reports now is not signed, or cannot
+        follow these.
         """
         if self._seen.get(name) != log:
             try:
@@ -244,8 +248,8 @@ class DurableServer(DurableParty[ServerSession]):
     def _commit(
         self, actions: Sequence[Action], first: Sequence[Event] = (), *, is_taken: bool = False
     ) -> list[Send | Finish]:
-        """Make durable what is to be recorded, and who was seen: with a record, or where one joined
-        or an upload was taken.
+        """Make the records durable, and the positions seen: with a record, or if a client joined or
+        an upload was taken.
         """
         messages = [action.message for action in actions if isinstance(action, Record)]
         signed = self._store.history.signed

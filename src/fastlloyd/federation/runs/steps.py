@@ -1,5 +1,5 @@
-"""What both parties of a run need around a step: how long it may still take, its commit, and its
-line of the log.
+"""Common parts of both parties of a run around a step: its time, its commit, and its line of the
+log.
 """
 
 import enum
@@ -32,14 +32,14 @@ SHOWN_CLIENTS: Final = 12
 
 
 class Again(enum.Enum):
-    """Why the time of a step begins again."""
+    """Reason why the time of a step begins again."""
 
     OTHER_SIDE_CAME_BACK = enum.auto()  # it may have been started again, and counts anew as well
     SLEPT = enum.auto()  # this process was stopped, or its machine was
 
 
 class StepTimer:
-    """Counts from when it first saw a step; a process that is started again counts anew."""
+    """Clock of a step, from when this process first saw it; a restarted process starts anew."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -48,26 +48,27 @@ class StepTimer:
         self._begun_again: Counter[Again] = Counter()
 
     def left(self, step: Hashable, allowed: float) -> float:
-        """Seconds left of those allowed for this step, 0 or less once they are over."""
+        """Return the seconds left of those allowed for this step, 0 or less once they are over."""
         if step != self._step:
             self._step, self._since = step, self._clock()
             self._begun_again.clear()
         return allowed - (self._clock() - self._since)
 
     def begin_again(self, why: Again) -> None:
-        """Count the step anew; a few times for each reason, so that every step has an end."""
+        """Start the time of the step anew, at most a few times for each reason, so that every step
+        ends.
+        """
         if self._begun_again[why] < MAX_BEGUN_AGAIN:
             self._since = self._clock()
             self._begun_again[why] += 1
 
 
 class StepLog:
-    """Writes about steps that this process saw from their beginning to their end, and of others
-    without their seconds.
+    """Log of finished steps. Steps that an earlier process began are logged without their seconds.
 
-    A line holds names of the plan and public numbers: nothing of a record, no sum, no key. Each has
-    the same as `facts`, for a log that programs read: step, round (null where it is none),
-    included, missing, seconds (or null).
+    A line contains names of the plan and public numbers, but nothing of a record, no sum and no
+    key. `facts` has the same for programs that read the log: step, round (or null), included,
+    missing, seconds (or null).
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ class StepLog:
         self._since = None if is_begun else clock()
 
     def write(self, messages: Iterable[Message]) -> None:
-        """The steps that ended with these messages, once they are durable."""
+        """Log the steps that ended with these messages, once the messages are durable."""
         for message in messages:
             match message:
                 case Deal(_, attempt, hellos):
@@ -120,12 +121,10 @@ class StepLog:
 
 
 class DurableParty(Generic[Session]):
-    """What both parties have: a session of the protocol beside the store that makes its steps
-    durable.
+    """Base of both parties: a session of the protocol with the store that makes its steps durable.
 
-    Where a commit failed, the session in memory is ahead of the disk. It answers nobody then: what
-    it would say again was never durable, and a process that is started again decides it anew, with
-    other noise.
+    After a failed commit the session in memory is ahead of the disk. It then answers no message:
+    its next answer was never durable, and a restarted process decides it anew, with other noise.
     """
 
     def __init__(self, session: Session, store: Store, clock: Clock) -> None:
@@ -136,25 +135,25 @@ class DurableParty(Generic[Session]):
 
     @property
     def session(self) -> Session:
-        """The session, to look at: a step that is asked of it here is not durable."""
+        """Session, for reading only: a step taken on it directly is not durable."""
         return self._session
 
     @property
     def may_begin_again(self) -> bool:
-        """Whether the run has ended for the store of this party, and cost nothing: the plan can be
-        used again.
+        """Return whether the run has ended for this party's store and cost nothing, so that the
+        plan can be used again.
         """
         run = self._store.history.runs.get(self._run_id)
         return run is not None and run.may_begin_again
 
     def slept(self) -> None:
-        """Wake from a stop of this process, or a sleep of its machine: the step's time begins
+        """Note that this process was stopped, or its machine slept: the time of the step begins
         again.
         """
         self._timer.begin_again(Again.SLEPT)
 
     def _check_footing(self) -> None:
-        """Raise StateError if the last step is not on disk; to be asked before the session is."""
+        """Raise StateError if the last step is not on disk. Call it before using the session."""
         if self._is_ahead:
             raise StateError(
                 "the last step could not be made durable, so nothing follows from it; start again"
@@ -171,9 +170,7 @@ class DurableParty(Generic[Session]):
 
 
 def check_goes_on(run: Run, who: str) -> None:
-    """Raise StateError if the run has ended for the store of this party, and may have cost
-    something.
-    """
+    """Raise StateError if the run has ended for this party's store, and may have cost something."""
     if run.ended is not None and not run.may_begin_again:
         ending = run.ended.reason or "it finished"
         raise StateError(

@@ -1,5 +1,5 @@
-"""What one party keeps on disk: a hash-chained table of events, and messages and secrets that are
-wiped with their run.
+"""Files of one party: a hash-chained table of events, and messages and secrets that are wiped with
+their run.
 """
 
 from fastlloyd.federation.store.durable import Store, read

@@ -1,9 +1,9 @@
-"""What of a ledger's events is added up, so that a ledger of thousands of runs is opened as quickly
-as one of few.
+"""Sums of a ledger's events, so that a ledger of thousands of runs opens as quickly as one of a
+few.
 
-An `AddedUp` says how often a run of the same cost was charged whole, on which data set; nothing is
-rounded, for each cost is kept as it is. It is opened from the last one; whoever reads all events
-adds them up anew, and compares.
+An `AddedUp` counts the runs of the same cost on one data set that were charged whole. Nothing is
+rounded, because each cost is kept as it is. A ledger is opened from its last `AddedUp`. A full
+verification adds up all events again, and compares.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ PERIOD, RECENT = 128, 64  # runs that an `AddedUp` takes in at least, and that i
 
 
 class AnyRun(Protocol):
-    """A `history.Run`."""
+    """Interface of a `history.Run`."""
 
     @property
     def reserved(self) -> events.Reservation | None: ...  # noqa: D102 - see the class
@@ -32,11 +32,13 @@ class AnyRun(Protocol):
 
 @dataclass(kw_only=True)
 class Adding:
-    """How far the events of a history are added up.
+    """Progress of adding up the events of a history.
 
-    n_events : how many there were. sums : of the last `AddedUp`. singly : numbers of the events
-    that no sum holds, and of which run they are. first : the first run of each spelling of a name.
-    done : the runs in the sums, where all events were read.
+    n_events : number of events so far.
+    sums : of the last `AddedUp`.
+    singly : numbers of the events outside all sums, each with the id of its run.
+    first : first run of each spelling of a name.
+    done : ids of the runs in the sums, if all events were read.
     """
 
     n_events: int = 0
@@ -46,11 +48,11 @@ class Adding:
     done: frozenset[bytes] = frozenset()
 
     def copy(self) -> Self:
-        """The same, for a history that goes on from here."""
+        """Return a copy, for a history that continues from here."""
         return replace(self, singly=dict(self.singly), first=dict(self.first))
 
     def note(self, event: Event) -> None:
-        """Hear of one more event that is no `AddedUp`."""
+        """Note one more event that is not an `AddedUp`."""
         self.n_events += 1
         self.singly[self.n_events] = None
         match event:
@@ -63,12 +65,12 @@ class Adding:
                 pass
 
     def due(self, runs: Mapping[bytes, AnyRun]) -> list[AddedUp]:
-        """What is to be written down next: one event, or none."""
+        """Return the `AddedUp` that should be written next, or nothing."""
         ids = self._to_take(runs)
         return [self._added_up(runs, ids)] if len(ids) >= max(PERIOD, len(self.sums)) else []
 
     def take(self, event: AddedUp, runs: Mapping[bytes, AnyRun]) -> set[bytes]:
-        """The runs that this one adds up. Raises StateError unless it says what they add up to."""
+        """Return the ids of the runs in this event. Raises StateError unless its sums are right."""
         ids = self._to_take(runs)
         if event != self._added_up(runs, ids):
             raise StateError("what is added up is not what the runs before it add up to")
@@ -77,8 +79,10 @@ class Adding:
         return set(ids)
 
     def _to_take(self, runs: Mapping[bytes, AnyRun]) -> list[bytes]:
-        """The runs that the next one adds up: charged whole, neither the first of a name nor among
-        the last, which may still hand something back.
+        """Return the ids of the runs for the next `AddedUp`.
+
+        These were charged whole. The first run of a name is not among them, nor are the last runs,
+        which may still hand something back.
         """
         first = set(self.first.values())
         return [

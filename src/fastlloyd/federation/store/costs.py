@@ -1,17 +1,17 @@
-"""What a run costs, exchange by exchange, and what of it counts for whom.
+"""Cost of a run, exchange by exchange, and the part that counts for given neighbours.
 
-With A what an exchange costs where a unit of the run is added or removed, and R where one is
-replaced (Gaussian: mu^2; Laplace: epsilon), the sums of a data set take
+Let A be the cost of an exchange if a unit of the run is added or removed, and R its cost if one is
+replaced (Gaussian: mu^2; Laplace: epsilon). The sums of a data set then take
 
-    what is asked                 a run for records    a run for persons
+    sum for                       run for records      run for persons
     record added or removed       A                    A
     record replaced               R                    4 A, of epsilon 2 A
     person added or removed       no bound             A
     person replaced               no bound             R
 
-A row of somebody who stays moves no more shares than a person has (docs/proofs/persons.md); one
-that is replaced may move from one person to another. There is a bound on persons only if they are
-the same: "patient" says nothing of a "household".
+A row of a person who stays moves at most as many shares as a person has (docs/proofs/persons.md). A
+replaced row may move from one person to another. The bound for persons holds only for the same
+unit: a run for "patient" bounds nothing for "household".
 """
 
 from fractions import Fraction
@@ -30,21 +30,23 @@ Share = Annotated[float, Meta(ge=0, lt=1)]
 
 
 class Cost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What one exchange costs at most: it is sqrt(mu_squared)-GDP and pure_epsilon-DP, composed."""
+    """Upper bound on the cost of one exchange: the composition of sqrt(mu_squared)-GDP and
+    pure_epsilon-DP.
+    """
 
     mu_squared: Fraction
     pure_epsilon: Fraction
 
     def at_most(self, more: Fraction) -> "Cost":
-        """One that may be more by such a part, in mu^2."""
+        """Return this cost with mu^2 larger by the factor 1 + more."""
         return Cost(self.mu_squared * (1 + more), self.pure_epsilon)
 
     def covers(self, other: "Cost") -> bool:
-        """Whether another cost is no more than this one."""
+        """Return whether another cost is at most this one."""
         return other.mu_squared <= self.mu_squared and other.pure_epsilon <= self.pure_epsilon
 
     def times(self, distance: Fraction) -> "Cost":
-        """What it costs at most where neighbours are so many times as far apart."""
+        """Return the cost for neighbours that are `distance` times as far apart."""
         return (
             self
             if distance == 1
@@ -53,34 +55,34 @@ class Cost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class ExchangeCost(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What one exchange costs where a unit, a record or a person, is added or removed (A), and
-    where one is replaced (R).
+    """Cost of one exchange if a unit (a record or a person) is added or removed (A), and if one is
+    replaced (R).
     """
 
     added: Cost
     replaced: Cost
 
     def at_most(self, more: Fraction) -> "ExchangeCost":
-        """One that may cost more by such a part, in mu^2."""
+        """Return this cost with mu^2 larger by the factor 1 + more."""
         return ExchangeCost(self.added.at_most(more), self.replaced.at_most(more))
 
     def covers(self, other: "ExchangeCost") -> bool:
-        """Whether another exchange costs no neighbours more than this one."""
+        """Return whether another exchange costs at most this one, for all neighbours."""
         return self.added.covers(other.added) and self.replaced.covers(other.replaced)
 
     def where(self, asked: Neighbours) -> Cost:
-        """A or R, by the relation that is asked for."""
+        """Return A or R, by the relation of these neighbours."""
         return self.added if asked.adds else self.replaced
 
 
 class RunCost(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
-    """What a run may cost each record of a data set.
+    """Cost of a run, for each record of a data set.
 
-    neighboring_relation : the plan's. epsilon, delta : what it states. distance : tau, the total
-    variation distance between the run and one whose noise is exactly that of its mechanism; 0
-    unless noise is added in shares.
+    neighboring_relation : of the plan. epsilon, delta : as the plan states them. distance : tau,
+        the total variation distance between the run and one with exactly its mechanism's noise; 0
+        unless noise is added in shares.
     """
 
     neighboring_relation: NeighboringRelation
@@ -90,15 +92,17 @@ class RunCost(
     distance: Fraction
 
     def under(self, asked: Neighbours) -> tuple[Cost | None, ...]:
-        """What each exchange costs these neighbours; None where there is no bound."""
+        """Return the cost of each exchange for these neighbours, None for one without a bound."""
         return tuple(None if asked.unit else cost.where(asked) for cost in self.costs)
 
     def at_most(self, more: Fraction) -> Self:
-        """A run whose every exchange may cost more than this one's, in mu^2, by such a part."""
+        """Return this cost with the mu^2 of every exchange larger by the factor 1 + more."""
         return msgspec.structs.replace(self, costs=tuple(cost.at_most(more) for cost in self.costs))
 
     def covers(self, other: "RunCost") -> bool:
-        """Whether another run costs no neighbours more than this one, exchange by exchange."""
+        """Return whether every exchange of another run costs at most that of this one, for all
+        neighbours.
+        """
         return (
             len(other.costs) == len(self.costs)
             and other.distance <= self.distance
@@ -107,11 +111,12 @@ class RunCost(
 
 
 class PersonRunCost(RunCost, frozen=True, kw_only=True):
-    """What a run that protects persons may cost each of them.
+    """Cost of a run that protects persons, for each of them.
 
-    unit : what a person is called. max_clients : the number of organisations at which a person may
-    be (c) that the noise was made for; 0 where all records are in one place. one_row_each : every
-    record is one person, who has no other.
+    unit : name of the unit, such as patient.
+    max_clients : number c of organisations that may have rows of one person, for which the noise
+        was made, or 0 if all records are in one place.
+    one_row_each : each record is a different person.
     """
 
     unit: Name
@@ -119,7 +124,7 @@ class PersonRunCost(RunCost, frozen=True, kw_only=True):
     one_row_each: bool
 
     def under(self, asked: Neighbours) -> tuple[Cost | None, ...]:
-        """What each exchange costs these neighbours; None where there is no bound."""
+        """Return the cost of each exchange for these neighbours, None for one without a bound."""
         return tuple(self._of(cost, asked) for cost in self.costs)
 
     def _of(self, cost: ExchangeCost, asked: Neighbours) -> Cost | None:

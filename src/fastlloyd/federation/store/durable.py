@@ -1,8 +1,9 @@
-"""`Store`: where one party makes a step durable, in one transaction, before anything leaves.
+"""`Store`: the file in which one party makes a step durable, in one transaction, before anything is
+sent.
 
-What is committed survives a power cut; what is not never happened. After a commit that failed
-nobody knows which of the two it was, so the object takes no further step: the next opening finds
-the state before or after, never between.
+A committed step survives a power cut, and a step that was not committed never happened. After a
+failed commit it is not known which of the two holds. So the object takes no further step, and the
+next opening finds the state before or after, never one in between.
 """
 
 import hashlib
@@ -38,14 +39,14 @@ Row = tuple[int, int, bytes, bytes]
 
 
 class Store:
-    """The store of one identity, open in one process; made by `create` or `open`, closed by `close`
-    or as a context.
+    """Store of one identity, open in one process. `create` or `open` makes it, `close` or a context
+    closes it.
 
     Its methods may be called from any thread, one after another.
 
-    role, identity : of the owner; identity is its public signing key, 32 bytes. position : how many
-    events there are, and the head of the chain; head 0 of an empty store is its own, too. history :
-    what the events add up to; not to be changed.
+    role, identity : of the owner. The identity is its public signing key, 32 bytes.
+    position : number of events, and head of the chain. Head 0 of an empty store is unique too.
+    history : fold of the events. Do not change it.
     """
 
     def __init__(
@@ -79,10 +80,10 @@ class Store:
 
     @classmethod
     def create(cls, path: Path, *, role: Role, identity: bytes, patience: float = 0.0) -> Self:
-        """Make the store of the party with this public signing key (32 bytes) and open it;
-        StateError if the file exists.
+        """Make the store of the party with this public signing key (32 bytes) and open it.
 
-        patience : seconds to wait for another process that has it.
+        patience : seconds to wait for another process that has it open. Raises StateError if the
+            file exists.
         """
         lock = Lock(path, patience)
         try:
@@ -102,21 +103,20 @@ class Store:
         patience: float = 0.0,
         whole: bool = True,
     ) -> Self:
-        """Open a store, verify all of it, and see whether it is that of `role` and `identity`
-        (None: whosever it is).
+        """Open a store, verify all of it, and check its role and identity, unless these are None.
 
-        whole : False: of a ledger, verify and read only what came after the last `AddedUp`, and
-        what that names. patience : seconds to wait for another process that has it. Raises
-        StateError if one has it still, if the store is damaged, another's, or open to others than
-        its owner.
+        whole : False to verify and read only the part of a ledger after the last `AddedUp`, and the
+            events that this names.
+        patience : seconds to wait for another process that has it open.
+
+        Raises StateError if another process still has it open, if it is damaged or another party's,
+        or if users other than its owner can read it.
         """
         files.check_access(path)
         return cls(path, Lock(path, patience), role, identity, whole=whole)
 
     def check_owner(self, role: Role | None, identity: bytes | None) -> None:
-        """Raise StateError unless the store is that of `role` and `identity`, where they are
-        given.
-        """
+        """Raise StateError unless the store has this role and identity, if they are given."""
         if role not in (None, self.role):
             raise StateError(f"{self.path} is {self.role.store}; expected {role.store}")
         if identity not in (None, self.identity):
@@ -127,17 +127,17 @@ class Store:
 
     @property
     def position(self) -> LogPosition:
-        """How many events there are, and the head of their chain."""
+        """Number of events, and the head of their chain."""
         return self._position
 
     @property
     def history(self) -> History:
-        """What the events add up to; not to be changed."""
+        """Fold of the events. Do not change it."""
         return self._history
 
     def head_at(self, length: int) -> bytes:
-        """The head of the chain when it had `length` events, 32 bytes; StateError if it never
-        had.
+        """Return the head of the chain after `length` events, 32 bytes. Raises StateError if there
+        are fewer.
         """
         if length == 0:
             return self._contents.first_head
@@ -146,9 +146,10 @@ class Store:
         raise StateError(f"{self.path} holds {self._position.length} events and not {length}")
 
     def check_remembered(self, remembered: LogPosition, by: str) -> None:
-        """Raise OldStoreError if `by` remembers more of this store than it holds, or other events.
+        """Raise OldStoreError if `by` remembers more events of this store than it has, or different
+        ones.
 
-        A length of 0 says that nothing is remembered.
+        A length of 0 means that nothing is remembered.
         """
         holds = self._position.length
         if remembered.length and (
@@ -164,34 +165,36 @@ class Store:
 
     @property
     def began(self) -> int | None:
-        """When the first event was written, UTC since 1970; None if there is none."""
+        """Time of the first event, in seconds since 1970, UTC, or None if there is none."""
         for (seconds,) in self._rows("SELECT seconds FROM events WHERE number = 1"):
             return int(seconds)
         return None
 
     def events(self) -> Iterator[Event]:
-        """All events in their order."""
+        """Return all events in their order."""
         for (body,) in self._rows("SELECT body FROM events ORDER BY number"):
             yield decode(body)
 
     def messages(self, run_id: bytes) -> list[bytes]:
-        """The messages recorded in a run, in order; none once it has ended.
+        """Return the messages recorded in a run, in order; none once it has ended.
 
-        StateError if their key is lost.
+        Raises StateError if their key is lost.
         """
         with self._one_at_a_time, files.sentences(self.path):
             self._sealed.check(run_id)
             return self._sealed.messages(run_id)
 
     def secrets(self, run_id: bytes) -> dict[str, bytes]:
-        """The secrets of a run by name; none once it has ended. StateError if their key is lost."""
+        """Return the secrets of a run by name; none once it has ended. Raises StateError if their
+        key is lost.
+        """
         with self._one_at_a_time, files.sentences(self.path):
             self._sealed.check(run_id)
             return self._sealed.secrets(run_id)
 
     def fingerprint_key(self) -> bytes:
-        """The key of fingerprints, 32 bytes, drawn when a client's store was made; it never leaves
-        the store.
+        """Key of fingerprints, 32 bytes, drawn when a client's store was made; it never leaves the
+        store.
         """
         for (key,) in self._rows(
             "SELECT bytes FROM secrets WHERE run_id = ? AND name = ?", FOR_EVER, FINGERPRINT_KEY
@@ -210,14 +213,15 @@ class Store:
     ) -> None:
         """Make one step durable: all of it is on disk when this returns.
 
-        messages : the encoded messages of the `MessageRecorded` events among `events`, in their
-        order. secrets : to be kept until their run ends. Both are stored sealed, under a key of the
-        run, which is durable before them. A `RunEnded` deletes all messages and secrets of its run;
-        after the commit their key is destroyed.
+        messages : encoded messages of the `MessageRecorded` events among `events`, in their order.
+        secrets : to be kept until their run ends.
 
-        Raises StateError. If events may not follow those before them, messages do not belong to
-        them, or the key of the run is lost, nothing happens and the store can be used on. If the
-        disk fails, the step is not taken, and this object takes no further one.
+        Both are stored sealed, under a key of the run that is durable before them. A `RunEnded`
+        deletes all messages and secrets of its run, and after the commit their key is destroyed.
+
+        Raises StateError. If the events may not follow, if the messages do not belong to them, or
+        if the key of the run is lost, nothing happens and the store stays usable. If the disk
+        fails, the step is not taken, and this object takes no further one.
         """
         with self._one_at_a_time:
             if self._failure:
@@ -257,7 +261,9 @@ class Store:
                 self._destroy_keys()
 
     def close(self) -> None:
-        """Let go of the store. StateError if the key of a run that has ended is not destroyed."""
+        """Close the store. Raises StateError if the key of a run that has ended is not
+        destroyed.
+        """
         with self._one_at_a_time:
             if self._lock is None:
                 return
@@ -330,9 +336,7 @@ class Store:
 
 
 def read(path: Path) -> tuple[files.Contents, list[Event]]:
-    """Verify a store and read its events, also while another process works with it; nothing is
-    written.
-    """
+    """Verify a store and read its events without writing, even while another process uses it."""
     with (
         files.sentences(path),
         closing(files.connect_to_read(path)) as connection,
@@ -345,7 +349,9 @@ def read(path: Path) -> tuple[files.Contents, list[Event]]:
 
 
 def _matched(rows: Sequence[Row], events: Sequence[Event], messages: Sequence[bytes]) -> list[Text]:
-    """Number, event and bytes of each message. StateError unless each is what its event names."""
+    """Return number, event and bytes of each message. Raises StateError if the bytes do not match
+    the event.
+    """
     recorded = [
         (row[0], event)
         for row, event in zip(rows, events, strict=True)

@@ -1,14 +1,13 @@
-"""What a store remembers: the kinds of events, their one encoding, and the chain of hashes through
-them.
+"""Events of a store: their kinds, their only encoding, and the chain of hashes through them.
 
-Head n = SHA-256(label, head n-1, seconds n, bytes of event n). Head 0 names the store's owner, its
-role and a random salt, so no two stores have a head in common. Whoever knows a length and a head
-knows that everything before is what it was. The seconds say when the event was written, by the
-clock of the machine, in UTC since 1970. They are for people: no decision, deadline or order depends
-on them, and a clock that jumps back is no fault.
+Head n = SHA-256(label, head n-1, seconds n, bytes of event n). Head 0 is made from the store's
+owner, its role and a random salt, so no two stores share a head. A length and a head together fix
+all events before. The seconds say when the event was written, by the clock of the machine, in UTC
+since 1970. They are for people: no decision, deadline or order depends on them, and the clock may
+jump back.
 
-No event holds a value of a record, noise, a key, or a digest of one; the fingerprint of the records
-is an HMAC under a key of the store's own.
+No event contains a value of a record, noise, a key, or a digest of one. The fingerprint of the
+records is an HMAC under a key of the store's own.
 """
 
 import enum
@@ -54,8 +53,8 @@ _EVENT_LABEL = b"fastlloyd/v2/event"
 
 
 class Role(enum.Enum):
-    """Whose store it is: a client's holds its runs, a server's the positions of its clients, a
-    holder's all runs on records.
+    """Owner of a store: a client (its runs), a server (positions of its clients), or a holder of
+    records (all runs on them).
     """
 
     CLIENT = "client"
@@ -64,19 +63,19 @@ class Role(enum.Enum):
 
     @property
     def store(self) -> str:
-        """What a store of this role is called."""
+        """Name of a store of this role, in words."""
         return "a ledger" if self is Role.HOLDER else f"the store of a {self.value}"
 
 
 class Outcome(enum.Enum):
-    """How a run ended."""
+    """End of a run, with a result or without."""
 
     FINISHED = "finished"
     ABORTED = "aborted"
 
 
 class LogPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """How many events a store holds, and the head of its chain: the hash after the last one."""
+    """Number of events in a store, and the head of its chain: the hash after the last one."""
 
     length: Annotated[int, Meta(ge=0, le=MAX_LENGTH)]
     head: Digest
@@ -85,12 +84,12 @@ class LogPosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 class _Event(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
-    """An array of a number, which says what it is, and the fields in order."""
+    """Array of a number, which says what kind of event this is, and the fields in order."""
 
 
 class _Reserved(_Event, frozen=True):
-    """Client: I join this run of this plan as `client`, with the data set of that name; all it may
-    cost counts from now on.
+    """Client: I join this run of this plan as `client`, with the data set of that name. The whole
+    cost of the run counts from now on.
 
     fingerprint : of the records, `fingerprint.RecordsHash`.
     """
@@ -102,8 +101,8 @@ class _Reserved(_Event, frozen=True):
     fingerprint: Digest
 
     def under(self, run_id: bytes) -> Self:
-        """The same under another number and without fingerprints: for a ledger, whose key they are
-        not made with.
+        """Return the event for a ledger: with another run id, and without fingerprints, because the
+        ledger has another key.
         """
         return msgspec.structs.replace(self, run_id=run_id, fingerprint=bytes(32))
 
@@ -117,29 +116,28 @@ class RunReserved(_Reserved, frozen=True, tag=10):
 class PersonRunReserved(_Reserved, frozen=True, tag=11):
     """Reservation of a run that protects persons.
 
-    persons : `fingerprint.PersonsHash`; None in a ledger, and where each row is all there is of a
-    person.
+    persons : `fingerprint.PersonsHash`, or None in a ledger and if each row is a different person.
     """
 
     cost: PersonRunCost
     persons: Digest | None = None
 
     def under(self, run_id: bytes) -> Self:
-        """See `_Reserved`."""
+        """Return the event for a ledger, as `_Reserved.under` does."""
         return msgspec.structs.replace(super().under(run_id), persons=None)
 
 
 class RunCharged(_Event, frozen=True, tag=12):
-    """Holder: every exchange of the run may be answered from now on, by a process that does not
-    come back before each.
+    """Holder: from now on every exchange of the run may be answered, without a further event before
+    each.
     """
 
     run_id: RunId
 
 
 class HandedBack(_Event, frozen=True, tag=13):
-    """Holder: no noise was drawn for these exchanges of a `RunCharged`, rising, and none will be;
-    its own process says so.
+    """Holder: no noise was drawn for these exchanges of a `RunCharged`, in rising order, and none
+    will be. Only the process of the run writes this.
     """
 
     run_id: RunId
@@ -147,10 +145,11 @@ class HandedBack(_Event, frozen=True, tag=13):
 
 
 class MessageRecorded(_Event, frozen=True, tag=2):
-    """A message was decided on, or accepted; its bytes lie beside the chain until the run ends.
+    """Client or server: a message was decided on or accepted. Its bytes are kept outside the chain
+    until the run ends.
 
-    kind : its class in `protocol.messages`. All of them are meant for other eyes: public, masked,
-    sealed or a MAC.
+    kind : its class in `protocol.messages`. All of these are meant for others: public, masked,
+        sealed, or a MAC.
     """
 
     run_id: RunId
@@ -159,8 +158,8 @@ class MessageRecorded(_Event, frozen=True, tag=2):
 
 
 class ExchangeCharged(_Event, frozen=True, tag=3):
-    """Client: the answer to this exchange, from 1, may leave; its cost is spent, whoever gets to
-    see it.
+    """Client: the answer to this exchange, from 1, may be sent. Its cost is spent, even if the
+    answer is lost.
     """
 
     run_id: RunId
@@ -168,10 +167,10 @@ class ExchangeCharged(_Event, frozen=True, tag=3):
 
 
 class RunEnded(_Event, frozen=True, tag=4):
-    """The run is over for this store: its messages and secrets were wiped with this event, and none
-    follows.
+    """Any role: the run is over for this store. Its messages and secrets were wiped with this
+    event, and none follows.
 
-    released : the exchanges that were reserved and never charged, rising; a server has none.
+    released : exchanges that were reserved and never charged, in rising order; a server has none.
     """
 
     run_id: RunId
@@ -181,11 +180,11 @@ class RunEnded(_Event, frozen=True, tag=4):
 
 
 class LimitSet(_Event, frozen=True, tag=5):
-    """Client: all runs on the data set together may be (epsilon, delta)-DP, not more; an infinite
+    """Client: all runs on the data set together may be at most (epsilon, delta)-DP. An infinite
     epsilon lifts the limit.
 
-    Of one record: replaced as long as all runs of the data set are made for that, otherwise added
-    or removed.
+    The limit applies to one record: replaced if all runs of the data set protect that, otherwise
+    added or removed.
     """
 
     dataset: Name
@@ -194,13 +193,13 @@ class LimitSet(_Event, frozen=True, tag=5):
 
     @property
     def speaks_of(self) -> Neighbours | None:
-        """Of whom the limit speaks; None: as the runs are made."""
+        """Neighbours of the limit: None, because the relation of the runs decides."""
         return None
 
 
 class UnitLimitSet(_Event, frozen=True, tag=14):
-    """Client: a `LimitSet` that says of whom it speaks. Each `Neighbours` has a limit of its own,
-    and all stand.
+    """Client: a `LimitSet` for the neighbours that it names. Each `Neighbours` has its own limit,
+    and all limits apply.
     """
 
     dataset: Name
@@ -210,14 +209,14 @@ class UnitLimitSet(_Event, frozen=True, tag=14):
 
 
 class TakenOver(_Event, frozen=True, tag=18):
-    """Holder: the run just reserved is one that a client joined before this ledger knew of it."""
+    """Holder: a client joined the run just reserved before this ledger knew of it."""
 
     run_id: RunId
 
 
 class DataSetNamed(_Event, frozen=True, tag=30):
-    """Holder: there is a data set of that name, and all its spellings up to here are told of; no
-    run or limit need have it.
+    """Holder: a data set has this name, even without a run or limit. I was told of all its
+    spellings so far.
     """
 
     dataset: Name
@@ -226,9 +225,9 @@ class DataSetNamed(_Event, frozen=True, tag=30):
 class Repeated(
     msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True
 ):
-    """So many runs on a data set that cost the same, and of which the same exchanges count.
+    """Number of runs on a data set with the same cost and the same counted exchanges.
 
-    dataset : `names.same` of it.
+    dataset : `names.same` of its name.
     """
 
     dataset: Name
@@ -252,11 +251,11 @@ AnyRepeated = RepeatedRuns | RepeatedPersonRuns
 
 
 class AddedUp(_Event, frozen=True, tag=31):
-    """Holder: what runs that were charged whole add up to, exactly, so that nobody need read them
-    again.
+    """Holder: this is the exact sum of the runs that were charged whole, so that their events need
+    not be read again.
 
-    others : numbers of the events up to here that say more than this, rising: all that are of no
-    such run, of the first run of each name, or of the last ones.
+    others : numbers of all earlier events that still matter, in rising order: those outside such
+        runs, of the first run of each name, and of the last runs.
     """
 
     records: tuple[RepeatedRuns, ...]
@@ -265,20 +264,20 @@ class AddedUp(_Event, frozen=True, tag=31):
 
     @property
     def sums(self) -> tuple[AnyRepeated, ...]:
-        """All of them."""
+        """Sums for records, then for persons."""
         return (*self.records, *self.persons)
 
 
 class PeerSeen(_Event, frozen=True, tag=6):
-    """Holder: the store of the client of that signing key held this much."""
+    """Holder: the store of the client with this signing key was at this position."""
 
     name: Name
     position: LogPosition
 
 
 class ClientJoined(_Event, frozen=True, tag=16):
-    """Server: this client of the plan said Hello in this run, maybe after it had left. Whether it
-    is in the run, the group key says.
+    """Server: this client of the plan said Hello in this run, perhaps after it had left. The Deal
+    decides whether it is in the run.
     """
 
     run_id: RunId
@@ -286,8 +285,8 @@ class ClientJoined(_Event, frozen=True, tag=16):
 
 
 class ClientLeft(_Event, frozen=True, tag=17):
-    """Server: the run is over for this client of the plan, which took its end or can have none:
-    nobody waits for it.
+    """Server: this client has fetched the outcome, or can no longer get one. I stop waiting for
+    it.
     """
 
     run_id: RunId
@@ -295,8 +294,8 @@ class ClientLeft(_Event, frozen=True, tag=17):
 
 
 class PeerSigned(_Event, frozen=True, tag=8):
-    """Server: the client of that signing key, called `client` in the plan, showed this position of
-    its store, and signed it.
+    """Server: the client with this signing key, called `client` in the plan, signed and showed this
+    position of its store.
     """
 
     name: Name
@@ -305,9 +304,7 @@ class PeerSigned(_Event, frozen=True, tag=8):
 
 
 class PeerForgotten(_Event, frozen=True, tag=9):
-    """Server: what was seen of the client of that signing key counts no more; its operator said
-    so.
-    """
+    """Server: my operator told me to forget the positions of the client with this signing key."""
 
     name: Name
 
@@ -348,12 +345,12 @@ _DECODER = msgspec.msgpack.Decoder(Event, dec_hook=_decode_fraction)
 
 
 def encode(event: Event) -> bytes:
-    """The bytes of `event`, which has one encoding only."""
+    """Return the only encoding of `event`."""
     return _ENCODER.encode(event)
 
 
 def decode(data: bytes) -> Event:
-    """Read an event; StateError on anything that `encode` would not have written."""
+    """Read an event. Raises StateError for bytes that `encode` would not write."""
     try:
         event: Event = _DECODER.decode(data)
     except (msgspec.MsgspecError, ValueError) as error:
@@ -364,13 +361,13 @@ def decode(data: bytes) -> Event:
 
 
 def is_added_up(data: bytes) -> bool:
-    """Whether these bytes of an event are those of an `AddedUp`, unless they are damaged."""
+    """Return whether these bytes are an `AddedUp`, unless they are damaged."""
     return data[1:2] == _ADDED_UP
 
 
 def checked(event: Event) -> bytes:
-    """The encoding of an event just made, whose fields nobody has checked yet; StateError names the
-    field that is wrong.
+    """Return the encoding of a new event. Raises StateError, with the name of the field, if it is
+    not valid.
     """
     try:
         data = encode(event)
@@ -382,26 +379,32 @@ def checked(event: Event) -> bytes:
 
 
 def recorded(run_id: bytes, message: Message) -> MessageRecorded:
-    """The event of a message that is to be stored; its bytes, `messages.encode`, go beside it."""
+    """Return the event of a message to be stored; its bytes, `messages.encode`, are stored
+    separately.
+    """
     return MessageRecorded(
         run_id=run_id, kind=type(message).__name__, digest=message_digest(message)
     )
 
 
 def first_head(role: Role, identity: bytes, salt: bytes) -> bytes:
-    """Head 0 of the store of a party with this public signing key (32 bytes); salt : 16 random
-    bytes.
+    """Return head 0 of the store of a party with this public signing key (32 bytes).
+
+    salt : 16 random bytes.
     """
     return hashlib.sha256(_STORE_LABEL + role.value.encode() + b"\0" + identity + salt).digest()
 
 
 def next_head(head: bytes, seconds: int, event: bytes) -> bytes:
-    """The head of the chain after one more event, written at these seconds, given the head before
-    it.
+    """Return the head of the chain after one more event, written at these seconds.
+
+    head : the head before it.
     """
     return hashlib.sha256(_EVENT_LABEL + head + seconds.to_bytes(8, "big") + event).digest()
 
 
 def seconds_now() -> int:
-    """Return the seconds since 1970, UTC, by the clock of this machine; 0 if it is set before."""
+    """Return the seconds since 1970, UTC, by the clock of this machine, or 0 if it shows an earlier
+    time.
+    """
     return min(max(int(time.time()), 0), MAX_SECONDS)

@@ -1,5 +1,5 @@
-"""The SQLite file of a store: how it is laid out, made, opened and verified, and what its failures
-are called.
+"""SQLite file of a store: its layout, how it is made, opened and verified, and the sentences for
+its failures.
 """
 
 import hashlib
@@ -81,10 +81,9 @@ _TYPES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a verified file holds: whose it is, the position of its chain, head 0, and what the
-    events add up to.
+    """Content of a verified file: owner, position of its chain, head 0, and the fold of its events.
 
-    seconds : when each event was written, UTC since 1970.
+    seconds : time of each event, in UTC since 1970.
     """
 
     role: Role
@@ -97,7 +96,7 @@ class Contents:
 
 @contextmanager
 def sentences(path: Path) -> Iterator[None]:
-    """Turn what SQLite and the file system raise into one StateError."""
+    """Turn errors of SQLite and of the file system into one StateError."""
     try:
         yield
     except sqlite3.Error as error:
@@ -112,7 +111,7 @@ def sentences(path: Path) -> Iterator[None]:
 
 
 def store_path(named: Path) -> Path:
-    """The store meant by its own path, or by that of the identity it belongs to: NAME.store beside
+    """Return the path of a store, given that path or the path of its identity: NAME.store next to
     NAME.identity.toml.
     """
     if named.name.endswith(IDENTITY_SUFFIX):
@@ -121,9 +120,7 @@ def store_path(named: Path) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it that are missing, for this user only; they are there after a
-    power cut, too.
-    """
+    """Make a folder and its missing parents, for this user only, durably."""
     if not folder.exists():
         make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -131,8 +128,8 @@ def make_folder(folder: Path) -> None:
 
 
 def create(path: Path, *, role: Role, identity: bytes) -> None:
-    """Make an empty store under another name, complete and durable, then give it its own; the
-    caller holds the lock.
+    """Make an empty store under a temporary name, complete and durable, then rename it. The caller
+    has the lock.
     """
     if len(identity) != PUBLIC_KEY_BYTES:
         raise StateError(
@@ -169,7 +166,7 @@ def create(path: Path, *, role: Role, identity: bytes) -> None:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open a store for reading and writing, every commit on disk before it returns."""
+    """Open a store for reading and writing; every commit is on disk before it returns."""
     check_access(path)
     connection = _open(path, "rw")
     try:
@@ -188,7 +185,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """Open a store for reading only, also while another process writes to it."""
+    """Open a store only for reading, even while another process writes to it."""
     check_access(path)
     with suppress(sqlite3.Error), closing(_open(path, "ro")) as probe:
         probe.execute("PRAGMA schema_version").fetchone()
@@ -199,10 +196,9 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 
 
 def check_access(path: Path) -> None:
-    """Raise StateError unless `path` is a file that its owner alone may read and that has this one
-    name.
+    """Raise StateError unless `path` is a file that only its owner can read, and its only name.
 
-    By another name it would have another lock and another log.
+    Under another name the store would have another lock and another log.
     """
     if not path.is_file():
         if not path.exists():
@@ -227,7 +223,7 @@ def check_access(path: Path) -> None:
 
 
 def _why_none(path: Path) -> str:
-    """Why there is no store, and what to do: the end of a sentence."""
+    """Return why there is no store, and what to do: the end of a sentence."""
     if path.is_symlink():
         return ", which is a link to something else; name the store itself"
     if path.is_dir():
@@ -252,12 +248,14 @@ def _why_none(path: Path) -> str:
 def verified(
     connection: sqlite3.Connection, path: Path, *, whole: bool = True
 ) -> Iterator[tuple[Contents, LogPosition]]:
-    """What the file holds, and what its head file says; all that is read in here is of one state,
-    whoever writes meanwhile.
+    """Return the content of the file and the position in its head file, both of one state, even
+    while another process writes.
 
-    Everything is checked against everything else and the head file. StateError if either is damaged
-    or missing, or the store is older than its head file knows. whole : False: of a ledger that has
-    an `AddedUp`, only what came after that is read, and what it names.
+    Everything is checked against everything else and against the head file. Raises StateError if
+    either file is damaged or missing, or if the store is older than its head file.
+
+    whole : False to read only the part of a ledger after its last `AddedUp`, and the events that
+        this names.
     """
     with sentences(path):
         _check_kind(connection, path)
@@ -287,7 +285,7 @@ def verified(
 
 
 def files(path: Path) -> tuple[Path, ...]:
-    """The file, the two that SQLite keeps beside it, the head file and the file of keys."""
+    """Return the file, the two that SQLite keeps next to it, the head file and the file of keys."""
     return (
         path,
         path.with_name(path.name + "-wal"),
@@ -365,7 +363,7 @@ def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _owner(connection: sqlite3.Connection, path: Path) -> tuple[Role, bytes, bytes]:
-    """Role and signing key of the store's owner, and head 0."""
+    """Return role and signing key of the store's owner, and head 0."""
     owners = connection.execute("SELECT role, identity, salt FROM store").fetchall()
     if len(owners) != 1:
         raise _damaged(path, "it does not name one owner")
@@ -385,7 +383,7 @@ Row = tuple[int, int, bytes, bytes]
 
 
 def _resume(connection: sqlite3.Connection, path: Path) -> Contents | None:
-    """Read a ledger from its last `AddedUp` on; None if there is none."""
+    """Read a ledger from its last `AddedUp`; return None if there is none."""
     role, identity, first = _owner(connection, path)
     if role is not Role.HOLDER:
         return None
@@ -425,8 +423,8 @@ def _resume(connection: sqlite3.Connection, path: Path) -> Contents | None:
 def _events(
     connection: sqlite3.Connection, path: Path, first: bytes, rows: Sequence[Row]
 ) -> list[Event]:
-    """The events of rows that follow one another. StateError unless their hashes follow from that
-    of the row before them.
+    """Return the events of consecutive rows. Raises StateError unless their hashes follow from the
+    row before.
     """
     found, number = list[Event](), rows[0][0] - 1
     heads = connection.execute("SELECT head FROM events WHERE number = ?", (number,)).fetchall()
@@ -488,8 +486,9 @@ def _follow_chain(
 def _check_newest(
     connection: sqlite3.Connection, path: Path, contents: Contents, known: LogPosition
 ) -> None:
-    """Raise StateError if the head file knows more events, or others. A step more is one that a
-    crash kept from being noted.
+    """Raise StateError if the head file knows more events, or different ones.
+
+    The store may be one step ahead, if a crash came before the head file was written.
     """
     holds, found = contents.position.length, [(contents.first_head,)]
     if known.length:
@@ -506,9 +505,7 @@ def _check_newest(
 
 
 def check_never_was(path: Path) -> None:
-    """Raise StateError if a head file tells of a store that is gone: what it knew was spent is not
-    to be forgotten.
-    """
+    """Raise StateError if there is a head file but no store: its spending must not be forgotten."""
     known = head_file.remembered(path)
     if known is not None and known.length:
         raise StateError(
@@ -526,7 +523,7 @@ def _check_messages(
 ) -> None:
     """Raise StateError unless the sealed messages of open runs are there, and no others.
 
-    Their content is compared with the events by whoever has the keys (`sealed.Sealed`).
+    Only a process with the keys can compare their content with the events (`sealed.Sealed`).
     """
     kept = {
         number: event

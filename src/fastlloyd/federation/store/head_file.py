@@ -1,10 +1,10 @@
-"""`NAME.store-head`: the newest position of a store once more, beside it, so that a store that lost
-steps is found out.
+"""`NAME.store-head`: a second copy of a store's newest position, which reveals that a store lost
+steps.
 
-SQLite takes what a damaged write-ahead log holds before the damage for all of it, and shows an
-older store, sound in itself. The head file says how long the chain was after the last step, and its
-head. It has two slots, written in turn, each on disk before its step counts as taken; so a power
-cut spoils at most the one that is being written. It holds no secret.
+If SQLite's write-ahead log is damaged, SQLite takes the part before the damage for the whole, and
+shows an older store that looks sound. The head file contains the length of the chain after the last
+step, and its head. It has two slots, written in turn, and a step counts as taken only when its slot
+is on disk. So a power cut spoils at most the slot being written. The file contains no secret.
 """
 
 import errno
@@ -28,16 +28,16 @@ _READINGS: Final = 5  # a reader may meet the process that writes; each writes o
 
 
 def head_path(path: Path) -> Path:
-    """The head file of the store at `path`."""
+    """Return the path of the head file of the store at `path`."""
     return path.with_name(path.name + SUFFIX)
 
 
 def remembered(path: Path) -> LogPosition | None:
-    """The newest position of the store at `path` that its head file knows; None if there is no such
-    file.
+    """Return the newest position in the head file of the store at `path`, or None if there is no
+    such file.
 
-    StateError if neither slot can be read. To be asked before the store is: a process that works
-    with the store writes the store first.
+    Raises StateError if neither slot can be read. Call it before reading the store: a process that
+    uses the store writes the store first.
     """
     for _ in range(_READINGS):
         try:
@@ -57,7 +57,7 @@ def remembered(path: Path) -> LogPosition | None:
 
 
 def create(path: Path, position: LogPosition) -> None:
-    """Make the head file of the store at `path`, whole and durable, over what may be there."""
+    """Make the head file of the store at `path`, whole and durable, replacing any that is there."""
     beside = path.with_name(path.name + SUFFIX + "-new")
     beside.unlink(missing_ok=True)
     descriptor = os.open(
@@ -73,10 +73,10 @@ def create(path: Path, position: LogPosition) -> None:
 
 
 class HeadFile:
-    """The head file of a store that this process works with."""
+    """Head file of a store that this process uses."""
 
     def __init__(self, path: Path) -> None:
-        """Open it; OSError if it cannot be written."""
+        """Open it. Raises OSError if it cannot be written."""
         flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         self._descriptor = os.open(head_path(path), flags)
         first, second = (
@@ -87,31 +87,33 @@ class HeadFile:
 
     @classmethod
     def of(cls, path: Path, known: LogPosition, now: LogPosition) -> Self:
-        """Open the head file of a store that is at `now`, brought up to date if it is behind."""
+        """Open the head file of a store at position `now`, and bring it up to date if it is
+        behind.
+        """
         file = cls(path)
         if known != now:
             file.note(now)
         return file
 
     def note(self, position: LogPosition) -> None:
-        """Make `position` durable in the slot that is not the newest; OSError if the disk fails."""
+        """Make `position` durable in the older slot. Raises OSError if the disk fails."""
         write_at(self._descriptor, self._next * SPACING, _slot(position))
         self._next ^= 1
 
     def close(self) -> None:
-        """Close the file; may be called once."""
+        """Close the file; call it once."""
         os.close(self._descriptor)
 
 
 def write_at(descriptor: int, at: int, data: bytes) -> None:
-    """Write all of the data at this offset, and sync it; OSError if the disk fails."""
+    """Write all of the data at this offset, and sync it. Raises OSError if the disk fails."""
     os.lseek(descriptor, at, os.SEEK_SET)
     _write(descriptor, data)
     _sync(descriptor)
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """Write all of the data; OSError if the disk takes only a part, because it is full."""
+    """Write all of the data. Raises OSError if the disk takes only a part, because it is full."""
     if os.write(descriptor, data) != len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -122,7 +124,7 @@ def _slot(position: LogPosition) -> bytes:
 
 
 def _slots(content: bytes) -> list[LogPosition | None]:
-    """What both slots say; None for one that is damaged, or half written."""
+    """Return the position in each slot, or None for one that is damaged or half written."""
     known: list[LogPosition | None] = []
     for at in (0, SPACING):
         said, checksum = content[at : at + _SAID.size], content[at + _SAID.size : at + SLOT_BYTES]

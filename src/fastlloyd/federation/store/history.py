@@ -1,5 +1,5 @@
-"""What the events of a store add up to, and which event may follow which: runs, limits, and what
-was seen of peers.
+"""Fold of the events of a store (runs, limits, positions of peers), and the rules for which event
+may follow which.
 """
 
 import math
@@ -25,14 +25,13 @@ Limited = tuple[str, Neighbours | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run: what was reserved for it (None at a server), which exchanges were charged, in order,
-    and how it ended.
+    """One run: its reservation (None at a server), its charged exchanges in order, and its end.
 
-    is_agreed : all its clients were ready, so that some may have been charged. joined, left : at a
-    server, whose Hello was taken, and for whom the run is over, in order.
-    is_charged_whole : in a ledger, every exchange was charged beforehand, but for those handed
-    back; nothing more is heard of such a run. is_taken_over : in a ledger, the run began before the
-    ledger knew of it.
+    is_agreed : all its clients were ready, so exchanges may have been charged.
+    joined, left : at a server, clients that said Hello, and clients that left the run, in order.
+    is_charged_whole : in a ledger, every exchange was charged beforehand, except those handed back.
+        No further event is expected of such a run.
+    is_taken_over : in a ledger, the run began before the ledger knew of it.
     """
 
     run_id: bytes
@@ -47,23 +46,25 @@ class Run:
 
     @property
     def is_open(self) -> bool:
-        """Whether the run may go on."""
+        """Return whether the run may continue."""
         return self.ended is None and not self.is_charged_whole
 
     @property
     def may_begin_again(self) -> bool:
-        """Whether the run ended before anything was spent: its plan can be used again."""
+        """Return whether the run ended before anything was spent, so that its plan can be used
+        again.
+        """
         is_spent = self.is_agreed or bool(self.charged) or self.is_charged_whole
         return self.ended is not None and not is_spent
 
     @property
     def n_exchanges(self) -> int:
-        """How many exchanges were reserved."""
+        """Number of exchanges that were reserved."""
         return 0 if self.reserved is None else len(self.reserved.cost.costs)
 
     @property
     def uncharged(self) -> tuple[int, ...]:
-        """The exchanges that are reserved and were not charged, rising: what is released when the
+        """Exchanges that were reserved and not charged, in rising order; they are released when the
         run ends.
         """
         charged = set(self.charged)
@@ -71,29 +72,32 @@ class Run:
 
     @property
     def counted(self) -> tuple[int, ...]:
-        """The exchanges that count as spent: all while the run may go on, those that were charged
-        once it has ended.
+        """Exchanges that count as spent: all while the run is open, the charged ones once it has
+        ended.
         """
         return tuple(sorted((*self.charged, *(self.uncharged if self.is_open else ()))))
 
     def end(self, outcome: Outcome, reason: str = "") -> RunEnded:
-        """The event that ends this run and releases what was not charged."""
+        """Return the event that ends this run and releases exchanges that were not charged."""
         line = printable(" ".join(reason.split()))
         return RunEnded(run_id=self.run_id, outcome=outcome, reason=line, released=self.uncharged)
 
 
 class History:
-    """A fold of events in their order; `add` raises StateError at one that cannot follow those
-    before it.
+    """Fold of events in their order. `add` raises StateError for an event that may not follow.
 
-    runs : by run id, in the order in which they began. limits : the last one of each kind.
-    limits_since_first_run : of each kind, those in force since the first run on the data set was
-    reserved, in order; None where there was none. used : `names.same` of the data sets with a run.
-    spellings : of each data set by `names.same`, in the order in which they came up; the first is
-    what it is called. told : how many of these its holder was told of. peers : the position that
-    each client reported last, by signing key. signed : the event in which it signed it, if it did.
-    rest : runs that are not among `runs`, as the last `AddedUp` has them; none where is_whole, when
-    all events were read. adding : how far they are added up.
+    runs : by run id, in the order in which they began.
+    limits : the last limit of each kind.
+    limits_since_first_run : of each kind, the limits since the first run on the data set was
+        reserved, in order, with None for no limit.
+    used : `names.same` of the data sets with a run.
+    spellings : of each data set by `names.same`, in order; the first is its name.
+    told : number of these spellings that the holder was told of.
+    peers : last position that each client reported, by signing key.
+    signed : event in which the client signed that position, if it did.
+    rest : runs that are only in the last `AddedUp`, empty if is_whole.
+    is_whole : all events were read.
+    adding : progress of adding up the events.
     """
 
     def __init__(self, role: Role) -> None:
@@ -111,7 +115,7 @@ class History:
         self.adding = Adding()
 
     def followed_by(self, following: Iterable[Event]) -> Self:
-        """The history with these events after it; this one stays as it is."""
+        """Return a new history with these events added; this one does not change."""
         after = type(self)(self.role)
         after.runs, after.limits, after.peers = dict(self.runs), dict(self.limits), dict(self.peers)
         after.used, after.spellings = self.used, dict(self.spellings)
@@ -127,8 +131,9 @@ class History:
 
     @classmethod
     def resumed(cls, added: events.AddedUp, number: int, others: Iterable[Event]) -> Self:
-        """The history up to an `AddedUp`, which has that number; others : the events that it
-        names.
+        """Return the history up to an `AddedUp`, the event of this number.
+
+        others : the events that it names.
         """
         history = cls(Role.HOLDER)
         for at, event in zip(added.others, others, strict=True):
@@ -141,12 +146,12 @@ class History:
 
     @property
     def n_runs(self) -> int:
-        """How many runs there are."""
+        """Number of runs."""
         return len(self.runs) + sum(each.times for each in self.rest)
 
     def due(self) -> list[events.AddedUp]:
-        """What is to be written down next so that the ledger is opened quickly: one event, or
-        none.
+        """Return the `AddedUp` that should be written next, so that the ledger opens quickly, or
+        nothing.
         """
         return self.adding.due(self.runs)
 
@@ -159,8 +164,9 @@ class History:
             self.rest = event.sums
 
     def limits_on(self, dataset: str) -> dict[Neighbours | None, events.Limit]:
-        """The limits on a data set, by of whom they speak. Of limits that were set on several
-        spellings of its name, all stand.
+        """Return the limits on a data set, by their neighbours.
+
+        If several spellings of its name have limits, the tightest applies.
         """
         found: dict[Neighbours | None, list[events.Limit]] = {}
         for (name, asked), limit in self.limits.items():
@@ -169,8 +175,8 @@ class History:
         return {asked: _tightest(limits) for asked, limits in found.items()}
 
     def on_all_spellings(self, limit: events.Limit) -> list[events.Limit]:
-        """The events that set this limit in place of all that stand on spellings of its data set
-        and speak of the same.
+        """Return the events that set this limit in place of all limits with the same neighbours on
+        any spelling of its data set.
         """
         name = names.same(limit.dataset)
         spelled = [
@@ -184,11 +190,13 @@ class History:
         ]
 
     def called(self, dataset: str) -> str:
-        """What a data set is called here, however it is spelled."""
+        """Return the name of a data set here, given any spelling."""
         return self.spellings.get(names.same(dataset), (dataset,))[0]
 
     def untold(self, dataset: str) -> tuple[str, ...]:
-        """All spellings of the name of a data set, if its holder was not told that they are one."""
+        """Return all spellings of a data set's name, if the holder was not told that they mean one
+        data set.
+        """
         found = self.spellings.get(names.same(dataset), ())
         return found if len(found) > max(1, self.told.get(names.same(dataset), 0)) else ()
 
@@ -200,10 +208,10 @@ class History:
         return name
 
     def open_run(self, run_id: bytes, *, begins: bool = True) -> Run:
-        """Return the run of that id, which has begun and not ended. Raises StateError.
+        """Return the open run of that id. Raises StateError if there is none.
 
-        At a server, an event that `begins` a run begins one that is unknown, or that ended before
-        it cost anything.
+        At a server, an event that `begins` a run also begins one that is unknown, or that ended
+        before it cost anything.
         """
         run = self.runs.get(run_id)
         is_again = run is not None and run.may_begin_again and self.role is Role.SERVER
@@ -219,7 +227,7 @@ class History:
         return run
 
     def add(self, event: Event) -> None:
-        """Take one more event."""
+        """Add one more event."""
         self._check_role(event)
         if isinstance(event, events.AddedUp):
             self._add_up(event)
@@ -306,7 +314,9 @@ class History:
 
 
 def _is_again(run: Run, reserved: events.Reservation) -> bool:
-    """Whether a run that cost nothing begins again: by the same plan, client and data set."""
+    """Return whether a run that cost nothing begins again: with the same plan, client and data
+    set.
+    """
     before = run.reserved
     return (
         run.may_begin_again
@@ -317,7 +327,9 @@ def _is_again(run: Run, reserved: events.Reservation) -> bool:
 
 
 def _tightest(limits: Sequence[events.Limit]) -> events.Limit:
-    """A limit that keeps all of these, which speak of the same; the last one if all are lifted."""
+    """Return a limit that implies all of these, which have the same neighbours; the last one if all
+    are lifted.
+    """
     *_, last = limits
     stand = [limit for limit in limits if math.isfinite(limit.epsilon)]
     if len(stand) < 2:

@@ -1,10 +1,10 @@
-"""`NAME.store-keys`: the keys under which a store seals what it keeps of its open runs.
+"""`NAME.store-keys`: the keys under which a store seals the messages and secrets of its open runs.
 
-SQLite writes every page twice, into its log and into the file, and cuts the log off without
-overwriting it: what passes through it stays on the drive for a while. So the store holds messages
-and secrets of a run sealed only, under a key of the run. That key lies here, in a slot of its own.
-A slot is overwritten in place and synced: first with the key, before anything is sealed under it,
-and with zeros, after the commit that ends the run. Each slot has a checksum: one that a power cut
+SQLite writes every page twice, into its log and into the file, and truncates the log without
+overwriting it. So deleted content stays on the drive for a while. A store therefore keeps messages
+and secrets of a run only sealed, under a key of the run. That key is in this file, in a slot of its
+own. A slot is overwritten in place and synced: with the key before anything is sealed under it, and
+with zeros after the commit that ends the run. Each slot has a checksum, so a slot that a power cut
 left half written is never taken for a key.
 """
 
@@ -32,20 +32,22 @@ _FREE: Final = bytes(SLOT_BYTES)
 
 
 def keys_path(path: Path) -> Path:
-    """The file of keys of the store at `path`."""
+    """Return the path of the file of keys of the store at `path`."""
     return path.with_name(path.name + SUFFIX)
 
 
 class KeyFile:
-    """The keys of the open runs of a store that this process works with.
+    """Keys of the open runs of a store that this process uses.
 
-    The file is made when the first key is drawn: a ledger, which keeps no messages, has none.
+    The file is made when the first key is drawn. A ledger keeps no messages, so it has no such
+    file.
     """
 
     def __init__(self, path: Path) -> None:
         """Open the file of the store at `path`, if there is one.
 
-        OSError if it cannot be written, StateError if others may read it, or it has other names.
+        Raises OSError if it cannot be written, StateError if others can read it or it has other
+        names.
         """
         self.path = keys_path(path)
         self._descriptor: int | None = None
@@ -81,7 +83,7 @@ class KeyFile:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether a slot can be read neither as a key nor as free."""
+        """Return whether a slot can be read neither as a key nor as free."""
         return any(slot is _TORN for slot in self._slots)
 
     def key(self, run_id: bytes) -> bytes | None:
@@ -91,7 +93,9 @@ class KeyFile:
         )
 
     def add(self, run_id: bytes) -> bytes:
-        """Draw a key for a run and return it once it is durable; OSError if the disk fails."""
+        """Draw a key for a run and return it once it is durable. Raises OSError if the disk
+        fails.
+        """
         if (descriptor := self._descriptor) is None:
             descriptor = self._open(os.O_CREAT | os.O_EXCL)
             sync_folder(self.path.parent)
@@ -104,9 +108,9 @@ class KeyFile:
         return key
 
     def destroy(self, is_over: Callable[[bytes], bool]) -> None:
-        """Overwrite the slots of runs that are over; OSError if the disk fails.
+        """Overwrite the slots of runs that are over. Raises OSError if the disk fails.
 
-        is_over : is asked of each run id, and of b"" for a slot that cannot be read.
+        is_over : called with each run id, and with b"" for a slot that cannot be read.
         """
         for number, slot in enumerate(self._slots):
             if slot is not None and is_over(slot.run_id):
@@ -126,7 +130,7 @@ class KeyFile:
 
 
 class _Slot:
-    """A run and its key. No representation: nothing that prints it shows the key."""
+    """A run and its key. It has no representation, so that printing it shows no key."""
 
     __slots__ = ("key", "run_id")
 
@@ -143,7 +147,7 @@ _TORN: Final = _Slot(b"", b"")
 
 
 def _of_slot(content: bytes) -> _Slot | None:
-    """Read a slot: None if it is free, `_TORN` if it is damaged or half written."""
+    """Read a slot; return None if it is free, `_TORN` if it is damaged or half written."""
     if not any(content):
         return None
     said, checksum = content[: _SAID.size], content[_SAID.size :]

@@ -1,4 +1,4 @@
-"""The lock of a store: one process at a time works with it."""
+"""Lock of a store: only one process at a time uses it."""
 
 import errno
 import os
@@ -26,17 +26,19 @@ class InUseError(StateError):
 
 
 class Lock:
-    """An exclusive lock on `PATH-lock`, held from here to `release`. InUseError if another holder
-    has it, StateError where the drive keeps no locks or the file is another user's.
+    """Exclusive lock on `PATH-lock`, until `release`.
 
-    The file beside the store is empty and stays: removing it would let two processes lock two files
-    of one name. It is not the store itself because the locks of SQLite and those of `flock` meet on
-    some systems, macOS among them. Nothing but `flock` there, and `msvcrt.locking` on Windows,
-    decides: a file left behind by a process that was killed locks nobody out.
+    Raises InUseError if another process has it, and StateError if the drive supports no locks or
+    the file is another user's.
+
+    The file next to the store is empty and stays: if it were removed, two processes could lock two
+    files of one name. It is not the store itself, because on some systems, such as macOS, the locks
+    of SQLite and of `flock` conflict. Only `flock` counts, or `msvcrt.locking` on Windows. So a
+    file left by a killed process locks no other process out.
     """
 
     def __init__(self, path: Path, patience: float = 0.0) -> None:
-        """patience : seconds to wait for another holder."""
+        """patience : seconds to wait for another process."""
         file = path.with_name(path.name + "-lock")
         try:
             self._descriptor = os.open(
@@ -60,7 +62,9 @@ class Lock:
             raise
 
     def _is_taken(self, path: Path) -> bool:
-        """Return whether the lock is this process' now. StateError where nothing can be locked."""
+        """Return whether this process now has the lock. Raises StateError if nothing can be
+        locked.
+        """
         try:
             _take(self._descriptor)
         except OSError as error:
@@ -70,13 +74,13 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Release the lock; may be called once."""
+        """Release the lock; call it once."""
         _give_back(self._descriptor)
         os.close(self._descriptor)
 
 
 def is_held(path: Path) -> bool | None:
-    """Return whether a process works with the store at `path`; None where nobody can tell."""
+    """Return whether a process uses the store at `path`, or None if that cannot be found out."""
     if sys.platform == "win32":
         return None
     import fcntl
@@ -104,7 +108,7 @@ if sys.platform == "win32":
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
     def _give_back(descriptor: int) -> None:
-        """Closing the file will do."""
+        """Release the lock by closing the file."""
 
 else:
 
@@ -114,7 +118,7 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _give_back(descriptor: int) -> None:
-        """Also where a process was forked meanwhile, which holds the file open."""
+        """Release the lock, even if a forked process still has the file open."""
         import fcntl
 
         fcntl.flock(descriptor, fcntl.LOCK_UN)

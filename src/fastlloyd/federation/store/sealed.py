@@ -1,9 +1,9 @@
-"""Messages and secrets of open runs, as a store keeps them: sealed, each run's under a key of its
-own (`key_file`).
+"""Sealed messages and secrets of open runs in a store, each run's under a key of its own
+(`key_file`).
 
 A sealed row is a nonce of 12 random bytes and ChaCha20-Poly1305 of the content. Run, kind and
-number are authenticated with it, so no row stands in for another. The chain of events, and the
-digests of messages in it, are outside the seal: they can be verified when the key is gone.
+number are authenticated with it, so no row can replace another. The chain of events, with the
+digests of messages in it, is outside the seal, so it can be verified even after the key is gone.
 """
 
 import hashlib
@@ -33,12 +33,12 @@ Text = tuple[int, MessageRecorded, bytes]
 
 
 class Sealed:
-    """The sealed rows of a store that this process works with, and their keys."""
+    """Sealed rows of a store that this process uses, and their keys."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, history: History) -> None:
         """Open the keys, try them on all rows, and destroy those of runs that have ended.
 
-        OSError if the file of keys cannot be written, StateError if others may read it.
+        Raises OSError if the file of keys cannot be written, StateError if others can read it.
         """
         self._path, self._connection = path, connection
         self._file = KeyFile(path)
@@ -54,11 +54,11 @@ class Sealed:
 
     @property
     def keys_path(self) -> Path:
-        """The file of keys."""
+        """Path of the file of keys."""
         return self._file.path
 
     def _try_key(self, run_id: bytes) -> None:
-        """Note a run whose rows cannot be opened, and why."""
+        """Note whether the rows of a run can be opened, and if not, why."""
         try:
             self.messages(run_id)
             self.secrets(run_id)
@@ -82,7 +82,7 @@ class Sealed:
             )
 
     def of_messages(self, texts: Sequence[Text]) -> list[tuple[int, bytes, bytes, bytes]]:
-        """Seal messages: rows of the table. Draws and keeps a key where the run has none yet."""
+        """Seal messages into rows of the table. Draws and stores a key if the run has none yet."""
         rows = []
         for number, event, data in texts:
             sealed = self._seal(event.run_id, event.kind, number, data)
@@ -90,7 +90,7 @@ class Sealed:
         return rows
 
     def of_secrets(self, secrets: Secrets) -> list[tuple[bytes, str, bytes, bytes]]:
-        """Seal secrets: rows of the table. Draws and keeps a key where the run has none yet."""
+        """Seal secrets into rows of the table. Draws and stores a key if the run has none yet."""
         rows = []
         for (run_id, name), secret in secrets.items():
             sealed = self._seal(run_id, _KEPT + name, 0, secret)
@@ -98,9 +98,9 @@ class Sealed:
         return rows
 
     def messages(self, run_id: bytes) -> list[bytes]:
-        """The messages of a run in order, none once it has ended.
+        """Return the messages of a run in order, none once it has ended.
 
-        InvalidTag if they are sealed under another key.
+        Raises InvalidTag if they are sealed under another key.
         """
         rows = self._connection.execute(
             "SELECT number, messages.bytes, events.body FROM messages JOIN events USING (number)"
@@ -123,9 +123,9 @@ class Sealed:
         return found
 
     def secrets(self, run_id: bytes) -> dict[str, bytes]:
-        """The secrets of a run by name, none once it has ended.
+        """Return the secrets of a run by name, none once it has ended.
 
-        InvalidTag if they are sealed under another key.
+        Raises InvalidTag if they are sealed under another key.
         """
         rows = self._connection.execute(
             "SELECT name, bytes FROM secrets WHERE run_id = ?", (run_id,)
@@ -135,8 +135,8 @@ class Sealed:
     def destroy_keys(self, history: History) -> None:
         """Overwrite the keys of runs that have ended, and slots that belong to no run.
 
-        While the key of an open run is lost, other slots are left: the file may be of another
-        store, or the slot may be that key. OSError if the disk fails.
+        While the key of an open run is lost, slots of no run are kept, because the file may belong
+        to another store, or such a slot may be that key. Raises OSError if the disk fails.
         """
         runs = history.runs
         open_runs = {run_id for run_id, run in runs.items() if run.is_open}
@@ -146,11 +146,11 @@ class Sealed:
         )
 
     def close(self) -> None:
-        """Close the file of keys; may be called once."""
+        """Close the file of keys; call it once."""
         self._file.close()
 
     def _key(self, run_id: bytes) -> bytes:
-        """The key of a run, drawn if nothing of it was ever sealed."""
+        """Return the key of a run, drawn now if nothing of the run was ever sealed."""
         self.check(run_id)
         return self._file.key(run_id) or self._file.add(run_id)
 
@@ -168,5 +168,5 @@ class Sealed:
 
 
 def _bound(run_id: bytes, kind: str, number: int) -> bytes:
-    """What is authenticated beside the content of a row."""
+    """Return the bytes that are authenticated with the content of a row."""
     return _LABEL + length_prefixed(run_id, kind.encode(), number.to_bytes(8, "big"))

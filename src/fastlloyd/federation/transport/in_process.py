@@ -1,4 +1,4 @@
-"""A whole run in this process: a loop over what is pending, in the order in which it was asked for.
+"""Transport within one process: a loop over pending messages, in the order in which they were sent.
 
 Every message travels as bytes, as between machines, through a link that may lose, repeat or change
 it.
@@ -24,7 +24,7 @@ other bytes.
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """`recipient` refused what came from `sender`, for this reason."""
+    """Refusal of a message: `recipient` refused one from `sender`, for this reason."""
 
     recipient: str
     sender: str
@@ -33,8 +33,9 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class InProcessOutcome:
-    """How the run ended for each client, and for the server; refused : everything that broke the
-    protocol.
+    """Outcome of the run for each client, and for the server.
+
+    refused : everything that broke the protocol.
     """
 
     clients: dict[str, ClientResult | Ended]
@@ -45,17 +46,16 @@ class InProcessOutcome:
 def everything_arrives(
     _sender: str, _recipient: str, _message: Message, data: bytes
 ) -> Iterable[bytes]:
-    """The link that loses nothing."""
+    """Link that loses nothing."""
     return (data,)
 
 
 @dataclass(frozen=True, slots=True)
 class Drops:
-    """A link that loses things.
+    """Link that loses messages.
 
-    uploads : (client, round) of uploads that are lost: that client is left out of the round and
-    goes on. gone : the round from which on a client is gone for good; 0 means that it never says
-    Hello.
+    uploads : (client, round) of lost uploads. The client is left out of the round and continues.
+    gone : the round from which a client is absent permanently, 0 if it never says Hello.
     """
 
     uploads: Container[tuple[str, int]] = ()
@@ -64,7 +64,7 @@ class Drops:
     def __call__(
         self, sender: str, recipient: str, message: Message, data: bytes
     ) -> Iterable[bytes]:
-        """See `Link`."""
+        """Return the message, or nothing if it is lost."""
         client = recipient if sender == SERVER else sender
         since = self.gone.get(client, math.inf)
         match message:
@@ -82,9 +82,9 @@ def run_in_process(
 ) -> InProcessOutcome:
     """Drive a whole run.
 
-    When nothing is on its way and the server is not done, its deadline passes; clients that are
-    left waiting when it is done give up. Who broke the protocol is not told so: the link may have
-    changed what it said.
+    When no message is pending and the server is not done, its deadline passes. Clients that still
+    wait when the server is done give up. A party that broke the protocol is not told, because the
+    link may have changed its message.
     """
     pending: deque[tuple[str, str, Message]] = deque()
     refused: list[Refusal] = []

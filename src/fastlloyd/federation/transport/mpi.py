@@ -1,16 +1,16 @@
 """MPI: rank 0 is the server, rank i the i-th client of the plan. For benchmarks and clusters, never
 between organisations.
 
-MPI encrypts nothing and knows no identities: whoever is in the job can read all messages and speak
-as anyone. All ranks belong to one trust domain. The sessions and their messages are those of every
-other transport, so with the same noise the results are the same bit for bit. The death of one rank
-ends the job; for an error to do so as well, start it by `mpirun -n 3 python -m mpi4py PROGRAM`, and
-otherwise the other ranks wait for ever.
+MPI encrypts nothing and knows no identities: every process in the job can read all messages and
+send under any name. So all ranks must trust each other. The sessions and their messages are those
+of every other transport, so the same noise gives the same results, bit for bit. The death of one
+rank ends the job. For an error to end it as well, start it with `mpirun -n 3 python -m mpi4py
+PROGRAM`; otherwise the other ranks wait forever.
 
-Only buffers of bytes travel, never pickled objects. A message of the protocol has one tag; three
-others end things: a client leaves when its run is over, the server refuses a client and says why,
-and in the end tells all that no more will come. Each side receives until the other has said its
-last, so nothing is on its way when the job ends.
+Only buffers of bytes travel, never pickled objects. A message of the protocol has one tag. Three
+other tags end things: a client leaves when its run is over, the server refuses a client with a
+reason, and at the end it tells all clients that no message follows. Each side receives until the
+other has sent its last message, so none is pending when the job ends.
 """
 
 import time
@@ -30,8 +30,9 @@ from fastlloyd.federation.transport.party import Heard, Kind
 
 
 def load_mpi() -> Any:
-    """The module `mpi4py.MPI`, which starts MPI when it is imported. NetworkError, in one sentence,
-    if it cannot be.
+    """Return the module `mpi4py.MPI`; its import starts MPI.
+
+    Raises NetworkError, in one sentence, if it cannot be imported.
     """
     try:
         return import_module("mpi4py.MPI")
@@ -44,10 +45,10 @@ def load_mpi() -> Any:
 
 
 def serve(session: ServerSession, comm: Any) -> ServerResult:
-    """Drive the server of a run to its end; `comm`, a communicator of mpi4py, has a rank for it and
-    for each client.
+    """Drive the server of a run to its end, as `party.serve` does.
 
-    See `party.serve`. NetworkError if `comm` has another number of ranks, or this is not rank 0.
+    comm : communicator of mpi4py with a rank for the server and for each client. Raises
+        NetworkError if it has another number of ranks, or this is not rank 0.
     """
     wire = _Wire.of(comm, session.plan, SERVER)
     result = party.serve(session, wire)
@@ -56,7 +57,9 @@ def serve(session: ServerSession, comm: Any) -> ServerResult:
 
 
 def take_part(session: ClientSession, comm: Any) -> ClientResult | Ended:
-    """Drive one client of a run to its end. See `party.take_part`; raises as `serve` does."""
+    """Drive one client of a run to its end, as `party.take_part` does. Raises errors as `serve`
+    does.
+    """
     wire = _Wire.of(comm, session.plan, session.name)
     outcome = party.take_part(session, wire)
     wire.finish()
@@ -64,8 +67,7 @@ def take_part(session: ClientSession, comm: Any) -> ClientResult | Ended:
 
 
 class _Wire:
-    """Buffers of bytes to and from ranks, the kind as their tag. Only `receive` blocks: who sends
-    waits for nobody.
+    """Buffers of bytes to and from ranks, with the kind as their tag. Only `receive` blocks.
 
     names : by rank.
     """
@@ -80,8 +82,9 @@ class _Wire:
 
     @classmethod
     def of(cls, comm: Any, plan: Plan, name: str) -> "_Wire":
-        """The wire of the party of that name; NetworkError unless the job has its ranks, and this
-        one is that party's.
+        """Return the wire of the party of that name.
+
+        Raises NetworkError unless the job has a rank for each party, and this rank is that party's.
         """
         names = (SERVER, *plan.names)
         rank = names.index(name)
@@ -111,11 +114,11 @@ class _Wire:
         )
 
     def receive(self, seconds: float | None = None) -> Heard | None:
-        """The next from any rank, with its tag and its bytes.
+        """Return the next message from any rank, with its tag and bytes.
 
-        One that is too long for the run is taken in whole as well, and refused unread by `decode`:
-        nothing else gets it out of the way, as Open MPI 5.0.11 was seen to crash when a buffer is
-        shorter than what comes.
+        A message that is too long for the run is received in full too, and `decode` refuses it
+        without parsing it. Open MPI 5.0.11 was seen to crash if the buffer is shorter than the
+        message.
         """
         if seconds is not None and not self.hears_within(seconds):
             return None
@@ -128,13 +131,13 @@ class _Wire:
         return Heard(self._names[status.Get_source()], Kind(status.Get_tag()), bytes(buffer))
 
     def hears_within(self, seconds: float) -> bool:
-        """Whether something comes in that time."""
+        """Return whether a message comes within this time."""
         end = time.monotonic() + seconds
         while not (heard := self._comm.Iprobe()) and time.monotonic() < end:
             pass
         return bool(heard)
 
     def finish(self) -> None:
-        """Wait until all that was sent has left its buffers."""
+        """Wait until all sent messages have left their buffers."""
         self._mpi.Request.Waitall([request for request, _ in self._sending])
         self._comm.Free()

@@ -1,9 +1,8 @@
-"""The contract of transports.
+"""Interface of transports.
 
-`serve` and `take_part` drive the two kinds of session over a `Wire`: a transport on which a run
-goes to its end without a restart is a class with the three methods of one. A transport to which
-parties come back, after a break or a restart, drives parties that keep their steps in stores: a
-`ServerParty`, a `ClientParty`.
+`serve` and `take_part` drive the two kinds of session over a `Wire`. A transport whose runs never
+restart is a class with its three methods. If parties may come back after a break or a restart, a
+transport drives parties that keep their steps in stores: a `ServerParty` and a `ClientParty`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +33,7 @@ _SHOWN: Final = 300  # characters of the reason for which a server refuses a cli
 
 
 class Kind(IntEnum):
-    """What comes over a wire: a message of the protocol, or one of three that end things."""
+    """Kind of data on a wire: a message of the protocol, or one of three that end things."""
 
     MESSAGE = 1
     LEAVE = (
@@ -46,7 +45,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What came from a party. data : the bytes of a message, or the characters of a reason."""
+    """Data from a party: the bytes of a message, or the characters of a reason."""
 
     sender: str
     kind: Kind
@@ -57,22 +56,23 @@ class Wire(Protocol):
     """One party's end of a transport. The server's name is `SERVER`; clients have their names in
     the plan.
 
-    What a party says to another arrives once, whole, in order, and under the name of that party. An
-    error that a method raises ends the whole run: `serve` and `take_part` let it pass. A client
-    that is gone is no error: `receive` returns LEAVE.
+    Each message arrives once, whole, in order, and under the name of its sender. An error that a
+    method raises ends the whole run: `serve` and `take_part` do not catch it. A client that is gone
+    is no error: `receive` returns LEAVE.
     """
 
     def send(self, to: str, message: Message) -> None:
-        """Put a message, as `encode` writes it, on its way. Neither waits until it is read, nor
-        raises if `to` is gone.
+        """Send a message, as `encode` writes it. It does not wait until it is read, and does not
+        raise if `to` is gone.
         """
 
     def tell(self, to: str, kind: Kind, reason: str = "") -> None:
-        """Put one of the other kinds on its way; the reason is ASCII."""
+        """Send one of the other kinds; the reason is ASCII."""
 
     def receive(self, seconds: float | None = None) -> Heard | None:
-        """What comes next, waited for so long; None if nothing did. Without a limit, as long as
-        anybody can be waited for.
+        """Return the next message, or None if none comes within these seconds.
+
+        Without a limit, wait as long as any party may still send.
         """
 
 
@@ -80,8 +80,8 @@ Outcome = ClientResult | ServerResult | Ended
 
 
 def perform(actions: Iterable[Action], send: Callable[[str, Message], None]) -> Outcome | None:
-    """Send what a party wants sent; return how the run ended for it, if it did. What it wants
-    recorded is left out.
+    """Send the messages that a party asks to send; return the outcome, if the run ended for it.
+    Records are ignored.
     """
     outcome = None
     for action in actions:
@@ -99,8 +99,7 @@ def answer(
     limits: Limits,
     send: Callable[[str, Message], None],
 ) -> str:
-    """Have the server answer the bytes of a client's message; why they are refused, nothing if they
-    are not.
+    """Let the server answer the bytes of a client's message; return why it refuses them, or "".
 
     A client that breaks the protocol changes nothing for the others.
     """
@@ -113,10 +112,11 @@ def answer(
 
 
 class ClientDriver:
-    """Has a client's session answer what comes. outcome : how the run ended for it; None while it
-    goes on.
+    """Driver of a client's session: it passes messages to the session.
 
-    A server that breaks the protocol ends the run for this client, and so does one that refuses it.
+    outcome : outcome of the run for the client, or None while it goes on.
+
+    A server that breaks the protocol, or that refuses this client, ends the run for it.
     """
 
     def __init__(self, session: ClientSession, send: Callable[[str, Message], None]) -> None:
@@ -128,7 +128,7 @@ class ClientDriver:
         self._perform(self._session.start())
 
     def hear(self, data: bytes) -> str:
-        """Answer the bytes of a message; why they are refused, nothing if they are not."""
+        """Answer the bytes of a message; return why the client refuses them, or ""."""
         try:
             actions = self._session.receive(decode(data, self._limits))
         except RemoteProtocolError as error:
@@ -139,7 +139,9 @@ class ClientDriver:
         return ""
 
     def end(self, refused: str | None = None) -> None:
-        """Give up: no more will come, or the server refuses this client for that reason."""
+        """Give up, because no message follows, or because the server refuses this client, with that
+        reason.
+        """
         self._perform(self._session.deadline())
         if refused is not None:
             self.outcome = Ended(f"the server refuses this client: {printable(refused, _SHOWN)}")
@@ -153,8 +155,8 @@ class ClientDriver:
 def serve(session: ServerSession, wire: Wire) -> ServerResult:
     """Drive the server of a run to its end.
 
-    A client that breaks the protocol is told so and is out; the others go on. A deadline passes
-    when the wire waits no longer. Raises PlanError for the plan of a simulation.
+    A client that breaks the protocol is told so and is out; the others continue. A deadline passes
+    when the wire stops waiting. Raises PlanError for the plan of a simulation.
     """
     session.plan.check_apart()
     limits, clients, gone = Limits.of(session.plan), session.plan.names, set[str]()
@@ -180,8 +182,10 @@ def serve(session: ServerSession, wire: Wire) -> ServerResult:
 
 
 def take_part(session: ClientSession, wire: Wire) -> ClientResult | Ended:
-    """Drive one client of a run to its end. It listens until the server has said its last: nothing
-    is on its way then. Raises PlanError for the plan of a simulation.
+    """Drive one client of a run to its end.
+
+    It listens until the server's last message, so that none is pending then. Raises PlanError for
+    the plan of a simulation.
     """
     session.plan.check_apart()
     driver, last = ClientDriver(session, wire.send), Heard(SERVER, Kind.END)
@@ -207,8 +211,8 @@ Request = Send | Finish
 
 
 class Party(Protocol):
-    """A session and the store that makes it durable. It returns what to send only after everything
-    that must be durable is.
+    """Session with a store that makes it durable. It returns messages to send only after everything
+    they depend on is durable.
 
     One transport calls it, one call after another, always from the same thread. It keeps its own
     clock.
@@ -216,87 +220,89 @@ class Party(Protocol):
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that the present step may still take, 0 or less once they are over; None without
-        a limit.
-        """
+        """Seconds left for the present step, 0 or less once it is over, None without a limit."""
 
     def deadline(self) -> list[Request]:
-        """Go on, or end, because the present step has taken too long."""
+        """Continue, or end the run, because the present step has taken too long."""
 
     def slept(self) -> None:
-        """Wake from a stop of this process, or a sleep of its machine: nobody was heard, so the
-        step's time begins again.
+        """Note that this process was stopped, or its machine slept: it heard no party, so the time
+        of the step begins again.
         """
 
 
 class ServerParty(Party, Protocol):
-    """The server's side of a run, as a transport sees it."""
+    """Server of a run, for a transport."""
 
     @property
     def awaited(self) -> Sequence[str]:
-        """The clients that have not answered in this step; read from any thread."""
+        """Clients that have not answered in this step; any thread may read it."""
 
     @property
     def gone(self) -> frozenset[str]:
-        """The clients that left before this process, and are not waited for at the end."""
+        """Clients that left before this process began; the server does not wait for them at the
+        end.
+        """
 
     def left(self, name: str) -> list[Request]:
-        """The run is over for client `name`, with a result or for good without one: nobody need
-        wait for it.
+        """Note that the run is over for client `name`, with a result or permanently without one, so
+        that the server stops waiting for it.
         """
 
     def check_left(self, name: str, hello: bytes, signature: bytes) -> None:
-        """Raise RemoteProtocolError unless client `name` signed that the run is over that it joined
-        with the Hello of this digest, and it is not in the run with another.
+        """Raise RemoteProtocolError unless client `name` signed that the run it joined with this
+        Hello is over, and it is not in the run with another Hello.
+
+        hello : digest of the Hello.
         """
 
     def attach(self, name: str, log: SignedPosition) -> LogPosition:
-        """Client `name`, whose log stands at `log`, is there (again): the position last remembered
-        of it.
+        """Note that client `name` is connected, with its log at `log`; return the last position
+        remembered of it.
 
         Raises RemoteProtocolError to refuse the client.
         """
 
     def disowned(self, name: str) -> list[Request]:
-        """Client `name` found, when it had attached, that its log is not the one that is
-        remembered: it says nothing more.
+        """Note that client `name`, after attaching, found that its log does not match the
+        remembered position; it sends nothing more.
         """
 
     def away(self, name: str) -> list[Request]:
-        """Client `name` has not been there for a while; until it is, it may not be worth waiting
-        for.
+        """Note that client `name` has not been connected for a while; the server may stop waiting
+        for it until it is back.
         """
 
     def receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
-        """Answer a client. Raises RemoteProtocolError to refuse it; the others go on."""
+        """Answer a client. Raises RemoteProtocolError to refuse it; the others continue."""
 
     def announce(self, name: str, log: SignedPosition) -> None:
-        """A message of client `name`, whose log stands at `log`, has come and waits for its
-        turn.
-        """
+        """Note that a message of client `name`, with its log at `log`, waits for its turn."""
 
     def draw_ahead(self) -> None:
-        """Draw the noise that the next answer needs; called when there is nothing to answer."""
+        """Draw the noise for the next answer, while there is nothing to answer."""
 
 
 class ClientParty(Party, Protocol):
-    """A client's side of a run, as a transport sees it."""
+    """Client of a run, for a transport."""
 
     @property
     def position(self) -> SignedPosition:
-        """Where the log stands, signed by the client's identity."""
+        """Position of the client's log, signed by its identity."""
 
     @property
     def farewell(self) -> tuple[bytes, bytes]:
-        """Return the digest of the Hello that the client joined with, 32 bytes, and its identity's
-        signature that this run is over for it, 64 bytes.
+        """Return the digest of the Hello that the client joined with, 32 bytes, and its signed
+        statement that this run is over for it, 64 bytes.
         """
 
     def attached(self, log: LogPosition) -> None:
-        """The server remembers this position. Raises RemoteProtocolError to refuse the server."""
+        """Note the position that the server remembers. Raises RemoteProtocolError to refuse the
+        server.
+        """
 
     def begin(self) -> list[Request]:
-        """A connection stands: Hello, and what was sent last, the same bytes as ever."""
+        """Return the messages for a new connection: Hello, and the last ones, as the same bytes."""
 
     def receive(self, message: Message) -> list[Request]:
         """Answer the server. Raises RemoteProtocolError to end the run."""

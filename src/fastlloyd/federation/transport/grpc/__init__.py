@@ -1,1 +1,1 @@
-"""Runs over a network: streams over gRPC and TLS, one party at each end."""
+"""Transport over a network: streams over gRPC and TLS between a client and the server."""

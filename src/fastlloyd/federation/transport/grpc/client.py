@@ -1,5 +1,5 @@
-"""A client's end of the network: it dials out, stays connected until its run is over, and knows no
-rounds.
+"""Client's end of the network: it connects to the server and stays connected until its run is over.
+It knows nothing of rounds.
 """
 
 import asyncio
@@ -45,19 +45,18 @@ broken connections too.
 
 
 class GrpcClient:
-    """Takes part in one run, for one client.
+    """Connection of one client, for one run.
 
     Parameters
     ----------
     party : answers the server.
-    plan : the run.
-    address : the server's, "HOST:PORT".
-    identity : this client's certificate and key.
-    server_certificate : the certificate (DER) that the server must prove to own.
+    plan : of the run.
+    address : of the server, "HOST:PORT".
+    identity : certificate and key of this client.
+    server_certificate : certificate (DER) whose key the server must prove to have.
     is_here : the server is on this machine, so no proxy is in between.
 
-    `trouble` says, in a sentence, what keeps this client from the server now; empty while nothing
-    does.
+    `trouble` is a sentence about the present reason why this client cannot reach the server, or "".
     """
 
     def __init__(
@@ -86,15 +85,13 @@ class GrpcClient:
         self.meter = Meter()
 
     async def run(self) -> ClientResult | Ended | None:
-        """Take part until the run is over for this client; None after `stop`, when it can be taken
-        up again.
+        """Take part until the run is over for this client. Returns None after `stop`; the run can
+        then be continued later.
 
-        Raises what the party raises, but for RemoteProtocolError; the server is not told that this
-        client has left.
-
-        Whatever breaks the connection is mended until the party's deadline, and what went wrong
-        last is said in `Ended`. If the server refuses this client, or breaks the protocol, that
-        ends this call with `Ended`; the run itself is over only if the party has said so.
+        A broken connection is made anew until the party's deadline, and `Ended` contains the last
+        fault. If the server refuses this client or breaks the protocol, this call returns `Ended`,
+        although the run itself is over only if the party says so. Errors of the party other than
+        RemoteProtocolError pass through, and the server is then not told that this client has left.
         """
         self._over = asyncio.Event()
         self._outcome: asyncio.Future[ClientResult | Ended] = (
@@ -133,14 +130,14 @@ class GrpcClient:
         return None
 
     def stop(self) -> None:
-        """Finish the step in progress, send what follows from it, and end; for a signal handler of
-        the loop.
+        """Finish the step in progress, send its messages, and end; for a signal handler of the
+        loop.
         """
         self._over.set()
 
     def _last_frames(self) -> list[frames.ClientFrame]:
-        """Why this process ends, unless it is because the run does; and that it will not come back,
-        which after an error it may.
+        """Return the last frames: the reason, if this process ends early, and Leave, unless the
+        client may come back.
         """
         error = self._outcome.exception() if self._outcome.done() else None
         if error is not None:
@@ -152,7 +149,9 @@ class GrpcClient:
 
     @property
     def _has_failed(self) -> bool:
-        """Whether it is the party that failed, and not the line: the server can still be told."""
+        """Return whether the party failed, not the connection, so that the server can still be
+        told.
+        """
         return self._outcome.done() and self._outcome.exception() is not None
 
     async def _stay_connected(self) -> None:
@@ -167,7 +166,7 @@ class GrpcClient:
             await self._pause(trouble)
 
     async def _pause(self, trouble: str) -> None:
-        """Wait, longer with every failure in a row, and never as long as another client waits."""
+        """Wait, longer after every failure in a row, for a time that differs between clients."""
         if trouble != self.trouble and not self._over.is_set():
             self._log.warning(self._address, "%s; trying again", trouble)
         self.trouble = trouble
@@ -177,7 +176,7 @@ class GrpcClient:
             await asyncio.wait_for(self._over.wait(), SystemRandom().uniform(longest / 2, longest))
 
     async def _connect(self) -> str:
-        """One connection, from its first frame to its end: why it ended."""
+        """Run one connection, from its first frame to its end; return why it ended."""
         grpc = tls.load_grpc()
         credentials = tls.channel_credentials(self._identity, self._server_certificate)
         # "dns:" also where the address is a number: no other kind of name means anything here
@@ -192,7 +191,9 @@ class GrpcClient:
         return f"the server at {self._address} ended the connection"
 
     def _explain(self, code: str, details: str) -> str:
-        """Why a connection broke, for one more attempt; RemoteProtocolError if none will help."""
+        """Return why a connection broke, if another attempt may help. Raises RemoteProtocolError if
+        none will.
+        """
         if code in _FINAL:
             raise RemoteProtocolError(
                 f"the server at {self._address} refuses this client: {code},"
@@ -248,7 +249,7 @@ class GrpcClient:
                 raise error
 
     async def _drain(self, call: "Call") -> None:
-        """Let the server end the stream, which it does when it has read the last frame."""
+        """Wait until the server has read the last frame and ends the stream."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_FRAME_SECONDS):
                 while isinstance(await call.read(), bytes):
@@ -285,7 +286,7 @@ class GrpcClient:
     async def _read(
         self, call: "Call"
     ) -> frames.Attached | frames.Answer | frames.Waiting | frames.Twice | None:
-        """The next frame; None once the server has ended the stream in order."""
+        """Return the next frame, or None once the server has ended the stream in order."""
         data = await call.read()
         if not isinstance(data, bytes):
             return None
@@ -316,10 +317,9 @@ async def check_connection(
     server_certificate: bytes,
     is_here: bool = False,
 ) -> None:
-    """Ask the server, which may be on this machine, whether it serves this plan, over the
-    connection that a run would use.
+    """Ask the server whether it serves this plan, over a connection like that of a run.
 
-    Raises NetworkError, in one sentence.
+    is_here : the server is on this machine. Raises NetworkError, in one sentence.
     """
     grpc = tls.load_grpc()
     options = tls.channel_options(

@@ -1,6 +1,6 @@
-"""Why a client ends in the midst of a run, as the server's log says it.
+"""Reasons why a client ends in the middle of a run, for the server's log.
 
-A client sends a number, and the sentences are the server's own.
+A client sends a number, and the server has the sentences.
 """
 
 from enum import IntEnum
@@ -61,6 +61,6 @@ def stop_code_of(error: BaseException) -> StopCode:
 
 
 def sentence(code: int) -> str:
-    """Say what a code means: the end of a sentence about the client."""
+    """Return the meaning of a code: the end of a sentence about the client."""
     known = code if code in set(StopCode) else StopCode.OTHER
     return _SENTENCES[StopCode(known)]

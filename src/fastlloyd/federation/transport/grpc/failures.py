@@ -1,5 +1,5 @@
-"""What gRPC says when no connection comes about, as sentences for the person who must do something
-about it.
+"""Reasons that gRPC gives for a failed connection, as sentences for the person who can do something
+about them.
 """
 
 import datetime as dt
@@ -147,11 +147,10 @@ _NO_CONNECTION: Final = (
 def explain(
     details: str, *, address: str, planned: str, own_certificate: bytes, was_connected: bool = False
 ) -> str:
-    """One sentence for what gRPC gave as the reason that there is no connection to the server at
-    `address`.
+    """Return one sentence for gRPC's reason why there is no connection to the server at `address`.
 
-    planned : the address in the plan, which may be another. was_connected : this process has talked
-    to the server there before, so neither port nor certificate need be doubted.
+    planned : address in the plan, which may differ. was_connected : this process has talked to that
+        server before, so port and certificate are right.
     """
     setting = proxies.in_between(address)
     if _PROXY_SAID in details:

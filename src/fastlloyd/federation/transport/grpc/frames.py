@@ -1,8 +1,8 @@
-"""What travels on a client's stream: one version byte, then MessagePack. Most frames carry one
-message of the protocol.
+"""Frames of a client's stream: one version byte, then MessagePack. Most frames carry one message of
+the protocol.
 
-Decoding is total: any bytes give a frame or RemoteProtocolError. Nothing here looks inside a
-message.
+Decoding is total: any bytes give a frame or RemoteProtocolError. This module does not parse
+messages.
 """
 
 from collections.abc import Callable
@@ -27,12 +27,12 @@ FRAME_BYTES: Final = 192  # more than everything in a frame but its message or r
 
 
 class _Frame(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """An array of a number, which says what it is, and the fields in order."""
+    """Array of a number, which says what kind of frame this is, and the fields in order."""
 
 
 class Attach(_Frame, frozen=True, tag=1):
-    """Client, first and once per stream: the run I take part in, where my log stands, signed, and
-    a number that this process drew when it began.
+    """Client, first and once per stream: I take part in this run, my log is at this signed
+    position, and this process drew this number when it began.
     """
 
     plan_digest: Digest
@@ -42,15 +42,15 @@ class Attach(_Frame, frozen=True, tag=1):
 
 
 class Post(_Frame, frozen=True, tag=2):
-    """Client: a message, and where my log stood when it was let go."""
+    """Client: this is a message, and the position of my log when I sent it."""
 
     log: SignedPosition
     message: bytes
 
 
 class Leave(_Frame, frozen=True, tag=3):
-    """Client: the run is over for me, durably, that I joined with the Hello of this digest; signed
-    by my identity (`roster.leave_statement`). A client that stops to come again ends its stream.
+    """Client: the run that I joined with this Hello is over for me, durably. Signed by my identity
+    (`roster.leave_statement`). A client that will come back ends its stream without this frame.
     """
 
     hello: Digest
@@ -58,15 +58,15 @@ class Leave(_Frame, frozen=True, tag=3):
 
 
 class Stop(_Frame, frozen=True, tag=7):
-    """Client, last, or before Leave: why this process ends in the midst of a run, as a code of
-    `endings.py`.
+    """Client, last, or before Leave: this process ends in the middle of a run, for the reason with
+    this code (`endings.py`).
     """
 
     code: Annotated[int, Meta(ge=0, le=255)]
 
 
 class Attached(_Frame, frozen=True, tag=4):
-    """Server, first: where I remember the client's log to stand."""
+    """Server, first: this is the last position that I remember of the client's log."""
 
     log: LogPosition
 
@@ -78,13 +78,15 @@ class Answer(_Frame, frozen=True, tag=5):
 
 
 class Refused(_Frame, frozen=True, tag=6):
-    """Server, last: I do not go on with this client, for this reason."""
+    """Server, last: I do not continue with this client, for this reason."""
 
     reason: Reason
 
 
 class Waiting(_Frame, frozen=True, tag=8):
-    """Server: of so many clients this step has no answer yet. Good until the next Answer."""
+    """Server: this step still lacks the answers of n_clients clients. Valid until the next
+    Answer.
+    """
 
     n_clients: Annotated[int, Meta(ge=0, le=MAX_CLIENTS)]
 
@@ -104,18 +106,18 @@ _VERSION = bytes([FRAME_VERSION])
 
 
 def max_frame_bytes(limits: Limits) -> int:
-    """Length that no frame of a run exceeds; a stream's receive limit."""
+    """Return the largest length of a frame of a run, the receive limit of a stream."""
     return limits.max_bytes + FRAME_BYTES
 
 
 def encode_frame(frame: ClientFrame | ServerFrame) -> bytes:
-    """The bytes of `frame`, which has one encoding only."""
+    """Return the only encoding of `frame`."""
     return _VERSION + _ENCODER.encode(frame)
 
 
 def _decode(decoder: "msgspec.msgpack.Decoder[Frame]", data: bytes, limits: Limits) -> Frame:
-    """Read what a peer sent; RemoteProtocolError on anything that `encode_frame` would not have
-    written.
+    """Read a peer's frame. Raises RemoteProtocolError for bytes that `encode_frame` would not
+    write.
     """
     if len(data) > max_frame_bytes(limits):
         raise RemoteProtocolError(

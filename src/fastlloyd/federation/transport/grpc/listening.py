@@ -1,5 +1,6 @@
-"""Why an address cannot be listened at. gRPC does not say: the same is tried with a socket, whose
-error has a number.
+"""Reasons why the server cannot listen at an address.
+
+gRPC gives none, so the same is tried with a socket, whose error has a number.
 """
 
 import errno
@@ -38,7 +39,7 @@ _NOW_FREE = "it could not be had a moment ago, and now it can: give the same com
 
 
 def why_not(address: str) -> str:
-    """Say why nothing can listen at HOST:PORT, and what to do: the end of a sentence."""
+    """Return why no server can listen at HOST:PORT, and what to do: the end of a sentence."""
     host, _, port = address.rpartition(":")
     try:
         places = socket.getaddrinfo(

@@ -1,5 +1,5 @@
-"""A log that one peer cannot fill: of each kind of line about it the first are written, of a flood
-the rest are counted.
+"""Log that one peer cannot fill: the first lines of each kind about it are written, those of a
+flood are only counted.
 """
 
 import logging
@@ -17,7 +17,9 @@ SECONDS_PER_LINE: Final = 30.0  # in which one more may be written
 
 @dataclass(slots=True)
 class _Allowance:
-    """How many lines of one kind may be written now; since when; how many were not."""
+    """Number of lines of one kind that may be written now, the time of that number, and the number
+    of lines left out.
+    """
 
     lines: float
     since: float
@@ -25,15 +27,14 @@ class _Allowance:
 
 
 class SparingLog:
-    """Writes lines about peers to a logger, each peer's kinds of lines counted for themselves.
+    """Logger for lines about peers, with a count for each peer and each kind of line.
 
-    A kind is one of the few format strings that the caller has, and peers are the clients of a
-    plan, so what is remembered is bounded. How many lines were left out is said with the next that
-    is written, and by `close`.
+    A kind is one of the caller's few format strings, and peers are the clients of a plan, so the
+    counts need little memory. The next line, or `close`, tells how many were left out.
 
     Parameters
     ----------
-    logger : where lines go.
+    logger : target of the lines.
     clock : seconds, rising.
     """
 
@@ -42,12 +43,14 @@ class SparingLog:
         self._allowances: dict[tuple[str, str], _Allowance] = {}
 
     def close(self) -> None:
-        """Say how many lines were left out since the last that was written."""
+        """Write how many lines were left out since the last one."""
         for (peer, line), allowance in self._allowances.items():
             self._count(peer, line, allowance)
 
     def _write(self, level: int, peer: str, line: str, *values: object) -> None:
-        """Write `line` with these values, unless there were too many of it about this peer."""
+        """Write `line` with these values, unless there were too many of its kind about this
+        peer.
+        """
         now = self._clock()
         allowance = self._allowances.setdefault((peer, line), _Allowance(FIRST_LINES, now))
         allowance.lines = min(

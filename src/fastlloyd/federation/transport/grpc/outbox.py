@@ -1,4 +1,4 @@
-"""Frames on their way to one peer: in order, never many; and how many bytes went either way."""
+"""Outbox of one peer: few frames, in order, and a count of the bytes in both directions."""
 
 import asyncio
 from collections import deque
@@ -11,23 +11,24 @@ MAX_WAITING: Final = 8  # an honest peer that reads is never owed more than two 
 
 @dataclass(slots=True)
 class Meter:
-    """Bytes of frames that one process sent and received over all its connections, without what TLS
-    and HTTP/2 add.
+    """Bytes of frames that one process sent and received over all its connections, without the
+    overhead of TLS and HTTP/2.
     """
 
     sent: int = 0
     received: int = 0
 
     def __str__(self) -> str:
-        """Both numbers with their units, for the line of progress."""
+        """Return both numbers with their units, for the line of progress."""
         return f"{_size(self.sent)} sent, {_size(self.received)} received"
 
 
 class Outbox:
-    """What waits to be written to one stream.
+    """Frames that wait to be written to one stream.
 
-    A reader that lets more than `MAX_WAITING` frames pile up is cut off: it can come back, and is
-    answered from what is stored. So a slow reader neither holds up others nor grows this process.
+    A reader with more than `MAX_WAITING` waiting frames is cut off. It can come back, and is
+    answered from the store. So a slow reader neither delays others nor fills the memory of this
+    process.
     """
 
     def __init__(self) -> None:
@@ -36,7 +37,7 @@ class Outbox:
         self.closed = asyncio.Event()
 
     def put(self, frame: bytes) -> None:
-        """Send `frame` after those that wait. Nothing happens once the outbox is closed."""
+        """Send `frame` after the waiting ones. Nothing happens once the outbox is closed."""
         if self.closed.is_set():
             return
         self._frames.append(frame)
@@ -46,7 +47,7 @@ class Outbox:
         self._changed.set()
 
     def close(self, *last: bytes) -> None:
-        """Send what waits, then `last`, then nothing more."""
+        """Send the waiting frames, then `last`, then nothing more."""
         for frame in last:
             self.put(frame)
         self.closed.set()
@@ -54,7 +55,7 @@ class Outbox:
 
     async def write_all(self, write: Callable[[bytes], Awaitable[None]], meter: Meter) -> None:
         """Write each frame, as fast as the peer reads, until the outbox is closed and empty; the
-        meter counts its bytes.
+        meter counts the bytes.
         """
         while True:
             while self._frames:

@@ -1,4 +1,4 @@
-"""Places of clients' processes: an identity that is used on two machines is named on both."""
+"""Machines of clients' processes, so that an identity used on two machines is reported on both."""
 
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -6,20 +6,22 @@ from urllib.parse import unquote
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A client's process. number : drawn by it when it began. host : its address."""
+    """Process of a client. number : drawn by it when it began. host : its address."""
 
     number: bytes
     host: str
 
     @classmethod
     def of(cls, number: bytes, peer: str) -> "Place":
-        """A process by what gRPC says of its connection: `ipv4:192.0.2.7:51234`."""
+        """Return the place of a process from gRPC's name of its connection, such as
+        `ipv4:192.0.2.7:51234`.
+        """
         host = unquote(peer).partition(":")[2].rpartition(":")[0]
         return cls(number, host.strip("[]") or "an unknown address")
 
     def is_other(self, other: "Place | None", *, is_connected: bool) -> bool:
-        """Return whether `other` shows that the identity is used by two processes, and not by one
-        that was started again.
+        """Return whether two processes use the identity at once, and not one process that was
+        restarted.
         """
         if other is None or other.number == self.number:
             return False
@@ -30,7 +32,7 @@ _ONE_MACHINE = "An identity belongs to one machine, and to one store"
 
 
 def replaced(older: Place, newer: Place) -> str:
-    """Tell a process that another one with its identity has taken its place."""
+    """Return the message to a process that another one with its identity has replaced."""
     if older.number == newer.number:
         return "another connection of this process took the place of this one"
     return (
@@ -41,8 +43,8 @@ def replaced(older: Place, newer: Place) -> str:
 
 
 def seen_twice(name: str, older: Place, newer: Place) -> str:
-    """Tell the server's operator that a client was replaced by another process with its
-    identity.
+    """Return the message to the server's operator that another process with its identity replaced a
+    client.
     """
     return (
         f"the identity of client {name} is used twice: a process at {newer.host} took the place of"
@@ -51,7 +53,7 @@ def seen_twice(name: str, older: Place, newer: Place) -> str:
 
 
 def came_twice(host: str) -> str:
-    """Tell a process that it took the place of another one with its identity."""
+    """Return the message to a process that replaced another one with its identity."""
     return (
         f"until now another process with this identity was connected to the server, from {host}."
         f" {_ONE_MACHINE}: make sure that the other one is stopped for good; if it is not yours,"
@@ -60,7 +62,9 @@ def came_twice(host: str) -> str:
 
 
 def refused_old(what: str, here: Place, there: Place) -> str:
-    """Refuse a process whose store is behind, or beside, one that another process has shown."""
+    """Return the refusal of a process whose store is behind the one of another process, or differs
+    from it.
+    """
     return (
         f"{what}. The identity is used on two machines, or with two stores: that other one was last"
         f" seen at {there.host}, and this process is at {here.host}. Go on there only, and do not"

@@ -1,8 +1,8 @@
-"""Proxies that the environment names: which of the settings gRPC goes by, and which it passes over.
+"""Proxies in the environment: which of its settings gRPC uses, and which it ignores.
 
-gRPC takes the first that is set of three, in lower case, and uses it if it begins with `http://`
-(https://github.com/grpc/grpc/blob/master/doc/environment_variables.md). Only names of settings are
-shown: a value may hold a password.
+gRPC takes the first of three settings, in lower case, and uses it if it begins with `http://`
+(https://github.com/grpc/grpc/blob/master/doc/environment_variables.md). Messages show only names of
+settings, because a value may contain a password.
 """
 
 import os
@@ -20,17 +20,15 @@ _OF_OTHERS: Final = (
 
 
 def in_between(address: str) -> str:
-    """Return the setting by which a proxy is asked for the server at HOST:PORT; empty if none
-    is.
-    """
+    """Return the setting that sends a connection to HOST:PORT through a proxy, or ""."""
     name = _first(SETTINGS)
     is_used = name and os.environ[name].startswith("http://") and not _is_excepted(address)
     return name if is_used else ""
 
 
 def hint() -> str:
-    """Say what the environment's settings mean for a connection that failed: the end of a sentence,
-    empty if there are none.
+    """Return the effect of the environment's settings on a failed connection: the end of a
+    sentence, or "" without settings.
     """
     if name := _first(SETTINGS):
         if os.environ[name].startswith("http://"):
@@ -54,8 +52,8 @@ def _first(names: tuple[str, ...]) -> str:
 
 
 def _is_excepted(address: str) -> bool:
-    """Return whether the host is to be reached directly: it is an entry of no_proxy, a part of that
-    domain, or in a range of addresses.
+    """Return whether the host needs no proxy: no_proxy contains it, its domain, or a range of
+    addresses with it.
     """
     host = address.rpartition(":")[0].strip("[]").lower()
     entries = os.environ.get(_first(_EXCEPTIONS), "").lower().replace(" ", "").split(",")

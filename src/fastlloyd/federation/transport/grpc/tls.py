@@ -1,4 +1,4 @@
-"""gRPC as this project uses it: TLS 1.3, certificates pinned on both sides, limits from the
+"""Settings of gRPC for this project: TLS 1.3, certificates pinned on both sides, limits from the
 plan.
 """
 
@@ -24,8 +24,8 @@ SERVING: Final = b"\x08\x01"  # HealthCheckResponse(status=SERVING)
 
 
 def health_request(plan_digest: bytes) -> bytes:
-    """HealthCheckRequest(service=the digest as 64 hex digits): whether the server serves this very
-    plan.
+    """Return a HealthCheckRequest whose service is the plan's digest, as 64 hex digits, to ask a
+    server for exactly this plan.
     """
     return b"\x0a\x40" + plan_digest.hex().encode()
 
@@ -52,9 +52,7 @@ _NO_TLS_1_2: Final = "ECDHE-PSK-AES128-CBC-SHA"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsIdentity:
-    """What a party proves itself with: its certificate (DER) and the private key of it (PEM, PKCS
-    #8, not encrypted).
-    """
+    """Certificate of a party (DER) and its private key (PEM, PKCS #8, not encrypted), for TLS."""
 
     certificate: bytes
     private_key: bytes = field(repr=False)
@@ -62,15 +60,15 @@ class TlsIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keepalive:
-    """How soon a peer that is silent is taken for gone: asked after `interval` seconds, dropped
-    `timeout` seconds later.
+    """Seconds of silence after which a peer is asked (`interval`), and after that is dropped
+    (`timeout`).
     """
 
     interval: float = 5.0
     timeout: float = 5.0
 
     def options(self) -> list[tuple[str, int]]:
-        """The channel arguments, the same for client and server."""
+        """Return the channel arguments, the same for client and server."""
         interval, timeout = round(self.interval * 1000), round(self.timeout * 1000)
         return [
             ("grpc.keepalive_time_ms", interval),
@@ -87,11 +85,11 @@ class Keepalive:
 
 
 def load_grpc() -> Any:
-    """Import gRPC, with TLS 1.2 refused; NetworkError if it is not installed, or was imported by
-    others before.
+    """Import gRPC, with TLS 1.2 refused.
 
-    Cipher suites are read once, when gRPC is imported. The server also checks on each stream that
-    it worked.
+    Cipher suites are read only once, when gRPC is imported. The server also checks on each stream
+    that it worked. Raises NetworkError if gRPC is not installed, or was imported before by other
+    code.
     """
     if sys.modules.get("grpc") is not None and os.environ.get(_CIPHER_SUITES) != _NO_TLS_1_2:
         raise NetworkError(
@@ -119,12 +117,12 @@ def load_grpc() -> Any:
 def server_credentials(
     identity: TlsIdentity, trusted: Iterable[bytes], came: Callable[[], None] = lambda: None
 ) -> Any:
-    """TLS that lets in the owners of these certificates (DER), whoever signed them, and nobody
-    else.
+    """Return TLS credentials that admit only the owners of these certificates (DER), whatever their
+    issuer.
 
-    came : called, in some thread of gRPC's, when a connection comes, before its handshake.
+    came : called, in a thread of gRPC's, when a connection comes, before its handshake.
 
-    For one server: gRPC takes such credentials once.
+    The credentials are for one server: gRPC accepts them only once.
     """
     module = load_grpc()
     keys = module.ssl_server_certificate_configuration(
@@ -137,7 +135,7 @@ def server_credentials(
 
 
 def channel_credentials(identity: TlsIdentity, server_certificate: bytes) -> Any:
-    """TLS that talks to the owner of `server_certificate` (DER) only."""
+    """Return TLS credentials that connect only to the owner of `server_certificate` (DER)."""
     own = as_pem(identity.certificate)
     return load_grpc().ssl_channel_credentials(
         as_pem(server_certificate), identity.private_key, own
@@ -145,21 +143,23 @@ def channel_credentials(identity: TlsIdentity, server_certificate: bytes) -> Any
 
 
 def needed_connections(n_clients: int) -> int:
-    """The fewest connections a server needs: a client may come back before its old connection is
-    found to be broken.
+    """Return the smallest number of connections that a server needs: a client may come back before
+    its old connection is found broken.
     """
     return 2 * n_clients
 
 
 def wanted_connections(n_clients: int) -> int:
-    """How many connections a server takes where the system lets it."""
+    """Return the number of connections that a server accepts, if the system allows it."""
     return 2 * needed_connections(n_clients) + _SPARE_CONNECTIONS
 
 
 def server_options(
     limits: Limits, max_connections: int, keepalive: Keepalive
 ) -> list[tuple[str, int]]:
-    """Channel arguments of the server: what a peer may make it hold, and for how long."""
+    """Return the channel arguments of the server, which limit what a peer can make it store, and
+    how long.
+    """
     return [
         *_sizes(limits),
         *keepalive.options(),
@@ -180,10 +180,9 @@ def server_options(
 def channel_options(
     limits: Limits, server_certificate: bytes, keepalive: Keepalive, *, is_here: bool = False
 ) -> list[tuple[str, int | str]]:
-    """Channel arguments of a client. Connecting again is the client's own business, so gRPC neither
-    does it nor remembers.
+    """Return the channel arguments of a client, which reconnects itself, so gRPC must not.
 
-    is_here : the server is on this machine, to which no proxy leads.
+    is_here : the server is on this machine, without a proxy in between.
     """
     return [
         *_sizes(limits),
@@ -197,10 +196,10 @@ def channel_options(
 
 
 def asked_host(certificate: bytes) -> str:
-    """Return the host that a client asks a server with this certificate (DER) for.
+    """Return the host that a client asks for when the server has this certificate (DER).
 
-    Certificates of before have no host that all servers share: then it is their own, which names
-    the server to everyone on the way. Raises NetworkError if there is none.
+    Older certificates have no host that all servers share. Then it is their own host, which shows
+    the server's name on the network. Raises NetworkError if there is none.
     """
     from fastlloyd.federation.identity import x509
 
@@ -215,12 +214,12 @@ def asked_host(certificate: bytes) -> str:
 
 
 def fingerprint(certificate: bytes) -> bytes:
-    """SHA-256 of a certificate (DER), 32 bytes."""
+    """Return the SHA-256 of a certificate (DER), 32 bytes."""
     return hashlib.sha256(certificate).digest()
 
 
 def peer_fingerprint(auth_context: Mapping[str, Iterable[bytes]]) -> bytes | None:
-    """SHA-256 of the certificate a peer has proven to own over TLS 1.3; None if it did not."""
+    """Return the SHA-256 of the certificate that a peer has proven to own over TLS 1.3, or None."""
     certificates = list(auth_context.get("x509_pem_cert", ()))
     if len(certificates) != 1 or list(auth_context.get("ssl_tls_version", ())) != [b"TLSv1.3"]:
         return None
@@ -228,7 +227,7 @@ def peer_fingerprint(auth_context: Mapping[str, Iterable[bytes]]) -> bytes | Non
 
 
 def as_pem(certificate: bytes) -> bytes:
-    """A certificate (DER) as PEM, which gRPC takes."""
+    """Return a certificate (DER) as PEM, for gRPC."""
     return ssl.DER_cert_to_PEM_cert(certificate).encode()
 
 

@@ -1,11 +1,11 @@
-"""One party beside an event loop: its calls, one at a time; the deadline of the present step; which
-peers are there.
+"""Calls of one party from an event loop: one at a time, with the deadline of the present step and
+the presence of peers.
 
-The party works in a thread of its own, because evaluating a round or writing to a disk may take
-long, and the other streams of the loop, their keepalive and their deadlines must not wait for it.
-It is one thread, always the same: a party is no more prepared for two calls at once than a database
-connection is for two threads. A turn is never cut short: a client whose stream breaks while its
-upload completes a round must not take the others' broadcast with it.
+The party works in a thread of its own. Evaluating a round or writing to a disk may take long, and
+the other streams of the loop, their keepalive and their deadlines must not wait for it. It is
+always the same thread, because a party cannot handle two calls at once, like a database connection.
+A turn is never cut short: if a client's stream breaks while its upload completes a round, the
+others still get the broadcast.
 """
 
 import asyncio
@@ -35,18 +35,20 @@ _A_MOMENT: Final = 5e-4
 
 
 class Turns:
-    """Calls a party, and sends what it asks for in the order of the turns.
+    """Caller of a party, which sends the party's messages in the order of the turns.
 
-    A thread and a queue, and no executor, lock or task per turn: those cost more than most turns
-    themselves.
+    It uses one thread and a queue. An executor, lock or task per turn would cost more than most
+    turns.
 
     Parameters
     ----------
-    party : called in its own thread only. frame : encodes a message, in the party's thread. post :
-    sends a frame to the party of that name, in the loop's thread. finish : is told how the run
-    ended for the party, in the loop's thread. fail : is told any error that is not a
-    RemoteProtocolError: the run cannot go on in this process. rest : what the party does in its
-    thread between two turns, once nothing has come for a moment.
+    party : called only in its own thread.
+    frame : encodes a message, in the party's thread.
+    post : sends a frame to the party of that name, in the loop's thread.
+    finish : called with the outcome of the run, in the loop's thread.
+    fail : called with any error other than RemoteProtocolError, because the run cannot continue in
+        this process.
+    rest : called in the party's thread between two turns, after a moment without work.
     """
 
     def __init__(
@@ -77,19 +79,19 @@ class Turns:
         self._is_closed = False
 
     async def ask(self, question: Callable[[], list[Request]]) -> None:
-        """Have the party answer, and send what it asks for. Raises what the party raises; nothing
-        is done after `close`.
+        """Let the party answer, and send its messages. Errors of the party pass through. Nothing
+        happens after `close`.
         """
         await self.take(lambda: self._prepare(question()), _do_all)
 
     def tell(self, question: Callable[[], list[Request]]) -> None:
-        """Have the party answer as `ask` does, without waiting for it."""
+        """Let the party answer as `ask` does, without waiting for it."""
         if not self._is_closed:
             self._put(lambda: self._prepare(question()), _do_all)
 
     async def take(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
-        """Do `work` in the party's thread and `then` in the loop's, both to the end even if the
-        caller is cancelled.
+        """Do `work` in the party's thread and then `then` in the loop's, both completely even if
+        the caller is cancelled.
         """
         if self._is_closed:
             return
@@ -100,8 +102,8 @@ class Turns:
         await done
 
     def _prepare(self, requests: list[Request]) -> list[Callable[[], None]]:
-        """Return what is left to do in the loop: post the frames, and say how the run ended, if it
-        did.
+        """Return the calls left for the loop: post the frames, and report the outcome, if the run
+        ended.
         """
         left: list[Callable[[], None]] = []
 
@@ -113,11 +115,11 @@ class Turns:
         return left
 
     async def watch(self) -> None:
-        """Look at the party's clock for the first time."""
+        """Start watching the party's clock."""
         await self.take(lambda: None, lambda _: None)
 
     async def close(self) -> None:
-        """Finish the turn in progress, what follows from it included, and take no more."""
+        """Finish the turn in progress with all that follows from it, and take no more."""
         self._is_closed = True
         self._disarm()
         if self._thread.is_alive():
@@ -130,15 +132,15 @@ class Turns:
         return done
 
     def _work(self) -> None:
-        """The party's thread: one turn after another. What follows from each is done in the loop,
-        in the same order.
+        """Run the party's thread: one turn after another. The loop does what follows from each, in
+        the same order.
         """
         while (turn := self._next()) is not None:
             self._let_follow(turn())
 
     def _next(self) -> Callable[[], Callable[[], None]] | None:
-        """The next turn, None after the last. The party rests before it if none has come for a
-        moment.
+        """Return the next turn, or None after the last. Before it the party may rest, after a
+        moment without work.
         """
         if self._rest is not None:
             with suppress(Empty):
@@ -165,7 +167,7 @@ class Turns:
     def _turn(
         self, work: Callable[[], T], then: Callable[[T], None], done: "asyncio.Future[None]"
     ) -> Callable[[], None]:
-        """Do `work`, unless it comes too late; what is left to do in the loop."""
+        """Do `work`, unless it comes too late; return the call left for the loop."""
         if self._is_closed:
             return lambda: self._resolve(done)
         try:
@@ -216,12 +218,11 @@ class Turns:
             self._timer.cancel()
 
     def _look(self) -> None:
-        """Look at the clock again and again: at the end of the step, or after a sleep, it is the
-        party's turn.
+        """Check the clock regularly; at the end of the step, or after a sleep, call the party.
 
-        Where a process is stopped, or its machine sleeps, everybody's answers and this timer are
-        due in the same moment, and the timer would win: nobody would have been given the time to
-        answer that the step has.
+        If a process was stopped, or its machine slept, all answers and this timer are due at once,
+        and the timer would come first. The clients would then lose the time that the step gives
+        them to answer.
         """
         now = self._loop.time()
         self._has_slept |= self._looked is not None and now - self._looked > LOOK + PAUSE
@@ -235,8 +236,8 @@ class Turns:
         )
 
     def _due(self, has_slept: bool) -> list[Request]:
-        """The party's deadline, unless it slept, or a message that came first has begun another
-        step.
+        """Call the party's deadline, unless the process slept, or an earlier message has begun
+        another step.
         """
         if has_slept:
             self._party.slept()
@@ -250,18 +251,19 @@ def _do_all(left: list[Callable[[], None]]) -> None:
 
 
 class Presence:
-    """Counts the streams of each peer, and reports a peer once when it has had none for the grace.
+    """Count of the streams of each peer; it reports a peer once when it had none for the grace
+    period.
 
-    The grace lets a peer whose connection breaks come back unnoticed, and a server that is started
-    again be found by clients.
+    So a peer whose connection breaks can come back unnoticed, and clients can find a restarted
+    server.
 
     Parameters
     ----------
     grace : seconds.
-    report : told the name of a peer that is away, in the event loop's thread.
+    report : called with the name of a peer that is away, in the event loop's thread.
 
-    n_streams : by peer, how many of its streams have begun and not ended, those that are left
-    unread included.
+    n_streams : by peer, number of its streams that have begun and not ended, including those not
+        read.
     """
 
     def __init__(self, grace: float, report: Callable[[str], None]) -> None:
@@ -270,7 +272,7 @@ class Presence:
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def watch(self, peers: Iterable[str]) -> None:
-        """Wait for these peers, none of which has a stream yet."""
+        """Watch these peers, which have no stream yet."""
         for peer in peers:
             self._wait_for(peer)
 
@@ -296,18 +298,16 @@ class Presence:
 
 
 class Pace:
-    """Has a peer that says more than others need wait: it is heard `burst` times at once, and then
-    once a second.
+    """Limit on the messages of one peer: `burst` at once, then one a second.
 
-    So it is answered no faster, over however many streams it asks again and again for what it has
-    had.
+    So a peer that asks again and again gets no faster answers, over any number of streams.
     """
 
     def __init__(self, burst: int) -> None:
         self._burst, self._heard_until = burst, -math.inf
 
     def pause(self, now: float) -> float:
-        """Seconds from `now` until one more message of the peer is to be heard; it counts as
+        """Return the seconds from `now` until the peer's next message may be heard, and count it as
         heard.
         """
         self._heard_until = max(self._heard_until, now - self._burst) + 1.0
@@ -315,16 +315,15 @@ class Pace:
 
 
 class Arrivals:
-    """Counts connections when they come, before TLS, and again when a peer that proved who it is
-    says something on one.
+    """Count of connections when they come, before TLS, and when an authenticated peer first sends a
+    message on one.
 
-    gRPC tells nobody that a handshake failed, or why. So what is known is how many came and were
-    never heard.
+    gRPC does not report failed handshakes. So this counts connections that came and never sent a
+    message.
 
     Parameters
     ----------
-    n_remembered : how many peers that were heard are told apart; more than can be connected at a
-    time.
+    n_remembered : number of peers to remember, more than can be connected at a time.
     """
 
     def __init__(self, n_remembered: int) -> None:
@@ -343,9 +342,7 @@ class Arrivals:
             self._n_came += 1
 
     def heard(self, peer: str) -> None:
-        """A peer at this address and port, who proved who it is, said something; once counted
-        however often it does.
-        """
+        """Count a peer at this address and port, which is authenticated, once."""
         if peer in self._peers:
             return
         self._n_heard += 1
@@ -354,10 +351,10 @@ class Arrivals:
             del self._peers[next(iter(self._peers))]
 
     def look(self) -> int:
-        """How many more than at the last look there are that had come by the look before and were
-        not heard since.
+        """Return the number of further connections that came before the last look and still sent no
+        message.
 
-        Never too many; those that come while others are heard are counted later.
+        It is never too large. Connections that come while others are heard are counted later.
         """
         more = max(0, self._n_settled - self._n_heard - self.n_unheard)
         self.n_unheard += more
