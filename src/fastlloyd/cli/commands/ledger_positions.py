@@ -13,7 +13,7 @@ from fastlloyd.cli.times import iso
 from fastlloyd.errors import OutputError, StateError
 
 if TYPE_CHECKING:
-    from fastlloyd.federation.store.files import Contents
+    from fastlloyd.federation.store.contents import Contents
     from fastlloyd.federation.store.history import History
 
 

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from fastlloyd.errors import OldStoreError, StateError
 from fastlloyd.federation.store import files
+from fastlloyd.federation.store.contents import Contents, verified
 from fastlloyd.federation.store.events import (
     Event,
     LogPosition,
@@ -67,7 +68,7 @@ class Store:
             with files.sentences(path):
                 self._connection = files.connect(path)
             undo.callback(self._connection.close)
-            with files.verified(self._connection, path, whole=whole) as (self._contents, known):
+            with verified(self._connection, path, whole=whole) as (self._contents, known):
                 self.role, self.identity = self._contents.role, self._contents.identity
                 self.check_owner(role, identity)
             with files.sentences(path):
@@ -335,12 +336,12 @@ class Store:
         execute("COMMIT")
 
 
-def read(path: Path) -> tuple[files.Contents, list[Event]]:
+def read(path: Path) -> tuple[Contents, list[Event]]:
     """Verify a store and read its events without writing, even while another process uses it."""
     with (
         files.sentences(path),
         closing(files.connect_to_read(path)) as connection,
-        files.verified(connection, path) as (contents, _),
+        verified(connection, path) as (contents, _),
     ):
         return contents, [
             decode(body)

@@ -1,14 +1,13 @@
-"""SQLite file of a store: its layout, how it is made, opened and verified, and the sentences for
-its failures.
+"""SQLite file of a store: its layout, how it is made and opened, and the sentences for its
+failures.
 """
 
 import hashlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,20 +17,11 @@ from fastlloyd.errors import StateError
 from fastlloyd.federation.secagg.keys import PUBLIC_KEY_BYTES
 from fastlloyd.federation.store import head_file
 from fastlloyd.federation.store.events import (
-    MAX_SECONDS,
     SALT_BYTES,
-    AddedUp,
-    Event,
     LogPosition,
-    MessageRecorded,
     Role,
-    RunEnded,
-    decode,
     first_head,
-    is_added_up,
-    next_head,
 )
-from fastlloyd.federation.store.history import History
 from fastlloyd.federation.store.key_file import keys_path
 from fastlloyd.federation.store.lock import NO_LOCKS
 
@@ -70,28 +60,6 @@ SCHEMA: Final = (
         for action in ("UPDATE", "DELETE")
     ),
 )
-# one bad byte can turn bytes into text, which SQLite's own check lets pass where it may only read
-_TYPES: Final = (
-    ("store", {"role": "text", "identity": "blob", "salt": "blob"}),
-    ("events", {"seconds": "integer", "body": "blob", "head": "blob"}),
-    ("messages", {"run_id": "blob", "bytes": "blob", "digest": "blob"}),
-    ("secrets", {"name": "text", "run_id": "blob", "bytes": "blob", "digest": "blob"}),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
-    """Content of a verified file: owner, position of its chain, head 0, and the fold of its events.
-
-    seconds : time of each event, in UTC since 1970.
-    """
-
-    role: Role
-    identity: bytes
-    first_head: bytes
-    position: LogPosition
-    history: History
-    seconds: tuple[int, ...]
 
 
 @contextmanager
@@ -104,7 +72,7 @@ def sentences(path: Path) -> Iterator[None]:
     except (
         UnicodeDecodeError
     ):  # from a table's own definition; SQLite has no rule for what is in a text
-        raise _damaged(path, "a text is none") from None
+        raise damaged(path, "a text is none") from None
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise StateError(f"{path} cannot be used ({why}){whose(*files(path))}") from None
@@ -170,7 +138,7 @@ def connect(path: Path) -> sqlite3.Connection:
     check_access(path)
     connection = _open(path, "rw")
     try:
-        _check_kind(
+        check_origin(
             connection, path
         )  # before anything is set: another program's file stays as it is
         _settle(connection, path)
@@ -244,46 +212,6 @@ def _why_none(path: Path) -> str:
     )
 
 
-@contextmanager
-def verified(
-    connection: sqlite3.Connection, path: Path, *, whole: bool = True
-) -> Iterator[tuple[Contents, LogPosition]]:
-    """Return the content of the file and the position in its head file, both of one state, even
-    while another process writes.
-
-    Everything is checked against everything else and against the head file. Raises StateError if
-    either file is damaged or missing, or if the store is older than its head file.
-
-    whole : False to read only the part of a ledger after its last `AddedUp`, and the events that
-        this names.
-    """
-    with sentences(path):
-        _check_kind(connection, path)
-        known = head_file.remembered(path)  # before the store is read: see there
-        if known is None:
-            raise StateError(
-                f"{head_file.head_path(path)} is missing, so nobody can tell whether {path.name} is"
-                " the newest state; bring it back from where the store came from: the two belong"
-                " together (docs/how-to/ledger.md)"
-            )
-        connection.execute("BEGIN")
-        try:
-            _check_layout(connection, path)
-            resumed = None if whole else _resume(connection, path)
-            if resumed is None:
-                _check_tables(connection, path)
-                contents, recorded = _follow_chain(connection, path)
-            else:
-                contents, recorded = resumed, {}
-            _check_newest(connection, path, contents, known)
-            _check_messages(connection, path, contents.history, recorded)
-            _check_secrets(connection, path, contents.history)
-            yield contents, known
-        finally:
-            if connection.in_transaction:  # SQLite ends it by itself when the disk fails
-                connection.execute("ROLLBACK")
-
-
 def files(path: Path) -> tuple[Path, ...]:
     """Return the file, the two that SQLite keeps next to it, the head file and the file of keys."""
     return (
@@ -305,7 +233,8 @@ def _open(path: Path, mode: str) -> sqlite3.Connection:
     )
 
 
-def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
+def check_origin(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise StateError for a file of SQLite that another program made."""
     if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
         raise StateError(
             f"{path} is not a store of fastlloyd; expected a file such as clinic-a.store, or"
@@ -332,178 +261,6 @@ def _settle(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _check_layout(connection: sqlite3.Connection, path: Path) -> None:
-    _check_kind(connection, path)
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version != FORMAT:
-        raise StateError(
-            f"{path} has format {version}; this version of fastlloyd reads format {FORMAT}"
-            " (docs/compatibility.md)"
-        )
-    layout = connection.execute(
-        "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
-    ).fetchall()
-    if tuple(sql for (sql,) in layout) != SCHEMA:
-        raise StateError(
-            f"{path} was changed by another program: its tables are not those of a store"
-        )
-
-
-def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
-    if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
-        raise _damaged(path, "SQLite's own check fails")
-    for table, types in _TYPES:
-        mistyped = " OR ".join(f"typeof ({column}) <> '{kind}'" for column, kind in types.items())
-        # names of our own
-        query = f"SELECT 1 FROM {table} WHERE {mistyped}"  # noqa: S608  # nosec B608
-        if connection.execute(query).fetchone():
-            raise _damaged(path, "a table holds what it cannot")
-    if connection.execute("PRAGMA foreign_key_check").fetchall():
-        raise _damaged(path, "a message belongs to no event")
-
-
-def _owner(connection: sqlite3.Connection, path: Path) -> tuple[Role, bytes, bytes]:
-    """Return role and signing key of the store's owner, and head 0."""
-    owners = connection.execute("SELECT role, identity, salt FROM store").fetchall()
-    if len(owners) != 1:
-        raise _damaged(path, "it does not name one owner")
-    ((role_name, identity, salt),) = owners
-    if (
-        role_name not in {role.value for role in Role}
-        or len(identity) != PUBLIC_KEY_BYTES
-        or len(salt) != SALT_BYTES
-    ):
-        raise _damaged(path, "its owner cannot be read")
-    role = Role(role_name)
-    return role, identity, first_head(role, identity, salt)
-
-
-Row = tuple[int, int, bytes, bytes]
-"""Number, seconds, bytes and head of an event."""
-
-
-def _resume(connection: sqlite3.Connection, path: Path) -> Contents | None:
-    """Read a ledger from its last `AddedUp`; return None if there is none."""
-    role, identity, first = _owner(connection, path)
-    if role is not Role.HOLDER:
-        return None
-    rows = list[Row]()
-    for row in connection.execute(
-        "SELECT number, seconds, body, head FROM events ORDER BY number DESC"
-    ):
-        rows.append(row)
-        if isinstance(row[2], bytes) and is_added_up(row[2]):
-            break
-    else:
-        return None
-    added, *later = _events(connection, path, first, rows[::-1])
-    if not isinstance(added, AddedUp):
-        raise _damaged(path, f"event {rows[-1][0]} is not what it says")
-    one = "SELECT number, seconds, body, head FROM events WHERE number = ?"
-    others = [connection.execute(one, (number,)).fetchone() for number in added.others]
-    if None in others:
-        raise _damaged(path, "events are missing")
-    try:
-        before = [_events(connection, path, first, [row])[0] for row in others]
-        history = History.resumed(added, rows[-1][0], before)
-        for event in later:
-            history.add(event)
-    except StateError as error:
-        raise _damaged(path, str(error)) from None
-    return Contents(
-        role=role,
-        identity=identity,
-        first_head=first,
-        position=LogPosition(rows[0][0], rows[0][3]),
-        history=history,
-        seconds=(),
-    )
-
-
-def _events(
-    connection: sqlite3.Connection, path: Path, first: bytes, rows: Sequence[Row]
-) -> list[Event]:
-    """Return the events of consecutive rows. Raises StateError unless their hashes follow from the
-    row before.
-    """
-    found, number = list[Event](), rows[0][0] - 1
-    heads = connection.execute("SELECT head FROM events WHERE number = ?", (number,)).fetchall()
-    head = heads[0][0] if number and heads else first
-    for number, (at, seconds, body, stored) in enumerate(rows, rows[0][0]):
-        if [*map(type, (at, seconds, body, stored))] != [int, int, bytes, bytes] or not (
-            0 <= seconds <= MAX_SECONDS
-        ):
-            raise _damaged(path, "a table holds what it cannot")
-        head = next_head(head, seconds, body)
-        if (at, stored) != (number, head):
-            raise _damaged(path, f"the chain of hashes breaks at event {number}")
-        try:
-            found.append(decode(body))
-        except StateError as error:
-            raise _damaged(path, f"event {number}: {error}") from None
-    return found
-
-
-def _follow_chain(
-    connection: sqlite3.Connection, path: Path
-) -> tuple[Contents, dict[int, MessageRecorded]]:
-    """Read the events; return also those of messages, by number."""
-    role, identity, first = _owner(connection, path)
-    head, history, length, recorded, times = first, History(role), 0, {}, []
-    for number, seconds, body, stored in connection.execute(
-        "SELECT number, seconds, body, head FROM events ORDER BY number"
-    ):
-        length += 1
-        if not 0 <= seconds <= MAX_SECONDS:
-            raise _damaged(path, f"event {length} has no time that can be")
-        head = next_head(head, seconds, body)
-        times.append(seconds)
-        if (number, stored) != (length, head):
-            raise _damaged(path, f"the chain of hashes breaks at event {length}")
-        try:
-            event = decode(body)
-            history.add(event)
-        except StateError as error:
-            raise _damaged(path, f"event {length}: {error}") from None
-        if isinstance(event, MessageRecorded):
-            recorded[length] = event
-        elif isinstance(event, RunEnded):  # it wiped them, though the run may begin again
-            recorded = {at: kept for at, kept in recorded.items() if kept.run_id != event.run_id}
-    position = LogPosition(length, head)
-    return (
-        Contents(
-            role=role,
-            identity=identity,
-            first_head=first,
-            position=position,
-            history=history,
-            seconds=tuple(times),
-        ),
-        recorded,
-    )
-
-
-def _check_newest(
-    connection: sqlite3.Connection, path: Path, contents: Contents, known: LogPosition
-) -> None:
-    """Raise StateError if the head file knows more events, or different ones.
-
-    The store may be one step ahead, if a crash came before the head file was written.
-    """
-    holds, found = contents.position.length, [(contents.first_head,)]
-    if known.length:
-        found = connection.execute(
-            "SELECT head FROM events WHERE number = ?", (known.length,)
-        ).fetchall()
-    if found != [(known.head,)]:
-        raise StateError(
-            f"{path} is damaged, or an old copy: it holds {holds} events, and"
-            f" {head_file.head_path(path).name} knows of"
-            f" {known.length if known.length > holds else 'others'}; nothing is done with it: keep"
-            " both files, and see docs/how-to/ledger.md"
-        )
-
-
 def check_never_was(path: Path) -> None:
     """Raise StateError if there is a head file but no store: its spending must not be forgotten."""
     known = head_file.remembered(path)
@@ -515,51 +272,8 @@ def check_never_was(path: Path) -> None:
         )
 
 
-def _check_messages(
-    connection: sqlite3.Connection,
-    path: Path,
-    history: History,
-    recorded: dict[int, MessageRecorded],
-) -> None:
-    """Raise StateError unless the sealed messages of open runs are there, and no others.
-
-    Only a process with the keys can compare their content with the events (`sealed.Sealed`).
-    """
-    kept = {
-        number: event
-        for number, event in recorded.items()
-        if history.runs[event.run_id].ended is None
-    }
-    for number, run_id, sealed, digest in connection.execute(
-        "SELECT number, run_id, bytes, digest FROM messages"
-    ):
-        event = kept.pop(number, None)
-        if event is None:
-            raise _damaged(
-                path, f"it holds a message of event {number}, which has none or whose run has ended"
-            )
-        if run_id != event.run_id or hashlib.sha256(sealed).digest() != digest:
-            raise _damaged(path, f"the message of event {number} is not the one that was recorded")
-    if kept:
-        raise _damaged(path, f"the message of event {min(kept)} is missing")
-
-
-def _check_secrets(connection: sqlite3.Connection, path: Path, history: History) -> None:
-    is_complete = history.role is not Role.CLIENT
-    for run_id, name, kept, digest in connection.execute(
-        "SELECT run_id, name, bytes, digest FROM secrets"
-    ):
-        if hashlib.sha256(kept).digest() != digest:
-            raise _damaged(path, "a secret is not the one that was kept")
-        if run_id == FOR_EVER:
-            is_complete |= name == FINGERPRINT_KEY
-        elif run_id not in history.runs or history.runs[run_id].ended is not None:
-            raise _damaged(path, "it holds a secret of no open run")
-    if not is_complete:
-        raise _damaged(path, "its key for fingerprints is missing")
-
-
-def _damaged(path: Path, how: str) -> StateError:
+def damaged(path: Path, how: str) -> StateError:
+    """Return the error for a store whose parts contradict each other; `how` says which."""
     return StateError(
         f"{path} is damaged ({how}); nothing is done with it: keep it, and see"
         " docs/how-to/ledger.md"

@@ -1,0 +1,311 @@
+"""The contents of a store, checked against themselves and its head file while they are read."""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fastlloyd.errors import StateError
+from fastlloyd.federation.secagg.keys import PUBLIC_KEY_BYTES
+from fastlloyd.federation.store import head_file
+from fastlloyd.federation.store.events import (
+    MAX_SECONDS,
+    SALT_BYTES,
+    AddedUp,
+    Event,
+    LogPosition,
+    MessageRecorded,
+    Role,
+    RunEnded,
+    decode,
+    first_head,
+    is_added_up,
+    next_head,
+)
+from fastlloyd.federation.store.files import (
+    FINGERPRINT_KEY,
+    FOR_EVER,
+    FORMAT,
+    SCHEMA,
+    check_origin,
+    damaged,
+    sentences,
+)
+from fastlloyd.federation.store.history import History
+
+# one bad byte can turn bytes into text, which SQLite's own check lets pass where it may only read
+_TYPES: Final = (
+    ("store", {"role": "text", "identity": "blob", "salt": "blob"}),
+    ("events", {"seconds": "integer", "body": "blob", "head": "blob"}),
+    ("messages", {"run_id": "blob", "bytes": "blob", "digest": "blob"}),
+    ("secrets", {"name": "text", "run_id": "blob", "bytes": "blob", "digest": "blob"}),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """Content of a verified file: owner, position of its chain, head 0, and the fold of its events.
+
+    seconds : time of each event, in UTC since 1970.
+    """
+
+    role: Role
+    identity: bytes
+    first_head: bytes
+    position: LogPosition
+    history: History
+    seconds: tuple[int, ...]
+
+
+@contextmanager
+def verified(
+    connection: sqlite3.Connection, path: Path, *, whole: bool = True
+) -> Iterator[tuple[Contents, LogPosition]]:
+    """Return the content of the file and the position in its head file, both of one state, even
+    while another process writes.
+
+    Everything is checked against everything else and against the head file. Raises StateError if
+    either file is damaged or missing, or if the store is older than its head file.
+
+    whole : False to read only the part of a ledger after its last `AddedUp`, and the events that
+        this names.
+    """
+    with sentences(path):
+        check_origin(connection, path)
+        known = head_file.remembered(path)  # before the store is read: see there
+        if known is None:
+            raise StateError(
+                f"{head_file.head_path(path)} is missing, so nobody can tell whether {path.name} is"
+                " the newest state; bring it back from where the store came from: the two belong"
+                " together (docs/how-to/ledger.md)"
+            )
+        connection.execute("BEGIN")
+        try:
+            _check_layout(connection, path)
+            resumed = None if whole else _resume(connection, path)
+            if resumed is None:
+                _check_tables(connection, path)
+                contents, recorded = _follow_chain(connection, path)
+            else:
+                contents, recorded = resumed, {}
+            _check_newest(connection, path, contents, known)
+            _check_messages(connection, path, contents.history, recorded)
+            _check_secrets(connection, path, contents.history)
+            yield contents, known
+        finally:
+            if connection.in_transaction:  # SQLite ends it by itself when the disk fails
+                connection.execute("ROLLBACK")
+
+
+def _check_layout(connection: sqlite3.Connection, path: Path) -> None:
+    check_origin(connection, path)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version != FORMAT:
+        raise StateError(
+            f"{path} has format {version}; this version of fastlloyd reads format {FORMAT}"
+            " (docs/compatibility.md)"
+        )
+    layout = connection.execute(
+        "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
+    ).fetchall()
+    if tuple(sql for (sql,) in layout) != SCHEMA:
+        raise StateError(
+            f"{path} was changed by another program: its tables are not those of a store"
+        )
+
+
+def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
+    if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+        raise damaged(path, "SQLite's own check fails")
+    for table, types in _TYPES:
+        mistyped = " OR ".join(f"typeof ({column}) <> '{kind}'" for column, kind in types.items())
+        # names of our own
+        query = f"SELECT 1 FROM {table} WHERE {mistyped}"  # noqa: S608  # nosec B608
+        if connection.execute(query).fetchone():
+            raise damaged(path, "a table holds what it cannot")
+    if connection.execute("PRAGMA foreign_key_check").fetchall():
+        raise damaged(path, "a message belongs to no event")
+
+
+def _owner(connection: sqlite3.Connection, path: Path) -> tuple[Role, bytes, bytes]:
+    """Return role and signing key of the store's owner, and head 0."""
+    owners = connection.execute("SELECT role, identity, salt FROM store").fetchall()
+    if len(owners) != 1:
+        raise damaged(path, "it does not name one owner")
+    ((role_name, identity, salt),) = owners
+    if (
+        role_name not in {role.value for role in Role}
+        or len(identity) != PUBLIC_KEY_BYTES
+        or len(salt) != SALT_BYTES
+    ):
+        raise damaged(path, "its owner cannot be read")
+    role = Role(role_name)
+    return role, identity, first_head(role, identity, salt)
+
+
+Row = tuple[int, int, bytes, bytes]
+"""Number, seconds, bytes and head of an event."""
+
+_HEAD: Final = "SELECT head FROM events WHERE number = ?"
+
+
+def _resume(connection: sqlite3.Connection, path: Path) -> Contents | None:
+    """Read a ledger from its last `AddedUp`; return None if there is none."""
+    role, identity, first = _owner(connection, path)
+    if role is not Role.HOLDER:
+        return None
+    rows = list[Row]()
+    for row in connection.execute(
+        "SELECT number, seconds, body, head FROM events ORDER BY number DESC"
+    ):
+        rows.append(row)
+        if isinstance(row[2], bytes) and is_added_up(row[2]):
+            break
+    else:
+        return None
+
+    def events(rows: Sequence[Row]) -> list[Event]:
+        number = rows[0][0]
+        before = connection.execute(_HEAD, (number - 1,)).fetchone() if number > 1 else None
+        chained = _chained(path, before[0] if before else first, rows, number)
+        return [event for _, event in chained]
+
+    added, *later = events(rows[::-1])
+    if not isinstance(added, AddedUp):
+        raise damaged(path, f"event {rows[-1][0]} is not what it says")
+    one = "SELECT number, seconds, body, head FROM events WHERE number = ?"
+    others = [connection.execute(one, (number,)).fetchone() for number in added.others]
+    if None in others:
+        raise damaged(path, "events are missing")
+    try:
+        before = [events([row])[0] for row in others]
+        history = History.resumed(added, rows[-1][0], before)
+        for event in later:
+            history.add(event)
+    except StateError as error:
+        raise damaged(path, str(error)) from None
+    return Contents(
+        role=role,
+        identity=identity,
+        first_head=first,
+        position=LogPosition(rows[0][0], rows[0][3]),
+        history=history,
+        seconds=(),
+    )
+
+
+def _chained(
+    path: Path, head: bytes, rows: Iterable[Row], first: int
+) -> Iterator[tuple[Row, Event]]:
+    """Decode rows that follow one another from number `first` on. StateError unless their hashes
+    follow from `head`, that of the row before them.
+    """
+    for number, row in enumerate(rows, first):
+        at, seconds, body, stored = row
+        if [*map(type, row)] != [int, int, bytes, bytes]:
+            raise damaged(path, "a table holds what it cannot")
+        if not 0 <= seconds <= MAX_SECONDS:
+            raise damaged(path, f"event {number} has no time that can be")
+        head = next_head(head, seconds, body)
+        if (at, stored) != (number, head):
+            raise damaged(path, f"the chain of hashes breaks at event {number}")
+        try:
+            event = decode(body)
+        except StateError as error:
+            raise damaged(path, f"event {number}: {error}") from None
+        yield row, event
+
+
+def _follow_chain(
+    connection: sqlite3.Connection, path: Path
+) -> tuple[Contents, dict[int, MessageRecorded]]:
+    """Read the events; return also those of messages, by number."""
+    role, identity, first = _owner(connection, path)
+    history, position, recorded, times = History(role), LogPosition(0, first), {}, []
+    rows = connection.execute("SELECT number, seconds, body, head FROM events ORDER BY number")
+    for (number, seconds, _, head), event in _chained(path, first, rows, 1):
+        try:
+            history.add(event)
+        except StateError as error:
+            raise damaged(path, f"event {number}: {error}") from None
+        position = LogPosition(number, head)
+        times.append(seconds)
+        if isinstance(event, MessageRecorded):
+            recorded[number] = event
+        elif isinstance(event, RunEnded):  # it wiped them, though the run may begin again
+            recorded = {at: kept for at, kept in recorded.items() if kept.run_id != event.run_id}
+    contents = Contents(
+        role=role,
+        identity=identity,
+        first_head=first,
+        position=position,
+        history=history,
+        seconds=tuple(times),
+    )
+    return contents, recorded
+
+
+def _check_newest(
+    connection: sqlite3.Connection, path: Path, contents: Contents, known: LogPosition
+) -> None:
+    """Raise StateError if the head file knows more events, or different ones.
+
+    The store may be one step ahead, if a crash came before the head file was written.
+    """
+    holds, found = contents.position.length, [(contents.first_head,)]
+    if known.length:
+        found = connection.execute(_HEAD, (known.length,)).fetchall()
+    if found != [(known.head,)]:
+        raise StateError(
+            f"{path} is damaged, or an old copy: it holds {holds} events, and"
+            f" {head_file.head_path(path).name} knows of"
+            f" {known.length if known.length > holds else 'others'}; nothing is done with it: keep"
+            " both files, and see docs/how-to/ledger.md"
+        )
+
+
+def _check_messages(
+    connection: sqlite3.Connection,
+    path: Path,
+    history: History,
+    recorded: dict[int, MessageRecorded],
+) -> None:
+    """Raise StateError unless the sealed messages of open runs are there, and no others.
+
+    Only a process with the keys can compare their content with the events (`sealed.Sealed`).
+    """
+    kept = {
+        number: event
+        for number, event in recorded.items()
+        if history.runs[event.run_id].ended is None
+    }
+    for number, run_id, sealed, digest in connection.execute(
+        "SELECT number, run_id, bytes, digest FROM messages"
+    ):
+        event = kept.pop(number, None)
+        if event is None:
+            raise damaged(
+                path, f"it holds a message of event {number}, which has none or whose run has ended"
+            )
+        if run_id != event.run_id or hashlib.sha256(sealed).digest() != digest:
+            raise damaged(path, f"the message of event {number} is not the one that was recorded")
+    if kept:
+        raise damaged(path, f"the message of event {min(kept)} is missing")
+
+
+def _check_secrets(connection: sqlite3.Connection, path: Path, history: History) -> None:
+    is_complete = history.role is not Role.CLIENT
+    for run_id, name, kept, digest in connection.execute(
+        "SELECT run_id, name, bytes, digest FROM secrets"
+    ):
+        if hashlib.sha256(kept).digest() != digest:
+            raise damaged(path, "a secret is not the one that was kept")
+        if run_id == FOR_EVER:
+            is_complete |= name == FINGERPRINT_KEY
+        elif run_id not in history.runs or history.runs[run_id].ended is not None:
+            raise damaged(path, "it holds a secret of no open run")
+    if not is_complete:
+        raise damaged(path, "its key for fingerprints is missing")
