@@ -17,13 +17,10 @@ from fastlloyd.cli.usage import Command, Group
 from fastlloyd.errors import FastLloydError
 
 COMMANDS = {
-    "fit": "Cluster the records of one holder with differential privacy.",
-    "simulate": "Deal records to clients by chance and run them together in this process.",
-    "advise": (
-        "Say what to expect of a run (error, noise, bytes) before there is one, from public"
-        " numbers."
-    ),
-    "assign": "Label records of your own by the nearest centroid of a result: NOT PRIVATE.",
+    "fit": "Cluster the records of one organisation with differential privacy.",
+    "simulate": "Deal records to clients by chance and run the clients together in this process.",
+    "advise": ("Forecast the error, noise and bytes of a run, from public numbers only."),
+    "assign": "Label your records by the nearest centroid of a result: NOT PRIVATE.",
     "bounds": "Make files of public bounds.",
     "keygen": (
         "Make the keys of a client or server: a private file to keep, and a public file for the"
@@ -33,14 +30,14 @@ COMMANDS = {
     "plan": "Make and read plans of federated runs: public, no data.",
     "serve": "Add up masked numbers for the clients of a plan, until the run is over.",
     "join": "Take part in a run with your records, which stay here.",
-    "status": "Show every run of a client's or server's store, and how far it has come.",
-    "ledger": "See and limit what runs spend on your data sets.",
-    "datasets": "List public data sets for experiments, show what each is, and fetch them.",
+    "status": "Show every run of a client's or server's store, and its progress.",
+    "ledger": "Show and limit what runs spend on your data sets.",
+    "datasets": "List public data sets for experiments, describe them, and fetch them.",
     "experiment": (
-        "Run the paper's experiments again, and others, on public records, and draw them: NOT"
+        "Repeat the paper's experiments, or run others, on public records, and draw them: NOT"
         " PRIVATE."
     ),
-    "demo": "Three hospitals and a server, four processes, cluster public tumour measurements.",
+    "demo": "Let three hospitals and a server, four processes, cluster public tumour measurements.",
 }
 HIDDEN = {"hosted": "The server's process of join --serve, which starts it."}
 LAB = ("datasets", "experiment")  # commands of the package fastlloyd-lab

@@ -37,10 +37,10 @@ class MechanismOptions:
         str | None,
         in_privacy(
             help=(
-                "Public bounds, chosen without looking at the data: LO:HI for all columns, or"
+                "Public bounds, chosen without looking at the data: LO:HI for all columns,"
                 " a=LO:HI,b=LO:HI, or a TOML file with a table \\[bounds] (`fastlloyd bounds"
-                " template`). private: found in --range (fit). from-data: those of the records, NOT"
-                " PRIVATE."
+                " template` makes one). private finds them within --range (only fit). from-data"
+                " takes those of the records, NOT PRIVATE."
             ),
             metavar="BOUNDS|private|from-data",
         ),
@@ -53,7 +53,7 @@ class MechanismOptions:
         bool,
         in_privacy(
             "--loss",
-            help="Estimate the loss of the result too, privately, with a share of the budget.",
+            help="Also estimate the loss of the result, with a share of the budget.",
         ),
     ] = False
     loss_share: Annotated[
@@ -70,8 +70,8 @@ class MechanismOptions:
         str | None,
         in_clustering(
             help=(
-                "momentlloyd is our own mechanism, the others are the paper's; lloyd adds no noise:"
-                " NOT PRIVATE. Default: momentlloyd (preset paper: fastlloyd)."
+                "momentlloyd is our own mechanism, the others are the paper's. lloyd adds no"
+                " noise: NOT PRIVATE. Default: momentlloyd (preset paper: fastlloyd)."
             ),
             metavar="momentlloyd|fastlloyd|glloyd|sulloyd|lloyd",
         ),
@@ -80,8 +80,8 @@ class MechanismOptions:
         str,
         in_clustering(
             help=(
-                "paper: the settings of the published experiments (weaker delta, no floor under"
-                " counts)."
+                "paper uses the settings of the published experiments (weaker delta, no floor"
+                " under counts)."
             ),
             metavar="default|paper",
         ),
@@ -91,7 +91,8 @@ class MechanismOptions:
         str,
         in_clustering(
             help=(
-                "per-feature: all bounds count alike; common: keep distances of the original units."
+                "per-feature gives all bounds the same weight; common keeps the distances of the"
+                " original units."
             ),
             metavar="per-feature|common",
         ),
@@ -100,8 +101,8 @@ class MechanismOptions:
         str | None,
         in_clustering(
             help=(
-                "Any text or integer; decides where the centroids start, never the noise. Default:"
-                " fresh."
+                "Any text or integer. It decides where the centroids start, never the noise."
+                " Default: a fresh one."
             ),
             metavar="SEED",
         ),
@@ -111,33 +112,52 @@ class MechanismOptions:
         in_clustering(
             min=1,
             max=1000,
-            help="Of the paper's algorithms. Default: 2 to 7, by the error analysis.",
+            help=(
+                "Number of iterations (paper's algorithms only). Default: 2 to 7, by the error"
+                " analysis."
+            ),
             metavar="T",
         ),
     ] = None
     initialization: Annotated[
-        str | None, in_ablation(help="Search of the sphere packing.", metavar="bisection|halving")
+        str | None,
+        in_ablation(
+            help="Search method of the sphere packing that places the initial centroids.",
+            metavar="bisection|halving",
+        ),
     ] = None
     min_count: Annotated[
         float | None,
         in_ablation(
-            help="Centroids with a smaller noisy count stay where they are; 0: the paper's rule.",
+            help="Centroids with a smaller noisy count stay where they are. 0 is the paper's rule.",
             metavar="N",
         ),
     ] = None
     radius: Annotated[
-        str | None, in_ablation(help="Schedule of the radius.", metavar="none|constant|step")
+        str | None,
+        in_ablation(
+            help="How the radius changes from round to round.", metavar="none|constant|step"
+        ),
     ] = None
-    alpha: Annotated[float | None, in_ablation(help="Size of the radius.", metavar="ALPHA")] = None
+    alpha: Annotated[
+        float | None,
+        in_ablation(help="Factor alpha of the radius, above 0 and at most 4.", metavar="ALPHA"),
+    ] = None
     postprocessing: Annotated[
         str | None,
-        in_ablation(help="Of centroids outside the bounds.", metavar="none|truncate|fold"),
+        in_ablation(
+            help="What to do with centroids outside the bounds.", metavar="none|truncate|fold"
+        ),
     ] = None
     clipping: Annotated[
-        bool | None, in_ablation("--clipping/--no-clipping", help="Limit moves to the radius.")
+        bool | None,
+        in_ablation(
+            "--clipping/--no-clipping",
+            help="Limit the move of a centroid in one iteration to the radius.",
+        ),
     ] = None
     noise: Annotated[
-        str | None, in_ablation(help="Law of the noise.", metavar="gaussian|laplace")
+        str | None, in_ablation(help="Distribution of the noise.", metavar="gaussian|laplace")
     ] = None
 
 

@@ -12,14 +12,17 @@ class StudyOptions:
     """Purpose of a run and the persons responsible, for people; part of the agreement."""
 
     study: Annotated[str | None, in_study(help="Name of the study.", metavar="TEXT")] = None
-    purpose: Annotated[
-        str | None, in_study(help="What the result is wanted for.", metavar="TEXT")
-    ] = None
+    purpose: Annotated[str | None, in_study(help="Use of the result.", metavar="TEXT")] = None
     controller: Annotated[
         str | None,
-        in_study(help="Who decides about purpose and means of the processing.", metavar="TEXT"),
+        in_study(
+            help="Organisation that decides about purpose and means of the processing.",
+            metavar="TEXT",
+        ),
     ] = None
-    contact: Annotated[str | None, in_study(help="Whom people may ask.", metavar="TEXT")] = None
+    contact: Annotated[
+        str | None, in_study(help="Person or address for questions.", metavar="TEXT")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,14 +35,15 @@ class NetworkOptions:
         Path | None, in_network(help="Public file of the server.", metavar="FILE")
     ] = None
     address: Annotated[
-        str | None, in_network(help="Where clients reach the server.", metavar="HOST:PORT")
+        str | None,
+        in_network(help="Address at which clients reach the server.", metavar="HOST:PORT"),
     ] = None
     authority: Annotated[
         Path | None,
         in_network(
             help=(
-                "Certificate of the authority that must have issued everyone's. Default: anyone"
-                " (plan renew: as before)."
+                "Certificate of the authority that must have issued all certificates. Default: any"
+                " issuer (plan renew: as before)."
             ),
             metavar="FILE",
         ),
@@ -48,8 +52,8 @@ class NetworkOptions:
         list[Path] | None,
         in_network(
             help=(
-                "Positions of clients' stores that a server saw, exported by ledger positions. As"
-                " often as needed."
+                "File with positions of clients' stores, which ledger positions exported at a"
+                " server. May be given several times."
             ),
             metavar="FILE",
         ),
@@ -59,8 +63,8 @@ class NetworkOptions:
         in_network(
             min=1,
             help=(
-                "The longest that a client needs to read its records once, as join --dry-run tells:"
-                " the timeouts that follow become so much longer."
+                "Seconds that the slowest client needs to read its records once, as join --dry-run"
+                " shows. The timeouts below grow by the time for its passes."
             ),
             metavar="SECONDS",
         ),
@@ -68,7 +72,10 @@ class NetworkOptions:
     joining_timeout: Annotated[
         int | None,
         in_network(
-            help="Seconds to wait for everyone to join. Default: 3600 (plan renew: as before).",
+            help=(
+                "Seconds to wait until all clients have joined. Default: 3600 (plan renew: as"
+                " before)."
+            ),
             metavar="SECONDS",
         ),
     ] = None
@@ -76,8 +83,8 @@ class NetworkOptions:
         int | None,
         in_network(
             help=(
-                "Seconds to deal keys, or say what is asked next, before another does. Default: 60"
-                " (plan renew: as before)."
+                "Seconds to wait for keys or parameters from one client, before another is asked."
+                " Default: 60 (plan renew: as before)."
             ),
             metavar="SECONDS",
         ),
@@ -96,8 +103,8 @@ class NetworkOptions:
         int | None,
         in_network(
             help=(
-                "Seconds to wait for everyone to confirm the result. Default: 86400, with group"
-                " masks 600 (plan renew: as before)."
+                "Seconds to wait until all clients have confirmed the result. Default: 86400, with"
+                " group masks 600 (plan renew: as before)."
             ),
             metavar="SECONDS",
         ),
@@ -111,27 +118,33 @@ class HostOptions:
     serve: Annotated[
         Path | None,
         in_host(
-            help="Also run the server, as the host that the plan names: its private identity.",
+            help=(
+                "Private identity of the server. join then also runs the server; the plan must"
+                " name this client as its host."
+            ),
             metavar="FILE",
         ),
     ] = None
     listen: Annotated[
         str | None,
         in_host(
-            help="Where it listens. Default: every address of this machine, at the plan's port.",
+            help=(
+                "Address at which the server listens. Default: all addresses of this machine,"
+                " at the plan's port."
+            ),
             metavar="HOST:PORT",
         ),
     ] = None
     server_store: Annotated[
         Path | None,
         in_host(
-            help="Where it keeps the run. Default: NAME.store beside its identity.", metavar="FILE"
+            help="Store of the server. Default: NAME.store next to its identity.", metavar="FILE"
         ),
     ] = None
     server_passphrase_file: Annotated[
         Path | None,
         in_host(
-            help="For scripts: file whose first line is the passphrase of its identity.",
+            help="For scripts: file whose first line is the passphrase of the server's identity.",
             metavar="FILE",
         ),
     ] = None

@@ -24,17 +24,17 @@ in_clustering, in_privacy, in_federation, in_network, in_host, in_output = map(
 )
 in_study, in_ablation, in_ledger = map(_panel, ("Study", "Ablation", LEDGER))
 _FOLDER = (
-    "Folder to make: centroids.csv (.json: every digit), privacy.json, the settings as TOML,"
-    " clusters.png."
+    "Folder to make, with centroids.csv (centroids.json has every digit), privacy.json, the"
+    " settings as TOML, and clusters.png."
 )
 
 Data = Annotated[
     str,  # a Path would make one slash of the two in s3://
     typer.Argument(
         help=(
-            "Records, one row each: .csv, .tsv, .txt (each also .gz), .parquet, .arrow, .feather,"
-            " .npy or .npz; a folder of such files, a pattern in quotes ('visits/*.csv'), or"
-            " s3://BUCKET/...; - for CSV on standard input."
+            "File with one record per row: .csv, .tsv or .txt (each also .gz), .parquet, .arrow,"
+            " .feather, .npy or .npz. Also a folder of such files, a pattern in quotes"
+            " ('visits/*.csv'), s3://BUCKET/..., or - for CSV on standard input."
         ),
         metavar="DATA",
         show_default=False,
@@ -47,7 +47,7 @@ MissingCells = Annotated[
     str,
     in_clustering(
         "--missing",
-        help="A record with a missing cell: refuse the file, or drop the record.",
+        help="What to do with a record with a missing cell: refuse the file, or drop the record.",
         metavar="refuse|drop",
     ),
 ]
@@ -55,7 +55,7 @@ OutsideBounds = Annotated[
     str,
     in_privacy(
         "--outside",
-        help="A value outside the bounds: clip it to them, or refuse the file.",
+        help="What to do with a value outside the bounds: clip it to them, or refuse the file.",
         metavar="clip|refuse",
     ),
 ]
@@ -64,9 +64,9 @@ Engine = Annotated[
     in_clustering(
         "--engine",
         help=(
-            "Who passes over DATA: local:N, so many processes; dask://HOST:PORT, or"
-            " tls://HOST:PORT, a cluster of yours whose workers reach DATA by the same path."
-            " Default: this process."
+            "How to read DATA. local:N uses N processes of this machine; dask://HOST:PORT or"
+            " tls://HOST:PORT uses a Dask cluster whose workers find DATA under the same path."
+            " Default: one process."
         ),
         metavar="ENGINE",
     ),
@@ -76,8 +76,8 @@ UnitColumn = Annotated[
     in_privacy(
         "--unit-column",
         help=(
-            "Column that says whose row it is, which is no feature: all rows of one id are"
-            " protected together, as one person."
+            "Column with the id of each row's person. All rows with one id are protected together,"
+            " as one person. The column is not a feature."
         ),
         metavar="NAME",
     ),
@@ -86,21 +86,28 @@ MaxClientsPerPerson = Annotated[
     int | None,
     in_privacy(
         "--max-clients-per-person",
-        help="At how many clients the rows of a person may be; the noise grows with it.",
+        help=(
+            "Largest number of clients that may have rows of the same person. The noise grows"
+            " with it."
+        ),
         metavar="C",
     ),
 ]
 UnitName = Annotated[
     str | None,
-    in_privacy("--unit-name", help="What a person is called. Default: person.", metavar="NAME"),
+    in_privacy(
+        "--unit-name",
+        help="Name of a person in messages and ledgers, such as patient. Default: person.",
+        metavar="NAME",
+    ),
 ]
 ProtectedUnit = Annotated[
     str,
     in_privacy(
         "--unit",
         help=(
-            "What is protected and counted: a record, or a person with all rows (join"
-            " --unit-column)."
+            "Unit that is protected and counted: one record, or one person with all rows (join"
+            " then needs --unit-column)."
         ),
         metavar="record|person",
     ),
@@ -110,8 +117,8 @@ CompareNonPrivate = Annotated[
     in_output(
         "--compare-non-private",
         help=(
-            "Also run Lloyd without noise and show exact figures of both: NOT PRIVATE, for the"
-            " owner of the records."
+            "Also run Lloyd without noise and show exact figures of both. NOT PRIVATE: only for"
+            " the owner of the records."
         ),
     ),
 ]
@@ -126,7 +133,7 @@ PassphraseFile = Annotated[
         show_envvar=False,
         help=(
             "For scripts: file whose first line is the passphrase, such as /dev/fd/3. Default: the"
-            " one that the variable FASTLLOYD_PASSPHRASE_FILE names."
+            " file that the variable FASTLLOYD_PASSPHRASE_FILE names."
         ),
         metavar="FILE",
         show_default=False,
@@ -150,22 +157,28 @@ NewDataset = Annotated[
     in_ledger(
         "--new-dataset",
         help=(
-            "No run on these records was ever counted: the ledger does not know them, and is made"
-            " if it is not there."
+            "Confirm that no run on these records was ever counted. The ledger then adds the data"
+            " set, and is made if there is none."
         ),
     ),
 ]
 NewUnit = Annotated[
     bool,
-    in_ledger("--new-unit", help="The data set knows other persons, and these are none of them."),
+    in_ledger(
+        "--new-unit",
+        help=(
+            "Confirm that runs on this data set were counted for other units so far (cases, not"
+            " patients), and start a new sum."
+        ),
+    ),
 ]
 RowsAre = Annotated[
     str | None,
     in_ledger(
         "--rows-are",
         help=(
-            "Every record is all there is of one person, such as patient: so a limit for patients"
-            " can hold the run."
+            "Each record is a different person of this kind (for example patient), so limits for"
+            " patients apply."
         ),
         metavar="UNIT",
     ),
@@ -173,13 +186,16 @@ RowsAre = Annotated[
 Epsilon = Annotated[
     float | None, in_privacy(help="Privacy budget of the whole run. Default: 1.", metavar="EPS")
 ]
-Delta = Annotated[float | None, in_privacy(help="Default: 1 / (100 n-records).", metavar="DELTA")]
+Delta = Annotated[
+    float | None,
+    in_privacy(help="The delta of the guarantee. Default: 1 / (100 n-records).", metavar="DELTA"),
+]
 NRecords = Annotated[
     str | None,
     in_privacy(
         help=(
-            "Public cap on the number of records, or of persons (plan new: by default the sum of"
-            " the clients' caps). from-data: their number, NOT PRIVATE."
+            "Public cap on the number of records, or of persons. Default in plan new: the sum of"
+            " the clients' caps. from-data takes their number, NOT PRIVATE."
         ),
         metavar="N|from-data",
     ),
@@ -187,14 +203,21 @@ NRecords = Annotated[
 Relation = Annotated[
     str,
     in_privacy(
-        help="What the guarantee hides: that a record is there, or what it says.",
+        help=(
+            "What the guarantee hides about one record (or person): whether it is in the data,"
+            " or its values."
+        ),
         metavar="add_or_remove_one|replace_one",
     ),
 ]
 NExpected = Annotated[
     int | None,
     in_clustering(
-        help="Public guess of the number of records, to plan with. Default: n-records.", metavar="N"
+        help=(
+            "Public guess of the number of records, for which the run is planned. Default:"
+            " n-records."
+        ),
+        metavar="N",
     ),
 ]
 ValueRange = Annotated[
@@ -202,8 +225,8 @@ ValueRange = Annotated[
     in_privacy(
         "--range",
         help=(
-            "Find bounds privately, within a public range that may be far too wide: LO:HI for all"
-            " columns, or a=LO:HI,b=LO:HI, or a TOML file as for --bounds."
+            "Public range, however wide, in which to find bounds with differential privacy: LO:HI"
+            " for all columns, a=LO:HI,b=LO:HI, or a TOML file as for --bounds."
         ),
         metavar="RANGE",
     ),
@@ -218,8 +241,8 @@ class LedgerOptions:
         str | None,
         in_ledger(
             help=(
-                "Name of the data set: your ledger adds up what is spent on it and keeps to its"
-                " limits. Default: nobody does."
+                "Name of the data set. Your ledger adds up what all runs on it spend, and refuses"
+                " a run beyond its limits. Default: the run is not counted."
             ),
             metavar="NAME",
         ),
@@ -238,8 +261,8 @@ class FederationOptions:
         str | None,
         in_federation(
             help=(
-                "Who adds the noise; with server-noise the server must never see a result. Default:"
-                " client-noise (preset paper: server-noise)."
+                "Who adds the noise. With server-noise the server must never see a result."
+                " Default: client-noise (preset paper: server-noise)."
             ),
             metavar="client-noise|server-noise",
         ),
@@ -248,8 +271,9 @@ class FederationOptions:
         int | None,
         in_federation(
             help=(
-                "How many clients may be missing: with pairwise masks when the run begins, with"
-                " group masks in any round. Default: as many as are dropped (plan new: 0)."
+                "Number of clients that may be missing: from the beginning with pairwise masks,"
+                " from any round with group masks. Default: 0 (simulate: the number of clients in"
+                " --drop)."
             ),
             metavar="D",
         ),
@@ -258,19 +282,23 @@ class FederationOptions:
         str | None,
         in_federation(
             help=(
-                "What hides uploads: a key of each pair, also from the server together with T"
-                " clients, but all that join must answer every round; or one key of the group, and"
-                " rounds may lack clients. Default: pairwise, if D is 0 (with --drop: group)."
+                "Keys that hide uploads. pairwise: one key for each pair of clients; uploads stay"
+                " hidden even from the server together with T clients, but all clients that join"
+                " must answer every round. group: one key for all clients; they may miss rounds,"
+                " but the server and any one client together open every upload. Default: pairwise,"
+                " if D is 0 (with --drop: group)."
             ),
             metavar="pairwise|group",
         ),
     ] = None
     max_colluding: Annotated[
         int,
-        in_federation(help="How many clients may pool what they see (client-noise).", metavar="T"),
+        in_federation(
+            help="Number of clients that may pool what they see (client-noise).", metavar="T"
+        ),
     ] = 1
     ring_bits: Annotated[
-        int | None, in_federation(help="Width of masked numbers. Default: 64.", metavar="32|64")
+        int | None, in_federation(help="Bits of a masked number. Default: 64.", metavar="32|64")
     ] = None
 
 
@@ -284,7 +312,10 @@ class OutputOptions:
         bool, in_output("--json", help="Print the result as JSON, and everything else to stderr.")
     ] = False
     plot_data: Annotated[
-        bool, in_output("--plot-data", help="Draw the records in clusters.png: NOT PRIVATE.")
+        bool,
+        in_output(
+            "--plot-data", help="Draw the records in clusters.png, which is then NOT PRIVATE."
+        ),
     ] = False
 
 
@@ -300,5 +331,9 @@ class ResultOptions(OutputOptions):
         ),
     ] = None
     no_out: Annotated[
-        bool, in_output("--no-out", help="Show the result only; what it spent is spent.")
+        bool,
+        in_output(
+            "--no-out",
+            help="Only show the result, and write no files. Its budget is spent all the same.",
+        ),
     ] = False

@@ -48,7 +48,7 @@ Records = Annotated[
     in_clustering(
         "--records",
         "--n-records",
-        help="Expected number of records (or persons), and the cap.",
+        help="Expected number of records (or persons), which is also the cap.",
         metavar="N",
     ),
 ]
@@ -57,11 +57,19 @@ Clusters = Annotated[
     int, in_clustering("--clusters", "--n-clusters", "-k", help="Number of clusters.", metavar="K")
 ]
 AlgorithmName = Annotated[
-    str, in_clustering(help="What will run.", metavar="momentlloyd|fastlloyd|glloyd|sulloyd")
+    str, in_clustering(help="Mechanism of the run.", metavar="momentlloyd|fastlloyd|glloyd|sulloyd")
 ]
 Epsilons = Annotated[str, in_privacy(help="Privacy budgets to compare, as a,b,c.", metavar="LIST")]
-Delta = Annotated[float | None, in_privacy(help="Default: 1 / (100 records).", metavar="DELTA")]
-Loss = Annotated[bool, in_privacy("--loss", help="Reckon with a private estimate of the loss too.")]
+Delta = Annotated[
+    float | None,
+    in_privacy(help="The delta of the guarantee. Default: 1 / (100 records).", metavar="DELTA"),
+]
+Loss = Annotated[
+    bool,
+    in_privacy(
+        "--loss", help="Assume that the run also estimates the loss, with a share of the budget."
+    ),
+]
 LossShare = Annotated[
     float | None,
     in_privacy(
@@ -70,10 +78,10 @@ LossShare = Annotated[
     ),
 ]
 Clients = Annotated[
-    int | None, in_federation(help="For a federated run: how many clients take part.", metavar="M")
+    int | None, in_federation(help="Number of clients, for a federated run.", metavar="M")
 ]
 Folder = Annotated[
-    Path | None, in_output(help="Folder to make: advise.json, advise.png.", metavar="DIR")
+    Path | None, in_output(help="Folder to make, with advise.json and advise.png.", metavar="DIR")
 ]
 Force = Annotated[bool, in_output("--force", help="Replace an earlier advice.")]
 Json = Annotated[
@@ -100,9 +108,7 @@ def advise(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Say what to expect of a run (error, noise, bytes) before there is one, from public numbers;
-    no file is read.
-    """
+    """Forecast the error, noise and bytes of a run, from public numbers only. No file is read."""
     from fastlloyd.cli.persons import given_persons
     from fastlloyd.dp.neighboring import NeighboringRelation
     from fastlloyd.mechanisms.catalogue import algorithm as named

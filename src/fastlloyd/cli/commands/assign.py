@@ -22,7 +22,7 @@ HEADING = "record,cluster"  # how every file of labels begins, so that --force r
 ResultPath = Annotated[
     Path,
     typer.Argument(
-        help="A folder that fit, simulate or join left, or its centroids.csv.", metavar="RESULT"
+        help="Folder of a result of fit, simulate or join, or its centroids.csv.", metavar="RESULT"
     ),
 ]
 LabelFile = Annotated[
@@ -40,8 +40,8 @@ MissingCells = Annotated[
     typer.Option(
         "--missing",
         help=(
-            "A record with a missing cell: refuse the file, or drop the record, whose label then is"
-            " empty."
+            "What to do with a record with a missing cell: refuse the file, or drop the record, so"
+            " that its label is empty."
         ),
         metavar="refuse|drop",
     ),
@@ -56,8 +56,8 @@ def assign(
     distance: Distance = False,
     force: Force = False,
 ) -> None:
-    """Label records of your own by the nearest centroid of a result: NOT PRIVATE. Columns are found
-    by name.
+    """Label your records by the nearest centroid of a result: NOT PRIVATE. Columns are found by
+    name.
     """
     from fastlloyd.cli import screen
     from fastlloyd.evaluation.labels import FittedClustering, record_blocks

@@ -48,7 +48,7 @@ def template(
 ) -> None:
     """Write the names of the columns of DATA, with blanks for their bounds.
 
-    It uses no value. Which columns of a text file hold numbers it sees in the first 100 records.
+    No value is used. In a text file, the first 100 records decide which columns are numeric.
     """
     from fastlloyd.records import NUMERIC, open_records
     from fastlloyd.records.bounds import TEMPLATE_HEADING, bounds_template
@@ -102,8 +102,8 @@ def estimate(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Find bounds of the columns of DATA with differential privacy, for --bounds. `fit --range`
-    does both within one budget.
+    """Find bounds of the columns of DATA with differential privacy, for --bounds. To find bounds
+    and cluster within one budget, use `fit --range`.
     """
     from fastlloyd.cli import charging, persons, requests, screen
     from fastlloyd.cli.progress import Progress

@@ -72,14 +72,14 @@ WithoutServer = Annotated[
     bool,
     in_federation(
         "--without-server",
-        help="One of the hospitals also runs the server, as the host of the plan.",
+        help="Let one of the hospitals also run the server, as the host of the plan.",
     ),
 ]
 
 
 def demo(*, output: OutputOptions, without_server: WithoutServer = False) -> None:
-    """Three hospitals and a server, four processes, cluster public tumour measurements; beside
-    Lloyd without privacy.
+    """Let three hospitals and a server, four processes, cluster public tumour measurements, and
+    compare the result with Lloyd without privacy.
     """
     from fastlloyd.cli import results
     from fastlloyd.clustering.domain import Domain

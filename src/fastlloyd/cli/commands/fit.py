@@ -30,8 +30,8 @@ def fit(
     unit_name: UnitName = None,
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
-    """Cluster the records of one holder with differential privacy. A file larger than memory is
-    read anew in each round.
+    """Cluster the records of one organisation with differential privacy. A file larger than memory
+    is read again in each round.
     """
     from fastlloyd.cli import charging, persons, requests, results
     from fastlloyd.cli.progress import Progress

@@ -21,26 +21,25 @@ if TYPE_CHECKING:
 REQUEST_HEADING = "-----BEGIN CERTIFICATE REQUEST-----"
 DAYS = 365
 
-Name = Annotated[
-    str, typer.Option(help="Name of the client, or of the server, in plans.", metavar="NAME")
-]
+Name = Annotated[str, typer.Option(help="Name of the client or server in plans.", metavar="NAME")]
 Folder = Annotated[
     Path,
     in_output(
-        help="Folder for NAME.identity.toml and NAME.public.toml; made if it is not there.",
+        help="Folder for NAME.identity.toml and NAME.public.toml, made if it does not exist.",
         metavar="DIR",
     ),
 ]
 Passphrase = Annotated[
     bool,
     typer.Option(
-        "--passphrase", help="Put the private keys under a passphrase; asks for it twice."
+        "--passphrase", help="Encrypt the private keys with a passphrase, which is asked for twice."
     ),
 ]
 Expires = Annotated[
     int | None,
     typer.Option(
-        help=f"Last day of the identity, counted from today. Default: {DAYS}.", metavar="DAYS"
+        help=f"Number of days from today until the identity expires. Default: {DAYS}.",
+        metavar="DAYS",
     ),
 ]
 Request = Annotated[
@@ -48,8 +47,8 @@ Request = Annotated[
     typer.Option(
         "--request",
         help=(
-            "Make NAME.csr.pem, for an authority of your own to sign, and no public file yet. Of an"
-            " earlier identity, too."
+            "Make NAME.csr.pem, for an authority of your own to sign, and no public file yet."
+            " Works for an earlier identity too."
         ),
     ),
 ]
@@ -57,8 +56,8 @@ Issued = Annotated[
     Path | None,
     typer.Option(
         help=(
-            "The certificate that was issued for the request, PEM or DER: put it into the identity,"
-            " and make the public file."
+            "Certificate that was issued for the request, PEM or DER. It is put into the identity,"
+            " and the public file is made."
         ),
         metavar="FILE",
     ),
@@ -244,7 +243,7 @@ def _report(
 Key = Annotated[Path, typer.Option(help="Your private identity.", metavar="FILE")]
 PemFolder = Annotated[
     Path,
-    in_output(help="Folder for NAME.pem and NAME.key; made if it is not there.", metavar="DIR"),
+    in_output(help="Folder for NAME.pem and NAME.key, made if it does not exist.", metavar="DIR"),
 ]
 
 

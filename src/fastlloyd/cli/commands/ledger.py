@@ -30,9 +30,9 @@ LedgerFile = Annotated[
     Path | None,
     typer.Argument(
         help=(
-            "A ledger; or the store of a client, or the identity it belongs to: NAME.store lies"
-            " beside NAME.identity.toml. Default: your ledger, which the variable FASTLLOYD_LEDGER"
-            " names or which is in your state folder."
+            "A ledger, or a client's store, NAME.store, or the identity next to it,"
+            " NAME.identity.toml. Default: your ledger, which is the file that the variable"
+            " FASTLLOYD_LEDGER names, or one in your state folder."
         ),
         metavar="[FILE]",
         show_default=False,
@@ -41,39 +41,50 @@ LedgerFile = Annotated[
 StoreFile = Annotated[
     Path,
     typer.Argument(
-        help="A store, or the identity it belongs to: NAME.store lies beside NAME.identity.toml.",
+        help="A store, NAME.store, or the identity next to it, NAME.identity.toml.",
         metavar="STORE",
     ),
 ]
 DataSet = Annotated[str, typer.Option(help="Name of the data set.", metavar="NAME")]
 OneDataSet = Annotated[
-    str | None, typer.Option("--dataset", help="Show this data set only.", metavar="NAME")
+    str | None, typer.Option("--dataset", help="Show only this data set.", metavar="NAME")
 ]
 AtDelta = Annotated[
     float | None,
     typer.Option(
         "--delta",
-        help="The delta to say it at, 0 for Laplace noise alone. Default: that of the limit.",
+        help=(
+            "Delta at which epsilon is shown; 0 if all noise is Laplace noise. Default: the"
+            " delta of the limit."
+        ),
         metavar="D",
     ),
 ]
 Runs = Annotated[
     int,
     typer.Option(
-        "--runs", min=1, max=100_000, help="Say what is left for each of so many runs.", metavar="N"
+        "--runs",
+        min=1,
+        max=100_000,
+        help="Show what is left for each of N further runs.",
+        metavar="N",
     ),
 ]
 Figure = Annotated[
     Path | None,
     typer.Option(
-        "--figure", help="Also draw what is spent and left of the data set, as PNG.", metavar="FILE"
+        "--figure",
+        help="PNG file to make, with what is spent and left of the data set.",
+        metavar="FILE",
     ),
 ]
 Unit = Annotated[
     str | None,
     typer.Option(
         "--unit",
-        help="Whom the limit protects: persons of this name, such as patient. Default: records.",
+        help=(
+            "Unit that the limit protects: persons of this name, such as patient. Default: records."
+        ),
         metavar="NAME",
     ),
 ]
@@ -82,8 +93,9 @@ Relation = Annotated[
     typer.Option(
         "--neighboring-relation",
         help=(
-            "Of whom the limit speaks: one added or removed, or one replaced. Default: added or"
-            " removed; of records, replaced as long as all runs are made for that."
+            "What the limit protects of a record (or person): one added or removed, or one"
+            " replaced. Default: added or removed; for records, replaced as long as all runs"
+            " protect that."
         ),
         metavar="add_or_remove_one|replace_one",
     ),
@@ -93,30 +105,41 @@ MaxClients = Annotated[
     typer.Option(
         "--max-clients-per-person",
         min=1,
-        help="At up to how many organisations a person's records may be. Default: 1.",
+        help=(
+            "Largest number of organisations that may have records of the same person. Default: 1."
+        ),
         metavar="C",
     ),
 ]
-RunId = Annotated[str, typer.Option(help="The run's id, as its plan shows it.", metavar="HEX")]
+RunId = Annotated[str, typer.Option(help="Id of the run, as its plan shows it.", metavar="HEX")]
 Epsilon = Annotated[
     float,
-    typer.Option(help="All runs together may spend this much; inf lifts the limit.", metavar="E"),
+    typer.Option(
+        help="Largest epsilon that all runs together may spend; inf lifts the limit.", metavar="E"
+    ),
 ]
 NewDataSet = Annotated[
     bool,
     typer.Option(
         "--new",
-        help="The data set is new: no run was joined under its name yet, and it has no limit.",
+        help=(
+            "Confirm that the data set is new: no run was counted under its name, and it has"
+            " no limit."
+        ),
     ),
 ]
 NewUnit = Annotated[
     bool,
     typer.Option(
-        "--new-unit", help="The data set knows other persons, and these are none of them."
+        "--new-unit",
+        help=(
+            "Confirm that runs on this data set were counted for other units so far (cases,"
+            " not patients), and start a new sum."
+        ),
     ),
 ]
 Delta = Annotated[
-    float, typer.Option(help="The delta of that epsilon, below 1 / records.", metavar="D")
+    float, typer.Option(help="The delta of the limit, below 1 / (number of records).", metavar="D")
 ]
 
 
@@ -129,7 +152,7 @@ def show(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Show, for each data set, its runs, what they spent, the limits and what is left, and on what
+    """Show each data set's runs, what they spent, its limits and what is left, and on what
     condition that holds.
     """
     from fastlloyd.cli import accounts as shown
@@ -182,7 +205,7 @@ def _check_figure(figure: Path, *, force: bool) -> None:
 
 
 def verify(file: LedgerFile = None, json: Json = False) -> None:
-    """Check the chain of events from its first to its last, and all sums by a second route."""
+    """Check the chain of all events, and all sums by a second method."""
     from fastlloyd.federation.ledger import check_sums
     from fastlloyd.federation.store import read
 
@@ -201,9 +224,9 @@ def verify(file: LedgerFile = None, json: Json = False) -> None:
 
 
 def log(file: LedgerFile = None, json: Json = False) -> None:
-    """List all events of a ledger or a store, with the time of each in UTC.
+    """List all events of a ledger or a store, each with its time in UTC.
 
-    The times are those of the machine's clock, for people: no decision depends on them.
+    The times are from the machine's clock. They are for people: no decision depends on them.
     """
     from fastlloyd.cli import event_words
     from fastlloyd.federation.store import read
@@ -235,13 +258,13 @@ def limit(
     new_unit: NewUnit = False,
     json: Json = False,
 ) -> None:
-    """Set how much all runs on a data set may spend together; a run that would go beyond is refused
+    """Set how much all runs on a data set may spend together. A run beyond the limit is refused
     before it starts.
 
-    A limit is for records or for persons, added or removed, or replaced: each kind stands for
-    itself, and a run must fit all. Your ledger is made if it is not there, and the store of an
-    identity that has none yet. A limit below what is spent is taken, too: no further run is allowed
-    then. A run that was joined before goes on.
+    A limit is for records or for persons, added or removed or replaced. Limits of different kinds
+    are separate; a run must satisfy every one. Your ledger is made if there is none, and so is an
+    identity's store. A limit below what is already spent is accepted, and allows no further run. A
+    run that was joined before continues.
     """
     from fastlloyd.cli import accounts as shown
     from fastlloyd.federation.admission import check_dataset, check_known, check_known_unit
@@ -301,8 +324,8 @@ def _say_limit(one: "Account", event: "Limit", *, is_lifted: bool) -> None:
 
 
 def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = False) -> None:
-    """Give up a run that a client or server will not take up again: what was never charged is free,
-    and it never sends again.
+    """Give up a run that a client or server will not continue. Exchanges that were never charged
+    are free again. The party never sends anything in this run again.
     """
     from fastlloyd.cli.digests import mistyped
     from fastlloyd.federation.holder import HoldersLedger, place

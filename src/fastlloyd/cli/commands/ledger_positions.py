@@ -22,13 +22,18 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 ServerStore = Annotated[
     Path,
-    typer.Argument(help="The store of a server, or the identity it belongs to.", metavar="STORE"),
+    typer.Argument(
+        help="A server's store, NAME.store, or the identity next to it, NAME.identity.toml.",
+        metavar="STORE",
+    ),
 ]
 
 
 Out = Annotated[
     Path | None,
-    typer.Option(help="Also write them to a file, for plan renew --positions.", metavar="FILE"),
+    typer.Option(
+        help="File to make, with these positions, for plan renew --positions.", metavar="FILE"
+    ),
 ]
 
 
@@ -37,13 +42,15 @@ Force = Annotated[bool, typer.Option("--force", help="Replace an earlier file.")
 
 ClientOfStore = Annotated[
     str,
-    typer.Option(help="The client's signing key (64 hex digits), or its name.", metavar="KEY|NAME"),
+    typer.Option(
+        help="Signing key of the client (64 hex digits), or its name.", metavar="KEY|NAME"
+    ),
 ]
 
 
 def positions(file: ServerStore, out: Out = None, force: Force = False, json: Json = False) -> None:
-    """Show how far a server saw its clients' stores, and export what they signed, for the plan of
-    another server.
+    """Show how far a server saw its clients' stores, and export the signed positions, for the plan
+    of another server.
     """
     from fastlloyd.federation.positions import HEADING, KnownStore, KnownStoreOf, Positions
     from fastlloyd.federation.store import Role, read, store_path
@@ -89,11 +96,12 @@ def positions(file: ServerStore, out: Out = None, force: Force = False, json: Js
 
 
 def forget(file: ServerStore, client: ClientOfStore, json: Json = False) -> None:
-    """Forget how far the store of a client was seen: the next position it shows is taken, whatever
-    it is.
+    """Forget how far the store of a client was seen, so that its next position is accepted,
+    whatever it is.
 
-    For an identity that signed nonsense, or whose store is lost and who goes on under the same
-    identity nevertheless: then what it spent before is in no ledger. Not while a run is open.
+    Use it if an identity signed a wrong position, or if a client lost its store and continues under
+    the same identity. What that client spent before is then in no ledger. While a run is open, this
+    is refused.
     """
     from fastlloyd.federation.store import Role, Store, store_path
     from fastlloyd.federation.store.events import PeerForgotten

@@ -32,14 +32,20 @@ HEADING = "# A fastlloyd plan"  # how every plan file begins, so that --force re
 Clients = Annotated[
     list[str],
     in_federation(
-        help="Name and cap of records (or persons), for a simulation. Once each.",
+        help=(
+            "Name of a client and its cap of records (or persons), for a simulation. Give it"
+            " once for each client."
+        ),
         metavar="NAME:CAP",
     ),
 ]
 Members = Annotated[
     list[str],
     in_federation(
-        help="Public file of a client and its cap of records (or persons). Once each.",
+        help=(
+            "Public file of a client and its cap of records (or persons). Give it once for"
+            " each client."
+        ),
         metavar="FILE:CAP",
     ),
 ]
@@ -48,44 +54,49 @@ NewMembers = Annotated[
     in_federation(
         "--member",
         help=(
-            "New public file of a client of the plan, in place of the old one. As often as needed."
+            "New public file of a client of the plan, in place of its old one. May be given"
+            " several times."
         ),
         metavar="FILE",
     ),
 ]
 LeaveOut = Annotated[
     list[str],
-    in_federation(help="A client that takes part no longer. As often as needed.", metavar="NAME"),
+    in_federation(
+        help="Client that no longer takes part. May be given several times.", metavar="NAME"
+    ),
 ]
 Host = Annotated[
     str | None,
     in_federation(
-        "--host", help="The client that also runs the server (join --serve).", metavar="NAME"
+        "--host", help="Client that also runs the server (join --serve).", metavar="NAME"
     ),
 ]
 NewHost = Annotated[
     str | None,
     in_federation(
         "--host",
-        help='The client that runs the server from now on; "" if none does.',
+        help='Client that runs the server from now on; "" if none does.',
         metavar="NAME",
     ),
 ]
 NewMasks = Annotated[
-    str | None, in_federation("--masks", help="Other masks than before.", metavar="pairwise|group")
+    str | None, in_federation("--masks", help="New kind of masks.", metavar="pairwise|group")
 ]
 Features = Annotated[
-    str, in_clustering(help="Columns all clients have, as a,b,c.", metavar="NAMES")
+    str, in_clustering(help="Columns that all clients have, as a,b,c.", metavar="NAMES")
 ]
 NewPlan = Annotated[Path, in_output(help="File to make.", metavar="FILE")]
 Page = Annotated[
-    Path | None, in_output(help="Also make a page to print, compare and sign.", metavar="FILE")
+    Path | None,
+    in_output(help="File to make, with a page to print, compare and sign.", metavar="FILE"),
 ]
 ForcePage = Annotated[bool, in_output("--force", help="Replace an earlier page.")]
 Simulation = Annotated[
     bool,
     in_federation(
-        "--simulation", help="The plan is for one process or MPI only: no server, no public files."
+        "--simulation",
+        help="Make a plan for one process or MPI only, without a server and public files.",
     ),
 ]
 SpentStore = Annotated[
@@ -93,8 +104,8 @@ SpentStore = Annotated[
     in_privacy(
         "--store",
         help=(
-            "With --dataset: the ledger, or the store of a client or the identity it belongs to,"
-            " that says what was spent. Default: your ledger."
+            "With --dataset: the ledger that counts what was spent, or a client's store, or the"
+            " identity next to it. Default: your ledger."
         ),
         metavar="FILE",
     ),
@@ -102,14 +113,19 @@ SpentStore = Annotated[
 SpentOn = Annotated[
     str | None,
     in_privacy(
-        "--dataset", help="Your data set: says what was spent on it before.", metavar="NAME"
+        "--dataset",
+        help="Name of your data set, to show what was spent on it before.",
+        metavar="NAME",
     ),
 ]
 KindOfPlan = Annotated[
     str,
     in_clustering(
         "--kind",
-        help="What the plan is for; bounds: to find them privately in --range.",
+        help=(
+            "Purpose of the plan: a clustering, or bounds, found with differential privacy"
+            " within --range."
+        ),
         metavar="clustering|bounds",
     ),
 ]
@@ -134,8 +150,8 @@ def new(
     out: NewPlan = Path("plan.toml"),
     force: Force = False,
 ) -> None:
-    """Make a plan; --bounds are needed, or for a plan of kind bounds --range: there are no data to
-    take them from.
+    """Make a plan. It needs --bounds or, for a plan of kind bounds, --range, because there are no
+    data to take them from.
     """
     from msgspec import structs
 
@@ -191,8 +207,8 @@ def new(
 
 
 def explain(file: PlanFile, store: SpentStore = None, dataset: SpentOn = None) -> None:
-    """Say in plain words what a plan protects, against which parties, how it was chosen and, with
-    --dataset, what was spent before.
+    """Say in plain words what a plan protects, against which parties, and how it was chosen. With
+    --dataset, also say what was spent before.
     """
     from fastlloyd.cli.settings import read_plan
     from fastlloyd.reports.explain import explain as explain_plan
@@ -211,7 +227,7 @@ def digest(
     store: SpentStore = None,
     dataset: SpentOn = None,
 ) -> None:
-    """Print the digest of a plan, which everyone compares before a run; nothing else goes to
+    """Print the digest of a plan, which all parties compare before a run. Nothing else goes to
     stdout.
     """
     from fastlloyd.cli.settings import read_plan
@@ -240,8 +256,8 @@ def renew(
     out: NewPlan = Path("renewed.toml"),
     force: Force = False,
 ) -> None:
-    """Make the plan of the next run: a fresh run id, new public files in place of old ones, or
-    fewer clients.
+    """Make the plan of the next run, with a fresh run id, and with new public files in place of old
+    ones or with fewer clients.
     """
     from fastlloyd.base.names import choose
     from fastlloyd.cli.settings import given_authority, given_positions, given_timeouts, read_plan

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 PlanFile = Annotated[Path, typer.Argument(help="A plan.", metavar="PLAN", show_default=False)]
 
 
-Json = Annotated[bool, in_output("--json", help="Print it as JSON.")]
+Json = Annotated[bool, in_output("--json", help="Print the plan as JSON.")]
 
 
 def show(file: PlanFile, json: Json = False) -> None:
-    """Show what a plan settles, in a table."""
+    """Show the contents of a plan in a table."""
     from rich.console import Console
     from rich.table import Table
 

@@ -25,7 +25,7 @@ Clients = Annotated[
         "--clients",
         min=1,
         max=1000,
-        help="How many clients chance deals the records to.",
+        help="Number of clients to which chance deals the records.",
         metavar="M",
     ),
 ]
@@ -33,8 +33,10 @@ DroppedUploads = Annotated[
     list[str] | None,
     in_federation(
         "--drop",
-        help="CLIENT@ROUND: that upload is lost; CLIENT@ROUND+: gone from then on. Several times."
-        " Choose without a look at the records.",
+        help=(
+            "Upload that is lost, as CLIENT@ROUND; CLIENT@ROUND+ is a client that is gone from"
+            " then on. May be given several times. Choose without a look at the records."
+        ),
         metavar="CLIENT@ROUND",
     ),
 ]
@@ -57,7 +59,7 @@ def simulate(
     max_clients_per_person: MaxClientsPerPerson = None,
     compare_non_private: CompareNonPrivate = False,
 ) -> None:
-    """Deal records to clients by chance and run them together in this process, message by
+    """Deal records to clients by chance and run the clients together in this process, message by
     message.
     """
     from fastlloyd.cli import charging, persons, requests, results

@@ -24,13 +24,16 @@ _WAITS = {
 _ANSWERS = ("Hello", "SealedKeys", "Ready", "BadKeys", "Upload", "Proposal", "Confirmation")
 
 StoreFile = Annotated[
-    Path, typer.Argument(help="A store, or the identity it belongs to.", metavar="STORE")
+    Path,
+    typer.Argument(
+        help="A store, NAME.store, or the identity next to it, NAME.identity.toml.", metavar="STORE"
+    ),
 ]
-Json = Annotated[bool, in_output("--json", help="Print it as JSON.")]
+Json = Annotated[bool, in_output("--json", help="Print the runs as JSON.")]
 
 
 def status(store: StoreFile, json: Json = False) -> None:
-    """Show every run of a client's or server's store, and how far it has come."""
+    """Show every run of a client's or server's store, and its progress."""
     from fastlloyd.federation.store import Role, lock, read, store_path
 
     path = store_path(store)
