@@ -22,7 +22,7 @@ from benchmarks.network_parties import Clocked, Pulse, TimedServer, VolatileServ
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.identity.certificates import make_certificate
-from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.design import ProtocolChoices, design_plan
 from fastlloyd.federation.plan.plan import Client, Masks, Plan
 from fastlloyd.federation.protocol.actions import ClientResult, Ended
 from fastlloyd.federation.secagg.keys import Identity
@@ -72,7 +72,7 @@ class Setup:
             n_iterations=n_iterations,
         )
         plan = design_plan(
-            settings, clients=clients, run_id=os.urandom(16), ring_bits=64, masks=masks
+            settings, clients=clients, run_id=os.urandom(16), protocol=ProtocolChoices(masks=masks)
         )
         keys = {name: identity.private_bytes() for name, identity in signing.items()}
         return cls(plan, keys, {name: self_signed(name) for name in (*plan.names, "server")})

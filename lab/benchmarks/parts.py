@@ -17,7 +17,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import SystemNoise
-from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.design import ProtocolChoices, design_plan
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.secagg.masks import GroupKey, GroupMasks, MaskContext
 from fastlloyd.federation.secagg.ring import Ring
@@ -85,7 +85,11 @@ def a_round(repetitions: int) -> Row:
         n_iterations=ROUNDS,
     )
     plan = design_plan(
-        settings, clients=clients, run_id=os.urandom(16), masks=Masks.GROUP, simulated=True
+        settings,
+        clients=clients,
+        run_id=os.urandom(16),
+        protocol=ProtocolChoices(masks=Masks.GROUP),
+        simulated=True,
     )
     parts = np.array_split(X, 2)
     source, masks = SystemNoise(), GroupMasks(GroupKey.draw(os.urandom), plan.ring)

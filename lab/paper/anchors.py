@@ -31,7 +31,7 @@ from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.errors import FastLloydError
 from fastlloyd.evaluation.metrics import nicv
 from fastlloyd.federation.dealing import deal
-from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.design import ProtocolChoices, design_plan
 from fastlloyd.federation.plan.plan import TrustMode
 from fastlloyd.federation.simulation import roster, simulate
 from fastlloyd.mechanisms.answering import LocalRecords
@@ -110,7 +110,7 @@ def run_cell(
             settings,
             clients=clients,
             run_id=os.urandom(16),
-            trust=TrustMode.SERVER_NOISE,
+            protocol=ProtocolChoices(trust=TrustMode.SERVER_NOISE),
             simulated=True,
         )
         result = simulate(plan, identities, deal(plan, LocalRecords(domain, grid)))

@@ -23,7 +23,7 @@ from fastlloyd.clustering import kernels
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import FastLloydError
 from fastlloyd.federation.dealing import deal
-from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.design import ProtocolChoices, design_plan
 from fastlloyd.federation.plan.plan import Masks, noise_deviation_of_run
 from fastlloyd.federation.simulation import Drop, roster, simulate
 from fastlloyd.mechanisms.answering import LocalRecords
@@ -124,8 +124,7 @@ def _federated(case: Case, domain: Domain, grid: GridArray, seed: int) -> Found:
         settings,
         clients=clients,
         run_id=seed.to_bytes(16),
-        max_dropouts=1,
-        masks=Masks.GROUP,
+        protocol=ProtocolChoices(max_dropouts=1, masks=Masks.GROUP),
         simulated=True,
     )
     chance = np.random.default_rng(seed).bytes

@@ -24,7 +24,7 @@ from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.federation.simulation import Drop, parse_drop, roster
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.answering import LocalRecords
-from fastlloyd.mechanisms.deal import Deal
+from fastlloyd.mechanisms.deal import RandomAssignment
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, SULLOYD, Algorithm
 from fastlloyd.testing import InjectedNoise, SeededNoise
 from federation import entropy
@@ -83,7 +83,7 @@ def _plan(
 
 def _dealt(X: IntArray, n_clients: int, chance: str = "deal") -> list[IntArray]:
     """The records of each client, by the word of each record's number."""
-    clients = Deal(n_clients, random_bytes=entropy(chance)).of_records(0, len(X))
+    clients = RandomAssignment(n_clients, random_bytes=entropy(chance)).of_records(0, len(X))
     return [X[clients == client] for client in range(n_clients)]
 
 

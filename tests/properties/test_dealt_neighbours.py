@@ -17,7 +17,7 @@ from scipy import stats
 
 from dealt import CAP, Situation
 from fastlloyd.base.arrays import IntArray
-from fastlloyd.mechanisms.deal import Clients, Deal
+from fastlloyd.mechanisms.deal import Clients, RandomAssignment
 from fastlloyd.mechanisms.spread import Words, numbered
 
 N_PAIRS = 200
@@ -120,32 +120,34 @@ def test_equal_parts_in_an_order_by_chance_are_noticed() -> None:
 # Mistakes that these tests must notice
 
 
-def by_position(self: Deal, first: int, n: int) -> Clients:
+def by_position(self: RandomAssignment, first: int, n: int) -> Clients:
     return ((first + np.arange(n)) % self.n_clients).astype(np.uint16)
 
 
-def by_rank(self: Deal, first: int, n: int) -> Clients:
+def by_rank(self: RandomAssignment, first: int, n: int) -> Clients:
     """In equal parts, in the order of the words."""
     words = self._words.of(0, CAP)
     ranks = np.argsort(np.argsort(words, kind="stable"), kind="stable")
     return (ranks[first : first + n] * self.n_clients // len(words)).astype(np.uint16)
 
 
-def by_turns(self: Deal, persons: Words, hashes: Words, numbers: IntArray) -> Clients:
+def by_turns(self: RandomAssignment, persons: Words, hashes: Words, numbers: IntArray) -> Clients:
     """Persons in turn, in the order of their hashes."""
     order, found = np.lexsort(persons.T[::-1]), np.empty(len(persons), dtype=np.int64)
     found[order] = numbered(persons[order])
     return ((found + numbers % self.max_clients) % self.n_clients).astype(np.uint16)
 
 
-def by_place_in_the_file(self: Deal, persons: Words, hashes: Words, numbers: IntArray) -> Clients:
+def by_place_in_the_file(
+    self: RandomAssignment, persons: Words, hashes: Words, numbers: IntArray
+) -> Clients:
     return (np.arange(len(persons)) % self.n_clients).astype(np.uint16)
 
 
-GENUINE = Deal.of_rows
+GENUINE = RandomAssignment.of_rows
 
 
-def anywhere(self: Deal, persons: Words, hashes: Words, numbers: IntArray) -> Clients:
+def anywhere(self: RandomAssignment, persons: Words, hashes: Words, numbers: IntArray) -> Clients:
     """A person at all clients, however few it may be at."""
     self.max_clients = self.n_clients
     return GENUINE(self, persons, hashes, numbers)
@@ -163,5 +165,5 @@ MISTAKES: dict[str, tuple[str, Callable[..., Any]]] = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistaken_deal_is_noticed(name: str) -> None:
     what, wrong = MISTAKES[name]
-    with mock.patch.object(Deal, what, wrong):
+    with mock.patch.object(RandomAssignment, what, wrong):
         assert any(attained(number) > 1.05 for number in range(2 * N_PAIRS))

@@ -35,7 +35,13 @@ def design_plan(
     of the clients' caps.
     """
     given = {"n_records": sum(client.max_records for client in clients)} | given
-    settings = {name: given.pop(name) for name in Settings.__struct_fields__ if name in given}
+    settings, chosen = (
+        {name: given.pop(name) for name in kind.__struct_fields__ if name in given}
+        for kind in (Settings, planning.ProtocolChoices)
+    )
     return planning.design_plan(
-        Settings(algorithm=algorithm, domain=domain, **settings), clients=clients, **given
+        Settings(algorithm=algorithm, domain=domain, **settings),
+        clients=clients,
+        protocol=planning.ProtocolChoices(**chosen),
+        **given,
     )

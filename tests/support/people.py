@@ -17,7 +17,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.mechanisms.answering import SharedRecords
-from fastlloyd.mechanisms.deal import Clients, Deal
+from fastlloyd.mechanisms.deal import Clients, RandomAssignment
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.queries.query import Query, Question
 from fastlloyd.mechanisms.queries.relative import ClippedLoss, Moments
@@ -99,7 +99,9 @@ def shared(domain: Domain, ids: Sequence[bytes], X: IntArray, weight_bits: int) 
     return SharedRecords(domain, X, shares, n_persons=n, share_bits=weight_bits)
 
 
-def clients_of(deal: Deal, ids: Sequence[bytes], X: IntArray, key: bytes = KEY) -> Clients:
+def clients_of(
+    deal: RandomAssignment, ids: Sequence[bytes], X: IntArray, key: bytes = KEY
+) -> Clients:
     """The client of each row of persons that a simulation deals out."""
     persons = person_hashes(ids, key)
     hashes = row_hashes(persons, X)

@@ -5,7 +5,6 @@ If a module moves, this file follows, and no other here.
 """
 
 import hashlib
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -23,10 +22,8 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.federation import dealing, simulation
 from fastlloyd.federation.identity.parties import Client
-from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.design import ProtocolChoices, design_plan
 from fastlloyd.federation.plan.plan import (
-    Masks,
-    TrustMode,
     loss_estimate_of_run,
     noise_deviation_of_run,
 )
@@ -106,19 +103,16 @@ def mechanism(within: Domain, said: Mapping[str, Any]) -> Mechanism:
 
 def plan(within: Domain, said: Mapping[str, Any], n_clients: int) -> Plan:
     """The plan of a simulation of clients c1, c2, ... with fixed keys."""
-    others = {
-        name: said[name] for name in said if name in inspect.signature(design_plan).parameters
-    }
-    others["masks"], others["simulated"] = Masks(said.get("masks", "group")), True
-    if "trust" in others:
-        others["trust"] = TrustMode(others["trust"])
+    chosen = {name: said[name] for name in said if name in ProtocolChoices.__struct_fields__}
+    protocol = msgspec.convert({"masks": "group"} | chosen, ProtocolChoices)
     cap = dealing.cap_of_each(said["n_records"], n_clients)
     clients = tuple(
         Client(name=name, max_records=cap, signing_key=identity(name).public.hex())
         for name in (f"c{i}" for i in range(1, n_clients + 1))
     )
-    settings = _settings(within, {name: said[name] for name in said if name not in others})
-    return design_plan(settings, clients=clients, run_id=b"sixteen bytes :)", **others)
+    settings = _settings(within, {name: said[name] for name in said if name not in chosen})
+    run_id = b"sixteen bytes :)"
+    return design_plan(settings, clients=clients, run_id=run_id, protocol=protocol, simulated=True)
 
 
 def between_parties(of: Plan) -> Plan:

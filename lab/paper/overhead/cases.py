@@ -16,7 +16,7 @@ from fastlloyd.base.randomness import Draws, PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import SystemNoise
 from fastlloyd.errors import DataError, OverflowRisk
-from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.design import ProtocolChoices, design_plan
 from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
 from fastlloyd.federation.secagg.keys import Identity
 from fastlloyd.mechanisms.answering import LocalRecords
@@ -148,9 +148,11 @@ class Case:
                     settings,
                     clients=clients,
                     run_id=os.urandom(16),
-                    trust=TrustMode.SERVER_NOISE,
-                    ring_bits=self.ring_bits,
-                    masks=Masks.GROUP,  # as in the paper, one key of all clients
+                    protocol=ProtocolChoices(
+                        trust=TrustMode.SERVER_NOISE,
+                        ring_bits=self.ring_bits,
+                        masks=Masks.GROUP,  # as in the paper, one key of all clients
+                    ),
                 )
             except OverflowRisk:
                 continue

@@ -5,7 +5,7 @@ import enum
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from fastlloyd.base.names import choose
 from fastlloyd.base.sealed_toml import load_text
@@ -15,7 +15,8 @@ from fastlloyd.cli.requests import given_clustering, given_guarantee, stated
 from fastlloyd.errors import IdentityError, PlanError
 from fastlloyd.federation.identity.certificates import certificates_in, parse_authority
 from fastlloyd.federation.identity.identity import PRIVATE_HEADING, PUBLIC_HEADING, PublicIdentity
-from fastlloyd.federation.plan.plan import Client, Plan, Server, Study, Timeouts
+from fastlloyd.federation.plan.plan import Client, Plan, Server, Timeouts
+from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.positions import Positions
 from fastlloyd.jobs.choices import FROM_DATA, NEEDS_RANGE, refuse_private
 from fastlloyd.jobs.settings import (
@@ -42,7 +43,7 @@ _GUARANTEE = dataclasses.fields(GuaranteeOptions)
 _MAX_BYTES = 1 << 16  # of certificates and their chain
 
 
-class Kind(enum.Enum):
+class PlanKind(enum.Enum):
     """Purpose of a plan."""
 
     CLUSTERING = "clustering"
@@ -51,7 +52,7 @@ class Kind(enum.Enum):
 
 def check_kind(kind: str, options: PlanOptions, value_range: str | None) -> None:
     """Raise PlanError for options that a plan of this kind lacks, or has no use for."""
-    if choose(Kind, kind, "kind") is Kind.CLUSTERING:
+    if choose(PlanKind, kind, "kind") is PlanKind.CLUSTERING:
         if options.n_clusters is None:
             raise PlanError("--n-clusters is missing (number of clusters); --help says more")
         if value_range is not None:
@@ -88,7 +89,7 @@ def planned(
     PlanError or BudgetError.
     """
     named = Columns.of(columns)
-    if choose(Kind, kind, "kind") is Kind.BOUNDS:
+    if choose(PlanKind, kind, "kind") is PlanKind.BOUNDS:
         used = {field.name: getattr(options, field.name) for field in _GUARANTEE}
         choices = given_guarantee(GuaranteeOptions(**used), of, options.public_seed)
         return bounds_settings(choices, outer_of(stated(value_range), named), n_records)
@@ -130,14 +131,13 @@ def given_clients(clients: Sequence[str], members: Sequence[str]) -> tuple[Clien
     )
 
 
-def given_server(network: NetworkOptions) -> Server:
-    """The server of a new plan, as far as it is known."""
-    address = network.address or ""
-    return (
-        Server(address=address)
-        if network.server is None
-        else PublicIdentity.load(network.server).server(address)
-    )
+def given_server(network: NetworkOptions, before: Server | None = None) -> Server:
+    """Return the server that the options name. What they leave out is as `before`, if at all."""
+    known = Server() if before is None else before
+    address = known.address if network.address is None else network.address
+    if network.server is not None:
+        return PublicIdentity.load(network.server).server(address)
+    return replace(known, address=address)
 
 
 def check_complete(clients: Sequence[Client], server: Server) -> None:

@@ -1,10 +1,10 @@
 """Random dealing of records to the clients of a simulation, with a key that is drawn for each run
 and never stored.
 
-Clients may miss rounds, so a sum depends on which client has a record. With a `Deal`, no record
-influences which client gets another record. So the plan's guarantee holds whichever clients are
-missing (docs/proofs/deal.md). The number of records of a client is random too. Each client's cap
-leaves room for that, and the plan's `n_records` limits the sum.
+Clients may miss rounds, so a sum depends on which client has a record. With a `RandomAssignment`,
+no record influences which client gets another record. So the plan's guarantee holds whichever
+clients are missing (docs/proofs/deal.md). The number of records of a client is random too. Each
+client's cap leaves room for that, and the plan's `n_records` limits the sum.
 """
 
 import math
@@ -22,7 +22,7 @@ from fastlloyd.clustering.grouping import grouped
 from fastlloyd.errors import DataError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms.answering import AllRecords, Records, SharedRecords, check_cap
-from fastlloyd.mechanisms.deal import Deal, counted, rows_of_each
+from fastlloyd.mechanisms.deal import RandomAssignment, counted, rows_of_each
 from fastlloyd.mechanisms.passes.records import DealtPersons
 from fastlloyd.mechanisms.persons import max_clients
 from fastlloyd.mechanisms.queries.query import Query
@@ -69,7 +69,9 @@ def deal(
             " their person"
         )
     n = records.count() if records.n is None else records.n
-    passes = _SharedPasses(_DealtRecords(records, n, Deal(plan.n_clients, 1, random_bytes)))
+    passes = _SharedPasses(
+        _DealtRecords(records, n, RandomAssignment(plan.n_clients, 1, random_bytes))
+    )
     return _checked(plan, n, [_Part(passes, client) for client in range(plan.n_clients)])
 
 
@@ -113,8 +115,8 @@ def deal_persons_in_passes(
     return _checked(plan, dealt.n_counted, parts)
 
 
-def _deal_of(plan: Plan, random_bytes: RandomBytes) -> Deal:
-    return Deal(plan.n_clients, max_clients(plan.mechanism.persons), random_bytes)
+def _deal_of(plan: Plan, random_bytes: RandomBytes) -> RandomAssignment:
+    return RandomAssignment(plan.n_clients, max_clients(plan.mechanism.persons), random_bytes)
 
 
 def _checked(plan: Plan, n: int, parts: Sequence[Records]) -> list[Records]:
@@ -131,7 +133,7 @@ class _ByClient:
     """Query that is answered for each client, one row of the answer per client."""
 
     query: Query
-    deal: Deal
+    deal: RandomAssignment
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -165,7 +167,7 @@ class _DealtRecords:
 
     share_bits = 0
 
-    def __init__(self, records: AllRecords, n: int, deal: Deal) -> None:
+    def __init__(self, records: AllRecords, n: int, deal: RandomAssignment) -> None:
         self.domain, self._records, self._deal = records.domain, records, deal
         found = np.zeros(deal.n_clients, dtype=np.int64)
         for first in range(0, n, _SPAN):

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from fastlloyd.base.names import choose
 from fastlloyd.clustering.grid_records import Outside
 from fastlloyd.federation import simulation
 from fastlloyd.federation.ledger import Account
-from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.design import ProtocolChoices, design_plan
 from fastlloyd.federation.plan.plan import Masks, Plan, TrustMode
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.federation.secagg.keys import Identity
@@ -50,6 +52,16 @@ class FederationChoices:
     def chosen_masks(self) -> Masks | None:
         """Masks that are named, or None. Raises PlanError."""
         return None if self.masks is None else choose(Masks, self.masks, "masks")
+
+    def protocol(self, preset: str) -> ProtocolChoices:
+        """Return the choices for the planner. Raises PlanError."""
+        return ProtocolChoices(
+            trust=self.trust_mode(preset),
+            max_dropouts=self.max_dropouts or 0,
+            max_colluding=self.max_colluding,
+            ring_bits=self.ring_bits,
+            masks=self.chosen_masks,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,19 +125,19 @@ class SimulateRequest:
         )
         roster, identities = simulation.roster(self.names, settings.n_records)
         absent = len({drop.client for drop in drops})
-        n_absent, masks = self.federation.max_dropouts, self.federation.chosen_masks
+        protocol = self.federation.protocol(choices.preset)
+        if self.federation.max_dropouts is None:
+            protocol = replace(protocol, max_dropouts=absent)
+        if drops and protocol.masks is None:
+            # a client that is dropped is missing from a round
+            protocol = replace(protocol, masks=Masks.GROUP)
         with placing(settings.n_clusters, watch):
             plan = design_plan(
                 settings,
                 clients=roster,
                 run_id=os.urandom(16),
                 simulated=True,
-                trust=self.federation.trust_mode(choices.preset),
-                max_dropouts=absent if n_absent is None else n_absent,
-                max_colluding=self.federation.max_colluding,
-                ring_bits=self.federation.ring_bits,
-                # a client that is dropped is missing from a round
-                masks=masks or (Masks.GROUP if drops else None),
+                protocol=protocol,
             )
         simulation.check_drops(plan, drops)
         bill, balance = None, tuple[Account, ...]()

@@ -30,7 +30,7 @@ _LABEL: Final = b"fastlloyd/v1/simulation/deal/"
 _HALF: Final = np.uint64(32)  # bits of half a word
 
 
-class Deal:
+class RandomAssignment:
     """Random assignment of records, or of rows of persons, to clients. The same object makes the
     same assignment in every pass.
 
@@ -79,7 +79,7 @@ class Deal:
 
 
 def rows_of_each(persons: Words) -> IntArray:
-    """Number of rows of each person, int64 (n_persons,). persons : as in `Deal.of_rows`."""
+    """Number of rows of each person, int64 (n_persons,), from their `spread.person_hashes`."""
     return np.bincount(numbered(persons[np.lexsort(persons.T[::-1])]))
 
 

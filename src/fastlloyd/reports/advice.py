@@ -41,7 +41,7 @@ from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.federation.plan.design import chosen_masks, design_plan
+from fastlloyd.federation.plan.design import ProtocolChoices, design_plan
 from fastlloyd.federation.plan.plan import (
     MAX_CLIENTS,
     Client,
@@ -77,18 +77,10 @@ ERRORS = ("relative_error", "error_low", "error_high")
 T = TypeVar("T", float, int)
 
 
-class Federation(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of clients and the way they take part; the fields are those of `Plan`.
-
-    ring_bits and masks are None if the planner chooses them.
-    """
+class Federation(ProtocolChoices, frozen=True, kw_only=True):
+    """Number of clients and the way they take part."""
 
     n_clients: int
-    trust: TrustMode = TrustMode.CLIENT_NOISE
-    max_dropouts: int = 0
-    max_colluding: int = 1
-    ring_bits: int | None = None
-    masks: Masks | None = None
 
     @property
     def noise_factor(self) -> float:
@@ -98,7 +90,7 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
         if self.trust is TrustMode.SERVER_NOISE:
             return 1.0
         M, D = self.n_clients, self.max_dropouts
-        return math.sqrt(M / chosen_masks(self.masks, D).quorum(M, M, D, self.max_colluding).shares)
+        return math.sqrt(M / self.chosen_masks.quorum(M, M, D, self.max_colluding).shares)
 
     @property
     def should_allow_two(self) -> bool:
@@ -106,11 +98,8 @@ class Federation(msgspec.Struct, frozen=True, kw_only=True):
 
         The host is then one of the two clients that may pool what they see.
         """
-        M, D = self.n_clients, self.max_dropouts
-        can_be_hosted = (
-            self.trust is TrustMode.CLIENT_NOISE and chosen_masks(self.masks, D) is Masks.PAIRWISE
-        )
-        return can_be_hosted and self.max_colluding == 1 and M >= ENOUGH_FOR_TWO
+        can_be_hosted = self.trust is TrustMode.CLIENT_NOISE and self.chosen_masks is Masks.PAIRWISE
+        return can_be_hosted and self.max_colluding == 1 and self.n_clients >= ENOUGH_FOR_TWO
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -447,11 +436,7 @@ def _plan(question: Question, federation: Federation, epsilon: float) -> Plan:
             for i in range(federation.n_clients)
         ),
         run_id=bytes(16),
-        trust=federation.trust,
-        max_dropouts=federation.max_dropouts,
-        max_colluding=federation.max_colluding,
-        ring_bits=federation.ring_bits,
-        masks=federation.masks,
+        protocol=federation,
     )
     plan.check_undivided()  # as `plan new` does
     return plan

@@ -22,7 +22,7 @@ from fastlloyd.base.randomness import derive
 from fastlloyd.errors import DataError, PlanError
 from fastlloyd.federation.dealing import cap_of_each, deal, deal_persons
 from fastlloyd.mechanisms.answering import LocalRecords
-from fastlloyd.mechanisms.deal import Deal, counted, rows_of_each
+from fastlloyd.mechanisms.deal import RandomAssignment, counted, rows_of_each
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.spread import person_hashes
 from federation import CAP, entropy, make_plan
@@ -36,13 +36,13 @@ FALSE_ALARM = 1e-10
 def test_a_record_goes_to_the_client_that_its_word_names(words: list[int], n_clients: int) -> None:
     given_words = [*words, 0, 2**64 - 1, 2**64 // n_clients - 1]
     with words_of_records(np.array(given_words, dtype=np.uint64)):
-        found = Deal(n_clients).of_records(0, len(given_words))
+        found = RandomAssignment(n_clients).of_records(0, len(given_words))
     assert found.tolist() == [n_clients * word >> 64 for word in given_words]
 
 
 @given(n=st.integers(0, 400), cuts=st.lists(st.integers(0, 400), max_size=6), key=st.text())
 def test_every_pass_deals_alike_however_it_is_cut(n: int, cuts: list[int], key: str) -> None:
-    dealt = Deal(7, random_bytes=entropy(key))
+    dealt = RandomAssignment(7, random_bytes=entropy(key))
     ends = [0, *sorted(min(cut, n) for cut in cuts), n]
     pieces = [dealt.of_records(a, b - a) for a, b in pairwise(ends)]
     assert np.array_equal(np.concatenate(pieces), dealt.of_records(0, n))
@@ -53,7 +53,7 @@ def test_all_clients_are_equally_likely_and_neighbours_independent(n_clients: in
     """A million records; chi-squared, for single ones and for pairs that follow each other. A
     client that gets 2 % too many of a thousandth would be noticed in half of all tests.
     """
-    found = Deal(n_clients).of_records(0, 1_000_000)
+    found = RandomAssignment(n_clients).of_records(0, 1_000_000)
     assert _p(np.bincount(found, minlength=n_clients)) > FALSE_ALARM
     few = (found % 7).astype(np.int64)
     expected = np.bincount(np.arange(n_clients) % 7) / n_clients
@@ -74,10 +74,12 @@ def test_each_run_draws_a_key_of_its_own_which_nothing_shows() -> None:
         drawn.append(entropy(f"{len(drawn)}")(n))
         return drawn[-1]
 
-    one, other = Deal(5, 2, random_bytes), Deal(5, 2, random_bytes)
+    one, other = RandomAssignment(5, 2, random_bytes), RandomAssignment(5, 2, random_bytes)
     assert [len(key) for key in drawn] == [32, 32]
     assert not np.array_equal(one.of_records(0, 200), other.of_records(0, 200))
-    assert not np.array_equal(Deal(5).of_records(0, 200), Deal(5).of_records(0, 200))
+    assert not np.array_equal(
+        RandomAssignment(5).of_records(0, 200), RandomAssignment(5).of_records(0, 200)
+    )
     assert repr(one).startswith("<fastlloyd.")
     assert not hasattr(one, "__dict__")
 
@@ -129,7 +131,9 @@ def some_rows(seed: int) -> tuple[list[bytes], IntArray]:
     return [b"%d" % i for i in ids], rng.integers(0, 2, (len(ids), 2))
 
 
-def dealt(deal: Deal, ids: Sequence[bytes], X: IntArray) -> Counter[tuple[bytes, bytes, int]]:
+def dealt(
+    deal: RandomAssignment, ids: Sequence[bytes], X: IntArray
+) -> Counter[tuple[bytes, bytes, int]]:
     """How many rows of which person and grid point each client has."""
     clients = clients_of(deal, ids, X).tolist()
     return Counter(zip(ids, [x.tobytes() for x in X], clients, strict=True))
@@ -142,10 +146,12 @@ def test_a_person_is_at_clients_that_follow_each_other_whatever_the_order_and_th
 ) -> None:
     c = min(c, n_clients)
     ids, X = some_rows(seed)
-    found = Deal(n_clients, c, entropy(f"{seed}"))
+    found = RandomAssignment(n_clients, c, entropy(f"{seed}"))
     whole = dealt(found, ids, X)
     for person in set(ids):
-        begin = int(clients_of(Deal(n_clients, 1, entropy(f"{seed}")), [person], X[:1])[0])
+        begin = int(
+            clients_of(RandomAssignment(n_clients, 1, entropy(f"{seed}")), [person], X[:1])[0]
+        )
         window = {(begin + further) % n_clients for further in range(c)}
         assert {client for who, _, client in whole if who == person} <= window
     order = np.random.default_rng(seed).permutation(len(ids))
@@ -159,8 +165,10 @@ def test_a_person_is_at_clients_that_follow_each_other_whatever_the_order_and_th
 def test_persons_and_their_rows_are_spread_over_all_clients_that_they_may_be_at() -> None:
     """Of 20,000 persons with 4 equal rows; chi-squared."""
     n, ids = 20_000, [b"%d" % i for i in range(20_000) for _ in range(4)]
-    found = clients_of(Deal(7, 3), ids, np.zeros((4 * n, 1), dtype=np.int64)).reshape(n, 4)
-    begins = clients_of(Deal(7, 1), ids[::4], np.zeros((n, 1), dtype=np.int64))
+    found = clients_of(RandomAssignment(7, 3), ids, np.zeros((4 * n, 1), dtype=np.int64)).reshape(
+        n, 4
+    )
+    begins = clients_of(RandomAssignment(7, 1), ids[::4], np.zeros((n, 1), dtype=np.int64))
     assert _p(np.bincount(begins, minlength=7)) > FALSE_ALARM
     assert _p(np.bincount(found[:, 0], minlength=7)) > FALSE_ALARM
     further = (found[:, 1] - found[:, 0].astype(np.int64)) % 7
@@ -190,7 +198,7 @@ def test_persons_are_counted_at_as_many_clients_as_their_rows_can_be_at() -> Non
 def test_nobody_deals_to_no_client_or_a_person_to_more_than_there_are() -> None:
     for n_clients, c in ((0, 1), (3, 4), (3, 0), (1 << 16, 1)):
         with pytest.raises(PlanError, match="records cannot be dealt"):
-            Deal(n_clients, c)
+            RandomAssignment(n_clients, c)
 
 
 def test_no_file_of_a_simulation_holds_the_key(fastlloyd: Command, here: Path) -> None:

@@ -14,7 +14,8 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.identity.identity import PrivateIdentity
-from fastlloyd.federation.plan.plan import Masks, Plan, Server, Study, Timeouts, TrustMode
+from fastlloyd.federation.plan.plan import Masks, Plan, Server, Timeouts, TrustMode
+from fastlloyd.federation.plan.study import Study
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.reports.agreement import PAGE_HEADING, WIDTH, page
 from fastlloyd.reports.explain import explain

@@ -20,8 +20,9 @@ from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, mu_from_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
-from fastlloyd.federation.plan.plan import Client, Masks, Plan, Study, TrustMode
+from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
 from fastlloyd.federation.plan.shares import aliasing_slack
+from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.protocol.messages import Limits
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism

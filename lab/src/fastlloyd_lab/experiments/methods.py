@@ -13,7 +13,7 @@ from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.dealing import deal
-from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.design import ProtocolChoices, design_plan
 from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.simulation import roster, simulate
 from fastlloyd.mechanisms.answering import LocalRecords
@@ -179,11 +179,13 @@ def _federated(
         settings,
         clients=clients,
         run_id=setting.noise_seed.to_bytes(32)[:16],
-        trust=choose(
-            TrustMode, str(setting.options.get("trust", TrustMode.SERVER_NOISE.value)), "trust"
+        protocol=ProtocolChoices(
+            trust=choose(
+                TrustMode, str(setting.options.get("trust", TrustMode.SERVER_NOISE.value)), "trust"
+            ),
+            # the quicker kind: masks come off every sum, and leave the noise as it is
+            masks=Masks.GROUP,
         ),
-        # the quicker kind: masks come off every sum, and leave the noise as it is
-        masks=Masks.GROUP,
         simulated=True,
     )
     parts = deal(plan, LocalRecords(problem.domain, problem.grid))

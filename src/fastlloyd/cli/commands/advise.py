@@ -160,11 +160,12 @@ def _parse_epsilons(text: str) -> list[float]:
 
 
 def _federation(clients: int | None, options: FederationOptions) -> "Federation | None":
+    from msgspec.structs import asdict
+
     from fastlloyd.cli.requests import given_federation
     from fastlloyd.reports.advice import Federation
 
-    choices = given_federation(options)
-    trust = choices.trust_mode("default")
+    protocol = given_federation(options).protocol("default")
     if clients is None:
         if options != FederationOptions():
             raise PlanError(
@@ -172,14 +173,7 @@ def _federation(clients: int | None, options: FederationOptions) -> "Federation 
                 " say --clients M"
             )
         return None
-    return Federation(
-        n_clients=clients,
-        trust=trust,
-        max_dropouts=options.max_dropouts or 0,
-        max_colluding=options.max_colluding,
-        ring_bits=options.ring_bits,
-        masks=choices.chosen_masks,
-    )
+    return Federation(n_clients=clients, **asdict(protocol))
 
 
 def _files(advice: "Advice", text: str) -> dict[str, bytes]:

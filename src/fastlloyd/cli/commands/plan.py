@@ -160,15 +160,14 @@ def new(
     from fastlloyd.cli.persons import given_persons
     from fastlloyd.cli.progress import Progress
     from fastlloyd.errors import PlanError
-    from fastlloyd.federation.plan.design import chosen_masks, design_plan, with_positions
+    from fastlloyd.federation.plan.design import design_plan, with_positions
     from fastlloyd.jobs.choices import FROM_DATA
     from fastlloyd.jobs.fit import placing
 
     check_file(out, heading=HEADING, force=force)
     persons = given_persons(unit, unit_name, max_clients_per_person)
-    dropouts = federation.max_dropouts or 0
-    choices = requests.given_federation(federation)
-    masks = chosen_masks(choices.chosen_masks, dropouts)
+    protocol = requests.given_federation(federation).protocol(mechanism.preset)
+    timeouts = protocol.chosen_masks.timeouts
     settings.check_kind(kind, mechanism, value_range)
     if mechanism.n_records == FROM_DATA:
         raise PlanError(
@@ -189,17 +188,11 @@ def new(
             of_kind,
             clients=clients,
             run_id=os.urandom(16),
+            protocol=protocol,
             server=server,
-            timeouts=structs.replace(
-                masks.timeouts, **settings.given_timeouts(network, masks.timeouts)
-            ),
+            timeouts=structs.replace(timeouts, **settings.given_timeouts(network, timeouts)),
             authority=settings.given_authority(network),
             study=settings.given_study(study),
-            trust=choices.trust_mode(mechanism.preset),
-            max_dropouts=dropouts,
-            max_colluding=federation.max_colluding,
-            ring_bits=federation.ring_bits,
-            masks=masks,
             host=host,
         )
     plan.check_undivided()
@@ -260,7 +253,13 @@ def renew(
     ones or with fewer clients.
     """
     from fastlloyd.base.names import choose
-    from fastlloyd.cli.settings import given_authority, given_positions, given_timeouts, read_plan
+    from fastlloyd.cli.settings import (
+        given_authority,
+        given_positions,
+        given_server,
+        given_timeouts,
+        read_plan,
+    )
     from fastlloyd.federation.identity.identity import PublicIdentity
     from fastlloyd.federation.plan.design import renew as renewed
     from fastlloyd.federation.plan.plan import Masks
@@ -271,8 +270,7 @@ def renew(
         before,
         run_id=os.urandom(16),
         members=[PublicIdentity.load(path) for path in member],
-        server=None if network.server is None else PublicIdentity.load(network.server),
-        address=network.address,
+        server=given_server(network, before.server),
         timeouts=given_timeouts(network, (kind or before.masks).timeouts),
         leave_out=leave_out,
         authority=given_authority(network),

@@ -14,9 +14,10 @@ from fastlloyd.base.names import unknown_name
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.identity.identity import PublicIdentity
-from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Client, Plan, Server, Study, Timeouts
+from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Client, Plan, Server, Timeouts
 from fastlloyd.federation.plan.quorum import Masks
 from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION, TrustMode, aliasing_slack
+from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.positions import Positions, newest
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.private_run import MAX_COUNT_BITS
@@ -24,47 +25,74 @@ from fastlloyd.mechanisms.rounds import SCALE_UNITS
 from fastlloyd.mechanisms.settings import RunSettings
 
 
+class ProtocolChoices(msgspec.Struct, frozen=True, kw_only=True):
+    """Choices of the protocol of a plan. The fields are those of `Plan`.
+
+    max_colluding : ignored in server-noise.
+    ring_bits : None for 64.
+    masks : None for the choice of `chosen_masks`.
+    """
+
+    trust: TrustMode = TrustMode.CLIENT_NOISE
+    max_dropouts: int = 0
+    max_colluding: int = 1
+    ring_bits: int | None = None
+    masks: Masks | None = None
+
+    @property
+    def chosen_masks(self) -> Masks:
+        """Masks that are named, else pairwise masks if no client may be missing.
+
+        Raises PlanError if clients may be missing and no masks are named, because each kind has a
+        disadvantage then.
+        """
+        if self.masks is None and self.max_dropouts > 0:
+            raise PlanError(
+                f"max_dropouts is {self.max_dropouts}, so say which masks are meant, --masks"
+                " pairwise or --masks group: with pairwise masks clients may be missing when the"
+                " keys are dealt, but one that is lost later ends the run; with group masks they"
+                " may be missing from any round, but the server together with any one client opens"
+                " every upload"
+            )
+        return self.masks or Masks.PAIRWISE
+
+
 def design_plan(
     settings: RunSettings,
     *,
     clients: tuple[Client, ...],
     run_id: bytes,
+    protocol: ProtocolChoices | None = None,
     server: Server | None = None,
     timeouts: Timeouts | None = None,
     authority: str | None = None,
     study: Study | None = None,
-    trust: TrustMode = TrustMode.CLIENT_NOISE,
-    max_dropouts: int = 0,
-    max_colluding: int = 1,
-    ring_bits: int | None = None,
-    masks: Masks | None = None,
     host: str | None = None,
     simulated: bool = False,
 ) -> Plan:
     """Return the plan of these settings for these clients; count_bits and delta_slack are chosen
     here.
 
+    protocol : None for the defaults of `ProtocolChoices`.
     server, timeouts, authority : for a run over a network. None means no server, the default
         timeouts and no authority.
     study : purpose and responsible people, in words.
-    max_colluding : ignored in server-noise.
-    ring_bits : None for 64.
-    masks : None for the choice of `chosen_masks`.
     host : client on whose machine the server runs.
     simulated : one process deals the records by chance (`Plan`).
     """
-    kind = chosen_masks(masks, max_dropouts)
+    chosen = ProtocolChoices() if protocol is None else protocol
+    masks, trust, max_dropouts = chosen.chosen_masks, chosen.trust, chosen.max_dropouts
     persons = settings.persons
     if persons is not None and persons.max_clients > len(clients):
         raise PlanError(
             f"{persons.unit.a} is to be at up to {persons.max_clients} clients, and there are"
             f" {len(clients)}; say at how many one {persons.name} can be at most"
         )
-    max_colluding = 0 if trust is TrustMode.SERVER_NOISE else max_colluding
+    max_colluding = 0 if trust is TrustMode.SERVER_NOISE else chosen.max_colluding
     mechanism = design(settings)
     if trust is TrustMode.CLIENT_NOISE and settings.noise is Noise.GAUSSIAN:
         M = len(clients)
-        h = max(1, kind.quorum(M, M, max_dropouts, max_colluding).shares)
+        h = max(1, masks.quorum(M, M, max_dropouts, max_colluding).shares)
         slack = aliasing_slack(settings.epsilon, mechanism.n_released, h)
         settings = msgspec.structs.replace(settings, delta_slack=slack)
         count_bits = _count_bits(design(settings).count_scales, h)
@@ -75,37 +103,19 @@ def design_plan(
         trust=trust,
         max_dropouts=max_dropouts,
         max_colluding=max_colluding,
-        ring_bits=ring_bits or 64,
+        ring_bits=chosen.ring_bits or 64,
         clients=clients,
         mechanism=mechanism,
         server=Server() if server is None else server,
-        timeouts=kind.timeouts if timeouts is None else timeouts,
+        timeouts=masks.timeouts if timeouts is None else timeouts,
         authority=authority,
         study=study,
-        masks=kind,
+        masks=masks,
         host=host,
         simulated=simulated or None,
     )
     mechanism.check_noise([plan.total_scales(round) for round in mechanism.rounds])
     return plan
-
-
-def chosen_masks(masks: Masks | None, max_dropouts: int) -> Masks:
-    """Return these masks; for None pairwise masks if no client may be missing.
-
-    Raises PlanError if clients may be missing and no masks are named, because each kind has a
-    disadvantage then.
-    """
-    if masks is not None:
-        return masks
-    if max_dropouts > 0:
-        raise PlanError(
-            f"max_dropouts is {max_dropouts}, so say which masks are meant, --masks pairwise or"
-            " --masks group: with pairwise masks clients may be missing when the keys are dealt,"
-            " but one that is lost later ends the run; with group masks they may be missing from"
-            " any round, but the server together with any one client opens every upload"
-        )
-    return Masks.PAIRWISE
 
 
 def _count_bits(count_scales: tuple[Fraction, ...], n_shares: int) -> int:
@@ -125,8 +135,7 @@ def renew(
     *,
     run_id: bytes,
     members: Sequence[PublicIdentity] = (),
-    server: PublicIdentity | None = None,
-    address: str | None = None,
+    server: Server | None = None,
     timeouts: Mapping[str, int] | None = None,
     leave_out: Sequence[str] = (),
     authority: str | None = None,
@@ -166,18 +175,13 @@ def renew(
             f"max_dropouts is {D}: with {kind.value} masks there would be more shares of noise than"
             f" the plan was made for; make one with `plan new --masks {kind.value}`"
         )
-    identity = plan.server if server is None else server.server(plan.server.address)
     renewed = msgspec.structs.replace(
         plan,
         protocol_version=PROTOCOL_VERSION,
         masks=kind,
         run_id=run_id.hex(),
         clients=with_positions((clients | new).values(), positions),
-        server=Server(
-            name=identity.name,
-            certificate=identity.certificate,
-            address=plan.server.address if address is None else address,
-        ),
+        server=plan.server if server is None else server,
         authority=plan.authority if authority is None else authority,
         timeouts=msgspec.structs.replace(_timeouts(plan, kind), **dict(timeouts or {})),
         host=plan.host if host is None else host or None,

@@ -37,6 +37,7 @@ from fastlloyd.federation.plan.shares import (
     aliasing_slack,
     share_scales,
 )
+from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.secagg.ring import NOTHING, Load, Ring, RingLoad, choose_ring
 from fastlloyd.mechanisms.catalogue import AnyPlanned
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
@@ -59,46 +60,6 @@ SIMULATED = (
     "the plan is that of a simulation, whose clients' caps may add up to more than n_records; make"
     " another one with `fastlloyd plan new`"
 )
-MAX_TEXT_LENGTH = 500  # characters
-
-
-class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Purpose of a run and responsible people, in words; the program makes no decision from them.
-
-    Each field is one line of at most 500 printable characters. None is left out of a plan and its
-    digest.
-
-    name : of the study. purpose : use of the result. controller : the body that decides about
-        purpose and means, and so is responsible for the processing. contact : person to ask.
-    """
-
-    name: str | None = None
-    purpose: str | None = None
-    controller: str | None = None
-    contact: str | None = None
-
-    def __post_init__(self) -> None:
-        texts = self.texts
-        if not texts:
-            raise PlanError(
-                "a study says nothing; expected a name, a purpose, a controller or a contact, or no"
-                " study at all"
-            )
-        for what, text in texts.items():
-            if not (
-                text.isprintable() and text == text.strip() and 1 <= len(text) <= MAX_TEXT_LENGTH
-            ):
-                raise PlanError(
-                    f"{what} of the study is {text!r:.100}; expected 1 to {MAX_TEXT_LENGTH}"
-                    " printable characters on one line, without spaces around them"
-                )
-
-    @property
-    def texts(self) -> dict[str, str]:
-        """Texts that are given, by field, in the order of the fields."""
-        return {
-            what: text for what, text in msgspec.structs.asdict(self).items() if text is not None
-        }
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
@@ -143,17 +104,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         check_clients(self.clients)
         check_network(self.clients, self.server, self.timeouts)
         check_issued(self.clients, self.server, self.issuer)
-        total, n_records = (
-            sum(client.max_records for client in self.clients),
-            self.mechanism.n_records,
-        )
-        if total > n_records and not self.simulated:
-            counted = (
-                f" ({m.unit.a} counts once at each client)" if (m := self.mechanism).persons else ""
-            )
+        m, total = self.mechanism, sum(client.max_records for client in self.clients)
+        if total > m.n_records and not self.simulated:
+            counted = f" ({m.unit.a} counts once at each client)" if m.persons else ""
             raise PlanError(
-                f"the clients' caps add up to {total}{counted}, above n_records {n_records}; lower"
-                " a cap or raise n_records"
+                f"the clients' caps add up to {total}{counted}, above n_records {m.n_records};"
+                " lower a cap or raise n_records"
             )
         _check_trust(self)
         _check_masks(self)
@@ -298,10 +254,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         confirmations.
         """
         end = now + timedelta(seconds=(self.mechanism.n_rounds + 3) * self.timeouts.round)
-        known: list[Certificate | Authority] = [
-            *self.certificates(),
-            *([self.issuer] if self.issuer else []),
-        ]
+        known = [*self.certificates(), *([self.issuer] if self.issuer else [])]
         return [certificate for certificate in known if certificate.ends < end]
 
     def check_networked(self, now: datetime | None = None) -> None:

@@ -51,12 +51,8 @@ def design(settings: Settings[Algorithm]) -> LloydMechanism:
     """The mechanism with the planner's choices for all that the settings leave open. Raises
     BudgetError or PlanError.
     """
-    s, algorithm, domain, for_loss = (
-        settings,
-        settings.algorithm,
-        settings.domain,
-        loss_share(settings),
-    )
+    s, algorithm, domain = settings, settings.algorithm, settings.domain
+    for_loss = loss_share(settings)
     T = s.n_iterations or n_iterations(
         algorithm,
         domain,
@@ -66,31 +62,7 @@ def design(settings: Settings[Algorithm]) -> LloydMechanism:
         mu=s.planned_mu,
         share=1 - for_loss,
     )
-    questions = [
-        Moments(domain=domain, n_clusters=s.n_clusters, squared_radius=H2, count_bits=s.count_bits)
-        for H2 in squared_radii(algorithm, domain, s.n_clusters, T)
-    ]
-    sensitivities = [in_shares(question, s.persons).sensitivity for question in questions]
-    budget = (1 - for_loss) * s.budget
-    scales = _scales(
-        algorithm,
-        domain.n_features,
-        tuple(dict.fromkeys(sensitivities)),
-        T,
-        budget,
-        s.neighboring_relation,
-    )
-    rounds = tuple(
-        LloydRound(
-            sum_scale=scales[sensitivity][0],
-            count_scale=scales[sensitivity][1],
-            squared_radius=question.squared_radius,
-        )
-        for question, sensitivity in zip(questions, sensitivities, strict=True)
-    )
-    loss = loss_round(
-        s, for_loss, largest=max(question.sensitivity.entries[0] for question in questions)
-    )
+    rounds, largest = _rounds(s, T, 1 - for_loss)
     min_count = s.preset.min_count if s.min_count is None else s.min_count
     search = s.initialization or s.preset.initialization
     start = initial_centroids(domain, s.n_clusters, s.public_seed, search)
@@ -105,8 +77,32 @@ def design(settings: Settings[Algorithm]) -> LloydMechanism:
         ),
         initial_centroids_digest=centroids_digest(start).hex(),
         rounds=rounds,
-        loss=loss,
+        loss=loss_round(s, for_loss, largest),
     )
+
+
+def _rounds(s: Settings[Algorithm], T: int, share: Fraction) -> tuple[tuple[LloydRound, ...], int]:
+    """Return T rounds that have this share of the budget, and the most by which one record moves a
+    coordinate of a sum.
+    """
+    algorithm, domain = s.algorithm, s.domain
+    questions = [
+        Moments(domain=domain, n_clusters=s.n_clusters, squared_radius=H2, count_bits=s.count_bits)
+        for H2 in squared_radii(algorithm, domain, s.n_clusters, T)
+    ]
+    sensitivities = [in_shares(question, s.persons).sensitivity for question in questions]
+    of_rounds = tuple(dict.fromkeys(sensitivities))
+    budget, relation = share * s.budget, s.neighboring_relation
+    scales = _scales(algorithm, domain.n_features, of_rounds, T, budget, relation)
+    rounds = tuple(
+        LloydRound(
+            sum_scale=scales[sensitivity][0],
+            count_scale=scales[sensitivity][1],
+            squared_radius=question.squared_radius,
+        )
+        for question, sensitivity in zip(questions, sensitivities, strict=True)
+    )
+    return rounds, max(question.sensitivity.entries[0] for question in questions)
 
 
 def squared_radii(

@@ -11,7 +11,7 @@ from fastlloyd.base.arrays import GridArray, IntArray
 from fastlloyd.clustering.grid_records import Rows
 from fastlloyd.clustering.grouping import grouped
 from fastlloyd.mechanisms.answering import Asked
-from fastlloyd.mechanisms.deal import Deal, counted, rows_of_each
+from fastlloyd.mechanisms.deal import RandomAssignment, counted, rows_of_each
 from fastlloyd.mechanisms.passes.rows import SealedRows
 from fastlloyd.mechanisms.passes.scratch import (
     N_PARTS,
@@ -93,7 +93,7 @@ class DealtPersons:
     rows raises, and DataError.
     """
 
-    def __init__(self, rows: Rows, run: AnyRun, deal: Deal, *, source: str) -> None:
+    def __init__(self, rows: Rows, run: AnyRun, deal: RandomAssignment, *, source: str) -> None:
         self.domain, self.share_bits = rows.domain, run.share_bits
         self._rows = SealedRows(rows, source)
         key = spread_key(run.seed)
@@ -132,7 +132,9 @@ class _Dealing(Spreading):
     persons each has so far. n_counted : see `DealtPersons`.
     """
 
-    def __init__(self, scratch: Scratch, n_rows: int, weight_bits: int, deal: Deal) -> None:
+    def __init__(
+        self, scratch: Scratch, n_rows: int, weight_bits: int, deal: RandomAssignment
+    ) -> None:
         super().__init__(scratch, Collected(n_rows), weight_bits)
         self.clients, self.sizes = Collected(n_rows), np.zeros(deal.n_clients, dtype=np.int64)
         self.n_counted = 0

@@ -19,7 +19,6 @@ from fastlloyd.federation.plan.plan import (
     Client,
     Masks,
     Plan,
-    Server,
     Timeouts,
     TrustMode,
 )
@@ -55,13 +54,15 @@ def test_nothing_changes_but_the_run_id() -> None:
 
 
 def test_a_draft_becomes_a_plan_for_a_network_step_by_step_in_the_same_order() -> None:
-    draft = renew(OLD, run_id=NEXT, members=[PUBLIC["c"], PUBLIC["a"]], server=PUBLIC["sums"])
+    draft = renew(
+        OLD, run_id=NEXT, members=[PUBLIC["c"], PUBLIC["a"]], server=PUBLIC["sums"].server("")
+    )
     assert "no address" in draft.lacking
     whole = renew(
         draft,
         run_id=bytes(16),
         members=[PUBLIC["d"], PUBLIC["b"]],
-        address="h:1",
+        server=PUBLIC["sums"].server("h:1"),
         timeouts={"round": 5},
     )
     whole.check_networked()
@@ -76,17 +77,15 @@ def test_a_new_public_file_takes_the_place_of_the_old_one_with_its_cap() -> None
         OLD,
         run_id=NEXT,
         members=[PUBLIC[name] for name in NAMES],
-        server=PUBLIC["sums"],
-        address="h:1",
+        server=PUBLIC["sums"].server("h:1"),
     )
     fresh = {name: PrivateIdentity.make(name, EXPIRES).public for name in ("b", "sums")}
-    new = renew(old, run_id=bytes(16), members=[fresh["b"]], server=fresh["sums"])
+    new = renew(old, run_id=bytes(16), members=[fresh["b"]], server=fresh["sums"].server("h:1"))
     assert new.clients == (old.clients[0], fresh["b"].client(101), *old.clients[2:])
     assert new.server == fresh["sums"].server("h:1")
-    moved = renew(new, run_id=NEXT, address="[::1]:2", timeouts={"joining": 7})
-    assert moved.server == Server(
-        name="sums", address="[::1]:2", certificate=fresh["sums"].certificate
-    )
+    there = fresh["sums"].server("[::1]:2")
+    moved = renew(new, run_id=NEXT, server=there, timeouts={"joining": 7})
+    assert moved.server == there
     assert renew(moved, run_id=NEXT).timeouts.joining == 7
 
 

@@ -8,7 +8,8 @@ import pytest
 from fastlloyd.base.sealed_toml import to_builtins
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan.design import renew
-from fastlloyd.federation.plan.plan import MAX_TEXT_LENGTH, Plan, Study
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.plan.study import MAX_TEXT_LENGTH, Study
 from federation import make_plan
 
 TOLD = Study(

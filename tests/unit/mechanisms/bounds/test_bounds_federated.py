@@ -14,7 +14,7 @@ import pytest
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
-from fastlloyd.federation.plan.design import design_plan
+from fastlloyd.federation.plan.design import ProtocolChoices, design_plan
 from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
 from fastlloyd.federation.transport.in_process import Drops, run_in_process
 from fastlloyd.mechanisms.bounds.design import BoundsSettings, outer_range
@@ -51,9 +51,8 @@ def plan(
         Client(name=name, max_records=cap, signing_key=identity(name).public.hex())
         for name in NAMES
     )
-    return design_plan(
-        settings, clients=clients, run_id=bytes(16), trust=trust, masks=masks, **options
-    )
+    protocol = ProtocolChoices(trust=trust, masks=masks, **options)
+    return design_plan(settings, clients=clients, run_id=bytes(16), protocol=protocol)
 
 
 def federation(p: Plan, n: int = 300) -> Federation:

@@ -19,7 +19,7 @@ from fastlloyd.errors import DataError
 from fastlloyd.mechanisms.answering import SharedRecords
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import rehearse
-from fastlloyd.mechanisms.deal import Deal
+from fastlloyd.mechanisms.deal import RandomAssignment
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
@@ -280,9 +280,11 @@ def test_persons_in_passes_are_dealt_out_as_those_in_memory(
     path = written(tmp_path, INTEGERS["parquet"], X, ids)
     m, texts = mechanism(), [b"%d" % i for i in ids]
     with small_parts(*((5, 7, 30) if small else (1 << 19, 1 << 19, 1 << 20))):
-        dealt = DealtPersons(on_grid(path), m, Deal(n_clients, c, entropy("deal")), source="")
+        dealt = DealtPersons(
+            on_grid(path), m, RandomAssignment(n_clients, c, entropy("deal")), source=""
+        )
     whose = clients_of(
-        Deal(n_clients, c, entropy("deal")),
+        RandomAssignment(n_clients, c, entropy("deal")),
         texts,
         DOMAIN.to_grid(np.clip(X, -1, 1)),
         spread_key(m.seed),
