@@ -254,7 +254,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         confirmations.
         """
         end = now + timedelta(seconds=(self.mechanism.n_rounds + 3) * self.timeouts.round)
-        known = [*self.certificates(), *([self.issuer] if self.issuer else [])]
+        issuer = [self.issuer] if self.issuer else []
+        known: list[Certificate | Authority] = [*self.certificates(), *issuer]
         return [certificate for certificate in known if certificate.ends < end]
 
     def check_networked(self, now: datetime | None = None) -> None:
