@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
+from clock import Clock
 from fastlloyd.errors import RemoteProtocolError
 from fastlloyd.federation.protocol.actions import Ended, Finish
 from fastlloyd.federation.protocol.messages import encode
 from fastlloyd.federation.transport.grpc.outbox import MAX_WAITING, Meter, Outbox
-from fastlloyd.federation.transport.grpc.turns import Turns
+from fastlloyd.federation.transport.grpc.turns import LOOK, PAUSE, Turns
 from fastlloyd.federation.transport.party import Request
 
 
@@ -57,6 +58,14 @@ class Driver:
             fail=self.failed.append,
             rest=rest,
         )
+
+    async def until_taken(self) -> None:
+        """Wait until every turn that waits now is over, with no turn: after one the party's clock
+        is looked at anew.
+        """
+        over = asyncio.Event()
+        self.turns._waiting.put(lambda: over.set)
+        await over.wait()
 
 
 def test_turns_are_taken_one_at_a_time_in_order_and_in_one_thread() -> None:
@@ -131,12 +140,13 @@ def test_a_turn_that_has_begun_is_finished_and_dispatched_though_who_asked_is_go
 def test_a_deadline_is_looked_at_again_when_its_turn_comes() -> None:
     async def test() -> None:
         driver = Driver()
+        clock = Clock(driver.until_taken)
         # over when it is first looked at, not over when its turn comes: a message came first; then
         # over both times
         driver.party.timeouts = [0.0, 3600.0, 0.0, 0.0]
         await driver.turns.watch()
         while not driver.dispatched:
-            await asyncio.sleep(0.001)
+            await clock.pass_time(0.01)
         assert driver.dispatched == [Ended("late")]
         assert driver.party.n_deadlines == 1
         await driver.turns.close()
@@ -145,55 +155,37 @@ def test_a_deadline_is_looked_at_again_when_its_turn_comes() -> None:
 
 
 class Patient(Party):
-    """Waits ten seconds of the loop's clock, which a test moves; notes every sleep, after which the
-    ten seconds begin again.
-    """
+    """Waits ten seconds of a clock; notes every sleep, after which the ten seconds begin again."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__()
-        self.loop = asyncio.get_running_loop()
-        self._genuine, self.moved = self.loop.time, 0.0
-        self.loop.time = lambda: self._genuine() + self.moved  # type: ignore[method-assign]
-        self.since, self.n_slept = self.loop.time(), 0
+        self.clock, self.since, self.n_slept = clock, clock.now, 0
 
     @property
     def timeout(self) -> float | None:
-        return None if self.n_deadlines else self.since + 10.0 - self.loop.time()
+        return None if self.n_deadlines else self.since + 10.0 - self.clock.now
 
     def slept(self) -> None:
         self.n_slept += 1
-        self.since = self.loop.time()
-
-    async def pass_time(self, seconds: float) -> None:
-        """As it passes for a process that runs: a little, and whatever is due, and so on."""
-        end = self.moved + seconds
-        while self.moved < end:
-            self.moved += 0.5
-            await asyncio.sleep(0.002)
+        self.since = self.clock.now
 
 
-async def until_taken(driver: Driver) -> None:
-    """Every turn that waits now is over."""
-    await driver.turns.take(lambda: None, lambda _: None)
-
-
-def test_a_process_that_was_stopped_gives_the_step_its_time_again_before_the_deadline_is_looked_at() -> (
-    None
-):
+@pytest.mark.parametrize("seconds", [LOOK + PAUSE + 0.1, 1000.0])
+def test_a_process_that_was_stopped_gives_the_step_its_time_again_before_the_deadline_is_looked_at(
+    seconds: float,
+) -> None:
     async def test() -> None:
         driver = Driver()
-        driver.party = driver.turns._party = party = Patient()
+        clock = Clock(driver.until_taken)
+        driver.party = driver.turns._party = party = Patient(clock)
         await driver.turns.watch()
-        await party.pass_time(6.0)
-        party.moved += 1000.0  # stopped: nothing was due in between
-        await party.pass_time(0.5)
-        await until_taken(driver)
+        await clock.pass_time(2.0)
+        clock.stop(seconds)
+        await clock.pass_time(0.5)
         assert (party.n_slept, party.n_deadlines) == (1, 0)
-        await party.pass_time(8.0)
-        await until_taken(driver)
+        await clock.pass_time(9.0)
         assert (party.n_slept, party.n_deadlines) == (1, 0)
-        await party.pass_time(4.0)
-        await until_taken(driver)
+        await clock.pass_time(1.0)
         assert (party.n_slept, party.n_deadlines) == (1, 1)
         await driver.turns.close()
 
@@ -203,7 +195,8 @@ def test_a_process_that_was_stopped_gives_the_step_its_time_again_before_the_dea
 def test_a_turn_in_progress_while_the_process_is_stopped_hides_the_sleep_from_nobody() -> None:
     async def test() -> None:
         driver, begun, go_on = Driver(), threading.Event(), threading.Event()
-        driver.party = driver.turns._party = party = Patient()
+        clock = Clock(driver.until_taken)
+        driver.party = driver.turns._party = party = Patient(clock)
         await driver.turns.watch()
 
         def work() -> list[Request]:
@@ -213,12 +206,12 @@ def test_a_turn_in_progress_while_the_process_is_stopped_hides_the_sleep_from_no
 
         asking = asyncio.create_task(driver.turns.ask(work))
         await asyncio.to_thread(begun.wait, 60)
-        party.moved += 1000.0
+        clock.stop(1000.0)
         go_on.set()
-        time.sleep(0.05)  # the turn is over before the loop looks at its timers again
+        while not driver.turns._following:
+            time.sleep(0)  # the turn is over before the loop looks at its timers again
         await asking
-        await party.pass_time(0.5)
-        await until_taken(driver)
+        await clock.pass_time(0.5)
         assert (party.n_slept, party.n_deadlines) == (1, 0)
         await driver.turns.close()
 
@@ -228,7 +221,8 @@ def test_a_turn_in_progress_while_the_process_is_stopped_hides_the_sleep_from_no
 def test_a_party_that_is_long_at_work_has_not_slept() -> None:
     async def test() -> None:
         driver, begun, go_on = Driver(), threading.Event(), threading.Event()
-        driver.party = driver.turns._party = party = Patient()
+        clock = Clock()
+        driver.party = driver.turns._party = party = Patient(clock)
         await driver.turns.watch()
 
         def work() -> list[Request]:
@@ -238,10 +232,10 @@ def test_a_party_that_is_long_at_work_has_not_slept() -> None:
 
         asking = asyncio.create_task(driver.turns.ask(work))
         await asyncio.to_thread(begun.wait, 60)
-        await party.pass_time(60.0)
+        await clock.pass_time(60.0)
         go_on.set()
         await asking
-        await until_taken(driver)
+        await driver.until_taken()
         assert (party.n_slept, party.n_deadlines) == (0, 1)
         await driver.turns.close()
 
@@ -280,7 +274,8 @@ def test_an_outbox_writes_in_order_what_was_put_before_it_was_closed() -> None:
         writer = asyncio.create_task(outbox.write_all(write, meter))
         for frame in (b"a", b"b"):
             outbox.put(frame)
-            await asyncio.sleep(0.01)
+            while frame not in written:
+                await asyncio.sleep(0)
         outbox.put(b"c")
         outbox.close(b"last")
         outbox.put(b"too late")

@@ -2,40 +2,36 @@
 
 import asyncio
 
+from clock import Clock
 from fastlloyd.federation.transport.grpc.turns import Presence
 
 
 def test_a_peer_is_reported_once_when_its_last_stream_has_ended_for_the_grace() -> None:
     async def test() -> None:
-        loop, moved, reported = asyncio.get_running_loop(), 0.0, list[str]()
-        genuine = loop.time
-        loop.time = lambda: genuine() + moved  # type: ignore[method-assign]
+        clock, reported = Clock(), list[str]()
 
         async def after(seconds: float) -> list[str]:
-            nonlocal moved
-            moved += seconds
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
+            await clock.pass_time(seconds)
             return reported
 
         presence = Presence(1000.0, reported.append)
         presence.watch(["a", "b"])
         presence.came("a")
-        assert await after(1001) == ["b"]  # never came
+        assert await after(1000) == ["b"]  # never came
         presence.came("a")
         presence.went("a")
         assert presence.n_streams["a"] == 1
-        assert await after(1001) == ["b"]
+        assert await after(1000) == ["b"]
         presence.went("a")
-        assert await after(990) == ["b"]
+        assert await after(999) == ["b"]
         presence.came("a")  # back in time
-        assert await after(1001) == ["b"]
+        assert await after(1000) == ["b"]
         presence.went("a")
-        assert await after(1001) == ["b", "a"]
-        assert await after(1001) == ["b", "a"]
+        assert await after(1000) == ["b", "a"]
+        assert await after(1000) == ["b", "a"]
         presence.came("b")
         presence.went("b")
         presence.close()
-        assert await after(1001) == ["b", "a"]
+        assert await after(1000) == ["b", "a"]
 
     asyncio.run(test())
