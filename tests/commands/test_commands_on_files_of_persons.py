@@ -1,6 +1,7 @@
 """Commands on files of persons that are read in passes: the same as in memory, or one sentence."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,20 @@ import pytest
 
 from command_line import Command, refused, strict
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.cli.own_records import OwnRecords, Stopped
 from fastlloyd.clustering import grid_records
 from fastlloyd.clustering.domain import Domain
+from fastlloyd.clustering.grid_records import Outside
+from fastlloyd.federation.fingerprint import Fingerprint
+from fastlloyd.jobs.client import OwnRecords, own_records
+from fastlloyd.jobs.source import TableSource
+from fastlloyd.jobs.watching import StoppableWatch, Stopped, Watch, nobody
 from fastlloyd.mechanisms.catalogue import design
 from fastlloyd.mechanisms.central import rehearse
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.passes.records import PersonsInPasses
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import Settings
-from fastlloyd.records import RecordFile, open_records, read_table, reading
+from fastlloyd.records import RecordFile, Table, open_records, read_table, reading
 
 PUBLIC = (
     "--bounds",
@@ -147,40 +152,41 @@ def mechanism() -> Any:
     )  # fmt: skip
 
 
+def own(
+    records: Table | RecordFile, mechanism: Any, watch: Watch = nobody
+) -> AbstractContextManager[OwnRecords]:
+    return own_records(TableSource(records), mechanism, Outside.CLIP, KEY, watch)
+
+
 def test_a_client_answers_and_knows_its_records_in_passes_as_in_memory(
     visits: Path, request: pytest.FixtureRequest
 ) -> None:
     m = mechanism()
-    of_memory = OwnRecords(
-        read_table(visits, ["age", "dose"], unit="patient"), DOMAIN, "clip", of=m
-    )
-    known = of_memory.look(KEY)
-    request.getfixturevalue("in_passes")
-    of_passes = OwnRecords(
-        open_records(visits, ["age", "dose"], unit="patient"), DOMAIN, "clip", of=m
-    )
-    assert isinstance(of_passes.answers, PersonsInPasses)
-    found = of_passes.look(KEY, rehearse(m))
-    assert (found.digest, found.of_persons) == (known.digest, known.of_persons)
-    assert found.of_persons not in (None, found.digest)
-    assert of_passes.answers.n == of_memory.answers.n == 100
-    assert of_passes.seconds > 0
-    for query in rehearse(m):
-        assert (
-            of_passes.answers.answer(query)[0].tobytes()
-            == of_memory.answers.answer(query)[0].tobytes()
-        )
-    of_records = OwnRecords(open_records(visits, ["age", "dose"]), DOMAIN, "clip").look(KEY)
-    assert of_records == type(of_records)(found.digest)
+    with own(read_table(visits, ["age", "dose"], unit="patient"), m) as of_memory:
+        known = of_memory.look()
+        request.getfixturevalue("in_passes")
+        with own(open_records(visits, ["age", "dose"], unit="patient"), m) as of_passes:
+            assert isinstance(of_passes.answers, PersonsInPasses)
+            found = of_passes.look(rehearse(m))
+            assert (found.digest, found.of_persons) == (known.digest, known.of_persons)
+            assert found.of_persons not in (None, found.digest)
+            assert of_passes.answers.n == of_memory.answers.n == 100
+            assert of_passes.seconds > 0
+            for query in rehearse(m):
+                assert (
+                    of_passes.answers.answer(query)[0].tobytes()
+                    == of_memory.answers.answer(query)[0].tobytes()
+                )
+    with own(open_records(visits, ["age", "dose"]), m) as of_records:
+        assert of_records.look() == Fingerprint(found.digest)
 
 
 @pytest.mark.usefixtures("in_passes")
 def test_a_pass_over_persons_stops_when_its_owner_says_so(visits: Path) -> None:
-    own = OwnRecords(
-        open_records(visits, ["age", "dose"], unit="patient"), DOMAIN, "clip", of=mechanism()
-    )
-    own.look(KEY)
-    own.stop()
-    with pytest.raises(Stopped):
-        own.answers.answer(rehearse(mechanism())[0])
-    assert own.progress(exact=True) == ""
+    watch, m = StoppableWatch(), mechanism()
+    with own(open_records(visits, ["age", "dose"], unit="patient"), m, watch) as records:
+        records.look()
+        watch.stop()
+        with pytest.raises(Stopped):
+            records.answers.answer(rehearse(m)[0])
+    assert watch.present is None

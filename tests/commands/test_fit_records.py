@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,9 +24,12 @@ from command_line import (
     strict,
     write_arrow,
 )
-from fastlloyd.cli.commands import join
-from fastlloyd.cli.own_records import OwnRecords
+from fastlloyd.cli.client_progress import ClientProgress
 from fastlloyd.clustering import grid_records
+from fastlloyd.clustering.grid_records import Outside
+from fastlloyd.jobs.client import own_records
+from fastlloyd.jobs.source import TableSource
+from fastlloyd.jobs.watching import RecordsFound
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.records import RecordFile, Table, reading
 from fastlloyd.reports.run_result import COMPARISON
@@ -131,10 +133,13 @@ def test_no_number_of_clipped_or_dropped_records_is_in_the_log_of_a_client(
         values[:7, 0] = value * domain.upper[0]
         table = Table(values=values, columns=domain.features, source="memory")
         for as_json in (True, False):
-            client: Any = SimpleNamespace(
-                plan=plan, identity=SimpleNamespace(name=plan.names[0]), as_json=as_json
+            progress = ClientProgress(plan, as_json=as_json, is_rehearsal=False)
+            source = TableSource(table)
+            with own_records(source, plan.mechanism, Outside.CLIP, b"k" * 32) as own:
+                own.look()
+            progress.watch(
+                RecordsFound(dropped=source.dropped, clipped=source.clipped, seconds=own.seconds)
             )
-            join._look(client, OwnRecords(table, domain, "clip"), b"k" * 32)
             said[name, as_json] = capsys.readouterr().err
     assert [json.loads(line)["message"] for line in said["on", True].splitlines()] == [
         json.loads(line)["message"] for line in said["beyond", True].splitlines()

@@ -65,9 +65,10 @@ def test_join_refuses_records_it_cannot_use(site: Site) -> None:
     assert (
         "--columns" not in site.run(site.join("a", "--data", "text.csv"), FAST)[2]
     )  # the plan has chosen them
-    refused(
-        site, site.join("a", "--data", "none.csv", "--outside", "refuze"), "did you mean 'refuse'"
-    )
+    refused(site, site.join("a", "--outside", "refuze"), "did you mean 'refuse'")
+    for fault in ("did you mean 'refuse'", "none.csv: there is no such file"):
+        _, _, err = site.run(site.join("a", "--data", "none.csv", "--outside", "refuze"), FAST)
+        assert [line for line in err.splitlines() if fault in line]
     refused(site, site.join("a", "--data", "columns.csv"), "dose")
     refused(
         site,

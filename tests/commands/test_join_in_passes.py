@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from fastlloyd.cli.commands import join
+from fastlloyd.cli.client_progress import of_passes
 from fastlloyd.federation.identity.parties import Timeouts
 from fastlloyd.federation.store import read
+from fastlloyd.jobs.client import pass_seconds_to_ask_for
 from network_processes import HANG, NAMES, SERVER, Site
 from network_site import FAST, REFUSED, STOPPED, left, refused
 
@@ -57,7 +58,7 @@ def test_a_file_that_changes_in_a_round_stops_the_client_and_the_run_goes_on_wit
     (said,) = [line for line in site.said("b").splitlines() if line.startswith("Error: ")]
     assert "b.csv" in said
     assert (
-        "what it sent stays charged, and with the same records as before the same command goes on"
+        "what was sent stays charged; run the same command with the same records to continue"
         in said
     )
     assert charged(site) == spent
@@ -139,10 +140,10 @@ def test_a_rehearsal_says_how_long_a_pass_takes_and_what_the_plan_allows(site: S
 def test_a_plan_that_leaves_too_little_time_is_named_with_what_to_ask_for(site: Site) -> None:
     plan = site.plan
     assert plan.timeouts == Timeouts(joining=3600, dealing=3600, round=3600, confirming=3600)
-    assert join._pass_to_ask_for(plan, 1800.0) is None
-    asked = join._pass_to_ask_for(plan, 1801.0)
+    assert pass_seconds_to_ask_for(plan, 1800.0) is None
+    asked = pass_seconds_to_ask_for(plan, 1801.0)
     assert asked == 61 * 60
-    assert join._of_passes(plan, 1801.0, asked).endswith(
+    assert of_passes(plan, 1801.0).endswith(
         "leaves time for 1800 s: ask for a plan made with --pass-seconds 3660."
     )
     assert plan.timeouts.for_passes(asked).longest_pass >= 2 * 1801

@@ -89,7 +89,7 @@ def test_nothing_on_the_command_line_or_around_it_makes_noise_that_can_be_repeat
             if re.search("noise|seed|random", name)
         ]
     for path in (
-        package / "cli" / "commands" / "join.py",
-        package / "cli" / "commands" / "serve.py",
+        package / "jobs" / "client.py",
+        package / "jobs" / "server.py",
     ):
         assert re.findall(r"noise=(\w+\(\))", sources[path]) == ["SystemNoise()"]

@@ -12,9 +12,9 @@ import pytest
 from clone import ROOT
 from fastlloyd.cli import failures, network
 from fastlloyd.cli.app import subcommand
-from fastlloyd.cli.commands.serve import OWN_FILES
 from fastlloyd.federation.identity.parties import MAX_CLIENTS
 from fastlloyd.federation.transport.grpc.tls import wanted_connections
+from fastlloyd.jobs.server import OWN_FILES
 
 UNIT, DOCKERFILE = ROOT / "examples/fastlloyd-serve.service", ROOT / "examples/Dockerfile"
 

@@ -3,6 +3,7 @@ part once a pass.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,15 @@ import pytest
 from command_line import PUBLIC, Command, refused
 from designs import design_mechanism, design_plan
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.cli.own_records import OwnRecords, Stopped
+from fastlloyd.cli.client_progress import of_pass
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside
 from fastlloyd.federation.dealing import deal
 from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
+from fastlloyd.jobs import source
+from fastlloyd.jobs.client import OwnRecords, own_records
+from fastlloyd.jobs.source import TableSource
+from fastlloyd.jobs.watching import StoppableWatch, Stopped, Watch, nobody
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import rehearse
 from fastlloyd.mechanisms.engines.engine import Engine
@@ -28,17 +33,23 @@ from federation import entropy
 from network_processes import HANG, NAMES, SERVER, Site
 
 DOMAIN = Domain(features=("age", "dose"), lower=(0.0, 0.0), upper=(100.0, 5.0))
-QUERIES = rehearse(
-    design_mechanism(
-        FASTLLOYD,
-        DOMAIN,
-        n_clusters=2,
-        n_records=500,
-        epsilon=1.0,
-        public_seed=PublicSeed.from_int(1),
-    )
-)
 SIZES = (40, 1, 300, 75)
+MECHANISM = design_mechanism(
+    FASTLLOYD, DOMAIN, n_clusters=2, n_records=500, epsilon=1.0, public_seed=PublicSeed.from_int(1)
+)
+
+
+def of_files(folder: Path, engine: str | None = None) -> TableSource:
+    return TableSource(open_records(folder, missing=Missing.DROP), engine=engine)
+
+
+def own(
+    records: TableSource, key: bytes = b"k" * 32, watch: Watch = nobody
+) -> AbstractContextManager[OwnRecords]:
+    return own_records(records, MECHANISM, Outside.CLIP, key, watch)
+
+
+QUERIES = rehearse(MECHANISM)
 
 
 class OneMethod(Engine):
@@ -103,45 +114,42 @@ def test_the_first_pass_of_an_engine_finds_what_that_of_this_process_finds_and_r
         return genuine(part)
 
     monkeypatch.setattr(FilePart, "open", counted)
+    monkeypatch.setattr(source, "started", lambda *_, **__: nullcontext(Inline(kept_bytes)))
     for queries in ((), QUERIES):
-        here = OwnRecords(open_records(folder, missing=Missing.DROP), DOMAIN, "clip")
-        there = OwnRecords(
-            open_records(folder, missing=Missing.DROP), DOMAIN, "clip", Inline(kept_bytes)
-        )
-        opened.clear()
-        assert there.look(b"k" * 32, queries).digest == here.look(b"k" * 32, queries).digest
-        assert sorted(opened) == list(range(len(SIZES)))
-        assert (there.answers.n, there.clipped, there.dropped) == (
-            here.answers.n,
-            here.clipped,
-            here.dropped,
-        )
-        for query in QUERIES:
-            assert np.array_equal(there.answers.answer(query)[0], here.answers.answer(query)[0])
-        anew = OwnRecords(open_records(folder, missing=Missing.DROP), DOMAIN, "clip")
-        assert (
-            there.look(b"l" * 32).digest == anew.look(b"l" * 32).digest
-        )  # by another key, although points are kept
+        near, far = of_files(folder), of_files(folder, engine="inline")
+        with own(near) as here, own(far) as there:
+            opened.clear()
+            assert there.look(queries).digest == here.look(queries).digest
+            assert sorted(opened) == list(range(len(SIZES)))
+            assert (there.answers.n, far.clipped, far.dropped) == (
+                here.answers.n,
+                near.clipped,
+                near.dropped,
+            )
+            for query in QUERIES:
+                assert np.array_equal(there.answers.answer(query)[0], here.answers.answer(query)[0])
+        with own(far, b"l" * 32) as there, own(near, b"l" * 32) as here:
+            assert there.look().digest == here.look().digest
 
 
-def test_an_owner_stops_a_pass_of_an_engine_between_two_parts(folder: Path) -> None:
-    own = OwnRecords(
-        open_records(folder, missing=Missing.DROP),
-        DOMAIN,
-        "clip",
-        Inline(between=lambda: own.stop() if far() else None),
-    )
-    said = list[str]()
+def test_an_owner_stops_a_pass_of_an_engine_between_two_parts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch, said, has_looked = StoppableWatch(), list[str](), False
 
-    def far() -> bool:
-        said.append(own.progress(exact=True))
-        return own.answers.n is not None
+    def between() -> None:
+        said.append(of_pass(watch.present, 2.0, exact=True))
+        if has_looked:
+            watch.stop()
 
-    own.look(b"k" * 32)
-    with pytest.raises(Stopped):
-        own.answers.answer(QUERIES[0])
+    monkeypatch.setattr(source, "started", lambda *_, **__: nullcontext(Inline(between=between)))
+    with own(of_files(folder, engine="inline"), watch=watch) as there:
+        there.look()
+        has_looked = True
+        with pytest.raises(Stopped):
+            there.answers.answer(QUERIES[0])
     assert len(said) == len(SIZES) + 1
-    assert "1 of 4 pieces (exact: NOT PRIVATE)" in said[0]
+    assert said[0] == ", at the records for 2 s: 1 of 4 pieces (exact: NOT PRIVATE)"
 
 
 def plan_of(n_clients: int) -> Plan:

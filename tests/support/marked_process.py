@@ -33,7 +33,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 from fastlloyd import __main__ as fastlloyd
 from fastlloyd.base.arrays import GridArray
 from fastlloyd.cli import results
-from fastlloyd.cli.own_records import OwnRecords
 from fastlloyd.clustering.grid_records import GridRecords
 from fastlloyd.dp import noise
 from fastlloyd.federation.plan.plan import Plan
@@ -44,6 +43,7 @@ from fastlloyd.federation.store.events import ClientJoined, ClientLeft, Event, P
 from fastlloyd.federation.store.key_file import KeyFile
 from fastlloyd.federation.transport.grpc.server import GrpcServer
 from fastlloyd.records import delimited, reading
+from fastlloyd.records.ids import Ids
 from fastlloyd.reports import picture, pictures
 from fastlloyd.testing import repeatable_noise
 from known_noise import KnownNoise
@@ -171,13 +171,14 @@ def large() -> None:
 
 def in_pass(number: int, what: str) -> None:
     """What happens after the first block of a pass."""
-    genuine, n_passes = OwnRecords.__iter__, 0
+    genuine, n_passes = GridRecords.with_ids, 0
 
-    def happens(own: OwnRecords) -> None:
-        path = Path(own.records.source)
+    def happens(own: GridRecords) -> None:
+        path = Path(own._source)
         if what == "wait":
             sys.stderr.write("in the pass\n")
-            while not own._is_stopped:
+            while True:  # until the report says that it is stopped
+                own._report(number, 0)
                 time.sleep(0.01)
         elif what == "remove":
             path.unlink()
@@ -185,7 +186,7 @@ def in_pass(number: int, what: str) -> None:
             with path.open("a") as file:
                 file.write("1,2\n")
 
-    def one_pass(own: OwnRecords) -> Iterator[GridArray]:
+    def one_pass(own: GridRecords) -> Iterator[tuple[GridArray, Ids | None]]:
         nonlocal n_passes
         is_it, n_passes = n_passes == number, n_passes + 1
         for block in genuine(own):
@@ -194,7 +195,7 @@ def in_pass(number: int, what: str) -> None:
                 is_it = False
                 happens(own)
 
-    OwnRecords.__iter__ = one_pass  # type: ignore[method-assign]  # the mark
+    GridRecords.with_ids = one_pass  # type: ignore[assignment,method-assign]  # the mark
 
 
 def mark_passes(marks: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ from fastlloyd.errors import NetworkError, PlanError, StateError
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.secagg.masks import Secret
+from fastlloyd.jobs.parties import check_server
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
@@ -249,11 +250,10 @@ def server_process(
     """Run the server of the plan in the file `path` until the end of the block: its process, which
     listens; None if not here.
 
-    Raises PlanError if this client is not the host, NetworkError if the server cannot begin.
-    is_rehearsal : makes no store.
+    options : accepted by `check_options`. is_rehearsal : makes no store. Raises NetworkError if the
+    server cannot begin.
     """
     key = options.serve
-    check_options(plan, path, client, options)
     if key is None:
         if plan.host == client:
             elsewhere = "--serve FILE runs the server here, or `fastlloyd serve` has to"
@@ -261,7 +261,7 @@ def server_process(
         yield None
         return
     public = PrivateIdentity.public_of(key)
-    network.check_server(public, plan, key, path)
+    check_server(public, plan, key, path)
     store = network.place_of_store(public.name, key, options.server_store)
     passphrase = ""  # nosec B105 - none
     if PrivateIdentity.is_under_passphrase(key):

@@ -3,7 +3,6 @@ line that is updated.
 """
 
 import asyncio
-import base64
 import contextlib
 import getpass
 import json
@@ -23,14 +22,13 @@ from rich.console import Console
 from fastlloyd.base.owners import whose
 from fastlloyd.base.texts import decoded
 from fastlloyd.cli.settings import read_plan
-from fastlloyd.errors import IdentityError, PlanError, StateError
+from fastlloyd.errors import IdentityError, StateError
 from fastlloyd.federation.identity.identity import MAX_PASSPHRASE, PrivateIdentity, PublicIdentity
 from fastlloyd.federation.identity.parties import check_address
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.store import History, Role, Store, store_path
-from fastlloyd.federation.store.events import Outcome
+from fastlloyd.federation.store import Role, Store, store_path
 from fastlloyd.federation.store.files import IDENTITY_SUFFIX
-from fastlloyd.federation.transport.grpc.tls import TlsIdentity
+from fastlloyd.jobs.parties import der
 from fastlloyd.reports.explain import expiring
 from fastlloyd.reports.statement import plan_cautions
 
@@ -171,54 +169,6 @@ def has_store(named: Path) -> bool:
     return place_of_store(PrivateIdentity.public_of(named).name, named, None).exists()
 
 
-def check_kept(plan: Plan, name: str, where: Path) -> None:
-    """Raise StateError if the plan knows the store of this client, and there is none: a new one
-    forgets all runs.
-    """
-    known = plan.client(name).store
-    if known is not None and not where.exists():
-        raise StateError(
-            f"there is no store {where}, and the plan says that the store of {name!r} holds"
-            f" {known.length} events; bring back its newest copy, or go on under a new identity"
-        )
-
-
-def tls(identity: PrivateIdentity) -> TlsIdentity:
-    """Return the certificate and key that prove the identity on a connection."""
-    return TlsIdentity(
-        certificate=der(identity.public.certificate), private_key=identity.tls_key_pem()
-    )
-
-
-def der(certificate: str) -> bytes:
-    """Decode a certificate of a plan from base64."""
-    return base64.b64decode(certificate)
-
-
-def check_member(identity: PrivateIdentity, plan: Plan, key: Path) -> None:
-    """Raise PlanError unless the plan names this identity as a client."""
-    client = plan.client(identity.name)
-    if (client.signing_key, client.certificate) != (
-        identity.public.signing_key,
-        identity.public.certificate,
-    ):
-        raise PlanError(
-            f"{key} is not the identity that the plan names as client {identity.name!r}; use that"
-            " one, or have the plan renewed with your present public file"
-        )
-
-
-def check_server(public: PublicIdentity, plan: Plan, key: Path, path: Path) -> None:
-    """Raise PlanError unless the plan in the file `path` names the identity in the file `key` as
-    the server.
-    """
-    if public.certificate != plan.server.certificate:
-        raise PlanError(
-            f"{key} is not the identity of the server in {path}, {plan.server.name!r}; use the one"
-            " it names"
-        )
-
-
 def address_to_listen_at(plan: Plan, given: str | None) -> str:
     """Return what --listen says, or every address of this machine at the plan's port. Raises
     PlanError if it is none.
@@ -226,24 +176,6 @@ def address_to_listen_at(plan: Plan, given: str | None) -> str:
     address = f"[::]:{plan.server.address.rpartition(':')[2]}" if given is None else given
     check_address(address, "--listen")
     return address
-
-
-def has_finished(history: History, plan: Plan) -> bool:
-    """Return whether the run finished, as the store has it."""
-    run = history.runs.get(bytes.fromhex(plan.run_id))
-    if (
-        run is None
-        or run.ended is None
-        or (run.reserved is not None and run.reserved.plan_digest != plan.digest)
-    ):
-        return False
-    return run.ended.outcome is Outcome.FINISHED
-
-
-def has_ended(history: History, plan: Plan) -> bool:
-    """Return whether the run is over for good, with a result or without, as the store has it."""
-    run = history.runs.get(bytes.fromhex(plan.run_id))
-    return run is not None and run.ended is not None and not run.may_begin_again
 
 
 def drive(
@@ -449,7 +381,7 @@ def naming_the_server(plan: Plan) -> list[str]:
 
     if not plan.server.certificate:
         return []
-    hosts = x509.hosts(x509.load(base64.b64decode(plan.server.certificate)))
+    hosts = x509.hosts(x509.load(der(plan.server.certificate)))
     if x509.SERVER_HOST in hosts:
         return []
     caution = (

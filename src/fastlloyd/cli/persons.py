@@ -4,7 +4,6 @@ import enum
 
 from fastlloyd.base.names import choose
 from fastlloyd.errors import PlanError
-from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms.persons import Persons
 
 
@@ -55,30 +54,3 @@ def persons_in(
 
 def _persons(name: str | None, max_clients: int) -> Persons:
     return Persons.called(Persons().name if name is None else name, max_clients)
-
-
-def check_alone(column: str | None, engine: str | None) -> None:
-    """Refuse to have workers pass over the records of persons, whose shares are worked out in this
-    process.
-    """
-    if column is not None and engine is not None:
-        raise PlanError(
-            "--unit-column has this process work out the shares of persons; leave --engine out"
-        )
-
-
-def check_agreed(plan: Plan, column: str | None) -> None:
-    """Refuse a column of ids if a plan protects single records, and its absence if the plan
-    protects persons.
-    """
-    m = plan.mechanism
-    if m.persons is not None and column is None:
-        raise PlanError(
-            f"the plan protects {m.unit.many} with all their rows; name the column of your records"
-            " that says whose each row is, with --unit-column"
-        )
-    if m.persons is None and column is not None:
-        raise PlanError(
-            "the plan protects single records, not persons; leave --unit-column out, or agree on a"
-            " plan made with --unit person"
-        )

@@ -74,12 +74,8 @@ class Progress:
             case LedgerNoted():
                 self._note(event.sentence)
             case EngineStarted() if event.is_elsewhere:
-                n = event.n_workers
                 self._close()
-                screen.on_stderr(
-                    f"Engine: {event.name}, {n} worker{'s' * (n != 1)}. Scheduler, workers, their"
-                    " logs and disks handle your records and exact sums: they must be yours alone."
-                )
+                screen.on_stderr(screen.of_workers(event.name, event.n_workers))
             case BoundsFound():
                 found = BoundsResult(mechanism=event.mechanism, bounds=event.bounds)
                 for sentence in screen.of_bounds(found):

@@ -40,6 +40,14 @@ def warn(sentences: Iterable[str]) -> None:
         typer.echo(f"Warning: {sentence}", err=True)
 
 
+def of_workers(engine: str, n_workers: int) -> str:
+    """Say that workers elsewhere handle the records."""
+    return (
+        f"Engine: {engine}, {n_workers} worker{'s' * (n_workers != 1)}. Scheduler, workers, their"
+        " logs and disks handle your records and exact sums: they must be yours alone."
+    )
+
+
 def on_stderr(sentence: str) -> None:
     """Print a sentence on stderr."""
     typer.echo(sentence, err=True)

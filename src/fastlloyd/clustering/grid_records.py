@@ -30,10 +30,10 @@ OUTSIDE_BOUNDS = (
 )
 
 Block = tuple[int, RealArray | ColumnBlock]
-Report = Callable[[int, int], None]
+Report = Callable[[int, int | None], None]
 
 
-def unreported(_number: int, _n_records: int) -> None:
+def unreported(_number: int, _n_records: int | None) -> None:
     """Ignore a report of progress."""
 
 
@@ -82,10 +82,10 @@ class GridRecords:
 
     `clipped` says, after a complete pass, how many records and values lie outside the bounds
     (private numbers). `report` is called with the number of the pass, from 1, and the number of its
-    records so far, which is private. If `report` raises an exception, the pass ends with it. Raises
-    DataError for a record outside the bounds under `Outside.REFUSE`, and the errors of reading the
-    records. Points are made by `domain` in each pass, or made in the first pass and kept for the
-    others.
+    records so far, which is private, or None when the pass is over or was given up. If `report`
+    raises an exception, the pass ends with it. Raises DataError for a record outside the bounds
+    under `Outside.REFUSE`, and the errors of reading the records. Points are made by `domain` in
+    each pass, or made in the first pass and kept for the others.
     """
 
     def __init__(
@@ -151,10 +151,13 @@ class GridRecords:
         self._n_passes += 1
         number, n = self._n_passes, 0
         self._report(number, n)
-        for grid, ids in blocks:
-            yield grid, ids
-            n += len(grid)
-            self._report(number, n)
+        try:
+            for grid, ids in blocks:
+                yield grid, ids
+                n += len(grid)
+                self._report(number, n)
+        finally:
+            self._report(number, None)
 
     def _first_pass(self) -> Iterator[tuple[GridArray, Ids | None]]:
         """Keep the grid points as long as they are few, and count the records outside."""

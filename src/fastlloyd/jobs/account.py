@@ -67,7 +67,7 @@ class BudgetAccount(NamedTuple):
         """Have the ledger know the data set from now on, and return the account in that very
         ledger, whose data set is no longer new. Raises BudgetError and StateError.
         """
-        holder = self._holder(watch)
+        holder = self.holder(watch)
         identity = holder.named(self.dataset)
         known = msgspec.structs.replace(self.dataset, is_new=False)
         return self._replace(dataset=known, ledger=holder.path, identity=identity)
@@ -90,7 +90,7 @@ class BudgetAccount(NamedTuple):
 
         Raises BudgetError and StateError as `charged`.
         """
-        holder = self._holder(nobody)
+        holder = self.holder(nobody)
         return tuple(holder.rehearsed(self.dataset, *bill.stages, by=self.by))
 
     @contextmanager
@@ -100,7 +100,7 @@ class BudgetAccount(NamedTuple):
         Raises BudgetError if a limit refuses it or the ledger does not know the data set,
         StateError if the ledger cannot be written; nothing is spent then.
         """
-        holder, rows_are = self._holder(watch), self.dataset.rows_are
+        holder, rows_are = self.holder(watch), self.dataset.rows_are
         with holder.charged(self.dataset, *bill.stages, by=self.by, digest=bill.digest) as charge:
             accounts = tuple(charge.sums)
             watch(BudgetCharged(accounts=accounts, counted=charge.counted))
@@ -111,7 +111,8 @@ class BudgetAccount(NamedTuple):
                 charge.counted,
             )
 
-    def _holder(self, watch: Watch) -> HoldersLedger:
+    def holder(self, watch: Watch) -> HoldersLedger:
+        """Return the ledger, which tells the watch what its holder must know."""
         return HoldersLedger(
             place(self.ledger),
             lambda sentence: watch(LedgerNoted(sentence=sentence.removeprefix("Note: "))),

@@ -12,12 +12,13 @@ from fastlloyd.base.arrays import FloatArray, GridArray
 from fastlloyd.base.names import choose
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside, unreported
+from fastlloyd.clustering.grid_records import Report as PassReport
 from fastlloyd.clustering.outside import Clipped
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.dealing import deal, deal_persons, deal_persons_in_passes
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.jobs.engines import check_engine, started
-from fastlloyd.jobs.watching import PassProgressed, Watch
+from fastlloyd.jobs.watching import PassEnded, PassProgressed, Watch
 from fastlloyd.mechanisms.answering import (
     AllRecords,
     LocalRecords,
@@ -26,6 +27,7 @@ from fastlloyd.mechanisms.answering import (
     check_cap,
 )
 from fastlloyd.mechanisms.engines.collections import collection_records
+from fastlloyd.mechanisms.engines.engine import Engine
 from fastlloyd.mechanisms.engines.records import EngineRecords, Report
 from fastlloyd.mechanisms.passes.records import PersonsInPasses
 from fastlloyd.mechanisms.passes.spread import count_persons
@@ -35,6 +37,7 @@ from fastlloyd.records import Missing, RecordFile, Table, open_records
 from fastlloyd.records.bounds import data_bounds
 from fastlloyd.records.ids import Ids
 from fastlloyd.records.reading import at_once_if_few
+from fastlloyd.records.record_file import Block, SeenRecords
 from fastlloyd.records.table import ids_of, numbered
 
 S_co = TypeVar("S_co", bound="Source", covariant=True)
@@ -104,7 +107,7 @@ class FileSource:
     path : as `open_records` takes it. features : names of the columns to use, or None for all.
     missing : "refuse" or "drop", of a record with a missing cell. unit_column : the column that
     says whose each row is, or None. engine : workers that pass over the records, or None for this
-    process.
+    process. holds_keys : as of `engines.started`.
     """
 
     path: str
@@ -112,6 +115,7 @@ class FileSource:
     missing: str = "refuse"
     unit_column: str | None = None
     engine: str | None = None
+    holds_keys: bool = False
 
     def open(self) -> "TableSource":
         """Open the records; `load` reads them if they are few. Raises DataError or PlanError."""
@@ -125,7 +129,12 @@ class FileSource:
                     field="engine",
                 )
         file = open_records(self.path, self.features, missing=treatment, unit=self.unit_column)
-        return TableSource(file, engine=self.engine, drops_records=treatment is Missing.DROP)
+        return TableSource(
+            file,
+            engine=self.engine,
+            drops_records=treatment is Missing.DROP,
+            holds_keys=self.holds_keys,
+        )
 
 
 class ArrayRecords:
@@ -179,13 +188,16 @@ class TableSource:
         engine: str | None = None,
         drops_records: bool = False,
         has_names: bool = True,
+        holds_keys: bool = False,
     ) -> None:
         self.records, self._engine, self.drops_records = records, engine, drops_records
+        self._holds_keys = holds_keys
         self.columns, self.others = tuple(records.columns), tuple(records.others)
         self.names = self.columns if has_names else None
         self.grid: GridArray | None = None
         self._rows: GridRecords | None = None
         self._far: EngineRecords | None = None
+        self._workers: Engine | None = None
 
     def open(self) -> "TableSource":
         """Return these records, which are open."""
@@ -236,28 +248,60 @@ class TableSource:
         return data_bounds(self.records.blocks())
 
     def on_grid(
-        self, domain: Domain, outside: Outside, report: Callable[[int, int], None] = unreported
+        self,
+        domain: Domain,
+        outside: Outside,
+        report: PassReport = unreported,
+        see: Callable[[Block], None] | None = None,
     ) -> GridRecords:
         """Return the records as grid points, to be passed over in this process. report : as of
-        `GridRecords`.
+        `GridRecords`. see : is called with each block of the first pass, in original units.
         """
-        self._rows = GridRecords(
-            self.records, domain, outside, source=self.records.source, report=report
-        )
+        records = self.records
+        if see is not None and not isinstance(records, ArrayRecords):
+            seen = SeenRecords(records, see)
+            self._rows = GridRecords(seen, domain, outside, source=records.source, report=report)
+        else:
+            self._rows = GridRecords(records, domain, outside, source=records.source, report=report)
         return self._rows
 
     @contextmanager
-    def answering(self, run: AnyRun, outside: Outside, watch: Watch) -> Iterator[AllRecords]:
-        """Yield what answers the queries of a run; where rows have ids each person counts once."""
+    def working(self, watch: Watch) -> "Iterator[Engine | None]":
+        """Have the engine's workers ready in the block, if there is an engine; yields it. Raises
+        EngineError.
+        """
+        if self._engine is None or self._workers is not None:
+            yield self._workers
+            return
+        with started(self._engine, watch, holds_keys=self._holds_keys) as self._workers:
+            try:
+                yield self._workers
+            finally:
+                self._workers = None
+
+    @contextmanager
+    def answering(
+        self,
+        run: AnyRun,
+        outside: Outside,
+        watch: Watch,
+        see: Callable[[Block], None] | None = None,
+    ) -> Iterator[AllRecords]:
+        """Yield what answers the queries of a run, where rows have ids each person once.
+
+        see : as of `on_grid`; workers of an engine never call it.
+        """
         records, self._far = self.records, None
         if self._engine is not None and isinstance(records, RecordFile):
-            with started(self._engine, watch) as workers:
+            with self.working(watch) as workers:
+                if workers is None:
+                    raise AssertionError("an engine was named")
                 self._far = EngineRecords.of_files(
                     records, run.domain, outside, workers, _pieces_to(watch)
                 )
                 yield self._far
             return
-        rows = self.on_grid(run.domain, outside, _passes_to(watch))
+        rows = self.on_grid(run.domain, outside, _passes_to(watch), see)
         if isinstance(records, RecordFile):
             yield (
                 PersonsInPasses(rows, run, source=records.source)
@@ -343,8 +387,10 @@ class CollectionSource:
         return self._records
 
 
-def _passes_to(watch: Watch) -> Callable[[int, int], None]:
-    return lambda number, n: watch(PassProgressed(number=number, n_records=n))
+def _passes_to(watch: Watch) -> PassReport:
+    return lambda number, n: watch(
+        PassEnded() if n is None else PassProgressed(number=number, n_records=n)
+    )
 
 
 def _pieces_to(watch: Watch) -> Report:
@@ -354,5 +400,7 @@ def _pieces_to(watch: Watch) -> Report:
         nonlocal number
         number += done == 0
         watch(PassProgressed(number=number, n_pieces=done, n_all_pieces=of))
+        if done == of:
+            watch(PassEnded())
 
     return report

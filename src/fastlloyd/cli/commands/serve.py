@@ -6,14 +6,12 @@ import os
 import sys
 import threading
 from collections.abc import Container, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fastlloyd.cli.options import PassphraseFile, in_output
-from fastlloyd.errors import NetworkError
 
 if TYPE_CHECKING:
     from fastlloyd.federation.identity.identity import PrivateIdentity
@@ -41,8 +39,6 @@ StoreFile = Annotated[
 JsonLog = Annotated[bool, in_output("--json", help="Write the log as JSON, one object a line.")]
 
 SHOWN_CLIENTS = 12
-# what a server has open besides its clients' connections: the store, its lock, the log, gRPC's own
-OWN_FILES: Final = 64
 
 
 def serve(
@@ -58,10 +54,11 @@ def serve(
     started at any time.
     """
     from fastlloyd.cli import network
+    from fastlloyd.jobs.parties import check_server
 
     agreed = network.networked_plan(plan)
     identity = network.load_identity(key, passphrase_file)
-    network.check_server(identity.public, agreed, key, plan)
+    check_server(identity.public, agreed, key, plan)
     address = network.address_to_listen_at(agreed, listen)
     network.warn_of(agreed, as_json=json)
     if (code := run(agreed, identity, key, address, store, as_json=json)) == network.STOPPED:
@@ -73,10 +70,10 @@ def hosted() -> None:
     """Serve what standard input says, and end when it ends: the process that holds its other end is
     gone then.
     """
-    from fastlloyd.cli import network
     from fastlloyd.cli.hosting import Orders
     from fastlloyd.federation.identity.identity import PrivateIdentity
     from fastlloyd.federation.plan.plan import Plan
+    from fastlloyd.jobs.parties import check_server
 
     orders = Orders.read(sys.stdin.buffer)
     threading.Thread(
@@ -84,7 +81,7 @@ def hosted() -> None:
     ).start()
     plan, key = Plan.from_toml(orders.plan), Path(orders.key)
     identity = PrivateIdentity.load(key, ask_passphrase=lambda: orders.passphrase)
-    network.check_server(identity.public, plan, key, Path("the plan"))
+    check_server(identity.public, plan, key, Path("the plan"))
     raise typer.Exit(run(plan, identity, key, orders.address, Path(orders.store), as_json=True))
 
 
@@ -113,33 +110,22 @@ def run(
     """
     from fastlloyd.cli import network
     from fastlloyd.cli.failures import DONE
-    from fastlloyd.dp.noise import SystemNoise
-    from fastlloyd.federation.runs import DurableServer
     from fastlloyd.federation.store import Role
-    from fastlloyd.federation.transport.grpc.server import GrpcServer
-    from fastlloyd.federation.transport.grpc.tls import needed_connections, wanted_connections
+    from fastlloyd.jobs.parties import has_finished
+    from fastlloyd.jobs.server import Serving, connections_for
 
-    max_connections = allow_connections(
-        needed_connections(plan.n_clients), wanted_connections(plan.n_clients)
-    )
+    max_connections = connections_for(plan)
     with (
         network.store_of(identity.public, key, store, Role.SERVER) as kept,
         network.logging_to_stderr(as_json=as_json),
     ):
-        if network.has_finished(
+        if has_finished(
             kept.history, plan
         ):  # a process that was killed right after it had wiped the run
             _say_over(plan.mechanism.n_rounds, as_json=as_json)
             return DONE
-        party = DurableServer.open(plan, store=kept, noise=SystemNoise())
-        server = GrpcServer(
-            party,
-            plan,
-            address=address,
-            identity=network.tls(identity),
-            certificates={client.name: network.der(client.certificate) for client in plan.clients},
-            linger=plan.timeouts.confirming,
-            max_connections=max_connections,
+        party, server = Serving.of(
+            plan, identity, kept, address=address, max_connections=max_connections
         )
         result = network.drive(
             server.serve,
@@ -194,34 +180,3 @@ def _named(names: Sequence[str], connected: Container[str]) -> str:
     if len(names) > SHOWN_CLIENTS:
         return f"{len(names)} clients"
     return ", ".join(name if name in connected else f"{name} (away)" for name in names)
-
-
-def allow_connections(needed: int, wanted: int) -> int:
-    """Raise the soft limit of open files as far as needed; return how many of the `wanted`
-    connections there is room for.
-
-    Raises NetworkError where the hard limit leaves room for fewer than `needed`.
-    """
-    try:
-        import resource
-    except ImportError:
-        return wanted  # Windows: sockets are no files there
-    soft, hard = (_number(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
-    if hard < needed + OWN_FILES:
-        raise NetworkError(
-            f"the system lets this process open {hard} files, and a server of this plan's clients"
-            f" needs {needed + OWN_FILES}; raise the hard limit: `ulimit -Hn {needed + OWN_FILES}`"
-            f" as root, or LimitNOFILE={needed + OWN_FILES} in the unit"
-        )
-    if soft < (best := min(hard, wanted + OWN_FILES)):
-        with suppress(ValueError, OSError):  # macOS has a lower limit of its own
-            resource.setrlimit(
-                resource.RLIMIT_NOFILE, (best, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-            )
-            soft = best
-    return min(wanted, max(soft - OWN_FILES, needed))
-
-
-def _number(limit: int) -> int:
-    """Return a limit as a number; -1 means that there is none."""
-    return sys.maxsize if limit < 0 else limit

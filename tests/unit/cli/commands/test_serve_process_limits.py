@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from fastlloyd.cli.commands.serve import OWN_FILES, allow_connections
 from fastlloyd.errors import NetworkError
+from fastlloyd.jobs.server import OWN_FILES, allow_connections
 
 resource = pytest.importorskip("resource")
 
@@ -35,7 +35,7 @@ def test_no_command_leaves_a_core_dump_and_importing_it_changes_nothing() -> Non
 
 LIMITED = """
 import resource, sys
-from fastlloyd.cli.commands.serve import allow_connections
+from fastlloyd.jobs.server import allow_connections
 soft, hard, needed, wanted = map(int, sys.argv[1:])
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 print(allow_connections(needed, wanted), *resource.getrlimit(resource.RLIMIT_NOFILE))

@@ -1,0 +1,119 @@
+"""Progress of one client of a run: notes to the owner of the records, and how far a pass is."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+from fastlloyd.cli import network, screen
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.jobs.client import pass_seconds_to_ask_for
+from fastlloyd.jobs.watching import (
+    EngineStarted,
+    Event,
+    LedgerNoted,
+    PassProgressed,
+    RecordsFound,
+    StoppableWatch,
+    Stopped,
+)
+from fastlloyd.reports.explain import duration
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ClientProgress:
+    """Says what happens to one client's part in a run. watch : hears the events of the job."""
+
+    def __init__(self, plan: Plan, *, as_json: bool, is_rehearsal: bool) -> None:
+        self.watch = StoppableWatch(self._hear)
+        self._plan, self._as_json, self._is_rehearsal = plan, as_json, is_rehearsal
+        self._say = partial(network.say, as_json=as_json)
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case LedgerNoted():
+                self._say(f"Note: {event.sentence}")
+            case EngineStarted() if event.is_elsewhere:
+                self._say(screen.of_workers(event.name, event.n_workers))
+            case RecordsFound():
+                self._tell_owner(event)
+
+    def _tell_owner(self, found: RecordsFound) -> None:
+        if not self._is_rehearsal and pass_seconds_to_ask_for(self._plan, found.seconds):
+            self._say(f"Warning: {of_passes(self._plan, found.seconds)}")
+        owner = screen.OwnersScreen(self._as_json, self._say)
+        owner.left_out(found.dropped)
+        owner.clipped(found.clipped, self._plan.mechanism.domain.features)
+
+    def drive(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call what passes over the records before the run, and show how far it is; raises
+        typer.Exit if it was stopped.
+        """
+        call = partial(asyncio.to_thread, work, *args, **kwargs)
+        found: list[T] = []
+
+        async def kept() -> bool:
+            found.append(await call())
+            return True
+
+        if not self.follow(kept, self.watch.stop, lambda: "before the run", str):
+            raise network.stopped(as_json=self._as_json)
+        return found[0]
+
+    def follow(
+        self,
+        run: Callable[[], Coroutine[Any, Any, T]],
+        stop: Callable[[], None],
+        step: Callable[[], str],
+        details: Callable[[], str],
+    ) -> T | None:
+        """Run to the end as `network.drive` does, and show how far a pass is; None if it was given
+        up in the middle of one.
+        """
+        try:
+            return network.drive(run, stop, step, lambda: details() + self._far())
+        except Stopped:
+            return None
+
+    def _far(self) -> str:
+        """Say how far the present pass is. A terminal shows the exact number of records so far,
+        which is private.
+        """
+        return of_pass(
+            self.watch.present, time.monotonic() - self.watch.since, exact=sys.stderr.isatty()
+        )
+
+
+def of_pass(present: PassProgressed | None, seconds: float, *, exact: bool) -> str:
+    """Say for how long a pass is under way. exact : and how many records, or pieces, it has read,
+    which is private.
+    """
+    if present is None:
+        return ""
+    said = f", at the records for {seconds:.0f} s"
+    if not exact:
+        return said
+    far = (
+        f"{present.n_records:,}"
+        if present.n_records is not None
+        else f"{present.n_pieces} of {present.n_all_pieces} pieces"
+    )
+    return f"{said}: {far} (exact: NOT PRIVATE)"
+
+
+def of_passes(plan: Plan, seconds: float) -> str:
+    """Say how long a pass took and whether the plan leaves time for it."""
+    said = (
+        f"To read the records once took {seconds:.3g} s; the plan leaves time for"
+        f" {duration(plan.timeouts.longest_pass)}"
+    )
+    to_ask_for = pass_seconds_to_ask_for(plan, seconds)
+    return (
+        f"{said}."
+        if to_ask_for is None
+        else f"{said}: ask for a plan made with --pass-seconds {to_ask_for}."
+    )

@@ -1,0 +1,350 @@
+"""A client of a run over a network: request, what is known before anything is sent, and its part
+in the run.
+"""
+
+import asyncio
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar
+
+from fastlloyd.base.names import choose
+from fastlloyd.clustering.grid_records import GridRecords, Outside
+from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.errors import NetworkError, PlanError
+from fastlloyd.federation.fingerprint import Fingerprint, PersonsHash, RecordsHash
+from fastlloyd.federation.holder import HoldersLedger
+from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
+from fastlloyd.federation.ledger import finite, plan_cost
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.runs import DurableClient, check_may_join, reservation
+from fastlloyd.federation.store import History, Role, Store
+from fastlloyd.federation.store.events import Limit
+from fastlloyd.federation.transport.grpc.client import GrpcClient, check_connection
+from fastlloyd.jobs.account import BudgetAccount
+from fastlloyd.jobs.parties import check_store_exists, der, tls_identity
+from fastlloyd.jobs.problems import Faults
+from fastlloyd.jobs.source import FileSource, TableSource
+from fastlloyd.jobs.watching import RecordsFound, Watch, nobody
+from fastlloyd.mechanisms.answering import NOTHING, AllRecords, Asked
+from fastlloyd.mechanisms.central import rehearse
+from fastlloyd.mechanisms.engines.records import EngineRecords
+from fastlloyd.mechanisms.private_run import AnyRun
+from fastlloyd.mechanisms.queries.query import Query
+from fastlloyd.records.record_file import Block
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+N_TRIED: Final = 1 << 14
+"""Records of which each query is timed, to find the slowest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientRequest:
+    """A part in a run that a client wants to take. Nothing is read or checked before `prepare`.
+
+    member : the client's identity. account : data set, and the ledger that counts it beside the
+    client's store. store : file of the client's runs, which is made if there is none. data,
+    unit_column, missing, engine : as of `FileSource`. outside : "clip" or "refuse", of a value
+    outside the bounds.
+    """
+
+    plan: Plan
+    member: PublicIdentity
+    account: BudgetAccount
+    store: Path
+    data: str
+    unit_column: str | None = None
+    missing: str = "drop"
+    outside: str = Outside.CLIP.value
+    engine: str | None = None
+
+    def prepare(self, faults: Faults | None = None) -> "PreparedClient":
+        """Open the records, and ask the ledger; spends nothing and makes no file.
+
+        faults : those that the caller has noted before. Raises Problems with every fault.
+        """
+        faults = Faults() if faults is None else faults
+        m = self.plan.mechanism
+        with faults.noted("unit_column"):
+            check_unit_column(self.plan, self.unit_column)
+        outside = faults.value(Outside.CLIP, lambda: choose(Outside, self.outside, "outside"))
+        with faults.noted("store"):
+            check_store_exists(self.plan, self.member.name, self.store)
+        records = FileSource(
+            path=self.data,
+            features=list(m.domain.features),
+            missing=self.missing,
+            unit_column=self.unit_column,
+            engine=self.engine,
+            holds_keys=True,
+        )
+        source: TableSource | None = None
+        with faults.noted("data"):
+            source = records.open()
+            source.load()
+        if not self.store.exists():
+            # a run that is refused would leave a new store, in the place of one that is lost
+            with faults.noted("dataset"):
+                self.check_budget(self.store)
+        faults.check()
+        if source is None:
+            raise AssertionError("a source that cannot be opened is a fault")
+        return PreparedClient(self, source, outside)
+
+    def check_budget(self, store: Path | Store, watch: Watch = nobody) -> None:
+        """Raise BudgetError or StateError unless the run may begin. store : of the client, or the
+        path where it will be.
+        """
+        dataset, run_id = self.account.dataset, bytes.fromhex(self.plan.run_id)
+        cost = plan_cost(self.plan, dataset.rows_are)
+        self.account.holder(watch).rehearse(dataset, store, self.signing_key, cost, run_id)
+
+    @property
+    def signing_key(self) -> bytes:
+        """Return the key by which the client's signatures are known, 32 bytes."""
+        return bytes.fromhex(self.member.signing_key)
+
+
+def check_unit_column(plan: Plan, column: str | None) -> None:
+    """Raise PlanError for a column of ids if a plan protects single records, and for its absence if
+    the plan protects persons.
+    """
+    m = plan.mechanism
+    if m.persons is not None and column is None:
+        raise PlanError(
+            f"the plan protects {m.unit.many} with all their rows; name the column of your records"
+            " that says whose each row is, with --unit-column"
+        )
+    if m.persons is None and column is not None:
+        raise PlanError(
+            "the plan protects single records, not persons; leave --unit-column out, or agree on a"
+            " plan made with --unit person"
+        )
+
+
+def at_once(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call what takes long, in this thread."""
+    return work(*args, **kwargs)
+
+
+class Rehearsal(NamedTuple):
+    """Findings of a rehearsal. limits : that the run must keep to. seconds : that a pass takes."""
+
+    limits: list[Limit]
+    seconds: float
+
+
+class Drive(Protocol):
+    """Caller of work that takes long, which may show how far the work is."""
+
+    def __call__(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what `work` returns for the arguments."""
+
+
+class PreparedClient(NamedTuple):
+    """A client before anything is sent. Methods take a watch, and `drive`, which calls what takes
+    long, and may show how far it is.
+    """
+
+    request: ClientRequest
+    source: TableSource
+    outside: Outside
+
+    @property
+    def plan(self) -> Plan:
+        """Return the plan of the run."""
+        return self.request.plan
+
+    def holder(self, watch: Watch) -> HoldersLedger:
+        """Return the ledger that counts the run beside the client's store."""
+        return self.request.account.holder(watch)
+
+    def rehearse(self, watch: Watch = nobody, drive: Drive = at_once) -> Rehearsal:
+        """Pass over the records as the longest round of the run would, and ask store and ledger.
+
+        Stores nothing, and makes no store and no ledger. Raises DataError, BudgetError and
+        StateError, as `joined` would.
+        """
+        request, plan, dataset = self.request, self.plan, self.request.account.dataset
+        queries, name = rehearse(plan.mechanism), request.member.name
+        if not request.store.exists():
+            history = History(Role.CLIENT)
+            with self._own_records(os.urandom(32), watch) as own:
+                self._look(own, watch, drive, queries)
+        else:
+            key = request.signing_key
+            with Store.open(request.store, role=Role.CLIENT, identity=key) as store:
+                history = store.history
+                if check_may_join(store, plan, name, dataset=dataset) is None:
+                    request.check_budget(store, watch)
+                with self._own_records(store.fingerprint_key(), watch) as own:
+                    fingerprint = self._look(own, watch, drive, queries)
+                reservation(store, plan, name, dataset=dataset, fingerprint=fingerprint)
+        limits = [
+            limit
+            for known in (self.holder(watch).history(), history)
+            for limit in known.limits_on(dataset.name).values()
+            if finite(limit) is not None
+        ]
+        return Rehearsal(limits, own.seconds)
+
+    @contextmanager
+    def joined(
+        self,
+        store: Store,
+        identity: PrivateIdentity,
+        watch: Watch = nobody,
+        drive: Drive = at_once,
+    ) -> Iterator[DurableClient]:
+        """Pass over the records, reserve what the run may cost, and yield the client that answers
+        the server, or take it up where an earlier process left it.
+
+        Raises what `DurableClient.join` raises, and Stopped.
+        """
+        request, plan, dataset = self.request, self.plan, self.request.account.dataset
+        name, holder = request.member.name, self.holder(watch)
+        holder.check_counts(dataset, store.identity, bytes.fromhex(plan.run_id))
+        if check_may_join(store, plan, name, dataset=dataset) is None:
+            request.check_budget(store, watch)  # else a long pass would be for nothing
+        with self._own_records(store.fingerprint_key(), watch) as own:
+            fingerprint = self._look(own, watch, drive)
+            yield DurableClient.join(
+                plan,
+                name,
+                own.answers,
+                identity=identity.signing,
+                store=store,
+                dataset=dataset,
+                fingerprint=fingerprint,
+                noise=SystemNoise(),
+                random_bytes=os.urandom,
+                holder=holder,
+            )
+
+    def _own_records(self, key: bytes, watch: Watch) -> "AbstractContextManager[OwnRecords]":
+        return own_records(self.source, self.plan.mechanism, self.outside, key, watch)
+
+    def _look(
+        self, own: "OwnRecords", watch: Watch, drive: Drive, rehearsed: Sequence[Query] = ()
+    ) -> Fingerprint:
+        """Return the fingerprint of the records, once they are counted. Raises DataError for more
+        than the cap.
+        """
+        found, source = drive(own.look, rehearsed), self.source
+        client = self.plan.client(self.request.member.name)
+        client.check_cap(own.answers.n or 0, self.plan.mechanism.unit)
+        watch(RecordsFound(dropped=source.dropped, clipped=source.clipped, seconds=own.seconds))
+        return found
+
+
+@contextmanager
+def own_records(
+    source: TableSource, run: AnyRun, outside: Outside, key: bytes, watch: Watch = nobody
+) -> "Iterator[OwnRecords]":
+    """Yield the records of a client, as its run asks for them. key : of the fingerprint."""
+    known = RecordsHash(key, source.columns)
+    whose = PersonsHash(key, source.columns) if source.has_ids else None
+
+    def see(block: Block) -> None:
+        known.add(block)
+        if whose is not None:
+            whose.add(block)
+
+    with source.answering(run, outside, watch, see) as answers:
+        yield OwnRecords(source, run, answers, known, whose)
+
+
+class OwnRecords:
+    """Records of a client, as its run asks for them.
+
+    answers : the records of the session. seconds : that the first look took, without what finds the
+    shares of persons.
+    """
+
+    def __init__(
+        self,
+        source: TableSource,
+        run: AnyRun,
+        answers: AllRecords,
+        known: RecordsHash,
+        whose: PersonsHash | None,
+    ) -> None:
+        self.answers, self.seconds = answers, 0.0
+        self._source, self._run, self._known, self._whose = source, run, known, whose
+
+    def look(self, rehearsed: Sequence[Query] = ()) -> Fingerprint:
+        """Pass over all records for the first time: count them, find what is wrong with them, and
+        their fingerprint.
+
+        rehearsed : queries. The one that takes longest is answered, and the answer forgotten, so
+        that the pass takes as long as the longest of a run. Raises DataError, and Stopped.
+        """
+        answers = self.answers
+        asked = slowest(rehearsed, self._source, self._run) if rehearsed else NOTHING
+        if self._whose is not None:
+            answers.count()  # finds the shares of all rows, in a pass of its own
+        begun = time.monotonic()
+        if isinstance(answers, EngineRecords):
+            _, n, sums = answers.look(asked, self._known.lanes)
+            self._known.add_sums(sums, n)
+        else:
+            answers.total(asked)
+        self.seconds = time.monotonic() - begun
+        return Fingerprint(
+            self._known.digest(), None if self._whose is None else self._whose.digest()
+        )
+
+
+def slowest(queries: Sequence[Query], source: TableSource, run: AnyRun) -> Asked:
+    """Return the query that takes longest for the first records."""
+    records = source.records
+    some = next(iter(GridRecords(records, run.domain, Outside.CLIP, source=records.source)))
+    some = some[:N_TRIED]
+
+    def seconds(query: Query) -> float:
+        query.evaluate(some)  # compiled code is loaded
+        begun = time.process_time()
+        query.evaluate(some)
+        return time.process_time() - begun
+
+    return max(queries, key=seconds)
+
+
+class Endpoint(NamedTuple):
+    """Endpoint of the server. address : "HOST:PORT". is_here : it is on this machine."""
+
+    address: str
+    is_here: bool = False
+
+    def connection(self, party: DurableClient, plan: Plan, identity: PrivateIdentity) -> GrpcClient:
+        """Return the connection of a client to the server."""
+        return GrpcClient(party, plan, **self._proof(plan, identity))
+
+    def check(self, plan: Plan, identity: PrivateIdentity) -> None:
+        """Ask the server whether it serves this plan. Raises NetworkError."""
+        try:
+            asyncio.run(check_connection(plan, **self._proof(plan, identity)))
+        except NetworkError as error:
+            raise NetworkError(
+                f"records, bounds, cap and budget are as they must be, but {error}"
+            ) from None
+
+    def _proof(self, plan: Plan, identity: PrivateIdentity) -> dict[str, Any]:
+        return {
+            **self._asdict(),
+            "identity": tls_identity(identity),
+            "server_certificate": der(plan.server.certificate),
+        }
+
+
+def pass_seconds_to_ask_for(plan: Plan, seconds: float) -> int | None:
+    """Return the seconds for a pass that the plan should allow, or None if it allows enough: twice
+    as long as one took, in whole minutes.
+    """
+    return None if seconds <= plan.timeouts.longest_pass else 60 * math.ceil(2 * seconds / 60)

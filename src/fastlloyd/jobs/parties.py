@@ -1,0 +1,76 @@
+"""Checks and proofs of the two kinds of parties of a networked run: identity, certificate, and state
+of the store.
+"""
+
+import base64
+from pathlib import Path
+
+from fastlloyd.errors import PlanError, StateError
+from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.store import History
+from fastlloyd.federation.store.events import Outcome
+from fastlloyd.federation.transport.grpc.tls import TlsIdentity
+
+
+def tls_identity(identity: PrivateIdentity) -> TlsIdentity:
+    """Return the certificate and key that prove the identity on a connection."""
+    return TlsIdentity(
+        certificate=der(identity.public.certificate), private_key=identity.tls_key_pem()
+    )
+
+
+def der(certificate: str) -> bytes:
+    """Decode a certificate of a plan from base64."""
+    return base64.b64decode(certificate)
+
+
+def check_member(public: PublicIdentity, plan: Plan, key: Path) -> None:
+    """Raise PlanError unless the plan names the identity in the file `key` as a client."""
+    client = plan.client(public.name)
+    if (client.signing_key, client.certificate) != (public.signing_key, public.certificate):
+        raise PlanError(
+            f"{key} is not the identity that the plan names as client {public.name!r}; use that"
+            " one, or have the plan renewed with your present public file"
+        )
+
+
+def check_server(public: PublicIdentity, plan: Plan, key: Path, path: Path) -> None:
+    """Raise PlanError unless the plan in the file `path` names the identity in the file `key` as
+    the server.
+    """
+    if public.certificate != plan.server.certificate:
+        raise PlanError(
+            f"{key} is not the identity of the server in {path}, {plan.server.name!r}; use the one"
+            " it names"
+        )
+
+
+def check_store_exists(plan: Plan, name: str, store: Path) -> None:
+    """Raise StateError if the plan knows the store of this client, and there is none: a new one
+    forgets all runs.
+    """
+    known = plan.client(name).store
+    if known is not None and not store.exists():
+        raise StateError(
+            f"there is no store {store}, and the plan says that the store of {name!r} holds"
+            f" {known.length} events; bring back its newest copy, or go on under a new identity"
+        )
+
+
+def has_finished(history: History, plan: Plan) -> bool:
+    """Return whether the run finished, as the store has it."""
+    run = history.runs.get(bytes.fromhex(plan.run_id))
+    if (
+        run is None
+        or run.ended is None
+        or (run.reserved is not None and run.reserved.plan_digest != plan.digest)
+    ):
+        return False
+    return run.ended.outcome is Outcome.FINISHED
+
+
+def has_ended(history: History, plan: Plan) -> bool:
+    """Return whether the run is over for good, with a result or without, as the store has it."""
+    run = history.runs.get(bytes.fromhex(plan.run_id))
+    return run is not None and run.ended is not None and not run.may_begin_again

@@ -1,0 +1,89 @@
+"""The server of a run over a network: request, and the run that it serves."""
+
+import sys
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from fastlloyd.dp.noise import SystemNoise
+from fastlloyd.errors import NetworkError
+from fastlloyd.federation.identity.identity import PrivateIdentity
+from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.runs import DurableServer
+from fastlloyd.federation.store import Store
+from fastlloyd.federation.transport.grpc.server import GrpcServer
+from fastlloyd.federation.transport.grpc.tls import needed_connections, wanted_connections
+from fastlloyd.jobs.parties import der, tls_identity
+
+# what a server has open besides its clients' connections: the store, its lock, the log, gRPC's own
+OWN_FILES: Final = 64
+
+
+class Serving(NamedTuple):
+    """A server of a run. party : answers the clients. network : its end of their connections."""
+
+    party: DurableServer
+    network: GrpcServer
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        identity: PrivateIdentity,
+        store: Store,
+        *,
+        address: str,
+        max_connections: int,
+    ) -> "Serving":
+        """Return the server that listens at `address` once it runs, and takes up what the store
+        knows of the run. Raises StateError.
+        """
+        party = DurableServer.open(plan, store=store, noise=SystemNoise())
+        network = GrpcServer(
+            party,
+            plan,
+            address=address,
+            identity=tls_identity(identity),
+            certificates={client.name: der(client.certificate) for client in plan.clients},
+            linger=plan.timeouts.confirming,
+            max_connections=max_connections,
+        )
+        return cls(party, network)
+
+
+def connections_for(plan: Plan) -> int:
+    """Return how many connections this process may have open for the clients of a plan. Raises
+    NetworkError where the system allows too few open files.
+    """
+    n = plan.n_clients
+    return allow_connections(needed_connections(n), wanted_connections(n))
+
+
+def allow_connections(needed: int, wanted: int) -> int:
+    """Raise the soft limit of open files as far as needed; return how many of the `wanted`
+    connections there is room for.
+
+    Raises NetworkError where the hard limit leaves room for fewer than `needed`.
+    """
+    try:
+        import resource
+    except ImportError:
+        return wanted  # Windows: sockets are no files there
+    soft, hard = (_number(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
+    if hard < needed + OWN_FILES:
+        raise NetworkError(
+            f"the system lets this process open {hard} files, and a server of this plan's clients"
+            f" needs {needed + OWN_FILES}; raise the hard limit: `ulimit -Hn {needed + OWN_FILES}`"
+            f" as root, or LimitNOFILE={needed + OWN_FILES} in the unit"
+        )
+    if soft < (best := min(hard, wanted + OWN_FILES)):
+        with suppress(ValueError, OSError):  # macOS has a lower limit of its own
+            resource.setrlimit(
+                resource.RLIMIT_NOFILE, (best, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+            )
+            soft = best
+    return min(wanted, max(soft - OWN_FILES, needed))
+
+
+def _number(limit: int) -> int:
+    """Return a limit as a number; -1 means that there is none."""
+    return sys.maxsize if limit < 0 else limit
