@@ -335,9 +335,10 @@ def test_a_run_of_patients_over_a_network_ends_with_one_result(made: Path, tmp_p
 
 def test_a_plan_of_records_takes_no_column_of_ids(made: Path, tmp_path: Path) -> None:
     with cleared(Site.make(made, tmp_path / "site")) as site:
+        (site.folder / "visits.csv").write_text("age,dose,patient\n1,2,3\n")
         refused_at(
             site,
-            site.join("a", "--unit-column", "age"),
+            site.join("a", "--data", "visits.csv", "--unit-column", "patient"),
             "the plan protects single records, not persons",
         )
 

@@ -76,6 +76,10 @@ class ClientRequest:
         outside = faults.value(Outside.CLIP, lambda: choose(Outside, self.outside, "outside"))
         with faults.noted("store"):
             check_store_exists(self.plan, self.member.name, self.store)
+            if not self.store.exists():
+                # a run that is refused would leave a new store, in the place of one that is lost
+                with faults.noted("dataset"):
+                    self.check_budget(self.store)
         records = FileSource(
             path=self.data,
             features=list(m.domain.features),
@@ -88,10 +92,6 @@ class ClientRequest:
         with faults.noted("data"):
             source = records.open()
             source.load()
-        if not self.store.exists():
-            # a run that is refused would leave a new store, in the place of one that is lost
-            with faults.noted("dataset"):
-                self.check_budget(self.store)
         faults.check()
         if source is None:
             raise AssertionError("a source that cannot be opened is a fault")

@@ -1,6 +1,4 @@
-"""Checks and proofs of the two kinds of parties of a networked run: identity, certificate, and state
-of the store.
-"""
+"""Checks and proofs of a party of a networked run: its identity, certificate and store."""
 
 import base64
 from pathlib import Path

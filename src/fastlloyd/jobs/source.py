@@ -273,9 +273,10 @@ class TableSource:
         if self._engine is None or self._workers is not None:
             yield self._workers
             return
-        with started(self._engine, watch, holds_keys=self._holds_keys) as self._workers:
+        with started(self._engine, watch, holds_keys=self._holds_keys) as workers:
+            self._workers = workers
             try:
-                yield self._workers
+                yield workers
             finally:
                 self._workers = None
 
