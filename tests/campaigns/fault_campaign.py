@@ -168,7 +168,7 @@ def test_a_genuine_disk_is_read_only_when_a_process_starts(site: Site) -> None:
         before = (disk / "b.store").read_bytes()
         # our own disk
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)  # noqa: S607
-        for line in (command, site.join("b", "--store", "disk/new.store")):
+        for line in (command, site.join("c", "--store", "disk/new.store")):
             code, out, err = site.run(line, FAST)
             assert (code, out) == (2, "")
             assert "Read-only file system" in err or "read-only" in err

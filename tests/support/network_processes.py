@@ -58,7 +58,7 @@ Deal, that the keys of the others fit, that all are ready with its first upload,
 answer, and the others' confirmations; the last ends the run and wipes it.
 """
 DISK_FAILED = re.compile(
-    r"Error: (\S+\.store cannot be used: the disk failed, or is full or read-only \(SQLITE_\w+\);"
+    r"Error: (\S+\.store cannot be used: the disk failed, or is full or read-only \((?:SQLITE_|E)\w+\);"
     r" put that right and start "
     r"again|result-\w cannot be written \(File too large\); nothing was left there; the result is"
     r" kept in \S+\.store: .*)"

@@ -2,6 +2,7 @@
 failures.
 """
 
+import errno
 import hashlib
 import os
 import secrets
@@ -62,6 +63,12 @@ SCHEMA: Final = (
 )
 
 
+OF_DISKS: Final = {errno.EIO, errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EDQUOT}
+DISK_FAILED: Final = (
+    "cannot be used: the disk failed, or is full or read-only ({}); put that right and start again"
+)
+
+
 @contextmanager
 def sentences(path: Path) -> Iterator[None]:
     """Turn errors of SQLite and of the file system into one StateError."""
@@ -74,6 +81,9 @@ def sentences(path: Path) -> Iterator[None]:
     ):  # from a table's own definition; SQLite has no rule for what is in a text
         raise damaged(path, "a text is none") from None
     except OSError as error:
+        if error.errno in OF_DISKS:
+            why = DISK_FAILED.format(errno.errorcode[error.errno])
+            raise StateError(f"{path} {why}") from None
         why = error.strerror or type(error).__name__
         raise StateError(f"{path} cannot be used ({why}){whose(*files(path))}") from None
 
@@ -299,7 +309,4 @@ def _reason(error: sqlite3.Error, path: Path) -> str:
         case "BUSY" | "LOCKED":
             return "is held by another program; close whatever else has opened it"
         case _:
-            return (
-                f"cannot be used: the disk failed, or is full or read-only ({name}); put that right"
-                " and start again"
-            )
+            return DISK_FAILED.format(name)
