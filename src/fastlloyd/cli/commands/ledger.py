@@ -2,29 +2,20 @@
 of clients' stores.
 """
 
-import math
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from fastlloyd.base.files import check_file, write_bytes
-from fastlloyd.base.names import same, unknown_name
+from fastlloyd.base.files import write_bytes
+from fastlloyd.base.names import same
 from fastlloyd.cli.commands.ledger_positions import Force, Json, _position, forget, positions
 from fastlloyd.cli.options import LedgerFile as OwnLedger
 from fastlloyd.cli.terminal import print_json
 from fastlloyd.cli.times import utc
-from fastlloyd.errors import BudgetError, OutputError, StateError
-
-if TYPE_CHECKING:
-    from fastlloyd.federation.ledger import Account
-    from fastlloyd.federation.store import Store
-    from fastlloyd.federation.store.events import Limit
-    from fastlloyd.federation.store.history import History
-
-PNG = b"\x89PNG"
+from fastlloyd.errors import BudgetError, StateError
 
 LedgerFile = Annotated[
     Path | None,
@@ -156,17 +147,16 @@ def show(
     condition that holds.
     """
     from fastlloyd.cli import accounts as shown
+    from fastlloyd.cli import ledgers
     from fastlloyd.federation import ledger
     from fastlloyd.federation.holder import HoldersLedger
     from fastlloyd.federation.store import Role, read
 
-    path = _path(file)
-    if delta is not None and not 0 <= delta < 1:
-        raise BudgetError(
-            f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)"
-        )
+    path = ledgers.path_of(file)
+    if delta is not None:
+        ledgers.check_delta(delta)
     if figure is not None:
-        _check_figure(figure, force=force)
+        ledgers.check_figure(figure, force=force)
     if file is None and not HoldersLedger(path).is_there():
         typer.echo(f"There is no ledger {path} yet: no run has named a data set.")
         return
@@ -177,10 +167,10 @@ def show(
         )
     listed = ledger.accounts(contents.history)
     if dataset is not None:
-        _check_there(dataset, contents.history)
+        ledgers.check_there(dataset, contents.history)
         listed = [one for one in listed if same(one.dataset) == same(dataset)]
     if figure is not None:
-        write_bytes(figure, _picture(listed, delta, runs))
+        write_bytes(figure, ledgers.picture(listed, delta, runs))
     if json:
         print_json(
             {"data_sets": [shown.summary(one, delta, runs) for one in listed]} | _position(contents)
@@ -193,23 +183,13 @@ def show(
         typer.echo(f"Drawn in {figure}.")
 
 
-def _check_figure(figure: Path, *, force: bool) -> None:
-    """Refuse a file that cannot be made, or that no viewer would take for what it is. Raises
-    OutputError.
-    """
-    check_file(figure, heading=PNG, force=force)
-    if figure.suffix.lower() != ".png":
-        raise OutputError(
-            f"{figure} does not end in .png, and the picture is a PNG; choose another name"
-        )
-
-
 def verify(file: LedgerFile = None, json: Json = False) -> None:
     """Check the chain of all events, and all sums by a second method."""
+    from fastlloyd.cli import ledgers
     from fastlloyd.federation.ledger import check_sums
     from fastlloyd.federation.store import read
 
-    path = _path(file)
+    path = ledgers.path_of(file)
     contents, _ = read(path)
     check_sums(contents.history)
     if json:
@@ -228,10 +208,10 @@ def log(file: LedgerFile = None, json: Json = False) -> None:
 
     The times are from the machine's clock. They are for people: no decision depends on them.
     """
-    from fastlloyd.cli import event_words
+    from fastlloyd.cli import event_words, ledgers
     from fastlloyd.federation.store import read
 
-    path = _path(file)
+    path = ledgers.path_of(file)
     contents, events = read(path)
     rows = event_words.rows(events, contents.seconds)
     if json:
@@ -267,25 +247,19 @@ def limit(
     run that was joined before continues.
     """
     from fastlloyd.cli import accounts as shown
-    from fastlloyd.federation.admission import check_dataset, check_known, check_known_unit
-    from fastlloyd.federation.ledger import account, finite
+    from fastlloyd.cli import ledgers
+    from fastlloyd.federation.admission import check_known, check_known_unit
+    from fastlloyd.federation.ledger import account
     from fastlloyd.federation.store import History, Role
 
-    check_dataset(dataset)
-    if not epsilon > 0:
-        raise BudgetError(
-            f"epsilon is {epsilon:g}; expected a number above 0, or inf to lift the limit"
-        )
-    if not 0 <= delta < 1:
-        raise BudgetError(
-            f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)"
-        )
-    event = _limit(dataset, epsilon, delta, unit, neighboring_relation, max_clients_per_person)
+    event = ledgers.limit_event(
+        dataset, epsilon, delta, unit, neighboring_relation, max_clients_per_person
+    )
     if new_unit and unit is None:
         raise BudgetError("--new-unit is about persons; say how they are called with --unit NAME")
-    if not _is_there(file):
+    if not ledgers.is_there(file):
         check_known(History(Role.HOLDER), dataset, new=new)  # before a ledger is made
-    with _to_write(file, new=new) as store:
+    with ledgers.opened(file, new=new) as store:
         check_known(store.history, dataset, new=new)
         if unit is not None and not new_unit:
             check_known_unit(dataset, unit, "--unit", store.history)
@@ -294,39 +268,14 @@ def limit(
     if json:
         print_json(shown.summary(one))
     else:
-        _say_limit(one, event, is_lifted=finite(event) is None)
-
-
-def _say_limit(one: "Account", event: "Limit", *, is_lifted: bool) -> None:
-    from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
-    from fastlloyd.cli import accounts as shown
-
-    whom = "" if event.speaks_of is None else f" for {event.speaks_of}"
-    spent = (
-        f"{rounded_up(one.epsilon)} is spent"
-        if math.isfinite(one.epsilon)
-        else "what is spent has no bound"
-    )
-    if is_lifted:
-        typer.echo(
-            f"Data set {one.dataset!r} has no limit{whom} any more. At delta"
-            f" {delta_up(event.delta)}, {spent}."
-        )
-    else:
-        typer.echo(
-            f"Data set {one.dataset!r} has the limit epsilon {epsilon_up(event.epsilon)} at delta"
-            f" {delta_up(event.delta)}{whom}; {spent}."
-        )
-        if not one.left and not one.left_pure:
-            typer.echo("Nothing is left: no further run will be allowed.")
-    if one.proviso is not None:
-        typer.echo(f"Note: {shown.condition(one.proviso)}")
+        ledgers.say_limit(one, event)
 
 
 def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = False) -> None:
     """Give up a run that a client or server will not continue. Exchanges that were never charged
     are free again. The party never sends anything in this run again.
     """
+    from fastlloyd.cli import ledgers
     from fastlloyd.cli.digests import mistyped
     from fastlloyd.federation.holder import HoldersLedger, place
     from fastlloyd.federation.store import Role, Store, store_path
@@ -354,7 +303,7 @@ def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = 
         for known in (other.hex() for other in store.history.runs):
             if what := mistyped(run, known):
                 raise StateError(f"--run is nearly the id of a run in {store.path}: {what}")
-        _check_has_not_ended(store, run_id, is_client=is_client)
+        ledgers.check_has_not_ended(store, run_id, is_client=is_client)
         end = store.history.open_run(run_id).end(Outcome.ABORTED, "given up by its owner")
         store.append([end])
         charged = store.history.runs[end.run_id].charged
@@ -370,110 +319,6 @@ def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = 
         )
 
 
-def _path(file: Path | None) -> Path:
-    """Return where the ledger or store is that was named, or the holder's own."""
-    from fastlloyd.federation.holder import place
-    from fastlloyd.federation.store import store_path
-
-    return place() if file is None else store_path(file)
-
-
-def _is_there(file: Path | None) -> bool:
-    from fastlloyd.cli.network import has_store
-    from fastlloyd.federation.holder import HoldersLedger
-
-    return HoldersLedger(_path(None)).is_there() if file is None else has_store(file)
-
-
-def _to_write(file: Path | None, *, new: bool) -> "Store":
-    """Open the holder's ledger, made if it is not there and its data set is new, or the ledger or
-    client's store that was named.
-    """
-    from fastlloyd.cli.network import client_store
-    from fastlloyd.cli.screen import on_stderr
-    from fastlloyd.federation.holder import HoldersLedger
-
-    if file is not None:
-        return client_store(file)
-    return HoldersLedger(_path(None), on_stderr).opened(new=new)
-
-
-def _limit(
-    dataset: str,
-    epsilon: float,
-    delta: float,
-    unit: str | None,
-    relation: str | None,
-    max_clients: int | None,
-) -> "Limit":
-    """Return the event that sets the limit. Raises PlanError or BudgetError naming the option."""
-    from fastlloyd.base.names import choose
-    from fastlloyd.dp.neighboring import MAX_CLIENTS, NeighboringRelation, Neighbours
-    from fastlloyd.federation.admission import check_unit_name
-    from fastlloyd.federation.store.events import LimitSet, UnitLimitSet
-
-    if unit is None and max_clients is not None:
-        raise BudgetError(
-            "--max-clients-per-person is about persons; say how they are called with --unit NAME"
-        )
-    if unit is None and relation is None:
-        return LimitSet(dataset=dataset, epsilon=epsilon, delta=delta)
-    if unit is not None:
-        check_unit_name(unit)
-    if max_clients is not None and max_clients > MAX_CLIENTS:
-        raise BudgetError(f"--max-clients-per-person is {max_clients}; expected 1 to {MAX_CLIENTS}")
-    spelled = (relation or NeighboringRelation.ADD_OR_REMOVE_ONE.value).replace("-", "_")
-    asked = Neighbours(
-        choose(NeighboringRelation, spelled, "neighboring_relation"), unit, max_clients or 1
-    )
-    return UnitLimitSet(dataset=dataset, epsilon=epsilon, delta=delta, speaks_of=asked)
-
-
-def _check_there(dataset: str, history: "History") -> None:
-    from fastlloyd.federation.ledger import known_datasets
-
-    known = known_datasets(history)
-    if history.called(dataset) not in known:
-        raise BudgetError(
-            f"data set {unknown_name(dataset, known)}"
-            if known
-            else f"data set {dataset!r:.80} is unknown; there is none"
-        )
-
-
-def _picture(listed: list["Account"], delta: float | None, n_runs: int) -> bytes:
-    """Return the picture of one data set, all of its sums at one delta. Raises BudgetError if there
-    are several, or no sum.
-    """
-    from fastlloyd.base.precision import delta_up
-    from fastlloyd.cli import accounts as shown
-    from fastlloyd.federation.ledger import finite
-    from fastlloyd.reports import budget
-
-    names = sorted({one.dataset for one in listed})
-    if len(names) != 1:
-        raise BudgetError(
-            f"--figure draws one data set, and there are {len(names)}; say which with --dataset"
-            " NAME"
-        )
-    at = listed[0].delta if delta is None else delta
-    lines = [budget.line_of(one, at, n_runs) for one in listed]
-    if at == 0 and all(math.isinf(line.epsilons[-1]) for line in lines):
-        raise BudgetError(
-            f"--figure cannot draw data set {names[0]!r} at delta 0: it has Gaussian noise, which"
-            " has no bound there; choose a larger --delta"
-        )
-    left, each = (
-        listed[0].left_for(n_runs, delta),
-        f"each of {n_runs} more runs" if n_runs > 1 else "one more run",
-    )
-    unknown = (
-        "no limit" if finite(listed[0].limit) is None else "what is left is not known at this delta"
-    )
-    words = unknown if left is None else f"left for {each}: epsilon {shown.down(left)}"
-    return budget.draw(f"{names[0]}, at delta {delta_up(at)}", lines, words)
-
-
 GROUP = {
     "positions": positions,
     "forget": forget,
@@ -483,12 +328,3 @@ GROUP = {
     "limit": limit,
     "release": release,
 }
-
-
-def _check_has_not_ended(store: "Store", run_id: bytes, *, is_client: bool) -> None:
-    """Raise StateError if the run never began in the store of a server, or has ended."""
-    run, what = store.history.runs.get(run_id), f"run {run_id.hex()}"
-    if run is None and not is_client:
-        raise StateError(f"{what} never began in {store.path}; nothing is to be given up")
-    if run is not None and run.ended is not None:
-        raise StateError(f"{what} has ended in {store.path}; nothing is to be given up")

@@ -1,0 +1,165 @@
+"""Ledgers and limits as the options of `fastlloyd ledger` name them."""
+
+import math
+from pathlib import Path
+
+import typer
+
+from fastlloyd.base.files import check_file
+from fastlloyd.base.names import choose, unknown_name
+from fastlloyd.base.precision import delta_up, epsilon_up, rounded_up
+from fastlloyd.cli import accounts
+from fastlloyd.cli.network import client_store, has_store
+from fastlloyd.cli.screen import on_stderr
+from fastlloyd.dp.neighboring import MAX_CLIENTS, NeighboringRelation, Neighbours
+from fastlloyd.errors import BudgetError, OutputError, StateError
+from fastlloyd.federation.admission import check_dataset, check_unit_name
+from fastlloyd.federation.holder import HoldersLedger, place
+from fastlloyd.federation.ledger import Account, finite, known_datasets
+from fastlloyd.federation.store import History, Store, store_path
+from fastlloyd.federation.store.events import Limit, LimitSet, UnitLimitSet
+from fastlloyd.reports import budget
+
+PNG = b"\x89PNG"
+
+
+def check_figure(figure: Path, *, force: bool) -> None:
+    """Refuse a file that cannot be made, or that no viewer would take for what it is. Raises
+    OutputError.
+    """
+    check_file(figure, heading=PNG, force=force)
+    if figure.suffix.lower() != ".png":
+        raise OutputError(
+            f"{figure} does not end in .png, and the picture is a PNG; choose another name"
+        )
+
+
+def say_limit(one: Account, event: Limit) -> None:
+    """Print the limit that was set, and what is spent."""
+    whom = "" if event.speaks_of is None else f" for {event.speaks_of}"
+    spent = (
+        f"{rounded_up(one.epsilon)} is spent"
+        if math.isfinite(one.epsilon)
+        else "what is spent has no bound"
+    )
+    if finite(event) is None:
+        typer.echo(
+            f"Data set {one.dataset!r} has no limit{whom} any more. At delta"
+            f" {delta_up(event.delta)}, {spent}."
+        )
+    else:
+        typer.echo(
+            f"Data set {one.dataset!r} has the limit epsilon {epsilon_up(event.epsilon)} at delta"
+            f" {delta_up(event.delta)}{whom}; {spent}."
+        )
+        if not one.left and not one.left_pure:
+            typer.echo("Nothing is left: no further run will be allowed.")
+    if one.proviso is not None:
+        typer.echo(f"Note: {accounts.condition(one.proviso)}")
+
+
+def path_of(file: Path | None) -> Path:
+    """Return where the ledger or store is that was named, or the holder's own."""
+    return place() if file is None else store_path(file)
+
+
+def is_there(file: Path | None) -> bool:
+    """Return whether the ledger or store exists."""
+    return HoldersLedger(path_of(None)).is_there() if file is None else has_store(file)
+
+
+def opened(file: Path | None, *, new: bool) -> Store:
+    """Open the holder's ledger, made if it is not there and its data set is new, or the ledger or
+    client's store that was named.
+    """
+    if file is not None:
+        return client_store(file)
+    return HoldersLedger(path_of(None), on_stderr).opened(new=new)
+
+
+def limit_event(
+    dataset: str,
+    epsilon: float,
+    delta: float,
+    unit: str | None,
+    relation: str | None,
+    max_clients: int | None,
+) -> Limit:
+    """Return the event that sets the limit. Raises PlanError or BudgetError naming the option."""
+    check_dataset(dataset)
+    if not epsilon > 0:
+        raise BudgetError(
+            f"epsilon is {epsilon:g}; expected a number above 0, or inf to lift the limit"
+        )
+    check_delta(delta)
+    if unit is None and max_clients is not None:
+        raise BudgetError(
+            "--max-clients-per-person is about persons; say how they are called with --unit NAME"
+        )
+    if unit is None and relation is None:
+        return LimitSet(dataset=dataset, epsilon=epsilon, delta=delta)
+    if unit is not None:
+        check_unit_name(unit)
+    if max_clients is not None and max_clients > MAX_CLIENTS:
+        raise BudgetError(f"--max-clients-per-person is {max_clients}; expected 1 to {MAX_CLIENTS}")
+    spelled = (relation or NeighboringRelation.ADD_OR_REMOVE_ONE.value).replace("-", "_")
+    asked = Neighbours(
+        choose(NeighboringRelation, spelled, "neighboring_relation"), unit, max_clients or 1
+    )
+    return UnitLimitSet(dataset=dataset, epsilon=epsilon, delta=delta, speaks_of=asked)
+
+
+def check_delta(delta: float) -> None:
+    """Raise BudgetError unless a sum can be said at this delta."""
+    if not 0 <= delta < 1:
+        raise BudgetError(
+            f"delta is {delta:g}; expected 0 or more and below 1, such as 1 / (100 records)"
+        )
+
+
+def check_there(dataset: str, history: History) -> None:
+    """Raise BudgetError unless the ledger knows the data set."""
+    known = known_datasets(history)
+    if history.called(dataset) not in known:
+        raise BudgetError(
+            f"data set {unknown_name(dataset, known)}"
+            if known
+            else f"data set {dataset!r:.80} is unknown; there is none"
+        )
+
+
+def picture(listed: list[Account], delta: float | None, n_runs: int) -> bytes:
+    """Return the picture of one data set, all of its sums at one delta. Raises BudgetError if there
+    are several, or no sum.
+    """
+    names = sorted({one.dataset for one in listed})
+    if len(names) != 1:
+        raise BudgetError(
+            f"--figure draws one data set, and there are {len(names)}; say which with --dataset"
+            " NAME"
+        )
+    at = listed[0].delta if delta is None else delta
+    lines = [budget.line_of(one, at, n_runs) for one in listed]
+    if at == 0 and all(math.isinf(line.epsilons[-1]) for line in lines):
+        raise BudgetError(
+            f"--figure cannot draw data set {names[0]!r} at delta 0: it has Gaussian noise, which"
+            " has no bound there; choose a larger --delta"
+        )
+    left, each = (
+        listed[0].left_for(n_runs, delta),
+        f"each of {n_runs} more runs" if n_runs > 1 else "one more run",
+    )
+    unknown = (
+        "no limit" if finite(listed[0].limit) is None else "what is left is not known at this delta"
+    )
+    words = unknown if left is None else f"left for {each}: epsilon {accounts.down(left)}"
+    return budget.draw(f"{names[0]}, at delta {delta_up(at)}", lines, words)
+
+
+def check_has_not_ended(store: Store, run_id: bytes, *, is_client: bool) -> None:
+    """Raise StateError if the run never began in the store of a server, or has ended."""
+    run, what = store.history.runs.get(run_id), f"run {run_id.hex()}"
+    if run is None and not is_client:
+        raise StateError(f"{what} never began in {store.path}; nothing is to be given up")
+    if run is not None and run.ended is not None:
+        raise StateError(f"{what} has ended in {store.path}; nothing is to be given up")
