@@ -45,9 +45,8 @@ def setting(
             d = round(
                 math.exp(rng.uniform(math.log(features[0] - 0.49), math.log(features[1] + 0.49)))
             )
-            make = MAKERS[
-                rng.integers(len(MAKERS) - (d < 3))
-            ]  # answers of one or two features have few values
+            # answers of one or two features have few values
+            make = MAKERS[rng.integers(len(MAKERS) - (d < 3))]
             group = f"expected error {rng.integers(10**9)}"
             return (
                 Case(group=group, make=make, d=d, k=k, n=n, width=float(rng.choice(WIDTHS))),
@@ -119,9 +118,8 @@ def main() -> None:
             ]
         )
         quantiles = np.quantile(found, [0.1, 0.5, 0.9], axis=1, method="closest_observation")
-        lines = np.maximum.accumulate(quantiles[:, ::-1], axis=1)[
-            :, ::-1
-        ]  # more signal never means a larger error
+        # more signal never means a larger error
+        lines = np.maximum.accumulate(quantiles[:, ::-1], axis=1)[:, ::-1]
         for line in lines:
             print(
                 "("

@@ -41,9 +41,8 @@ ALLOWED = 1.05
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "momentlloyd-evidence.md"
 PEERS = ("fastlloyd-paper", "fastlloyd-default", "noisy-mean")
 Row = dict[str, Any]
-Method = Callable[
-    [Problem, dict[str, Any], int], FloatArray
-]  # of a problem, what is asked and a seed: centroids
+# of a problem, what is asked and a seed: centroids
+Method = Callable[[Problem, dict[str, Any], int], FloatArray]
 _CASES = {case.name: case for case in CASES}
 
 

@@ -36,10 +36,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "results" / "persons.md"
 N_PERSONS, MOST_ROWS, D, K, EPSILON, DELTA = 1000, 20, 4, 5, 1.0, 1e-5
 RUNS = 40
 DOMAIN = Domain(features=tuple("abcd"), lower=(-1.0,) * D, upper=(1.0,) * D)
-SPREADS = {
-    "compact": 0.08,
-    "wide": 0.15,
-}  # deviation of a group in each feature, in half widths of the bounds
+# deviation of a group in each feature, in half widths of the bounds
+SPREADS = {"compact": 0.08, "wide": 0.15}
 APART = 0.6  # of the centres of groups, at least
 
 
@@ -229,9 +227,8 @@ def ratios(spread: str, kind: str, number: int) -> dict[str, tuple[float, float]
     }
 
 
-Found = dict[
-    tuple[str, str, int], dict[str, tuple[float, float]]
-]  # by spread, kind and number of a table
+# by spread, kind and number of a table
+Found = dict[tuple[str, str, int], dict[str, tuple[float, float]]]
 
 
 def logarithms(found: Found, spread: str, kind: str, name: str, way: int = 0) -> FloatArray:

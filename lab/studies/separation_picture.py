@@ -14,9 +14,8 @@ from studies.separation_index import sample_separations
 
 SETS = ("synth-8-2-1", "ablation-8-2-0.25", "ablation-8-2-0.75")
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "synthetic.png"
-COLOURS = [
-    colour if colour != "#000000" else "#999999" for colour in PALETTE
-]  # black is for outliers
+# black is for outliers
+COLOURS = [colour if colour != "#000000" else "#999999" for colour in PALETTE]
 
 figure = Figure(figsize=(11.0, 4.4), layout="constrained")
 FigureCanvasAgg(figure)

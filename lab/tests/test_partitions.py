@@ -203,9 +203,8 @@ def test_an_index_depends_on_neither_place_nor_scale(
 ) -> None:
     X, centroids = problem
     expected = pytest.approx(index(X, centroids), rel=1e-9, abs=1e-9)
-    assert (
-        index(X + shift, centroids + shift) == expected
-    )  # exact in float64, as is scaling: all ties stay
+    # exact in float64, as is scaling: all ties stay
+    assert index(X + shift, centroids + shift) == expected
     assert index(X * 2.0**exponent, centroids * 2.0**exponent) == expected
 
 
@@ -225,9 +224,8 @@ def test_single_points_are_perfect_clusters_except_to_the_silhouette() -> None:
         assert partitions.calinski_harabasz(X, centroids) == np.inf
         assert partitions.dunn(X, centroids) == np.inf
     assert partitions.silhouette([[0.0], [1.0], [5.0]], [[0.0], [1.0], [5.0]]) == 0.0
-    assert (
-        partitions.silhouette([[0.0], [0.0], [1.0], [5.0]], [[0.0], [1.0], [5.0]]) == 0.5
-    )  # 1, 1 and twice 0
+    # 1, 1 and twice 0
+    assert partitions.silhouette([[0.0], [0.0], [1.0], [5.0]], [[0.0], [1.0], [5.0]]) == 0.5
 
 
 @given(problems())

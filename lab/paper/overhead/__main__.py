@@ -19,10 +19,8 @@ from paper.overhead import over_grpc, over_mpi, page, secure_baseline
 from paper.overhead.cases import SETS, Case, Records, Set, available
 from paper.overhead.page import Row, measured, merge, published
 
-RUNS = {
-    "mpi": {2: 100, 4: 40, 8: 10},
-    "grpc": {2: 20, 3: 20, 4: 10, 8: 6},
-}  # by transport and number of clients
+# by transport and number of clients
+RUNS = {"mpi": {2: 100, 4: 40, 8: 10}, "grpc": {2: 20, 3: 20, 4: 10, 8: 6}}
 SLOW_RUNS = NARROW_RUNS = 10
 SLOW = 25e-3
 SLOW_SETS = (SETS[0], SETS[7])

@@ -22,9 +22,8 @@ WARM_UP = 2  # runs that are not counted
 
 def measure(folders: list[Path], n_clients: int) -> list[Measured]:
     """All cases, one after the other."""
-    os.environ["OMP_NUM_THREADS"] = (
-        "1"  # read by the processes to come: a client has a core at best
-    )
+    # read by the processes to come: a client has a core at best
+    os.environ["OMP_NUM_THREADS"] = "1"
     names = [f"client-{i}" for i in range(1, n_clients + 1)]
     tls = {name: self_signed(name) for name in ("server", *names)}
     spawn = multiprocessing.get_context("spawn")

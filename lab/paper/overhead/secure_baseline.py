@@ -24,10 +24,8 @@ import numpy.typing as npt
 
 Matrix = npt.NDArray[np.float64]
 N_PARTIES = 3
-LENGTH, FRACTION = (
-    64,
-    32,
-)  # bits of a number and of its fraction: MPyC's division wants twice the fraction
+# bits of a number and of its fraction: MPyC's division wants twice the fraction
+LENGTH, FRACTION = 64, 32
 
 
 class Baseline(NamedTuple):
@@ -86,9 +84,8 @@ def lloyd(X: Matrix, C: Matrix, n_iterations: int) -> Matrix:
 
 def _iteration(mpc: Any, X: Any, C: Any) -> Any:
     """One iteration on shares, (k, d) from (n, d) and (k, d); no value is opened."""
-    scores = X @ (-2 * C.T) + mpc.np_sum(
-        C * C, axis=1
-    )  # squared distances without |x|^2, which is the same for all centroids
+    # squared distances without |x|^2, which is the same for all centroids
+    scores = X @ (-2 * C.T) + mpc.np_sum(C * C, axis=1)
     best, chosen = scores[:, 0], list[Any]([1])
     for j in range(1, C.shape[0]):
         nearer = scores[:, j] < best

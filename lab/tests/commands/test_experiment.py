@@ -199,9 +199,8 @@ def test_what_is_there_is_not_run_again_and_more_runs_are_added(
     spec.write_text(SPEC.replace("runs = 4", "runs = 1"))
     fewer = runner.run(spec, out, workers=1)
     assert (fewer.progress.total, fewer.others) == (N_TRIALS // 4, N_TRIALS * 3 // 4)
-    assert sorted(map(str, table(out))) == sorted(
-        map(str, table(undisturbed))
-    )  # the folder keeps what is not asked for
+    # the folder keeps what is not asked for
+    assert sorted(map(str, table(out))) == sorted(map(str, table(undisturbed)))
 
 
 def test_a_folder_of_another_purpose_is_refused(

@@ -104,9 +104,8 @@ def test_outliers_are_uniform_in_the_box_of_four_deviations_around_the_mean_and_
     assert np.array_equal(all_labels, [0] * 5000 + [OUTLIER] * 2000)
     unit = (everything[5000:] - records.mean(axis=0)) / (4 * records.std(axis=0, ddof=1))
     assert np.abs(unit).max() <= 1
-    assert np.abs(unit.mean(axis=0)).max() < 6 / np.sqrt(
-        3 * 2000
-    )  # a uniform number on [-1, 1] has variance 1/3
+    # a uniform number on [-1, 1] has variance 1/3
+    assert np.abs(unit.mean(axis=0)).max() < 6 / np.sqrt(3 * 2000)
     assert np.abs((unit**2).mean(axis=0) - 1 / 3).max() < 6 * np.sqrt(4 / 45 / 2000)
     none, none_labels = with_outliers(records, labels, 0, draws)
     assert np.array_equal(none, records)

@@ -68,9 +68,8 @@ def test_at_the_touching_radius_the_two_ellipsoids_share_a_point_and_a_tangent(s
     (m1, m2), (s1, s2) = clusters(seed)
     a = best_direction(m2 - m1, s1, s2)
     radius = touching_radius(separation(m2 - m1, s1, s2))
-    of_first = m1 + radius * s1 @ a / math.sqrt(
-        a @ s1 @ a
-    )  # where the first has the normal a, and the second -a
+    # where the first has the normal a, and the second -a
+    of_first = m1 + radius * s1 @ a / math.sqrt(a @ s1 @ a)
     of_second = m2 - radius * s2 @ a / math.sqrt(a @ s2 @ a)
     assert np.allclose(of_first, of_second, rtol=0, atol=1e-6 * np.linalg.norm(m2 - m1))
 

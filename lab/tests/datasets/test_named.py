@@ -164,9 +164,8 @@ def test_the_published_sets_have_the_shapes_of_their_manifest_and_the_numbers_nu
     with (Path(folder) / "MANIFEST.csv").open(newline="") as file:
         rows = {row["name"]: row for row in csv.DictReader(file)}
     assert names()[: len(rows)] == tuple(rows)
-    small = [
-        name for name, row in rows.items() if int(row["n"]) * int(row["d"]) <= 2_000_000
-    ]  # all but mnist, for time
+    # all but mnist, for time
+    small = [name for name, row in rows.items() if int(row["n"]) * int(row["d"]) <= 2_000_000]
     assert small
     for name in small:
         values = load(name).values

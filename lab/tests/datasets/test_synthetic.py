@@ -164,9 +164,8 @@ def test_the_published_g2_sets_pass_the_same_check(deviation: int) -> None:
 def test_records_come_in_random_order() -> None:
     _, labels = generate_labelled("timesynth-10000-2-2")
     runs = 1 + (np.diff(labels) != 0).sum()
-    assert (
-        abs(runs - 5001) < 6 * 50
-    )  # of fair coins: n / 2 + 1, with a standard deviation of sqrt(n) / 2
+    # of fair coins: n / 2 + 1, with a standard deviation of sqrt(n) / 2
+    assert abs(runs - 5001) < 6 * 50
 
 
 @pytest.mark.parametrize(

@@ -183,9 +183,8 @@ def test_noise_on_a_vote_is_in_units_of_a_65536th_of_a_record_and_votes_are_coun
     None
 ):
     X, candidates = np.array([[-9], [-8], [1], [7]]), np.array([[-10], [0], [2], [10]])
-    noise = InjectedNoise(
-        [[RECORD, -RECORD, 1, 0]]
-    )  # the record at 1 is as near to 0 as to 2: the first has it
+    # the record at 1 is as near to 0 as to 2: the first has it
+    noise = InjectedNoise([[RECORD, -RECORD, 1, 0]])
     h = pe_means.noisy_votes(plan(d=1, q=4), candidates, X, noise)
     assert h.tolist() == [3.0, 0.0, 2.0**-16, 1.0]
 

@@ -341,9 +341,8 @@ def test_code_that_ends_the_process_when_it_is_loaded_is_refused_in_a_sentence(
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_while_code_is_loaded_ends_the_command(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a job in the background was told to ignore it
+    # a job in the background was told to ignore it
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             load_method("mine.py:METHOD", tmp_path)

@@ -279,9 +279,8 @@ def test_overheads_are_drawn_by_latency_and_published_figures_are_hollow(tmp_pat
     for panel in (*near.figure.axes, *far.figure.axes):
         panel.figure.canvas.draw()
         low, high = panel.get_xlim()
-        assert (
-            sum(low <= mark <= high for mark in panel.get_xticks()) >= 2
-        )  # an axis without numbers says nothing
+        # an axis without numbers says nothing
+        assert sum(low <= mark <= high for mark in panel.get_xticks()) >= 2
 
 
 @pytest.mark.parametrize(

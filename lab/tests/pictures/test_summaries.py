@@ -14,14 +14,7 @@ from scipy.special import stdtrit
 
 from fastlloyd_lab.experiments.measures import in_order
 from fastlloyd_lab.experiments.reading import Results, Row, read
-from fastlloyd_lab.pictures.summaries import (
-    Sample,
-    Summaries,
-    Variant,
-    area,
-    pooled,
-    relative,
-)
+from fastlloyd_lab.pictures.summaries import Sample, Summaries, Variant, area, pooled, relative
 from made_up_results import EPSILONS, REAL, fail, rows, write
 
 T_3 = 3.182446305  # Student's t, 3 degrees of freedom, 97.5%: from a printed table
@@ -249,13 +242,9 @@ def test_measures_of_the_paper_come_first() -> None:
 def test_a_folder_whose_runner_still_runs_gives_the_same_summaries(tmp_path: Path) -> None:
     made = rows({"iris": REAL["iris"], "wine": REAL["wine"]})
     made[3] = fail(made[3], "it broke")
-    done, going = (
-        read(write(tmp_path / "done", made)),
-        read(write(tmp_path / "going", made)),
-    )
-    assert list(map(repr, done.rows)) == list(
-        map(repr, going.rows)
-    )  # a trial that failed took NaN seconds, which equals nothing
+    done, going = (read(write(tmp_path / "done", made)), read(write(tmp_path / "going", made)))
+    # a trial that failed took NaN seconds, which equals nothing
+    assert list(map(repr, done.rows)) == list(map(repr, going.rows))
     assert len(done.failures) == 1
     found = Summaries.of(going)
     assert found.epsilons("iris") == list(EPSILONS)

@@ -57,9 +57,8 @@ def test_offsets_that_only_the_bounds_clip_are_clipped_at_half_the_diagonal(
 
 def test_counts_and_votes_that_are_not_shrunk_keep_all_else() -> None:
     counts = np.array([[70.0], [20.0], [-6.0]])
-    np.testing.assert_allclose(
-        _as_counted(Noisy(counts, 8.0), 90.0), [72.0, 22.0, 4.0]
-    )  # the floor: half a deviation
+    # the floor: half a deviation
+    np.testing.assert_allclose(_as_counted(Noisy(counts, 8.0), 90.0), [72.0, 22.0, 4.0])
     np.testing.assert_allclose(
         sizes(Noisy(counts, 1e-9), 90.0), _as_counted(Noisy(counts, 1e-9), 90.0)
     )

@@ -18,9 +18,8 @@ from fastlloyd.errors import DataError, PlanError
 
 E = TypeVar("E", bound=enum.Enum)
 T = TypeVar("T")
-NAME = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-)  # of an algorithm, a party, a data set, a unit of protection
+# of an algorithm, a party, a data set, a unit of protection
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 NAME_RULE = "a-z, A-Z, 0-9, dot, dash or underscore (no umlauts, no accents), at most 64 of them"
 """Characters that `NAME` takes, in words."""
 _SEVERAL = re.compile(r".*[b-df-hj-np-rtv-ze]s")  # bus, boss, basis and canvas are one

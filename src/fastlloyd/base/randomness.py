@@ -178,9 +178,8 @@ class Spans:
     lows: npt.NDArray[np.uint64]
     n: npt.NDArray[np.uint64]  # 1 where it is 2**64, which no uint64 is
     largest_accepted: npt.NDArray[np.uint64]
-    is_whole: (
-        npt.NDArray[np.bool_] | None
-    )  # where n is 2**64, so that every word is accepted as it is; None if nowhere
+    # where n is 2**64, so that every word is accepted as it is; None if nowhere
+    is_whole: npt.NDArray[np.bool_] | None
 
     @classmethod
     def of(cls, low: npt.ArrayLike, high: npt.ArrayLike) -> Self:

@@ -22,12 +22,10 @@ from fastlloyd.errors import PlanError
 
 T = TypeVar("T", bound=msgspec.Struct)
 MAX_BYTES = 8 << 20  # no plan is larger; refused before it is parsed
-MAX_LINE = (
-    1 << 14
-)  # nor has one a longer line; the parser's time is quadratic in the length of a key
-FRACTION = re.compile(
-    r"-?[0-9]{1,80}(/[0-9]{1,80})?"
-)  # no exponents: 1e99999999 is a number of a hundred megabytes
+# nor has one a longer line; the parser's time is quadratic in the length of a key
+MAX_LINE = 1 << 14
+# no exponents: 1e99999999 is a number of a hundred megabytes
+FRACTION = re.compile(r"-?[0-9]{1,80}(/[0-9]{1,80})?")
 
 
 def to_builtins(document: msgspec.Struct) -> dict[str, Any]:

@@ -49,11 +49,8 @@ from fastlloyd.reports.stored_statement import Sealed, stored_statement
 
 Records = Table | RecordFile | ArrayRecords
 
-_OF_RUNS = (
-    (PLAN, EXACT, ROUNDS),
-    (PLAN, BOUNDS, ROUNDS),
-    (PLAN, UNFINISHED),
-)  # what one of them leaves, at least
+# what one of them leaves, at least
+_OF_RUNS = (PLAN, EXACT, ROUNDS), (PLAN, BOUNDS, ROUNDS), (PLAN, UNFINISHED)
 LONGEST = 60  # characters of the data's name
 SHOWS_RECORDS = "clusters.png beside this statement shows the records themselves: NOT PRIVATE"
 COMPARED = (
@@ -202,9 +199,8 @@ def write(
     shown = None
     if options.plot_data:
         result = msgspec.structs.replace(result, cautions=(*result.cautions, SHOWS_RECORDS))
-        shown = np.asarray(
-            next(records.blocks()), dtype=np.float64
-        )  # all, or the first block of a file with very many
+        # all, or the first block of a file with very many
+        shown = np.asarray(next(records.blocks()), dtype=np.float64)
     contents = result.files() | dict(more or {})
     if (picture := result.picture(shown)) is not None:
         try:

@@ -30,9 +30,8 @@ from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import RunSettings
 from fastlloyd.records.bounds import TEMPLATE_HEADING
 
-OF_A_FIT = (  # how the settings of a run of fit begin; a line of caution may stand before it
-    "# A fastlloyd mechanism"
-)
+# how the settings of a run of fit begin; a line of caution may stand before it
+OF_A_FIT = "# A fastlloyd mechanism"
 _NO_PLANS = {
     PRIVATE_HEADING: "a private identity, which is sent to nobody",
     PUBLIC_HEADING: "the public file of an identity",

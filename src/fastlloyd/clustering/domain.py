@@ -37,9 +37,8 @@ from fastlloyd.records.in_memory import matrix, names_of, taken_over
 from fastlloyd.records.labels import labels_of
 from fastlloyd.records.table import ColumnBlock
 
-EXACT_BITS = (
-    53  # integers below 2**53 are exact in float64, and so are sums and products that stay below it
-)
+# integers below 2**53 are exact in float64, and so are sums and products that stay below it
+EXACT_BITS = 53
 
 
 @cache
@@ -53,9 +52,8 @@ def finest_bits(n_features: int) -> int:
 class Scaling(enum.Enum):
     """Scaling of original units to the domain [-1, 1]^d."""
 
-    PER_FEATURE = (  # every feature fills [-1, 1] by its own bounds (Section 6.1.3 of the paper)
-        "per-feature"
-    )
+    # every feature fills [-1, 1] by its own bounds (Section 6.1.3 of the paper)
+    PER_FEATURE = "per-feature"
     COMMON = "common"  # one factor for all: Euclidean distances of the original units are kept
 
 
@@ -97,9 +95,8 @@ class Domain(
                 f"bounds are given for {len(self.lower)} lower and {len(self.upper)} upper ends,"
                 f" but there are {d} features; give one lower and one upper bound per feature"
             )
-        msgspec.structs.force_setattr(
-            self, "features", tuple(self.features)
-        )  # hashed, with the plan they stand in
+        # hashed, with the plan they stand in
+        msgspec.structs.force_setattr(self, "features", tuple(self.features))
         # an int or a NumPy float would be written to a file in another spelling than the one that
         # is read back
         msgspec.structs.force_setattr(self, "lower", _floats(self.lower))
@@ -358,9 +355,8 @@ class Domain(
         """
         lower, upper, centre, units, box = frame
         rows = max(1, BLOCK_ELEMENTS // self.n_features)
-        memory = np.empty(
-            (min(rows, len(table)), self.n_features), order="F"
-        )  # long loops, whatever the table's order
+        # long loops, whatever the table's order
+        memory = np.empty((min(rows, len(table)), self.n_features), order="F")
         for start in range(0, len(table), rows):
             values = memory[: len(table) - start]
             with np.errstate(

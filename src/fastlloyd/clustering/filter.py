@@ -24,12 +24,10 @@ MOST_FEATURES = 1 << 15  # for the proof
 PRODUCT_STEPS = 900_000
 PART_CELLS = 1 << 13  # of the records of a product, or twice as many where clusters are few
 FEW_CLUSTERS = 16
-TURNED_CLUSTERS = (
-    128  # from here on, records that come one after the other are best copied feature by feature
-)
-TURNED_FEATURES = (
-    PRODUCT_STEPS >> 9
-)  # up to here, a product has room for 64 of them and eight centroids
+# from here on, records that come one after the other are best copied feature by feature
+TURNED_CLUSTERS = 128
+# up to here, a product has room for 64 of them and eight centroids
+TURNED_FEATURES = PRODUCT_STEPS >> 9
 BLOCK_CELLS = 1 << 18  # of the records that are worked on together: a megabyte
 SCORE_CELLS = 1 << 17  # of their scores
 
@@ -76,9 +74,8 @@ class Nearest:
         if self.rows * k * d > PRODUCT_STEPS:
             chunks = -(-k // max(4, PRODUCT_STEPS // (self.rows * d) // 4 * 4))
             self.size = (-(-k // chunks) + 3) // 4 * 4
-        self.width = (
-            -(-k // self.size) * self.size
-        )  # more centroids stand behind the last, infinitely far away
+        # more centroids stand behind the last, infinitely far away
+        self.width = -(-k // self.size) * self.size
         self.e = relative_error(d)
         self.most = 4.0 * self.e * float(self.exact.norms[:k].max())
         self.constants = np.full(self.width, np.inf, dtype=np.float32)

@@ -40,9 +40,8 @@ def unreported(_number: int, _n_records: int | None) -> None:
 class Outside(enum.Enum):
     """Treatment of a record with a value outside the bounds."""
 
-    CLIP = (  # the value moves to the nearer bound (`Domain.to_grid`), and the record is counted
-        "clip"
-    )
+    # the value moves to the nearer bound (`Domain.to_grid`), and the record is counted
+    CLIP = "clip"
     REFUSE = "refuse"  # the records are refused, and where the value stands is said
 
 
@@ -214,9 +213,8 @@ class GridRecords:
         with ThreadPoolExecutor(1) as reader, reading_ahead():
             coming = deque(reader.submit(next, blocks, None) for _ in range(self._records.n_ahead))
             try:
-                is_compiled(
-                    (self._records.n_rows or 0) * self.domain.n_features
-                )  # loads compiled code while those are read
+                # loads compiled code while those are read
+                is_compiled((self._records.n_rows or 0) * self.domain.n_features)
                 while (block := coming.popleft().result()) is not None:
                     coming.append(reader.submit(next, blocks, None))
                     yield block

@@ -39,9 +39,8 @@ from fastlloyd.clustering.parallel import (
 )
 from fastlloyd.clustering.sums import ClusterSums
 
-BLOCK_ELEMENTS = (
-    1 << 18
-)  # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
+# 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
+BLOCK_ELEMENTS = 1 << 18
 MOST_AXES = 3  # of a grid: with more, no grid has few enough points
 LEAST_POINTS = 64  # of a grid that is worth the search for its axes
 AXIS_ROWS = 1 << 13  # records whose places on an axis stay in the cache
@@ -152,9 +151,8 @@ def clipped_loss(
 
 def nearest(X: FloatArray, C: FloatArray) -> tuple[IntArray, FloatArray]:
     """Index of, and exact squared distance to, the nearest centroid; X and C hold integers."""
-    scores = X @ (-2.0 * C.T) + (C**2).sum(
-        axis=1
-    )  # squared distance minus |x|^2, which is the same for all centroids
+    # squared distance minus |x|^2, which is the same for all centroids
+    scores = X @ (-2.0 * C.T) + (C**2).sum(axis=1)
     labels = scores.argmin(axis=1)
     squared = np.einsum("ij,ij->i", X, X) + scores[np.arange(len(X)), labels]
     return labels, squared
@@ -379,9 +377,8 @@ def _near_labels(X: GridArray, near: Nearest, labels: Labels) -> None:
 
 
 def _is_compiled(X: GridArray, centroids: IntArray) -> bool:
-    return X.dtype.kind == "i" and is_compiled(
-        X.size * len(centroids)
-    )  # it would cut off the digits of what is no integer
+    # it would cut off the digits of what is no integer
+    return X.dtype.kind == "i" and is_compiled(X.size * len(centroids))
 
 
 def _nearest(

@@ -27,12 +27,10 @@ from fastlloyd.base.arrays import IntArray
 # A step is a coordinate of a record beside one of a centroid: well below a nanosecond in compiled
 # code, and several without.
 WORTH_LOADING = 1 << 24
-WORTH_THREADS = (
-    1 << 23
-)  # a quarter of a millisecond, and twice as many by BLAS: threads need a tenth to begin and to end
-WORTH_PIECES = (
-    1 << 26
-)  # from here on, threads take more than one piece each, lest one waits for another
+# a quarter of a millisecond, and twice as many by BLAS: threads need a tenth to begin and to end
+WORTH_THREADS = 1 << 23
+# from here on, threads take more than one piece each, lest one waits for another
+WORTH_PIECES = 1 << 26
 READING_STEPS = 20  # that take as long as reading a coordinate
 NUMPY_STEPS = 8  # that some operations of NumPy on a number take
 SPAN_STEPS = (
@@ -148,9 +146,8 @@ class _Job(Generic[_T]):
         self.left = deque(pieces)
         self.found: list[_T] = []
         self.failed: list[BaseException] = []
-        self.helping: list[
-            None
-        ] = []  # one per helper, from before it takes a piece until it has finished
+        # one per helper, from before it takes a piece until it has finished
+        self.helping: list[None] = []
         self.finished: SimpleQueue[None] = SimpleQueue()
 
     def work(self) -> None:
@@ -199,9 +196,8 @@ class _Helpers:
             suppress(RuntimeError),
         ):  # no more threads are allowed: those that there are do all of it
             while self.n < n:
-                start_new_thread(
-                    self._serve, ()
-                )  # Thread.start() waits, and an interrupt then may become a RuntimeError
+                # Thread.start() waits, and an interrupt then may become a RuntimeError
+                start_new_thread(self._serve, ())
                 self.n += 1
         for _ in range(min(n, self.n)):
             self.jobs.put(job)

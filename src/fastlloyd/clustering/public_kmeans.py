@@ -29,9 +29,8 @@ BLOCK_STEPS = (
 LARGEST = 2.0**400  # of a coordinate: sums of squares stay far from overflow
 SMALLEST = 2.0**-400  # of a weight beside the largest: what it is multiplied by does not underflow
 EARLY = 8  # all starts make the first eighth of the steps, and only
-PROMISING = (
-    5  # so many the others: of twenty starts, this cost no .01 % of the loss in any of sixty trials
-)
+# so many the others: of twenty starts, this cost no .01 % of the loss in any of sixty trials
+PROMISING = 5
 
 
 class PublicClusters:
@@ -79,9 +78,8 @@ def k_means(
     _check(points, weights, n_clusters, n_restarts, n_steps)
     weights = weights / weights.max() if weights.any() else np.ones(len(points))
     counted = weights > SMALLEST
-    origin = (
-        weights @ points / weights.sum()
-    )  # scalar products lose the fewest digits around the mean
+    # scalar products lose the fewest digits around the mean
+    origin = weights @ points / weights.sum()
     points = points - origin
     lloyd = _Lloyd(points[counted], weights[counted])
     best = _best(lloyd, n_clusters, draws, n_restarts, n_steps)
@@ -307,9 +305,8 @@ def _added(
     S, k = chosen.shape
     T, n = trials.shape[2], len(weights)
     rows, columns = lifted
-    nearest = np.maximum(
-        rows[chosen[:, 0]] @ columns, 0.0
-    )  # (S, n) squared distances to the nearest centroid so far
+    # (S, n) squared distances to the nearest centroid so far
+    nearest = np.maximum(rows[chosen[:, 0]] @ columns, 0.0)
     distances = np.empty((S, T, n))
     for c in range(1, k):
         candidates = _drawn(nearest * weights, trials[:, c - 1])
@@ -317,9 +314,8 @@ def _added(
         np.minimum(distances, nearest[:, None, :], out=distances)
         best = (distances @ weights).argmin(axis=1)
         chosen[:, c] = candidates[np.arange(S), best]
-        np.maximum(
-            distances[np.arange(S), best], 0.0, out=nearest
-        )  # a rounded distance of 0 may lie below
+        # a rounded distance of 0 may lie below
+        np.maximum(distances[np.arange(S), best], 0.0, out=nearest)
     return chosen
 
 

@@ -22,9 +22,8 @@ from fastlloyd.base.arrays import IntArray
 class Postprocessing(enum.Enum):
     """Treatment of a centroid outside the domain (Appendix B of the paper)."""
 
-    NONE = (  # it stays there, saturated at `Domain.saturation` so that arithmetic remains exact
-        "none"
-    )
+    # it stays there, saturated at `Domain.saturation` so that arithmetic remains exact
+    NONE = "none"
     TRUNCATE = "truncate"  # it moves to the wall
     FOLD = "fold"  # it is reflected at the wall
 
@@ -107,8 +106,7 @@ def is_large_enough(counts: IntArray, count_bits: int, min_count: Fraction) -> N
 
     With min_count 0 (preset `paper`) every count but 0 is, negative ones included.
     """
-    floor = -(
-        (-min_count.numerator << count_bits) // min_count.denominator
-    )  # min_count * 2**count_bits, rounded up
+    # min_count * 2**count_bits, rounded up
+    floor = -((-min_count.numerator << count_bits) // min_count.denominator)
     worth: NDArray[np.bool_] = counts >= floor if min_count else counts != 0
     return worth

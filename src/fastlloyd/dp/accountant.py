@@ -161,9 +161,8 @@ def _expected_excess(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> Any:
     if mu_squared == 0:
         return max(mp.zero, -mp.expm1(exact(mp, epsilon)) * (1 + exact(mp, _MARGIN)))
     mu = mp.sqrt(exact(mp, mu_squared))
-    c = (
-        exact(mp, epsilon - mu_squared / 2) / mu
-    )  # the loss exceeds epsilon when its standard normal exceeds c
+    # the loss exceeds epsilon when its standard normal exceeds c
+    c = exact(mp, epsilon - mu_squared / 2) / mu
     if abs(c) > _FAR:
         return mp.ldexp(1, -1075) if c > 0 else mp.one
     return _hockey_stick(mp, mu, c) * (1 + exact(mp, _MARGIN)) * mp.npdf(c)
@@ -200,9 +199,8 @@ def _gaussian_epsilon(mp: Any, mu_squared: Fraction, delta: Fraction) -> float:
     if mu_squared == 0 or _gaussian_delta(mp, mu_squared, Fraction(0)) <= delta:
         return 0.0
     m = float(mp.sqrt(exact(mp, min(mu_squared, Fraction(1 << 1000)))))
-    target = exact(
-        mp, max(-round_up(-exact(mp, delta)), math.ulp(0.0))
-    )  # no delta that is a float is between it and `delta`
+    # no delta that is a float is between it and `delta`
+    target = exact(mp, max(-round_up(-exact(mp, delta)), math.ulp(0.0)))
 
     def epsilon_at(a: float) -> float:
         return max(0.0, m * (m / 2 - a))
@@ -211,9 +209,8 @@ def _gaussian_epsilon(mp: Any, mu_squared: Fraction, delta: Fraction) -> float:
         found = _expected_excess(mp, mu_squared, Fraction(epsilon_at(a)))
         return float(mp.log(found / max(1 - found, mp.ldexp(1, -90)) * (1 - target) / target))
 
-    tail = float(
-        mp.sqrt(-2 * mp.log(min(target, 1 - target)))
-    )  # the normal quantile of the target is nearer to 0
+    # the normal quantile of the target is nearer to 0
+    tail = float(mp.sqrt(-2 * mp.log(min(target, 1 - target))))
     start = -tail if target < 0.5 else tail
     near = epsilon_at(secant(excess, start - 0.1, start))
     return least_float(lambda e: _gaussian_delta(mp, mu_squared, Fraction(e)) <= delta, near)

@@ -163,11 +163,8 @@ def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
         a = here / 2 - e / here
         if abs(a) > _FAR:
             return greatest_float(holds, near)
-        density, below, above = (
-            mp.exp(-a * a / 2),
-            left - slack,
-            left + slack,
-        )  # all times sqrt(2 pi)
+        # all times sqrt(2 pi)
+        density, below, above = mp.exp(-a * a / 2), left - slack, left + slack
 
         def holds_surely(mu: float) -> bool:
             if not 0 < mu < math.inf:

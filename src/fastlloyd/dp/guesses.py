@@ -11,9 +11,8 @@ from fastlloyd.base.precision import secant
 
 _LOG_ROOT = math.log(2 * math.pi) / 2
 _NEAR = 2.0**-20  # a difference of logarithms that is as good as none
-_LEAST = (
-    2.0**-20
-)  # of a difference of numbers about 1: below it fewer than 32 of its bits mean anything
+# of a difference of numbers about 1: below it fewer than 32 of its bits mean anything
+_LEAST = 2.0**-20
 
 
 def near(mu_at: Callable[[float], float], delta: float) -> float:

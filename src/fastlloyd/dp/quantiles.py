@@ -93,9 +93,8 @@ class Cells:
         return ends
 
     def _block(self, words: NDArray[np.uint64], scale: Fraction, shift: float) -> NDArray[np.int64]:
-        leading = words.astype(np.float64).view(np.int64) >> (
-            52 - _CELL_BITS
-        )  # exponent and first bits
+        # exponent and first bits
+        leading = words.astype(np.float64).view(np.int64) >> (52 - _CELL_BITS)
         cell = np.minimum(leading - ((1023 + LOWEST_BIT) << _CELL_BITS), self.coarse.size - 1)
         t = (
             (words - self.centre.take(cell)).view(np.int64) + self.rest.take(cell)
@@ -105,9 +104,8 @@ class Cells:
             offset = offset * t + coefficient
         offset *= t
         coarse, unit = self.coarse.take(cell), scale.denominator << _COARSE_BITS
-        whole, part = divmod(
-            scale.numerator, unit
-        )  # the scale is whole + part / unit, in units of 2^20
+        # the scale is whole + part / unit, in units of 2^20
+        whole, part = divmod(scale.numerator, unit)
         value = coarse * (part / unit) + (offset * float(scale) - shift)
         error = self.bound.take(cell) * float(scale) + _REST
         ends: NDArray[np.int64] = (
@@ -181,9 +179,8 @@ def _derivatives(law: Law) -> list[list[int]]:
     found = [[1]]
     for n in range(1, _DEGREE + 1):
         P = [*found[-1], 0, 0]
-        products = [
-            law.slope[0] * P[j] + law.slope[1] * P[j - 1] for j in range(len(P) - 1)
-        ]  # P[-1] is 0
+        # the entry before the first is 0
+        products = [law.slope[0] * P[j] + law.slope[1] * P[j - 1] for j in range(len(P) - 1)]
         found.append([n * product + (j + 1) * P[j + 1] for j, product in enumerate(products)])
     return found
 

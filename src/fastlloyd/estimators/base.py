@@ -6,9 +6,8 @@ exact attribute of a fitted estimator. It is returned when asked for by name, an
 pickles, copies and the tables of attributes that notebooks draw.
 """
 
-from __future__ import (
-    annotations,
-)  # signatures in short: help and ? show what is written here, not what it stands for
+# signatures in short: help and ? show what is written here, not what it stands for
+from __future__ import annotations
 
 import numbers
 import os
@@ -57,9 +56,7 @@ from fastlloyd.reports.stored_result import StoredResult
 from fastlloyd.reports.stored_statement import Sealed, stored_statement
 
 try:
-    from sklearn.base import (
-        ClassNamePrefixFeaturesOutMixin,
-    )
+    from sklearn.base import ClassNamePrefixFeaturesOutMixin
     from sklearn.utils import Tags, check_random_state
     from sklearn.utils.validation import check_is_fitted
 
@@ -98,22 +95,16 @@ _CLIPPED = (
     " centroids and intervals are for the clipped values. Are the bounds in the units of X? This is"
     " an exact fact about the records: keep it to yourself."
 )
-_OF_ONE_FIT = (
-    "labels_",
-    "_split",
-    "noisy_loss_",
-    "noisy_loss_std_",
-    "privacy_spent_",
-)  # not set by every fit
+# not set by every fit
+_OF_ONE_FIT = "labels_", "_split", "noisy_loss_", "noisy_loss_std_", "privacy_spent_"
 
 
 class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
     """Estimator of private k-means; a subclass names the algorithm and its own choices."""
 
     _algorithm: ClassVar[AnyAlgorithm]
-    unit: str | None = (
-        None  # this and the next two, of models that were pickled before there was a choice
-    )
+    # this and the next two, of models that were pickled before there was a choice
+    unit: str | None = None
     value_range: Limits = None
     dataset: str | None = None
 
@@ -243,9 +234,8 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         written.
         """
         self._refuse("fit", unknown)
-        anew = object.__new__(
-            type(self)
-        )  # this model is as it was until all is done, however that ends
+        # this model is as it was until all is done, however that ends
+        anew = object.__new__(type(self))
         anew.__dict__.update(self.__dict__)
         cautions = anew._fit(X, groups)
         self.__dict__ = anew.__dict__

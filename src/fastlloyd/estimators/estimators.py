@@ -7,9 +7,8 @@ What is private: `cluster_centers_`, `noisy_counts_` and everything computed fro
 `labels_`, `score` and all else that reads the records again without noise, see `base.py`.
 """
 
-from __future__ import (
-    annotations,
-)  # signatures in short: help and ? show `Bounds`, not what it stands for
+# signatures in short: help and ? show `Bounds`, not what it stands for
+from __future__ import annotations
 
 import enum
 from typing import Any, ClassVar

@@ -1,26 +1,18 @@
 """Labels, distances and score of records by a fitted estimator: exact, so NOT PRIVATE."""
 
-from __future__ import (
-    annotations,
-)  # signatures in short: help and ? show what is written here, not what it stands for
+# signatures in short: help and ? show what is written here, not what it stands for
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import (
-    BaseEstimator,
-    ClusterMixin,
-    TransformerMixin,
-)
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
 from fastlloyd.clustering import kernels
-from fastlloyd.estimators.validation import (
-    on_grid,
-    validate_records,
-)
+from fastlloyd.estimators.validation import on_grid, validate_records
 from fastlloyd.mechanisms.mechanism import Mechanism
 
 

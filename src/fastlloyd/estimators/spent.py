@@ -11,11 +11,7 @@ from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.two_stages import FirstStage
 from fastlloyd.reports.bounds_result import both_stages
 from fastlloyd.reports.outside import COVERS_ESTIMATOR, THIS_ESTIMATOR
-from fastlloyd.reports.statement import (
-    PrivacyStatement,
-    mechanism_statement,
-    with_radius,
-)
+from fastlloyd.reports.statement import PrivacyStatement, mechanism_statement, with_radius
 
 
 def hidden(first: FirstStage | None) -> list[str]:

@@ -2,9 +2,8 @@
 pickles and copies keep, which is no exact output and no class that may move.
 """
 
-from __future__ import (
-    annotations,
-)  # signatures in short: help and ? show what is written here, not what it stands for
+# signatures in short: help and ? show what is written here, not what it stands for
+from __future__ import annotations
 
 import os
 from functools import cached_property

@@ -16,9 +16,8 @@ from fastlloyd.mechanisms.queries.inequalities import Inequality
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
 
 FALSE_ALARM_BITS = 40
-ROUNDING = (
-    2.0**-50
-)  # of either side: each is a few operations on integers that float64 holds but for 2**-53
+# of either side: each is a few operations on integers that float64 holds but for 2**-53
+ROUNDING = 2.0**-50
 
 
 def is_doubtful(

@@ -13,9 +13,8 @@ from fastlloyd.mechanisms.persons import reach
 from fastlloyd.mechanisms.rounds import SCALE_UNITS, LossRound
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 
-LOSS_TOLERANCE = Fraction(
-    2, 100
-)  # of the typical loss: the standard deviation that the noise of its estimate may have
+# of the typical loss: the standard deviation that the noise of its estimate may have
+LOSS_TOLERANCE = Fraction(2, 100)
 _MARGIN = Fraction(1, 10**40)
 MIN_LOSS_SHARE, MAX_LOSS_SHARE = Fraction(1, 100), Fraction(1, 5)
 

@@ -14,9 +14,8 @@ from fastlloyd.base.names import NAME, is_plural
 from fastlloyd.dp.neighboring import MAX_CLIENTS
 from fastlloyd.errors import PlanError
 
-MIN_WEIGHT_BITS: Final = (
-    1  # with 0 a person has one share, and taking a row away may move another row's
-)
+# with 0 a person has one share, and taking a row away may move another row's
+MIN_WEIGHT_BITS: Final = 1
 MAX_WEIGHT_BITS: Final = 15
 WEIGHT_BITS: Final = 10
 

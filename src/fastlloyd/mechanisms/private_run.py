@@ -379,9 +379,8 @@ class PrivateRun(
         epsilon with Laplace noise.
         """
         whole, alone = self._whole, self._costs.get(round) or self.accountant_of(round)
-        return (alone.mu_squared + alone.pure_epsilon) / (
-            whole.mu_squared + whole.pure_epsilon
-        )  # one of each pair is 0
+        # one of each pair is 0
+        return (alone.mu_squared + alone.pure_epsilon) / (whole.mu_squared + whole.pure_epsilon)
 
     def draw_noise(self, round: Round, source: NoiseSource) -> IntArray:
         """The total noise of one answer, int64 of its `shape`, part by part."""

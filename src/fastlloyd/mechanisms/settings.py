@@ -277,10 +277,7 @@ class Settings(RunSettings, Generic[A_co], frozen=True, kw_only=True):
     @property
     def fields(self) -> dict[str, Any]:
         """The fields of a `Mechanism` that do not depend on its algorithm."""
-        return super().fields | {
-            "n_clusters": self.n_clusters,
-            "bounds_digest": self.bounds_digest,
-        }
+        return super().fields | {"n_clusters": self.n_clusters, "bounds_digest": self.bounds_digest}
 
 
 def check_expected(n_expected: int | None, n_records: int, persons: Persons | None = None) -> None:

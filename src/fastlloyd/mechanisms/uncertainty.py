@@ -25,21 +25,15 @@ from fastlloyd.mechanisms.persons import Unit
 
 BoolArray = npt.NDArray[np.bool_]
 
-FINE, MOSTLY_NOISE = (
-    0.1,
-    0.5,
-)  # of the radius: beyond the second, a centroid may well be that of its neighbour
+# of the radius: beyond the second, a centroid may well be that of its neighbour
+FINE, MOSTLY_NOISE = 0.1, 0.5
 FEW = 3  # a noisy count of so many standard deviations is hardly one of no records
 OWN = 0.7  # of a move that noise does not explain may be to come;
-OTHERS, OTHERS_SHRUNK = (
-    1.0,
-    0.3,
-)  # and so much of that of all clusters; the second where moves were shrunk
+# and so much of that of all clusters; the second where moves were shrunk
+OTHERS, OTHERS_SHRUNK = 1.0, 0.3
 EXPLAINED = 2.0  # deviations of noise explain a move
-MOVED, FIRST_MOVED = (
-    0.1,
-    0.3,
-)  # of the radius: a longer move is not over; the second holds where the last move was the first
+# of the radius: a longer move is not over; the second holds where the last move was the first
+MOVED, FIRST_MOVED = 0.1, 0.3
 # of a skewed column: its records begin at a bound that is no farther than so many radii, and the
 # other bound is so many times as far
 BEGINS, ENDS = 4.0, 2.0
@@ -226,9 +220,8 @@ def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) 
     others = OTHERS if clustering.evidence is None else OTHERS_SHRUNK
     squares = seen.deviations**2 + left**2 + _to_come(move, seen.radius, others) + seen.hidden**2
     errors = np.where(updated[:, None], mechanism.domain.units * np.sqrt(squares), np.nan)
-    few = (
-        np.minimum(move.counts, seen.sizes) < FEW * noise.counts
-    )  # a large count among such that say nothing may be small
+    # a large count among such that say nothing may be small
+    few = np.minimum(move.counts, seen.sizes) < FEW * noise.counts
     status = _status(updated, few, _is_moving(move, seen) | seen.crowded)
     beyond = _beyond(mechanism, clustering.centroids, seen, settled(status))
     return Accuracy(errors=errors, status=status, radius=radius, beyond=beyond)
@@ -331,9 +324,8 @@ def _to_come(move: _Move, radius: float, others: float) -> FloatArray:
     variances = move.deviations**2
     own = np.maximum(move.asked**2 - EXPLAINED**2 * variances, 0.0)
     weights = np.maximum(move.counts, 0.0) ** 2
-    limited = np.minimum(
-        move.squared_excess, (MOVED * radius) ** 2
-    )  # one that is far from settled says little of others
+    # one that is far from settled says little of others
+    limited = np.minimum(move.squared_excess, (MOVED * radius) ** 2)
     of_all = max(float(weights @ limited) / max(float(weights.sum()), 1.0), 0.0) / own.shape[1]
     return np.asarray(OWN**2 * own + others**2 * of_all)
 

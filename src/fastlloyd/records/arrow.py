@@ -239,11 +239,8 @@ def no_numbers(
 def _dtype(kinds: Sequence[Any]) -> npt.DTypeLike:
     """float32 if it holds every value of these types exactly, otherwise float64."""
     types = load("pyarrow.types", "Arrow")
-    widest = {
-        types.is_boolean: 1,
-        types.is_integer: 16,
-        types.is_floating: 32,
-    }  # bits of what float32 holds exactly
+    # bits of what float32 holds exactly
+    widest = {types.is_boolean: 1, types.is_integer: 16, types.is_floating: 32}
     narrow = all(
         any(holds(kind) and kind.bit_width <= bits for holds, bits in widest.items())
         for kind in kinds

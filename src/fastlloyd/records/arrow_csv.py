@@ -26,9 +26,8 @@ from fastlloyd.records.reader import Missing
 from fastlloyd.records.table import ColumnBlock
 
 _MOST_THREADS = 8  # each has a chunk and its numbers in memory
-_MOST_COLUMNS = (
-    1 << 14
-)  # of all threads: Arrow keeps some kilobytes for each, most of them for the words below
+# of all threads: Arrow keeps some kilobytes for each, most of them for the words below
+_MOST_COLUMNS = 1 << 14
 _SPELLED = sorted(
     {
         space + kind(word)
@@ -39,9 +38,8 @@ _SPELLED = sorted(
 )
 _MISSING = {Missing.REFUSE: [], Missing.DROP: [*_SPELLED, "NaN", " NaN"]}
 
-Parsed = tuple[
-    bytes, Iterator[bytes], ColumnBlock | None
-]  # a chunk, those that follow it, and its numbers
+# a chunk, those that follow it, and its numbers
+Parsed = tuple[bytes, Iterator[bytes], ColumnBlock | None]
 
 
 class ArrowText:
@@ -122,9 +120,8 @@ class ArrowText:
                 else None
             )
         arrays = [numbers_or_nan(column) for column in columns]
-        n_missing = [
-            np.count_nonzero(np.isnan(array)) for array in arrays
-        ]  # other words for NaN are left to Python's parser
+        # other words for NaN are left to Python's parser
+        n_missing = [np.count_nonzero(np.isnan(array)) for array in arrays]
         if n_missing != [column.null_count for column in columns] or any(
             np.isinf(array).any() for array in arrays
         ):

@@ -56,9 +56,8 @@ def ids_in(arrays: Sequence[Any]) -> Ids:
 
 def _integers(pa: Any, array: Any) -> IntegerIds:
     wide = array.cast(pa.uint64() if pa.types.is_unsigned_integer(array.type) else pa.int64())
-    gone = (
-        array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
-    )  # which is refused anyway
+    # which is refused anyway
+    gone = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     return IntegerIds(_stored(wide, np.dtype(wide.type.to_pandas_dtype()), len(wide)), gone)
 
 

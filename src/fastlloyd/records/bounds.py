@@ -30,10 +30,8 @@ by column; or a pair for each column by its name.
 _Interval = tuple[float, float]
 
 TEMPLATE_HEADING = "# Public bounds"  # how every template begins
-_BLANKS = [
-    "LOWER",
-    "UPPER",
-]  # TOML, so that the file can be read, and no numbers, so that it cannot be used
+# TOML, so that the file can be read, and no numbers, so that it cannot be used
+_BLANKS = ["LOWER", "UPPER"]
 _ROWS_JOINED = 64
 _NOT_NEEDED = (math.nan, math.nan)  # of a column that is not used, where nothing was filled in
 _ADVICE = """ of the columns of a file of records, in the units of the file.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-WORDS = frozenset(
-    {"", "na", "nan", "null", "?"}
-)  # in text files, in any case and with spaces around
+# in text files, in any case and with spaces around
+WORDS = frozenset({"", "na", "nan", "null", "?"})
 
 
 def is_missing(cell: str) -> bool:

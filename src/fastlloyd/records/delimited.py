@@ -35,13 +35,11 @@ POINTS = (
 CHOOSE = "choose numeric columns with --columns"
 EMPTY = "empty it if it stands for a missing value (--missing drop leaves out all such records)"
 LOOKED_AT = 100  # records that tell what a column holds
-BLOCK_CELLS = (
-    1 << 16
-)  # cells held as text at a time: Python's text takes many times the memory of the numbers
+# cells held as text at a time: Python's text takes many times the memory of the numbers
+BLOCK_CELLS = 1 << 16
 
-FIRST_BYTES = (
-    1 << 16
-)  # of the chunk with the header, which Python's parser reads: few files need another
+# of the chunk with the header, which Python's parser reads: few files need another
+FIRST_BYTES = 1 << 16
 CHUNK_BYTES, MOST_CHUNK_BYTES, CHUNK_ROWS = 1 << 20, 1 << 22, 1 << 9  # of the others
 _CELL_BYTES = 8  # as a rule
 
@@ -68,18 +66,16 @@ class DelimitedFile(Reader):
         self, path: str, columns: Columns, missing: Missing, unit: str | None = None
     ) -> None:
         self._path, self._missing, self._once = path, missing, is_pipe(path)
-        self._way_out = (
-            CHOOSE if columns is None else EMPTY
-        )  # who has chosen, or has a plan that did, cannot choose others
+        # who has chosen, or has a plan that did, cannot choose others
+        self._way_out = CHOOSE if columns is None else EMPTY
         self._chunk_bytes = CHUNK_BYTES
         source = self._chunks()
         kept, coming = tee(source)
         with ExitStack() as at_the_end:
             at_the_end.callback(source.close)  # not whenever what is refused is forgotten
             self._look_at(coming, columns, unit)
-            self._kept = (
-                (kept, source) if self._once else None
-            )  # what a pipe has given away does not come again
+            # what a pipe has given away does not come again
+            self._kept = (kept, source) if self._once else None
             if self._once:
                 at_the_end.pop_all()
 

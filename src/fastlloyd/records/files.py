@@ -143,9 +143,8 @@ def open_binary(path: str, *, buffer: int = _BUFFER) -> BinaryIO:
     if not stores.is_address(path):
         file = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
         if not file.seekable() and os.name == "posix":
-            os.set_blocking(
-                file.fileno(), True
-            )  # whoever passed it on may not wait; what is late would seem to be the end
+            # whoever passed it on may not wait; what is late would seem to be the end
+            os.set_blocking(file.fileno(), True)
         return file
     stored = stores.open_object(path)
     return _ReadAhead(stored, buffer) if buffer else cast("BinaryIO", stored)
@@ -183,9 +182,8 @@ def unpacked(path: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
     try:
         with readable(path), cast("io.BufferedReader", open_binary(path)) as raw:
             try:
-                first = raw.peek(2)[
-                    :2
-                ]  # of a pipe maybe one byte; no text begins with that of gzip
+                # of a pipe maybe one byte; no text begins with that of gzip
+                first = raw.peek(2)[:2]
                 yield gzip.GzipFile(fileobj=raw) if first and _GZIP_MAGIC.startswith(first) else raw
             except gzip.BadGzipFile:  # an OSError, but not the file system's
                 raise EOFError from None

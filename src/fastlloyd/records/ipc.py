@@ -18,9 +18,8 @@ from fastlloyd.records.reader import Missing
 from fastlloyd.records.stores import is_address
 
 _WHAT = "an Arrow IPC file"
-_MAPPED = (
-    1 << 26
-)  # bytes after which the file is mapped anew; opening it takes time in proportion to its batches
+# bytes after which the file is mapped anew; opening it takes time in proportion to its batches
+_MAPPED = 1 << 26
 _FILE_MAGIC, _OLD_MAGIC = b"ARROW1", b"FEA1"
 
 

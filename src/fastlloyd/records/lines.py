@@ -16,9 +16,8 @@ from fastlloyd.records.files import unpacked
 HEADER_LENGTH = 1 << 14  # characters of a header that spans lines, looked at for the delimiter
 
 _MARK = b"\xef\xbb\xbf"  # of UTF-8, before the first line
-_QUOTED = re.compile(
-    r'(?:^|(?<=[,;\t\r\n])) *"[^"]*(?:""[^"]*)*(?:"|(?P<open>\Z))'
-)  # a cell between quotation marks
+# a cell between quotation marks
+_QUOTED = re.compile(r'(?:^|(?<=[,;\t\r\n])) *"[^"]*(?:""[^"]*)*(?:"|(?P<open>\Z))')
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _OPEN = (
     "the row does not end in its line, because a quotation mark stays open; take the mark out or"

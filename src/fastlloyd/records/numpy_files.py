@@ -134,9 +134,8 @@ class _Matrix(Reader):
 
     def _row_major(self, stream: IO[bytes]) -> Iterator[RealArray | ColumnBlock]:
         d, all_in_order = len(self.names), self.columns == self.names
-        stream.read(
-            self.array.offset
-        )  # in an archive, `seek` would end the comparison with its checksum (Python 3.13)
+        # in an archive, `seek` would end the comparison with its checksum (Python 3.13)
+        stream.read(self.array.offset)
         for n in _sizes(self.n_rows, d):
             rows = self.array.cells(stream, n * d).reshape(n, d)
             block: RealArray = (rows if all_in_order else rows[:, self.indices]).astype(

@@ -21,9 +21,8 @@ FEW = 32  # features that are looked at one by one, though they do not lie so in
 DROP_HINT = " (--missing drop leaves out all such records)"
 NOT_THERE = "the cell is missing; fill it in or take the record out" + DROP_HINT
 NOT_FINITE = "not a finite number; correct the cell or take the record out"
-BLOCK_CELLS = (
-    1 << 21
-)  # of a block: 8 MiB of float32, large enough that what a block costs beside its cells is nothing
+# of a block: 8 MiB of float32, large enough that what a block costs beside its cells is nothing
+BLOCK_CELLS = 1 << 21
 
 
 class Missing(enum.Enum):

@@ -163,9 +163,8 @@ class RecordFile:
         cell.
         """
         for first, block in self._pass():
-            complete(
-                block, self.columns, self._missing, self._where, first
-            )  # refuses what `blocks` does
+            # refuses what `blocks` does
+            complete(block, self.columns, self._missing, self._where, first)
             yield np.asarray(block)
 
     def place(self, record: int) -> str:

@@ -25,14 +25,8 @@ PACKAGES: Final = {
     "hdfs": "pyarrow",
 }  # fmt: skip
 """What reads the addresses that begin so, besides fsspec."""
-_VERSIONS = (
-    "ETag",
-    "etag",
-    "generation",
-    "mtime",
-    "LastModified",
-    "last_modified",
-)  # the first that a store states is taken
+# the first that a store states is taken
+_VERSIONS = "ETag", "etag", "generation", "mtime", "LastModified", "last_modified"
 
 
 def is_address(source: str) -> bool:

@@ -23,9 +23,8 @@ from fastlloyd.reports.explain import (
 )
 from fastlloyd.reports.outside import bullets, outside_of_plan
 
-PAGE_HEADING = (  # how every page begins, so that --force replaces nothing else
-    "A FASTLLOYD PLAN, TO COMPARE AND TO SIGN"
-)
+# how every page begins, so that --force replaces nothing else
+PAGE_HEADING = "A FASTLLOYD PLAN, TO COMPARE AND TO SIGN"
 WIDTH = 76
 TO_FILL_IN = f"As `fastlloyd ledger show` says: epsilon {'_' * 12} at delta {'_' * 10}"
 

@@ -93,8 +93,7 @@ def draw(title: str, lines: Sequence[Line], left: str) -> bytes:
     ax.set(xlabel="runs", ylabel="epsilon spent")
     ax.set_ylim(bottom=0)
     ax.spines[["top", "right"]].set_visible(False)
-    figure.legend(
-        loc="outside lower left", frameon=False
-    )  # beside the lines, which may be anywhere
+    # beside the lines, which may be anywhere
+    figure.legend(loc="outside lower left", frameon=False)
     ax.set_title(figures.plain(f"{title}\n{left}"), loc="left", fontsize=10)
     return figures.to_png(figure, title)

@@ -54,9 +54,8 @@ def to_png(figure: "Figure", title: str) -> bytes:
     """The figure as PNG, with its title among the file's metadata."""
     png = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Glyph .* missing"
-        )  # a name in a script the font lacks is drawn as boxes
+        # a name in a script the font lacks is drawn as boxes
+        warnings.filterwarnings("ignore", "Glyph .* missing")
         figure.savefig(png, format="png", metadata={"Title": title})
     return png.getvalue()
 

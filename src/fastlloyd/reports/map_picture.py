@@ -67,9 +67,8 @@ def _draw_domain(ax: "Axes", picture: Picture) -> None:
         limits, labels = [*limits, (-0.8, len(picture.centroids) + 0.2)], [*labels, ""]
     ax.set(xlim=limits[0], ylim=limits[1], xlabel=labels[0], ylabel=labels[1])
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(
-            lambda value, _: f"{value:,.7g}"
-        )  # whole numbers, instead of a factor such as 1e6 in a corner
+        # whole numbers, instead of a factor such as 1e6 in a corner
+        axis.set_major_formatter(lambda value, _: f"{value:,.7g}")
     frame(ax, "#E2E2E2", ["top", "right"])
     walls: dict[str, Any] = {
         "color": "#888888",

@@ -42,21 +42,12 @@ from fastlloyd.reports.run_result import (
 )
 from fastlloyd.reports.statement import with_radius
 
-CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS = (
-    "cluster",
-    "noisy_count",
-    "se_noisy_count",
-    "status",
-)  # beside those of features
+# beside those of features
+CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS = "cluster", "noisy_count", "se_noisy_count", "status"
 ERROR, RADIUS, BEYOND = "se_", "radius_", "beyond_"  # before the name of a feature
 MARK = "privacy"  # the column, or key, that says so
-OTHER_COLUMNS = (
-    CLUSTER,
-    NOISY_COUNT,
-    COUNT_ERROR,
-    STATUS,
-    MARK,
-)  # of centroids.csv, beside features and their standard errors
+# of centroids.csv, beside features and their standard errors
+OTHER_COLUMNS = CLUSTER, NOISY_COUNT, COUNT_ERROR, STATUS, MARK
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):

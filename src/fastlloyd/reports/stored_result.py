@@ -19,13 +19,7 @@ from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.suggestion import Split
 from fastlloyd.records.files import opened
 from fastlloyd.reports.result import MARK, Cluster
-from fastlloyd.reports.run_result import (
-    CENTROIDS,
-    EXACT,
-    MECHANISM,
-    PLAN,
-    mark_of,
-)
+from fastlloyd.reports.run_result import CENTROIDS, EXACT, MECHANISM, PLAN, mark_of
 
 
 class _Intervals(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,12 +23,7 @@ from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.records.files import opened
 from fastlloyd.reports.bounds_result import both_stages
 from fastlloyd.reports.outside import THIS_ESTIMATOR
-from fastlloyd.reports.run_result import (
-    BOUNDS_MECHANISM,
-    PRIVACY,
-    ROUNDS,
-    finite_or_none,
-)
+from fastlloyd.reports.run_result import BOUNDS_MECHANISM, PRIVACY, ROUNDS, finite_or_none
 from fastlloyd.reports.statement import (
     STATEMENT_VERSION,
     PrivacyStatement,

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from fastlloyd_lab.pictures.tables import Table
 
 CAPTIONS = "captions.json"  # of every folder of figures
-INCOMPLETE = (
-    6  # exit code: all that could be made is written, and something that was asked for is not in it
-)
+# exit code: all that could be made is written, and something that was asked for is not in it
+INCOMPLETE = 6
 
 Specification = Annotated[
     Path,
@@ -239,10 +238,8 @@ def _print(listed: "list[Table]") -> None:
 
     screen = terminal.console()
     for each in (table for table in listed if table.rows):
-        headings = [
-            ", ".join(each.headings[:2]),
-            *each.headings[2:],
-        ]  # the first column says what a row is about
+        # the first column says what a row is about
+        headings = [", ".join(each.headings[:2]), *each.headings[2:]]
         cells = list(zip(*((", ".join(row[:2]), *row[2:]) for row in each.rows), strict=True))
         columns = [
             Column(

@@ -121,9 +121,8 @@ def simplex_grid(k: int, d: int) -> FloatArray:
     least 2.
     """
     axes = np.arange(1, d + 1)
-    heights = np.sqrt(
-        2 * (axes + 1) / axes
-    )  # of a simplex of edge 2 in so many dimensions, above its face
+    # of a simplex of edge 2 in so many dimensions, above its face
+    heights = np.sqrt(2 * (axes + 1) / axes)
     vertices = np.tril(np.broadcast_to(heights / (axes + 1), (d, d)), -1) + np.diag(heights)
     vertices[:, 0] = np.arange(d) == 0
     shifts, chosen = np.divmod(np.arange(k - 1), d)
@@ -144,10 +143,8 @@ def place(grid: FloatArray, shapes: FloatArray, radius: float) -> tuple[float, F
     """
     k = len(grid)
     directions = np.zeros((k, k, grid.shape[1]))
-    gaps, widths = (
-        np.zeros((k, k)),
-        np.zeros((k, k)),
-    )  # a'(cj - ci) and sqrt(a'Si a) for the direction a of i and j
+    # a'(cj - ci) and sqrt(a'Si a) for the direction a of i and j
+    gaps, widths = np.zeros((k, k)), np.zeros((k, k))
     for i in range(k - 1):
         rest = slice(i + 1, k)
         directions[i, rest] = a = _rough_directions(grid[rest] - grid[i], shapes[i], shapes[rest])

@@ -140,9 +140,8 @@ def _parse(name: str) -> tuple[Family, list[float]]:
 
 
 def _synth(name: str, k: int, d: int, replicate: int) -> Labelled:
-    common = draws_for(
-        name.removesuffix(f"-{replicate}")
-    )  # the authors' script draws these once for all replicates
+    # the authors' script draws these once for all replicates
+    common = draws_for(name.removesuffix(f"-{replicate}"))
     separation = float(common.uniform(*_SYNTH_SEPARATIONS, (1,))[0])
     n_outliers = int(common.integers(0, _SYNTH_MOST_OUTLIERS, (1,))[0])
     draws = draws_for(name)

@@ -94,15 +94,11 @@ def make_problem(name: str, values: FloatArray, n_clusters: int) -> Problem:
     DataError.
     """
     _check(name, values, n_clusters)
-    lower, upper = (
-        values.min(axis=0) / 2,
-        values.max(axis=0) / 2,
-    )  # halves: a width may be larger than any float
+    # halves: a width may be larger than any float
+    lower, upper = values.min(axis=0) / 2, values.max(axis=0) / 2
     half_widths = upper - lower
-    above, below = (
-        values / 2 - lower,
-        upper - values / 2,
-    )  # differences of near numbers are exact: so are the ends of a range
+    # differences of near numbers are exact: so are the ends of a range
+    above, below = values / 2 - lower, upper - values / 2
     X = (above - below) / np.where(half_widths > 0, half_widths, 1)
     X[:, half_widths == 0] = 0
     d = values.shape[1]
@@ -111,9 +107,8 @@ def make_problem(name: str, values: FloatArray, n_clusters: int) -> Problem:
     )
     grid = domain.to_grid(X)
     for shared in (X, grid):
-        shared.setflags(
-            write=False
-        )  # a method that centres in place would change the others' trials
+        # a method that centres in place would change the others' trials
+        shared.setflags(write=False)
     return Problem(
         name=name,
         X=X,

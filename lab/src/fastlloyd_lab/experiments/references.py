@@ -16,11 +16,8 @@ from typing import Any
 
 from fastlloyd.errors import FastLloydError, PlanError
 
-RAISED = (
-    Exception,
-    SystemExit,
-    KeyboardInterrupt,
-)  # by code of others; where a process runs trials, Ctrl-C is none of it
+# by code of others; where a process runs trials, Ctrl-C is none of it
+RAISED = Exception, SystemExit, KeyboardInterrupt
 
 
 def is_reference(text: str) -> bool:

@@ -47,9 +47,8 @@ class Folder:
                 write_file(path / TRIALS, trials_content(path).decode())
                 reading.packed(path).unlink()
             self._descriptor = os.open(path / TRIALS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-            os.ftruncate(
-                self._descriptor, (path / TRIALS).read_bytes().rfind(b"\n") + 1
-            )  # what follows was cut short
+            # what follows was cut short
+            os.ftruncate(self._descriptor, (path / TRIALS).read_bytes().rfind(b"\n") + 1)
             self.rows = read_rows(path)
         except BaseException:
             self.close()
@@ -190,10 +189,8 @@ def _added(earlier: dict[str, Any], provenance: dict[str, Any]) -> dict[str, Any
     """The provenance of a folder to which another session adds."""
     kept = {name: earlier[name] for name in ("datasets", "sessions")}
     both = {name: earlier.get(name, {}) | provenance.get(name, {}) for name in ("code", "methods")}
-    asked = [
-        *earlier.get("earlier_specifications", []),
-        earlier.get("specification"),
-    ]  # the oldest first, each once
+    # the oldest first, each once
+    asked = [*earlier.get("earlier_specifications", []), earlier.get("specification")]
     before = [
         one
         for at, one in enumerate(asked)

@@ -220,9 +220,8 @@ def _progress(found: dict[str, Cells], every: list[Trial]) -> Progress:
 def _provenance(spec: Spec, path: Path, every: list[Trial], *, quick: bool) -> dict[str, Any]:
     source = path.resolve().parent
     methods = dict.fromkeys(trial.method_source for trial in every)
-    as_json: dict[str, Any] = msgspec.json.decode(
-        msgspec.json.encode(spec)
-    )  # so that it equals what is read back
+    # so that it equals what is read back
+    as_json: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(spec))
     content = {name: value for name, value in as_json.items() if value is not None}
     return {
         "note": "public records and exact measures: NOT PRIVATE",

@@ -266,9 +266,8 @@ def _checked(spec: Spec) -> Spec:
         if isinstance(value, float) and not math.isfinite(value):
             raise PlanError(f"option {name} is {value}; expected a finite number")
         # 1 and 1.0: the trials of such a value would be run twice, as if they were others
-        worth = (
-            fraction(value, name) if name == "alpha" else (isinstance(value, bool), value)
-        )  # true is not 1
+        # true is not 1
+        worth = fraction(value, name) if name == "alpha" else (isinstance(value, bool), value)
         first = spellings.setdefault((name, worth), value)
         if repr(first) != repr(value):
             raise PlanError(
@@ -281,11 +280,8 @@ def _checked(spec: Spec) -> Spec:
 # What each field may hold
 
 _Tables = Annotated[tuple[dict[str, Any], ...], Meta(min_length=1)]
-_OF_TABLES: dict[str, Any] = {
-    "grid": _Tables,
-    "quick": dict[str, Any],
-    "options": dict[str, Any],
-}  # looked into one by one
+# looked into one by one
+_OF_TABLES: dict[str, Any] = {"grid": _Tables, "quick": dict[str, Any], "options": dict[str, Any]}
 _EXPECTED = {
     "title": 'a text, such as title = "NICV against epsilon"',
     "runs": f"a whole number from 1 to {MAX_RUNS:,}",

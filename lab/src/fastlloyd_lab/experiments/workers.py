@@ -208,9 +208,8 @@ class Pool:
 
 def _work(connection: Connection, folder: Path) -> None:
     """Run trials as they come, until nobody sends any."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the whole group; the parent ends us
+    # Ctrl-C reaches the whole group; the parent ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout = sys.stderr  # what code of others prints is no result
     warnings.simplefilter("ignore")
     with suppress(EOFError, OSError):  # the parent has ended

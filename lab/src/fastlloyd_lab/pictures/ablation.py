@@ -12,15 +12,7 @@ from fastlloyd.errors import DataError
 from fastlloyd.reports.figures import PALETTE, plain
 from fastlloyd_lab.experiments.measures import quantity
 from fastlloyd_lab.pictures.axes import Style, draw_ratios, numbered, spaced
-from fastlloyd_lab.pictures.sheet import (
-    TEXT,
-    Drawing,
-    fitted,
-    left_out,
-    name_panel,
-    runs,
-    sheet,
-)
+from fastlloyd_lab.pictures.sheet import TEXT, Drawing, fitted, left_out, name_panel, runs, sheet
 from fastlloyd_lab.pictures.summaries import (
     Sample,
     Summaries,

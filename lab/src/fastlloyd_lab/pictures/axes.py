@@ -142,9 +142,8 @@ def label_ticks(panel: "Axes", values: Sequence[float], inches: float) -> None:
         number.removeprefix("0") if number.startswith("0.") else number for number in plain_numbers
     ]
     span = (values[-1] - values[0]) or 1.0
-    places = [
-        inches / 1.1 * (value - values[0]) / span for value in values
-    ]  # the axis reaches a little beyond both ends
+    # the axis reaches a little beyond both ends
+    places = [inches / 1.1 * (value - values[0]) / span for value in values]
     labels = next(
         (each for each in (plain_numbers, short) if len(_apart(places, each)) == len(values)),
         plain_numbers,

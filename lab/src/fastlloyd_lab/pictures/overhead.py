@@ -131,9 +131,8 @@ def _draw(costs: Sequence[Cost], latency: float, suffix: str) -> Drawing:
     for panel in (runtime, traffic):
         low, high = panel.get_xlim()
         if low > 0 and math.floor(math.log10(high)) <= math.ceil(math.log10(low)):
-            panel.xaxis.set_major_locator(
-                MaxNLocator(nbins=4)
-            )  # fewer than two powers of ten: no logarithmic axis
+            # fewer than two powers of ten: no logarithmic axis
+            panel.xaxis.set_major_locator(MaxNLocator(nbins=4))
             continue
         panel.set_xscale("log")
         panel.xaxis.set_major_locator(LogLocator(numticks=6))

@@ -22,9 +22,8 @@ CONFIDENCE = 0.95
 BASELINE = "sulloyd"
 LABELS = {"lloyd": "Lloyd", "sulloyd": "SuLloyd", "glloyd": "GLloyd", "fastlloyd": "FastLloyd"}
 """The methods of the paper, in the order in which it lists them."""
-_FAMILY = re.compile(
-    r"([a-z][a-z0-9]*?)-(?=\d)", re.IGNORECASE
-)  # the name of a family, then numbers
+# the name of a family, then numbers
+_FAMILY = re.compile(r"([a-z][a-z0-9]*?)-(?=\d)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,9 +74,8 @@ def means(summaries: Summaries, measure: str) -> Table:
                 for e in epsilons or [math.inf]
             }
             shown = [interval(cell) if e in own or not own else "" for e, cell in cells.items()]
-            counted = list(cells.values())[
-                : None if summaries.is_private(variant) else 1
-            ]  # one value, shown at every epsilon
+            # one value, shown at every epsilon
+            counted = list(cells.values())[: None if summaries.is_private(variant) else 1]
             failed, infinite = (
                 sum(cell.n_failed for cell in counted),
                 sum(cell.n_infinite for cell in counted),

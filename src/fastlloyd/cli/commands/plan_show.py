@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fastlloyd.base.precision import delta_up, epsilon_up
-from fastlloyd.cli.options import (
-    in_output,
-)
+from fastlloyd.cli.options import in_output
 from fastlloyd.cli.terminal import print_json
 
 if TYPE_CHECKING:

@@ -111,9 +111,8 @@ def _find_factors(
     lengths.
     """
     for r in range(len(squares)):
-        root = np.floor(
-            np.sqrt(squares[r])
-        )  # the integer root, or one more: then it is the ceiling of a square that has none
+        # the integer root, or one more: then it is the ceiling of a square that has none
+        root = np.floor(np.sqrt(squares[r]))
         root += 1.0 if root * root < squares[r] else 0.0
         factors[r] = more_than_units / max(root, radius)
 

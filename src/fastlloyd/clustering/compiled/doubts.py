@@ -29,11 +29,8 @@ from fastlloyd.clustering.compiled.jit import (
     read,
 )
 
-ASIDE = {
-    4: 512,
-    8: 512,
-    9: 128,
-}  # records that are worked on together, of up to 4 features, 8, or more
+# records that are worked on together, of up to 4 features, 8, or more
+ASIDE = {4: 512, 8: 512, 9: 128}
 PADDING = 8  # numbers between features, which then do not compete for the same lines of the cache
 ASIDE_ROWS = 16  # records of many features
 _F, _F4, _DOUBTFUL = types.float32[::1], types.float32[:, :, :, ::1], read(types.int32, 1)

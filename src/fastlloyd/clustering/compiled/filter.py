@@ -24,10 +24,8 @@ from fastlloyd.clustering.compiled.jit import (
 )
 
 _F, _F3, _F4 = types.float32[::1], types.float32[:, :, ::1], types.float32[:, :, :, ::1]
-TILE, TILE_FEATURES = (
-    16,
-    64,
-)  # records and features that are turned together: as many records as make a line of the cache
+# records and features that are turned together: as many records as make a line of the cache
+TILE, TILE_FEATURES = 16, 64
 
 
 @kernel(types.void(RECORDS, INTEGER, INTEGER, _F3, _F))

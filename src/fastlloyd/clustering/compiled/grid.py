@@ -23,9 +23,8 @@ from fastlloyd.clustering.compiled.jit import (
     rounded_helper,
 )
 
-BLOCK_CELLS = (
-    4096  # of a block of records whose features are worked on in turn: stays in the innermost cache
-)
+# of a block of records whose features are worked on in turn: stays in the innermost cache
+BLOCK_CELLS = 4096
 
 _Marks = NDArray[np.bool_]
 _FLOATS, _MARKS, _COUNTS = (types.float32, types.float64), types.boolean[::1], types.int64[::1]

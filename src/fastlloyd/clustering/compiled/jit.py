@@ -34,9 +34,8 @@ COMPILING = (
     "fastlloyd compiles its inner loops for this machine: some seconds, once per installation"
 )
 _EXACT = {"reassoc", "contract", "nsz", "nnan"}
-WORTH_COMPILING = (
-    1 << 31
-)  # steps that other code makes in about the time that kernels take to compile
+# steps that other code makes in about the time that kernels take to compile
+WORTH_COMPILING = 1 << 31
 
 
 def read(number: Any, n_dimensions: int, layout: Literal["C", "A"] = "C") -> Any:

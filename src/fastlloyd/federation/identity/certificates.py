@@ -147,9 +147,8 @@ def parse_certificate(text: str, name: str) -> Certificate:
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "error"
-            )  # what the parser only frowns on, as a serial number below zero, is not ours
+            # what the parser only frowns on, as a serial number below zero, is not ours
+            warnings.simplefilter("error")
             found = _read(_decode(text, MAX_BYTES), name)
     except IdentityError:
         raise

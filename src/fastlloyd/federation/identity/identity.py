@@ -359,9 +359,8 @@ def _cipher(passphrase: str, salt: bytes) -> "ChaCha20Poly1305":
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
     from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-    typed = unicodedata.normalize("NFC", passphrase).encode(
-        errors="surrogatepass"
-    )  # keyboards differ
+    # keyboards differ
+    typed = unicodedata.normalize("NFC", passphrase).encode(errors="surrogatepass")
     return ChaCha20Poly1305(Scrypt(salt, 32, n=1 << 17, r=8, p=1).derive(typed))  # 128 MiB a try
 
 

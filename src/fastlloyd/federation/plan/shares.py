@@ -11,9 +11,8 @@ from typing import Any
 from fastlloyd.base.precision import working_precision
 from fastlloyd.mechanisms.rounds import sqrt_up
 
-MIN_SHARE_DEVIATION = (
-    4  # grid units: below it, sums of separately rounded shares are too far from a rounded sum
-)
+# grid units: below it, sums of separately rounded shares are too far from a rounded sum
+MIN_SHARE_DEVIATION = 4
 
 
 class TrustMode(enum.Enum):
@@ -23,9 +22,8 @@ class TrustMode(enum.Enum):
     default.
     """
 
-    SERVER_NOISE = (  # the paper's: the server adds all of it and must never see a result
-        "server-noise"
-    )
+    # the paper's: the server adds all of it and must never see a result
+    SERVER_NOISE = "server-noise"
     CLIENT_NOISE = "client-noise"  # every client adds a share; the server may see results
 
 

@@ -129,9 +129,8 @@ class ClientSession(Secret):
         self._noise, self._random_bytes = noise, random_bytes
         self._encapsulate, self._group_masks = encapsulate, group_masks
         self._roster = Roster.of(plan)
-        self._phase: Identity | Joining | ClientRounds | None = (
-            identity  # forgotten once it has signed the Hello
-        )
+        # forgotten once it has signed the Hello
+        self._phase: Identity | Joining | ClientRounds | None = identity
         self._handled: set[bytes] = set()
         self._first_sent: list[Action] = []
         self._last_sent: list[Action] = []
@@ -437,9 +436,8 @@ class ClientSession(Secret):
         )
 
     def _end(self, reason: str, unfinished: Unfinished | None = None) -> list[Action]:
-        reason = printable(
-            reason
-        )  # as in a message: what a restart reads again is what is shown now
+        # as in a message: what a restart reads again is what is shown now
+        reason = printable(reason)
         self.state, self.outcome = ClientState.ABORTED, Ended(reason, unfinished)
         self._forget()
         return [Record(Abort(reason)), Finish(self.outcome)]

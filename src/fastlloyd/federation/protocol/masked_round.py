@@ -122,9 +122,8 @@ class Plausible:
         """Raise RemoteProtocolError unless at most `n_records` records and the noise can give this
         answer in that round.
         """
-        limits = (
-            n_records * self.bounds[round - 1] + self.reaches[round - 1]
-        )  # fits: the ring holds it
+        # fits: the ring holds it
+        limits = n_records * self.bounds[round - 1] + self.reaches[round - 1]
         if ((answer > limits) | (answer < -limits)).any():
             raise RemoteProtocolError(
                 f"the opened sum of round {round} is larger than its clients' caps and the noise"

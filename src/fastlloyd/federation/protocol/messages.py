@@ -48,9 +48,8 @@ Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
 Attempt = Annotated[int, Meta(ge=1, le=MAX_CLIENTS)]
 RoundNumber = Annotated[int, Meta(ge=1, le=1000)]
 NextRound = Annotated[int, Meta(ge=2, le=1001)]
-Reason = Annotated[
-    str, Meta(max_length=MAX_REASON, pattern=r"\A[ -~]*\Z")
-]  # printable: it is shown on a terminal
+# printable: it is shown on a terminal
+Reason = Annotated[str, Meta(max_length=MAX_REASON, pattern=r"\A[ -~]*\Z")]
 PerClient = Meta(max_length=MAX_CLIENTS)
 Members = Annotated[bytes, Meta(max_length=(MAX_CLIENTS + 7) // 8)]
 Nonces = Annotated[bytes, Meta(max_length=MAX_CLIENTS * UPLOAD_NONCE_BYTES)]
@@ -315,9 +314,8 @@ class Limits:
             plan.n_words(round) * plan.ring.itemsize for round in plan.mechanism.all_rounds
         )
         m = plan.mechanism
-        sizes = {
-            number + 2: m.travelling_bytes(number) for number in range(m.n_rounds)
-        }  # keys: which round asks with them
+        # keys: which round asks with them
+        sizes = {number + 2: m.travelling_bytes(number) for number in range(m.n_rounds)}
         box_bytes = {number: n + TAG_BYTES for number, n in sizes.items() if n}
         largest = max(*payload_bytes, *box_bytes.values(), 0)
         return cls(

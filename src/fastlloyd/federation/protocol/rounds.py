@@ -14,11 +14,7 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import ClientResult, Keep, Unfinished
 from fastlloyd.federation.protocol.client_phases import not_handled, not_said
 from fastlloyd.federation.protocol.joining import SharedKeys
-from fastlloyd.federation.protocol.masked_round import (
-    MaskedRound,
-    Plausible,
-    extend_transcript,
-)
+from fastlloyd.federation.protocol.masked_round import MaskedRound, Plausible, extend_transcript
 from fastlloyd.federation.protocol.messages import (
     Broadcast,
     Confirmation,
@@ -84,9 +80,8 @@ class ClientRounds:
         self._proposed = False
         self._mechanism: AnyRun = plan.mechanism
         self._state = self._mechanism.start()
-        self._awaiting: tuple[Answer, AnswerNoise] | None = (
-            None  # opened, and the state after it has not come yet
-        )
+        # opened, and the state after it has not come yet
+        self._awaiting: tuple[Answer, AnswerNoise] | None = None
         self._enter_round()
 
     @property

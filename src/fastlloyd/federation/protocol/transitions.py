@@ -50,9 +50,8 @@ class ClientState(enum.Enum):
 
     NEW = "new"
     JOINING = "joining"  # said Hello; waits for the group key
-    DEALING = (  # knows who shares keys, and made its part of them; waits for what the others made
-        "dealing"
-    )
+    # knows who shares keys, and made its part of them; waits for what the others made
+    DEALING = "dealing"
     READY = "ready"  # checked the keys of all; waits until all are ready
     AGGREGATING = "aggregating"  # uploaded for the round; waits for its broadcast
     SETTLING = "settling"  # opened a sum; waits for the parameters that follow from it

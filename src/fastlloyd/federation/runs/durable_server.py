@@ -130,9 +130,8 @@ class DurableServer(DurableParty[ServerSession]):
         continue.
         """
         self._check_footing()
-        self._check_grown(
-            name, log
-        )  # before the session moves: the store would refuse it in the midst of everyone's step
+        # before the session moves: the store would refuse it in the midst of everyone's step
+        self._check_grown(name, log)
         actions = self._session.receive(name, message)
         self._seen[name] = log
         return self._commit(actions, is_taken=isinstance(message, Upload))

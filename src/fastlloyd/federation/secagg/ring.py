@@ -282,12 +282,10 @@ def _tail_exponent(n_released: int) -> Fraction:
     """Return 40 ln 2 + ln 2K, rounded up to a multiple of 2**-64, plus one unit."""
     n = n_released << (WRAP_PROBABILITY_BITS + 1)
     octaves, power = n.bit_length() - 1, 1 << (n.bit_length() - 1)
-    logarithm = octaves * 2 * _artanh(1, 3) + 2 * _artanh(
-        n - power, n + power
-    )  # ln 2 is 2 artanh(1/3)
-    return Fraction(
-        -(-logarithm >> (_LOG_BITS - 64)) + 1, 2**64
-    )  # the unit is far more than what the sums leave out
+    # ln 2 is 2 artanh(1/3)
+    logarithm = octaves * 2 * _artanh(1, 3) + 2 * _artanh(n - power, n + power)
+    # the unit is far more than what the sums leave out
+    return Fraction(-(-logarithm >> (_LOG_BITS - 64)) + 1, 2**64)
 
 
 _LOG_BITS: Final = 192

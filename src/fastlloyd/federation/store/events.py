@@ -45,9 +45,8 @@ from fastlloyd.federation.store.costs import (
 MAX_LENGTH: Final = 1 << 53
 SALT_BYTES: Final = 16
 MAX_SECONDS: Final = 253_402_300_799  # the last second of the year 9999
-FRACTION: Final = re.compile(
-    r"[0-9]{1,400}(/[0-9]{1,400})?"
-)  # not below 0; more digits than any exchange of any mechanism has
+# not below 0; more digits than any exchange of any mechanism has
+FRACTION: Final = re.compile(r"[0-9]{1,400}(/[0-9]{1,400})?")
 _STORE_LABEL = b"fastlloyd/v1/store"
 _EVENT_LABEL = b"fastlloyd/v2/event"
 

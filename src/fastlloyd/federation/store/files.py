@@ -17,12 +17,7 @@ from fastlloyd.base.owners import whose
 from fastlloyd.errors import StateError
 from fastlloyd.federation.secagg.keys import PUBLIC_KEY_BYTES
 from fastlloyd.federation.store import head_file
-from fastlloyd.federation.store.events import (
-    SALT_BYTES,
-    LogPosition,
-    Role,
-    first_head,
-)
+from fastlloyd.federation.store.events import SALT_BYTES, LogPosition, Role, first_head
 from fastlloyd.federation.store.key_file import keys_path
 from fastlloyd.federation.store.lock import NO_LOCKS
 
@@ -121,9 +116,8 @@ def create(path: Path, *, role: Role, identity: bytes) -> None:
         unfinished = path.with_name(path.name + "-new")
         for left in files(unfinished):
             left.unlink(missing_ok=True)
-        os.close(
-            os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        )  # -wal and -shm inherit this mode
+        # -wal and -shm inherit this mode
+        os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         with closing(_open(unfinished, "rw")) as connection:
             _settle(connection, unfinished)
             connection.execute("BEGIN IMMEDIATE")
@@ -148,13 +142,11 @@ def connect(path: Path) -> sqlite3.Connection:
     check_access(path)
     connection = _open(path, "rw")
     try:
-        check_origin(
-            connection, path
-        )  # before anything is set: another program's file stays as it is
+        # before anything is set: another program's file stays as it is
+        check_origin(connection, path)
         _settle(connection, path)
-        connection.execute(
-            "BEGIN IMMEDIATE"
-        )  # refused where nothing may be written, which is better known now than later
+        # refused where nothing may be written, which is better known now than later
+        connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
     except BaseException:
         connection.close()
@@ -208,9 +200,8 @@ def _why_none(path: Path) -> str:
         return ", which is a folder; name a file in it, such as clinic-a.store"
     if path.exists():
         return ", which is not a file; name a file such as clinic-a.store"
-    identity = path.with_name(
-        path.name.removesuffix(SUFFIX) + IDENTITY_SUFFIX
-    )  # a folder may have no name: . and /
+    # a folder may have no name: . and /
+    identity = path.with_name(path.name.removesuffix(SUFFIX) + IDENTITY_SUFFIX)
     if identity.exists():
         return (
             f" yet: it is made when {identity} is first used, as by `fastlloyd join` or `fastlloyd"

@@ -76,9 +76,8 @@ class _Wire:
         # of its own: nothing else in the program, and no run after this one, can be heard in this
         # one
         self._comm, self._mpi, self._names = comm.Dup(), load_mpi(), names
-        self._sending: deque[tuple[Any, bytes]] = (
-            deque()
-        )  # MPI reads a buffer until its request is done
+        # MPI reads a buffer until its request is done
+        self._sending: deque[tuple[Any, bytes]] = deque()
 
     @classmethod
     def of(cls, comm: Any, plan: Plan, name: str) -> "_Wire":

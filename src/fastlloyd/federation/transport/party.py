@@ -26,9 +26,8 @@ from fastlloyd.federation.protocol.messages import Limits, Message, decode, prin
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.store.events import LogPosition
 
-_A_MOMENT: Final = (
-    2e-4  # seconds after which the server draws noise ahead: clients that share its core go first
-)
+# seconds after which the server draws noise ahead: clients that share its core go first
+_A_MOMENT: Final = 2e-4
 _SHOWN: Final = 300  # characters of the reason for which a server refuses a client
 
 
@@ -36,9 +35,8 @@ class Kind(IntEnum):
     """Kind of data on a wire: a message of the protocol, or one of three that end things."""
 
     MESSAGE = 1
-    LEAVE = (
-        2  # from a client, whose run is over; or a transport has found out that the client is gone
-    )
+    # from a client, whose run is over; or a transport has found out that the client is gone
+    LEAVE = 2
     REFUSED = 3  # to a client that broke the protocol: the run goes on without it, and why
     END = 4  # from the server: no more will come
 

@@ -37,9 +37,8 @@ MAX_FEATURES = 1024  # as momentlloyd has: an answer then has about half a milli
 N_ROUNDS = 2
 SEEN_DEVIATIONS = Fraction(35, 10)  # of the noise in a count, which
 SEEN_SHARE = Fraction(1, 10)  # of the expected records must be worth
-NARROWEST = (
-    2.0**-11
-)  # of the larger end: the width that bounds have at least, to be told apart by a fine grid
+# of the larger end: the width that bounds have at least, to be told apart by a fine grid
+NARROWEST = 2.0**-11
 
 
 class FoundBounds(msgspec.Struct, frozen=True):

@@ -143,10 +143,8 @@ def _total(levels: Levels, first: int, last: int) -> tuple[int, int]:
     """
     total = n = 0
     for counts in reversed(levels):
-        low, high = (
-            -(-first // BRANCHES) * BRANCHES,
-            last // BRANCHES * BRANCHES,
-        )  # children of whole nodes
+        # children of whole nodes
+        low, high = -(-first // BRANCHES) * BRANCHES, last // BRANCHES * BRANCHES
         if counts is levels[0] or low > high:
             low = high = last
         total, n = (

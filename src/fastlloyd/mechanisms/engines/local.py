@@ -131,9 +131,8 @@ class _Worker:
 def _work(connection: Connection, threads: int) -> None:
     """Carry out requests until the connection closes."""
     forbid_core_dumps()
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the whole group; the parent ends us
+    # Ctrl-C reaches the whole group; the parent ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = str(threads)
     sys.stdout = sys.stderr
     kept: dict[int, Any] = {}

@@ -28,9 +28,8 @@ class Algorithm(AnyAlgorithm, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Variant of Lloyd's algorithm. Every field is an axis of the paper's ablation."""
 
     radius: RadiusSchedule
-    alpha: Fraction = Fraction(
-        4, 5
-    )  # the planned radius, as a share of that of k equal cubes filling the domain
+    # the planned radius, as a share of that of k equal cubes filling the domain
+    alpha: Fraction = Fraction(4, 5)
     clipping: bool = False  # no centroid moves by more than the radius in one iteration
     postprocessing: Postprocessing = Postprocessing.NONE
 

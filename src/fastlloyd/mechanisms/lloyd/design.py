@@ -36,12 +36,10 @@ from fastlloyd.mechanisms.queries.shares import in_shares
 from fastlloyd.mechanisms.settings import Settings
 
 LLOYD_ITERATIONS = 7
-TOLERATED_ERROR = Fraction(
-    4, 1000
-)  # squared error of a centroid per iteration, in units of B (Su et al. 2016)
-RHO = Fraction(
-    225, 1000
-)  # Su et al.: mean |centroid coordinate| in units of B, as used in their and GLloyd's analysis
+# squared error of a centroid per iteration, in units of B (Su et al. 2016)
+TOLERATED_ERROR = Fraction(4, 1000)
+# Su et al.: mean |centroid coordinate| in units of B, as used in their and GLloyd's analysis
+RHO = Fraction(225, 1000)
 SU_CONSTANT = 500
 
 Real = Any  # a number of 50 digits
@@ -217,9 +215,8 @@ def default_min_count(noise: Noise, round: LloydRound, number_bits: int) -> Frac
         return Fraction(1)
     deviation = round.count_scale / 2**number_bits
     if noise is Noise.LAPLACE:
-        deviation *= Fraction(
-            3, 2
-        )  # the standard deviation of Laplace noise is sqrt 2 times its scale
+        # the standard deviation of Laplace noise is sqrt 2 times its scale
+        deviation *= Fraction(3, 2)
     return max(Fraction(1), Fraction(math.ceil(deviation)))
 
 

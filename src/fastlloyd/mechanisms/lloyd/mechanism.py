@@ -200,9 +200,8 @@ class LloydMechanism(
         last = self.rounds[-1]
         size = self.n_expected / self.n_clusters
         if last.squared_radius is None:
-            offset = 0.225 * self.domain.half_widths.astype(
-                np.float64
-            )  # rho: see `RHO` in design.py
+            # rho: see `RHO` in design.py
+            offset = 0.225 * self.domain.half_widths.astype(np.float64)
         else:
             offset = np.full(
                 self.n_features, math.sqrt(last.squared_radius) / 2 / math.sqrt(self.n_features)

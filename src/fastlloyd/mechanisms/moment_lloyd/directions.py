@@ -11,9 +11,8 @@ from fastlloyd.mechanisms.moment_lloyd.location import divisor, squared_length
 from fastlloyd.mechanisms.moment_lloyd.state import MomentFields, Noisy, State, known, rounded
 from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS, squared_diameter
 
-MANY_FEATURES = (
-    32  # above, variances along directions that noise has found are reckoned differently
-)
+# above, variances along directions that noise has found are reckoned differently
+MANY_FEATURES = 32
 SURE = 0.05  # of the squared typical length: below such noise in the trace it is believed
 
 
@@ -38,14 +37,12 @@ def directions(
     values, vectors = values[::-1][:found], vectors[:, ::-1][:, :found]
     believed = d**0.5 * deviation < SURE * float(state.length) ** 2
     trace = float(np.trace(M)) if believed else R2 * min(1.0, 0.55 + 0.5 * (float(radius) - 0.7))
-    variances = _variances(values, d, R2, full, cut) * max(
-        1.0, R2 / max(trace, 1.0)
-    )  # undoes the clipping
+    # undoes the clipping
+    variances = _variances(values, d, R2, full, cut) * max(1.0, R2 / max(trace, 1.0))
     one = float(m.domain.squared_half_diagonal) / d  # a squared half width
     V = np.zeros((d, m.n_directions), dtype=np.int64)
-    V[:, :found] = np.trunc(
-        vectors * 2**DIRECTION_BITS
-    )  # towards zero: no column becomes longer than 1
+    # towards zero: no column becomes longer than 1
+    V[:, :found] = np.trunc(vectors * 2**DIRECTION_BITS)
     ll = np.zeros(m.n_directions)
     ll[:found] = np.clip(variances, 1e-4 * d * one, max(R2, 1e-4 * d * one))
     return known(

@@ -45,9 +45,8 @@ SURE = 2.0  # deviations of its noise
 def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence:
     """Return the evidence of all rounds. state, radius : of the query of the last round."""
     counts = seen.steps[-1].counts
-    shrunk = sizes(
-        counts, divisor(m, state)
-    )  # what the move was divided by: less where all counts may be alike
+    # what the move was divided by: less where all counts may be alike
+    shrunk = sizes(counts, divisor(m, state))
     least = cautious(counts.values.ravel(), counts.deviation, m.n_expected)
     means, deviations = _together(seen.steps, np.minimum(least, shrunk))
     hidden, crowded = np.zeros((m.n_clusters, m.n_features)), np.zeros(m.n_clusters, dtype=np.bool_)

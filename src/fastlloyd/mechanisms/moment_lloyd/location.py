@@ -15,13 +15,10 @@ from fastlloyd.mechanisms.moment_lloyd.state import (
     rounded,
 )
 
-LEAST_DEVIATIONS = (
-    6.0  # of a number by which sums are divided: see docs/results/momentlloyd-evidence.md
-)
-PRIOR_LENGTH, PRIOR_VARIANCE = (
-    0.6,
-    0.04,
-)  # of a record's distance from the mean, in half diagonals and their squares
+# of a number by which sums are divided: see docs/results/momentlloyd-evidence.md
+LEAST_DEVIATIONS = 6.0
+# of a record's distance from the mean, in half diagonals and their squares
+PRIOR_LENGTH, PRIOR_VARIANCE = 0.6, 0.04
 LEAST_LENGTH, MOST_LENGTH = 0.05, 0.9  # half diagonals
 SLACK = 1.05  # of the squared typical length
 ZOOM = 2.7  # deviations to either side, at least
@@ -85,10 +82,8 @@ def length(m: MomentFields, state: State, lengths: Noisy) -> State:
     """The typical distance from the mean: the noisy mean distance and a guess, each weighted by its
     precision.
     """
-    n, B = (
-        divisor(m, state),
-        math.sqrt(m.domain.squared_half_diagonal),
-    )  # half the diagonal of the box
+    # half the diagonal of the box
+    n, B = divisor(m, state), math.sqrt(m.domain.squared_half_diagonal)
     noisy, guessed = (n / lengths.deviation) ** 2, 1 / (PRIOR_VARIANCE * B**2)
     a = (float(lengths.values[0, 0]) / n * noisy + PRIOR_LENGTH * B * guessed) / (noisy + guessed)
     return known(m, state, length=round(float(np.clip(a, LEAST_LENGTH * B, MOST_LENGTH * B))))

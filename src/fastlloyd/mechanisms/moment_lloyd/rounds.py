@@ -96,9 +96,8 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     powers : of lengths that its parts are in, 0 for records.
     """
 
-    in_words: ClassVar[
-        str
-    ]  # what it asks for; {many} stands for records, or for what persons are called
+    # what it asks for; {many} stands for records, or for what persons are called
+    in_words: ClassVar[str]
     n_candidates: ClassVar[int] = 0
     finds_number: ClassVar[bool] = False  # of records, which otherwise stays as it was found
     powers: ClassVar[tuple[int, ...]]
@@ -112,9 +111,8 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         """Raise PlanError if the round of that number, from 1, is none that this mechanism may
         have.
         """
-        n_parts = len(
-            self.question(m).parts
-        )  # refuses units, candidates and directions out of range
+        # refuses units, candidates and directions out of range
+        n_parts = len(self.question(m).parts)
         if len(self.scales) != n_parts:
             raise PlanError(
                 f"round {number} has {len(self.scales)} scales; expected {n_parts}, one per part"

@@ -24,9 +24,8 @@ Words = NDArray[np.uint64]
 Numbers = NDArray[np.uint16]
 
 N_PARTS = 256
-SPAN = (
-    1 << 20
-)  # rows whose numbers are collected at once, where there are at most N_PARTS times as many
+# rows whose numbers are collected at once, where there are at most N_PARTS times as many
+SPAN = 1 << 20
 HELD_ROWS = 1 << 19  # before they are written: a part then has some kilobytes of each sheet
 _BITS = np.uint64(16)  # of a number, beside the row that it belongs to
 _NUMBER = np.uint64((1 << 16) - 1)
@@ -101,9 +100,8 @@ class Spill:
         self._scratch, self._width = scratch, width
         self._held: list[tuple[NDArray[np.uint8], Words]] = []
         self._n_held = 0
-        self._sheets: list[
-            tuple[Sheet, NDArray[np.intp]]
-        ] = []  # where each part of it begins and the last one ends
+        # where each part of it begins and the last one ends
+        self._sheets: list[tuple[Sheet, NDArray[np.intp]]] = []
         self._sizes = np.zeros(N_PARTS, dtype=np.int64)
 
     def add(self, parts: NDArray[np.uint8], rows: Words) -> None:

@@ -26,9 +26,8 @@ from fastlloyd.clustering.kernels import blocks
 from fastlloyd.clustering.layout import feature_major
 from fastlloyd.errors import PlanError
 
-MAX_UNITS = (
-    1 << 16
-)  # its square times 2**18 records of a block is exact in float64, times 2**30 records in int64
+# its square times 2**18 records of a block is exact in float64, times 2**30 records in int64
+MAX_UNITS = 1 << 16
 CLIPPED_CELLS = 1 << 16  # of vectors that compiled code clips at once: 256 KB
 LEAST_ROWS = 256  # of them
 

@@ -188,9 +188,8 @@ def check_count(name: str, value: int, count_bits: int) -> None:
 def _sums_by_owner(Z: FloatArray, owners: NDArray[np.int32], k: int) -> IntArray:
     """Rows of Z added up by owner, int64 (k, r): integers below 2**53, exact in any order."""
     r = Z.shape[1]
-    places = np.empty_like(
-        Z, dtype=np.int64
-    )  # in the memory order of Z, so that neither is copied below
+    # in the memory order of Z, so that neither is copied below
+    places = np.empty_like(Z, dtype=np.int64)
     np.add((owners.astype(np.int64) * r)[:, np.newaxis], np.arange(r), out=places)
     sums = np.bincount(places.ravel(order="K"), weights=Z.ravel(order="K"), minlength=k * r)
     return sums.reshape(k, r).astype(np.int64)

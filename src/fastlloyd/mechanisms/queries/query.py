@@ -18,9 +18,8 @@ from fastlloyd.mechanisms.queries.inequalities import Inequality
 from fastlloyd.mechanisms.queries.parameters import Parameter, Value
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
 
-MAX_BLOCK_RECORDS = (
-    1 << 30
-)  # one record moves an entry by at most 2**32, so the answer for a block stays below 2**62
+# one record moves an entry by at most 2**32, so the answer for a block stays below 2**62
+MAX_BLOCK_RECORDS = 1 << 30
 
 
 class Question:

@@ -27,9 +27,8 @@ DIRECTION_BITS = 20
 class Features:
     """All features: a record is its own point."""
 
-    parameters: ClassVar[
-        tuple[Parameter, ...]
-    ] = ()  # nothing must be known to find a record's point
+    # nothing must be known to find a record's point
+    parameters: ClassVar[tuple[Parameter, ...]] = ()
     domain: Domain
 
     @property

@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     Call = grpc.aio.StreamStreamCall[bytes, bytes]
 
 _LOG = logging.getLogger(__name__)
-_SHORTEST_PAUSE: Final = (
-    0.25  # seconds before the second attempt to connect; doubled with every further one
-)
+# seconds before the second attempt to connect; doubled with every further one
+_SHORTEST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 15.0
 _LAST_FRAME_SECONDS: Final = 2.0  # for saying goodbye
 _CHECK_SECONDS: Final = 15.0
@@ -122,9 +121,8 @@ class GrpcClient:
             self._log.close()
         failure = None if connection.cancelled() else connection.exception()
         if self._outcome.done():
-            return (
-                self._outcome.result()
-            )  # or what the party failed with: the connection has then ended with it too
+            # or what the party failed with: the connection has then ended with it too
+            return self._outcome.result()
         if failure is not None:
             raise failure
         return None

@@ -6,13 +6,7 @@ A client sends a number, and the server has the sentences.
 from enum import IntEnum
 from typing import Final
 
-from fastlloyd.errors import (
-    DataError,
-    EngineError,
-    OldServerError,
-    OldStoreError,
-    StateError,
-)
+from fastlloyd.errors import DataError, EngineError, OldServerError, OldStoreError, StateError
 
 
 class StopCode(IntEnum):

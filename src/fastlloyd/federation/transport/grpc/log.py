@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from functools import partialmethod
 from typing import Final
 
-FIRST_LINES: Final = (
-    20  # of one kind about one peer; more than an honest one makes in an hour of bad luck
-)
+# of one kind about one peer; more than an honest one makes in an hour of bad luck
+FIRST_LINES: Final = 20
 SECONDS_PER_LINE: Final = 30.0  # in which one more may be written
 
 

@@ -12,11 +12,7 @@ from typing import Final
 
 SETTINGS: Final = ("grpc_proxy", "https_proxy", "http_proxy")
 _EXCEPTIONS: Final = ("no_grpc_proxy", "no_proxy")
-_OF_OTHERS: Final = (
-    *(name.upper() for name in SETTINGS),
-    "all_proxy",
-    "ALL_PROXY",
-)
+_OF_OTHERS: Final = (*(name.upper() for name in SETTINGS), "all_proxy", "ALL_PROXY")
 
 
 def in_between(address: str) -> str:

@@ -16,10 +16,8 @@ from fastlloyd.federation.protocol.messages import Limits
 from fastlloyd.federation.transport.grpc.frames import max_frame_bytes
 
 STREAM: Final = ("fastlloyd.Run", "Stream")
-HEALTH: Final = (
-    "grpc.health.v1.Health",
-    "Check",
-)  # https://github.com/grpc/grpc/blob/master/doc/health-checking.md
+# https://github.com/grpc/grpc/blob/master/doc/health-checking.md
+HEALTH: Final = "grpc.health.v1.Health", "Check"
 SERVING: Final = b"\x08\x01"  # HealthCheckResponse(status=SERVING)
 
 
@@ -31,17 +29,14 @@ def health_request(plan_digest: bytes) -> bytes:
 
 
 _MAX_METADATA_BYTES: Final = 8192
-_FIRST_WINDOW: Final = (
-    65_535  # bytes that HTTP/2 lets a sender be ahead, until the line is measured
-)
+# bytes that HTTP/2 lets a sender be ahead, until the line is measured
+_FIRST_WINDOW: Final = 65_535
 _HANDSHAKE_SECONDS: Final = 5
 _IDLE_SECONDS: Final = 10  # a connection without a stream is closed
-SECONDS_TO_BE_HEARD: Final = (
-    2.0 * _HANDSHAKE_SECONDS
-)  # in which who connects and belongs to the plan has said something
-_SPARE_CONNECTIONS: Final = (
-    1000  # above what clients need: whoever wants to keep them out must hold as many
-)
+# in which who connects and belongs to the plan has said something
+SECONDS_TO_BE_HEARD: Final = 2.0 * _HANDSHAKE_SECONDS
+# above what clients need: whoever wants to keep them out must hold as many
+_SPARE_CONNECTIONS: Final = 1000
 
 # gRPC has no option for the lowest version of TLS. It has one for the cipher suites of TLS 1.2,
 # which those of TLS 1.3 are no part of: the one named here cannot be used without a pre-shared key,
@@ -97,9 +92,8 @@ def load_grpc() -> Any:
             " in the environment before Python starts"
         )
     os.environ[_CIPHER_SUITES] = _NO_TLS_1_2
-    os.environ.setdefault(
-        "GRPC_VERBOSITY", "NONE"
-    )  # what goes wrong is said by this package, in a sentence
+    # what goes wrong is said by this package, in a sentence
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     # gRPC's fork handlers start its threads anew in a child, which abort when the child closes
     # their files before it runs a program (https://github.com/grpc/grpc/issues/43055). No child of
     # ours goes on with its parent's connections.

@@ -24,12 +24,10 @@ from fastlloyd.federation.transport.party import Outcome, Party, Request, perfor
 
 T = TypeVar("T")
 _SHORTEST_WAIT: Final = 0.02  # seconds between two looks at a deadline
-LOOK: Final = (
-    1.0  # seconds between two looks at the clock while a step may take no longer than so long
-)
-PAUSE: Final = (
-    3.0  # seconds that a look comes late only where the process was stopped or the machine slept
-)
+# seconds between two looks at the clock while a step may take no longer than so long
+LOOK: Final = 1.0
+# seconds that a look comes late only where the process was stopped or the machine slept
+PAUSE: Final = 3.0
 # seconds in which what follows from a turn is sent, and whoever shares the core may go first
 _A_MOMENT: Final = 5e-4
 
@@ -68,9 +66,8 @@ class Turns:
         # happened
         self._thread = threading.Thread(target=self._work, name="fastlloyd-party", daemon=True)
         self._waiting: SimpleQueue[Callable[[], Callable[[], None]] | None] = SimpleQueue()
-        self._following: deque[Callable[[], None]] = (
-            deque()
-        )  # what is left to do in the loop after turns that are over
+        # what is left to do in the loop after turns that are over
+        self._following: deque[Callable[[], None]] = deque()
         self._is_called = False
         self._timer: asyncio.TimerHandle | None = None
         self._end = 0.0  # of the present step, by the loop's clock
@@ -329,9 +326,8 @@ class Arrivals:
     def __init__(self, n_remembered: int) -> None:
         self._lock = threading.Lock()  # they come in threads of gRPC's
         self._n_came = 0
-        self._n_settled = (
-            0  # of these, so many had come when it was looked last: they had the time to be heard
-        )
+        # of these, so many had come when it was looked last: they had the time to be heard
+        self._n_settled = 0
         self._n_remembered, self._peers = n_remembered, dict[str, None]()
         self._n_heard = 0
         self.n_unheard = 0
