@@ -37,17 +37,15 @@ class _Server(_Patient):
     gone: frozenset[str] = frozenset()
     awaited: tuple[str, ...] = ()
 
-    def left(self, _name: str) -> list[Request]:
-        return []
-
     def attach(self, _name: str, log: SignedPosition) -> LogPosition:
         return LogPosition(log.length, log.head)
 
     def disowned(self, _name: str) -> list[Request]:
         return []
 
-    def check_left(self, _name: str, _hello: bytes, _signature: bytes) -> None:
+    def leave(self, _name: str, _hello: bytes, _signature: bytes) -> list[Request]:
         """Nothing is signed here."""
+        return []
 
     def away(self, _name: str) -> list[Request]:
         return []

@@ -119,11 +119,9 @@ class SessionServer:
     def gone(self) -> frozenset[str]:
         return frozenset()
 
-    def left(self, name: str) -> list[Request]:
-        return requests(self.session.left(name))
-
-    def check_left(self, name: str, hello: bytes, signature: bytes) -> None:
+    def leave(self, name: str, _hello: bytes, _signature: bytes) -> list[Request]:
         """Nothing is signed here, and no party looks."""
+        return requests(self.session.left(name))
 
     def draw_ahead(self) -> None:
         self.session.draw_ahead()

@@ -242,7 +242,11 @@ class ClientSession(Secret):
             case (
                 ClientRounds() as rounds,
                 Broadcast(),
-            ) if digest not in self._handled and not self._now.is_early(message):
+            ) if (
+                (self.state, Broadcast) in CLIENT_TRANSITIONS
+                and digest not in self._handled
+                and not self._now.is_early(message)
+            ):
                 with suppress(RemoteProtocolError):  # `receive` raises it again, and ends the run
                     rounds.included_in(message)
                     self._accepted = digest

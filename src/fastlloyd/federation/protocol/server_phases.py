@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fastlloyd.federation.protocol.actions import Send
-from fastlloyd.federation.protocol.messages import Abort, Message
+from fastlloyd.federation.protocol.messages import Abort, Message, printable
 from fastlloyd.federation.protocol.transitions import Deadline
 
 
@@ -83,9 +83,8 @@ class Attendance:
         what : says how many clients there are.
         """
         why = "".join(f"client {name} left for good: " for name in list(self.gone)[-1:])
-        return [
-            Decide(event, (Abort(f"{why}{what}, and at least {needed} are needed"),), self.names)
-        ]
+        reason = f"{why}{what}, and at least {needed} are needed"
+        return [Decide(event, (Abort(printable(reason)),), self.names)]
 
     def if_short(self, names: Sequence[str], answers: Container[str], needed: int) -> list[Step]:
         """End the run if clients have left and fewer than needed are left of `names`."""

@@ -164,11 +164,12 @@ class DurableServer(DurableParty[ServerSession]):
             [ClientLeft(run_id=self._run_id, client=name)] if is_news else (),
         )
 
-    def check_left(self, name: str, hello: bytes, signature: bytes) -> None:
-        """Raise RemoteProtocolError unless client `name` signed that the run it joined with this
-        Hello is over, and it is not in the run with another Hello.
+    def leave(self, name: str, hello: bytes, signature: bytes) -> list[Send | Finish]:
+        """Take the Leave of client `name`, in one turn: the run that it joined with this Hello is
+        over for it.
 
-        hello : digest of the Hello.
+        hello : digest of the Hello. Raises RemoteProtocolError unless the client signed that, and
+        is not in the run with another Hello.
         """
         statement = leave_statement(self._session.plan.digest, self._run_id, name, hello)
         try:
@@ -182,6 +183,7 @@ class DurableServer(DurableParty[ServerSession]):
             raise RemoteProtocolError(
                 f"the Leave of client {name!r} is for other keys than those it has joined with"
             )
+        return self.left(name)
 
     def draw_ahead(self) -> None:
         """Draw noise early, as `ServerSession.draw_ahead` does. It is only in memory, so a
@@ -273,6 +275,7 @@ class DurableServer(DurableParty[ServerSession]):
         if messages or first or joined or (is_taken and events):
             self._append(events, messages)
             self._seen.clear()
+            self._before.clear()  # durable: no message is forgotten below it
         self._log.write(messages)
         self._end_is_said |= any(isinstance(action, Finish) for action in actions)
         return [action for action in actions if isinstance(action, Send | Finish)]

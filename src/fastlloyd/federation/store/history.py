@@ -321,8 +321,9 @@ def _is_again(run: Run, reserved: events.Reservation) -> bool:
     return (
         run.may_begin_again
         and before is not None
-        and (before.plan_digest, before.client, before.dataset, before.cost)
-        == (reserved.plan_digest, reserved.client, reserved.dataset, reserved.cost)
+        and names.same(before.dataset) == names.same(reserved.dataset)
+        and (before.plan_digest, before.client, before.cost)
+        == (reserved.plan_digest, reserved.client, reserved.cost)
     )
 
 

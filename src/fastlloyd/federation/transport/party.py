@@ -242,16 +242,12 @@ class ServerParty(Party, Protocol):
         end.
         """
 
-    def left(self, name: str) -> list[Request]:
+    def leave(self, name: str, hello: bytes, signature: bytes) -> list[Request]:
         """Note that the run is over for client `name`, with a result or permanently without one, so
         that the server stops waiting for it.
-        """
 
-    def check_left(self, name: str, hello: bytes, signature: bytes) -> None:
-        """Raise RemoteProtocolError unless client `name` signed that the run it joined with this
-        Hello is over, and it is not in the run with another Hello.
-
-        hello : digest of the Hello.
+        hello : digest of the Hello that it joined with. Raises RemoteProtocolError unless the
+        client signed that, and is not in the run with another Hello.
         """
 
     def attach(self, name: str, log: SignedPosition) -> LogPosition:

@@ -631,3 +631,21 @@ def test_records_are_not_changed() -> None:
     X = FEDERATION.X["c1"].copy()
     client_after(FEDERATION, "c1", OTHER)
     assert np.array_equal(X, FEDERATION.X["c1"])
+
+
+@pytest.mark.parametrize("masks", Masks)
+def test_a_client_that_confirms_records_no_further_sum(masks: Masks) -> None:
+    """Else a process that dies before it refuses the sum could not be taken up again."""
+    federation = make_federation(make_plan(3, masks=masks, n_iterations=2))
+    client, last = federation.client("c1"), None
+    client.start()
+    for message in inboxes(federation)["c1"]:
+        if isinstance(message, Confirmations):
+            break
+        last = message if isinstance(message, Broadcast) else last
+        client.accept(message)
+        client.receive(message)
+    assert client.state is ClientState.CONFIRMING
+    assert last is not None
+    n_rounds = federation.plan.mechanism.n_rounds
+    assert client.accept(msgspec.structs.replace(last, round=n_rounds + 1)) == []

@@ -17,7 +17,17 @@ from fastlloyd.federation.protocol.actions import (
     Send,
     ServerResult,
 )
-from fastlloyd.federation.protocol.messages import Abort, Confirmations, Upload, decode
+from fastlloyd.federation.protocol.messages import (
+    Abort,
+    BadKeys,
+    Broadcast,
+    Confirmations,
+    Message,
+    Ready,
+    Upload,
+    decode,
+    encode,
+)
 from fastlloyd.federation.protocol.server import ServerSession
 from fastlloyd.federation.protocol.transitions import ServerState
 from fastlloyd.federation.runs.steps import MAX_BEGUN_AGAIN
@@ -395,7 +405,6 @@ def test_noise_that_is_drawn_ahead_stays_in_memory(
 def test_only_the_client_itself_says_that_its_run_is_over(world: World) -> None:
     server = started_without(world)
     hello, signature = world.parties["c1"].party.farewell
-    server.check_left("c1", hello, signature)
     lies = (
         ("c0", hello, signature),
         ("c1", hello, bytes(64)),
@@ -406,5 +415,64 @@ def test_only_the_client_itself_says_that_its_run_is_over(world: World) -> None:
         with pytest.raises(
             RemoteProtocolError, match=f"the Leave of client '{name}' is not signed"
         ):
-            server.check_left(name, *said)
+            server.leave(name, *said)
     assert not server.gone
+    assert server.leave("c1", hello, signature) == []  # of a run that no client has joined yet
+
+
+def test_a_client_that_disowns_its_store_after_a_commit_stops_no_server(world: World) -> None:
+    """A position that is durable stays known, whatever the client takes back."""
+    world._revive()
+    server, held = world.parties[SERVER].party, []
+    while world.queue:
+        sender, to, data = world.queue.popleft()
+        message = decode(data, world.limits)
+        if isinstance(message, Upload):
+            held.append((sender, to, data, message))
+        else:
+            world._deliver(sender, to, data)
+    liar, n = world.parties["c2"].party, world.parties["c2"].party.position.length + 100
+    (own,) = [message for sender, *_, message in held if sender == "c2"]
+    server.attach("c2", signed("c2", n))
+    server.attach("c2", signed("c2", n + 1))
+    server.receive("c2", signed("c2", n + 1), own)
+    server.announce("c2", signed("c2", n + 2))
+    server.receive("c2", signed("c2", n + 2), liar.session.hello)
+    server.disowned("c2")
+    for sender, to, data, _ in held:
+        if sender != "c2":
+            world._deliver(sender, to, data)
+    assert any(isinstance(decode(data, world.limits), Broadcast) for _, data in world.sent)
+
+
+def test_an_end_that_names_long_names_can_be_read_and_is_taken_up_again(tmp_path: Path) -> None:
+    names = [f"hospital-{i}-{'x' * 53}" for i in range(8)]
+    plan = make_plan(
+        names=names,
+        n_clusters=1,
+        n_features=1,
+        n_iterations=2,
+        masks=Masks.PAIRWISE,
+        max_dropouts=2,
+        max_colluding=1,
+    )
+    with World(plan, make_federation(plan, seed=4).X, tmp_path) as world:
+        world._revive()
+        server = world.parties[SERVER].party
+        world._post(SERVER, server.left(names[0]))
+        ends: list[Message] = []
+        while world.queue and not ends:
+            sender, to, data = world.queue.popleft()
+            message = decode(data, world.limits)
+            if sender == names[-1] and isinstance(message, Ready):
+                said = server.receive(
+                    sender,
+                    world.parties[sender].party.position,
+                    BadKeys(message.deal, (names[3],)),
+                )
+                ends = [each.message for each in said if isinstance(each, Send)]
+            elif sender != names[0]:
+                world._deliver(sender, to, data)
+        assert {type(end) for end in ends} == {Abort}
+        assert decode(encode(ends[0]), world.limits) == ends[0]
+        assert isinstance(restarted(world).outcome, ServerResult)

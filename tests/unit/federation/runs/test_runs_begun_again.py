@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from fastlloyd.errors import RemoteProtocolError, StateError
+from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.holder import HoldersLedger, own_run_id
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.protocol.actions import SERVER, Ended
@@ -280,8 +281,7 @@ def test_a_client_that_left_joins_again_while_the_server_still_waits(
         server, mortal = world.parties[SERVER], world.parties["c2"]
         world._post("c2", mortal.party.deadline())
         first = mortal.party.farewell
-        server.party.check_left("c2", *first)
-        world._post(SERVER, server.party.left("c2"))
+        world._post(SERVER, server.party.leave("c2", *first))
         assert server.party.gone == {"c2"}
         assert mortal.party.may_begin_again
         mortal.die()
@@ -290,9 +290,9 @@ def test_a_client_that_left_joins_again_while_the_server_still_waits(
         flow(world)
         assert server.party.gone == frozenset()
         assert mortal.party.farewell != first
-        server.party.check_left("c2", *mortal.party.farewell)
         with pytest.raises(RemoteProtocolError, match="is for other keys than those it has joined"):
-            server.party.check_left("c2", *first)  # it ended another beginning
+            server.party.leave("c2", *first)  # it ended another beginning
+        assert server.party.gone == frozenset()
         server.die()  # what it knows of who has left is durable, and the Hellos come again
         server.party = world.open(SERVER, server.open_store())
         assert server.party.gone == frozenset()
@@ -385,3 +385,18 @@ def test_a_holders_ledger_counts_a_run_that_begins_again_like_any_other(tmp_path
         assert again.outcome is None
         counted = ledger.history().runs[mine]
         assert counted.counted == tuple(range(1, counted.n_exchanges + 1))
+
+
+@EITHER
+def test_a_run_begins_again_with_another_spelling_of_its_data_set(
+    masks: Masks, tmp_path: Path
+) -> None:
+    with world_of(masks, tmp_path) as world:
+        ended_early(world, Ready)
+        mortal = world.parties["c0"]
+        mortal.die()
+        store = mortal.open_store()
+        spelled = DataSet(name=DATASET.name.upper())
+        assert spelled.name != DATASET.name
+        world.open("c0", store, dataset=spelled)
+        assert store.history.runs[bytes.fromhex(world.plan.run_id)].is_open

@@ -190,9 +190,7 @@ def test_a_step_that_cannot_be_noted_is_not_taken_by_this_process(
         position = store.position
         with monkeypatch.context() as patch:
             patch.setattr(head_file, "_sync", fails)
-            with pytest.raises(
-                StateError, match=r"clinic-a\.store cannot be used \(Input/output error\)"
-            ):
+            with pytest.raises(StateError, match=r"clinic-a\.store cannot be used: .* \(EIO\)"):
                 store.append([LIMIT])
         with pytest.raises(StateError, match=r"no further step after a failure"):
             store.append([LIMIT])
@@ -267,7 +265,7 @@ def test_a_head_file_that_a_full_disk_cuts_short_is_not_taken_into_use(
         patch.setattr(
             os, "write", lambda descriptor, data: genuine(descriptor, data[: SLOT_BYTES - 1])
         )
-        with pytest.raises(StateError, match="No space left"):
+        with pytest.raises(StateError, match="ENOSPC"):
             new_store(tmp_path)
     with new_store(tmp_path) as store:
         assert store.position.length == 0

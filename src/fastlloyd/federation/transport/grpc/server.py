@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -314,13 +314,8 @@ class GrpcServer:
                             name, line, name, why + self._streams.other_place(name, code, place)
                         )
                     case frames.Leave(hello, signature):
-                        self._party.check_left(name, hello, signature)
-                        if not self._outcome.done() and name not in self._streams.left:
-                            line = "client %s has left the run for good: %s"
-                            self._log.warning(name, line, name, why or endings.GAVE_UP)
-                        self._streams.left.add(name)
-                        self._turns.tell(partial(self._party.left, name))
-                        self._moved.set()
+                        leave = partial(self._party.leave, name, hello, signature)
+                        await self._leave(name, outbox, leave, why or endings.GAVE_UP)
                         return
                     case frames.Attach():
                         refuse(outbox, "a stream is attached once; open another")
@@ -329,6 +324,21 @@ class GrpcServer:
             reason = self._streams.refusal(name, error, place)
             self._log.warning(name, "client %s is refused: %s", name, printable(reason))
             refuse(outbox, reason)
+
+    async def _leave(
+        self, name: str, outbox: Outbox, leave: Callable[[], list[Request]], why: str
+    ) -> None:
+        """Have the party check and note the Leave of a client, in one turn: no Hello comes
+        between.
+        """
+        was_over = self._outcome.done()
+        await self._turns.ask(leave)
+        if not was_over and name not in self._streams.left:
+            line = "client %s has left the run for good: %s"
+            self._log.warning(name, line, name, why)
+        if self._streams.outboxes.get(name, outbox) is outbox:
+            self._streams.left.add(name)
+        self._moved.set()
 
     def _receive(self, name: str, log: SignedPosition, message: Message) -> list[Request]:
         """Take one turn, in the party's thread; first the party learns whose messages have come."""
