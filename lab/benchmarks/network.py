@@ -262,12 +262,16 @@ def server_in_memory(plan: Plan, pause: float = 0.0) -> ServerParty:
 
 def client_in_memory(setup: Setup, name: str, pause: float = 0.0) -> ClientParty:
     """A whole session with a clock, without a store."""
-    identity, records = Identity.from_private_bytes(setup.signing[name]), records_of(setup.plan)
-    session = ClientSession(
-        setup.plan, name, records, identity=identity, noise=SystemNoise(), random_bytes=os.urandom
-    )
-    client = VolatileClient(session, pause)
+    identity = Identity.from_private_bytes(setup.signing[name])
+    client = VolatileClient(_session(setup, name, identity), pause)
     return Clocked(client, client.commits)
+
+
+def _session(setup: Setup, name: str, identity: Identity) -> ClientSession:
+    plan, noise = setup.plan, SystemNoise()
+    return ClientSession(
+        plan, name, records_of(plan), identity=identity, noise=noise, random_bytes=os.urandom
+    )
 
 
 def _durable_server(folder: Path, plan: Plan) -> ServerParty:
@@ -283,15 +287,11 @@ def _durable_client(folder: Path, setup: Setup, name: str) -> ClientParty:
     store = TimedStore.create(folder / f"{name}.store", role=Role.CLIENT, identity=identity.public)
     store.seconds = []
     client = DurableClient.join(
-        setup.plan,
-        name,
-        records_of(setup.plan),
-        identity=identity,
-        store=store,
+        _session(setup, name, identity),
+        store,
+        identity,
         dataset=DataSet(name="benchmark"),
         fingerprint=Fingerprint(bytes(32)),
-        noise=SystemNoise(),
-        random_bytes=os.urandom,
     )
     return Clocked(client, store.seconds)
 

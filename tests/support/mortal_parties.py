@@ -23,6 +23,7 @@ from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import SERVER, ClientResult, Finish, Send
+from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Limits, Message, decode, encode
 from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.store import Role, Store
@@ -300,12 +301,18 @@ class World:
                 self.plan, store=store, noise=self.noise(SERVER), clock=self.clock
             )
         n_lives = self.parties[name].n_lives
-        arguments: dict[str, Any] = {
-            "plan": self.plan, "name": name, "records": LocalRecords(self.plan.mechanism.domain, self.X[name]),
-            "identity": identity(name), "store": store, "dataset": DATASET, "fingerprint": FINGERPRINT,
-            "noise": self.noise(name), "random_bytes": entropy(f"{name} {n_lives}"), "clock": self.clock,
-        }  # fmt: skip
-        return DurableClient.join(**(arguments | changes))
+        own: dict[str, Any] = {
+            "identity": identity(name),
+            "dataset": DATASET,
+            "fingerprint": FINGERPRINT,
+        } | changes
+        signing, plan = own.pop("identity"), own.pop("plan", self.plan)
+        records = own.pop("records", LocalRecords(self.plan.mechanism.domain, self.X[name]))
+        session = ClientSession(
+            plan, own.pop("name", name), records, identity=signing, noise=self.noise(name),
+            random_bytes=entropy(f"{name} {n_lives}"),
+        )  # fmt: skip
+        return DurableClient.join(session, store, signing, clock=self.clock, **own)
 
     def _deliver(self, sender: str, name: str, data: bytes) -> None:
         message, party = decode(data, self.limits), self.parties[name].party

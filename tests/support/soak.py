@@ -14,6 +14,7 @@ from pathlib import Path
 
 from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.fingerprint import Fingerprint
+from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import Broadcast, Message
 from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.store import Role, Store
@@ -87,16 +88,20 @@ def soak(
             store = stack.enter_context(
                 Store.create(paths[name], role=Role.CLIENT, identity=identity(name).public)
             )
-            site.parties[name] = (Watched if name == plan.names[0] else DurableClient).join(  # type: ignore[assignment]
+            session = ClientSession(
                 plan,
                 name,
                 LocalRecords(plan.mechanism.domain, federation.X[name]),
                 identity=identity(name),
-                store=store,
-                dataset=DataSet(name="records"),
-                fingerprint=Fingerprint(bytes(32)),
                 noise=injected(federation.client_noise[name]),
                 random_bytes=entropy(name),
+            )
+            site.parties[name] = (Watched if name == plan.names[0] else DurableClient).join(  # type: ignore[assignment]
+                session,
+                store,
+                identity(name),
+                dataset=DataSet(name="records"),
+                fingerprint=Fingerprint(bytes(32)),
             )
 
         async def run() -> list[Outcome]:

@@ -27,6 +27,7 @@ from fastlloyd.federation.admission import DataSet
 from fastlloyd.federation.fingerprint import Fingerprint
 from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.protocol.actions import SERVER, Finish, Send
+from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.mechanisms.answering import LocalRecords
@@ -332,15 +333,18 @@ def _finish_a_run(folder: Path) -> None:
         server = DurableServer.open(plan, store=stack.enter_context(store), noise=SystemNoise())
         clients = {
             name: DurableClient.join(
-                plan,
-                name,
-                records,
-                identity=keys[name],
-                store=stores[name],
+                ClientSession(
+                    plan,
+                    name,
+                    records,
+                    identity=keys[name],
+                    noise=SystemNoise(),
+                    random_bytes=os.urandom,
+                ),
+                stores[name],
+                keys[name],
                 dataset=DataSet(name="patients"),
                 fingerprint=Fingerprint(bytes(32)),
-                noise=SystemNoise(),
-                random_bytes=os.urandom,
             )
             for name in plan.names
         }

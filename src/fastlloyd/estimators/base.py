@@ -365,11 +365,8 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
 
     @property
     def _names(self) -> list[str] | None:
-        return (
-            [str(name) for name in self.feature_names_in_]
-            if hasattr(self, "feature_names_in_")
-            else None
-        )
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else [str(name) for name in names]
 
     def _persons(self, groups: object) -> Persons | None:
         """Return the persons that are protected, or None for single rows. Raises PlanError if

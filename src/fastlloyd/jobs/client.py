@@ -21,6 +21,7 @@ from fastlloyd.federation.holder import HoldersLedger
 from fastlloyd.federation.identity.identity import PrivateIdentity, PublicIdentity
 from fastlloyd.federation.ledger import finite, plan_cost
 from fastlloyd.federation.plan.plan import Plan
+from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.runs import DurableClient, check_may_join, reservation
 from fastlloyd.federation.store import History, Role, Store
 from fastlloyd.federation.store.events import Limit
@@ -214,16 +215,20 @@ class PreparedClient(NamedTuple):
             request.check_budget(store, watch)  # else a long pass would be for nothing
         with self._own_records(store.fingerprint_key(), watch) as own:
             fingerprint = self._look(own, watch, drive)
-            yield DurableClient.join(
+            session = ClientSession(
                 plan,
                 name,
                 own.answers,
                 identity=identity.signing,
-                store=store,
-                dataset=dataset,
-                fingerprint=fingerprint,
                 noise=SystemNoise(),
                 random_bytes=os.urandom,
+            )
+            yield DurableClient.join(
+                session,
+                store,
+                identity.signing,
+                dataset=dataset,
+                fingerprint=fingerprint,
                 holder=holder,
             )
 

@@ -56,8 +56,7 @@ def durable_client(noise: NoiseSource, folder: Path) -> DurableClient:
         folder / "c0.store", role=Role.CLIENT, identity=identity("c0").public
     ) as store:
         return DurableClient.join(
-            PLAN, "c0", RECORDS["c0"], identity=identity("c0"), store=store, dataset=DataSet(name="records"),
-            fingerprint=Fingerprint(bytes(32)), noise=noise, random_bytes=entropy(""),
+            client(noise), store, identity("c0"), dataset=DataSet(name="records"), fingerprint=Fingerprint(bytes(32))
         )  # fmt: skip
 
 

@@ -1,12 +1,11 @@
 """Client of a run with durable steps: every message that it sends follows from what is on disk."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Self
 
 from fastlloyd.base.names import same
-from fastlloyd.dp.noise import NoiseSource
 from fastlloyd.errors import LocalProtocolError, OldServerError, RemoteProtocolError, StateError
 from fastlloyd.federation.admission import DataSet, check, reserve
 from fastlloyd.federation.fingerprint import Fingerprint
@@ -40,7 +39,6 @@ from fastlloyd.federation.store.events import (
     RunReserved,
     recorded,
 )
-from fastlloyd.mechanisms.answering import Records
 
 
 class DurableClient(DurableParty[ClientSession]):
@@ -69,27 +67,22 @@ class DurableClient(DurableParty[ClientSession]):
     @classmethod
     def join(
         cls,
-        plan: Plan,
-        name: str,
-        records: Records,
-        *,
-        identity: Identity,
+        session: ClientSession,
         store: Store,
+        identity: Identity,
+        *,
         dataset: DataSet,
         fingerprint: Fingerprint,
-        noise: NoiseSource,
-        random_bytes: Callable[[int], bytes],
         clock: Clock = time.monotonic,
         holder: HoldersLedger | None = None,
     ) -> Self:
         """Reserve the cost of the run on the data set and join it, or continue it where an earlier
         process stopped.
 
+        session : new, for the identity.
         fingerprint : of the records in original units.
         holder : ledger that counts all runs on the records, next to the store, which counts those
             of this client.
-
-        Other parameters are as in `ClientSession`.
 
         Raises
         ------
@@ -97,12 +90,11 @@ class DurableClient(DurableParty[ClientSession]):
             name.
         StateError : the run has ended for this store, or was begun with another plan, name or
             records. Also if the plan knows more events of the store than it has.
-        PlanError, DataError : as `ClientSession`.
+        PlanError, DataError : the session refuses the records.
         """
         store.check_owner(Role.CLIENT, identity.public)
-        reserved = reservation(store, plan, name, dataset=dataset, fingerprint=fingerprint)
-        session = ClientSession(
-            plan, name, records, identity=identity, noise=noise, random_bytes=random_bytes
+        reserved = reservation(
+            store, session.plan, session.name, dataset=dataset, fingerprint=fingerprint
         )
         client = cls(session, store, identity, clock, holder)
         if holder is not None:

@@ -20,6 +20,7 @@ from fastlloyd.federation.identity.identity import PrivateIdentity
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.positions import SignedPosition
 from fastlloyd.federation.protocol.actions import Finish, Send
+from fastlloyd.federation.protocol.client import ClientSession
 from fastlloyd.federation.protocol.messages import AllReady, Broadcast, Message, Upload
 from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.runs.steps import MAX_BEGUN_AGAIN, Again, StepTimer
@@ -59,16 +60,20 @@ def made(tmp_path: Path) -> Iterator[Made]:
 
 def durable_c0(federation: Federation, store: Store) -> DurableClient:
     """The first client of a federation, with a store."""
-    return DurableClient.join(
+    session = ClientSession(
         federation.plan,
         "c0",
         LocalRecords(federation.plan.mechanism.domain, federation.X["c0"]),
         identity=identity("c0"),
-        store=store,
-        dataset=DataSet(name="records"),
-        fingerprint=Fingerprint(bytes(32)),
         noise=injected(federation.client_noise["c0"]),
         random_bytes=entropy("c0"),
+    )
+    return DurableClient.join(
+        session,
+        store,
+        identity("c0"),
+        dataset=DataSet(name="records"),
+        fingerprint=Fingerprint(bytes(32)),
     )
 
 
