@@ -308,9 +308,9 @@ class World:
         } | changes
         signing, plan = own.pop("identity"), own.pop("plan", self.plan)
         records = own.pop("records", LocalRecords(self.plan.mechanism.domain, self.X[name]))
+        noise = own.pop("noise", self.noise(name))
         session = ClientSession(
-            plan, own.pop("name", name), records, identity=signing, noise=self.noise(name),
-            random_bytes=entropy(f"{name} {n_lives}"),
+            plan, own.pop("name", name), records, identity=signing, noise=noise, random_bytes=entropy(f"{name} {n_lives}"),
         )  # fmt: skip
         return DurableClient.join(session, store, signing, clock=self.clock, **own)
 
