@@ -24,10 +24,9 @@ from fastlloyd.mechanisms.answering import Asked, LocalRecords, SharedRecords
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.queries.centred import ClippedLengths, ClippedSquares, SecondMoment
 from fastlloyd.mechanisms.queries.nearest import ClippedOffsets, Votes
-from fastlloyd.mechanisms.queries.query import Question, ask
+from fastlloyd.mechanisms.queries.query import InShares, Question, ask
 from fastlloyd.mechanisms.queries.relative import ClippedLoss, Moments
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
-from fastlloyd.mechanisms.queries.shares import InShares
 from fastlloyd.mechanisms.queries.spaces import Features
 from people import ADD, KEY, REPLACE, Situation, added, expected_shares, one_person, shared
 

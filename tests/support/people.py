@@ -19,10 +19,9 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.mechanisms.answering import SharedRecords
 from fastlloyd.mechanisms.deal import Clients, RandomAssignment
 from fastlloyd.mechanisms.persons import Persons
-from fastlloyd.mechanisms.queries.query import Query, Question
+from fastlloyd.mechanisms.queries.query import InShares, Query, Question
 from fastlloyd.mechanisms.queries.relative import ClippedLoss, Moments
 from fastlloyd.mechanisms.queries.sensitivity import Corner
-from fastlloyd.mechanisms.queries.shares import InShares
 from fastlloyd.mechanisms.spread import (
     numbers_among_equals,
     person_hashes,

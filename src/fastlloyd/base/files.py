@@ -16,7 +16,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fastlloyd.base.owners import whose
+from fastlloyd.base.places import whose
 from fastlloyd.base.texts import MARK, decoded
 from fastlloyd.errors import IdentityError, OutputError
 

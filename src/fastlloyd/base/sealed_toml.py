@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 import tomli_w
 
-from fastlloyd.base.owners import whose
+from fastlloyd.base.places import whose
 from fastlloyd.base.texts import changed_on_its_way, decoded
 from fastlloyd.errors import PlanError
 

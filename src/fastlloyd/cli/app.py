@@ -12,8 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from fastlloyd._version import __version__
-from fastlloyd.cli.option_groups import with_option_groups
-from fastlloyd.cli.usage import Command, Group
+from fastlloyd.cli.usage import Command, Group, with_option_groups
 from fastlloyd.errors import FastLloydError
 
 COMMANDS = {

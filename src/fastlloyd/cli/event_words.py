@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastlloyd.base.precision import delta_up, epsilon_up
-from fastlloyd.cli.times import iso
+from fastlloyd.cli.terminal import iso
 from fastlloyd.federation.store import events
 from fastlloyd.federation.store.events import Event, Limit, Reservation
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import typer
 
-from fastlloyd.base.owners import whose
+from fastlloyd.base.places import whose
 from fastlloyd.cli.option_names import as_options, of_option
 from fastlloyd.cli.usage import UsageError
 from fastlloyd.errors import FastLloydError, Problems

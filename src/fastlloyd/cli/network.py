@@ -19,7 +19,7 @@ from typing import Any, TextIO, TypeVar
 import typer
 from rich.console import Console
 
-from fastlloyd.base.owners import whose
+from fastlloyd.base.places import whose
 from fastlloyd.base.texts import decoded
 from fastlloyd.cli.settings import read_plan
 from fastlloyd.errors import IdentityError, StateError

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -130,3 +131,13 @@ def progress(*columns: "ProgressColumn", **options: Any) -> "Iterator[Progress]"
 
     with Progress(*columns, console=Console(stderr=True), transient=True, **options) as shown:
         yield shown
+
+
+def utc(seconds: int) -> str:
+    """Return the time on the screen, such as "2026-11-26 23:40:11 UTC"."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def iso(seconds: int) -> str:
+    """Return the time for programs, as ISO 8601, such as "2026-11-26T23:40:11Z"."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}Z"

@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
 from fastlloyd.clustering.filter import Exact, Labels, Nearest, decide, relative_error
 from fastlloyd.clustering.gridding import is_by_feature
-from fastlloyd.clustering.layout import feature_major, row_major
 from fastlloyd.clustering.parallel import (
     LEAST_RECORDS,
     NUMPY_STEPS,
@@ -37,7 +36,7 @@ from fastlloyd.clustering.parallel import (
     over_spans,
     sum_over_spans,
 )
-from fastlloyd.clustering.sums import ClusterSums
+from fastlloyd.clustering.sums import ClusterSums, feature_major, row_major
 
 # 2 MiB of float64 for the larger of the block's two matrices: stays in the cache
 BLOCK_ELEMENTS = 1 << 18

@@ -70,8 +70,7 @@ try:
     )
     from fastlloyd.estimators.groups import person_ids
     from fastlloyd.estimators.predicting import Predicting
-    from fastlloyd.estimators.spent import Spent, hidden
-    from fastlloyd.estimators.state import EstimatorState
+    from fastlloyd.estimators.state import EstimatorState, Spent, hidden
     from fastlloyd.estimators.validation import (
         check_numbers,
         refuse_collection,

@@ -28,9 +28,8 @@ from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import MAX_SCALE, Noise, NoiseSource
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
 from fastlloyd.mechanisms.persons import Persons, Unit, share_bits, unit
-from fastlloyd.mechanisms.queries.query import Query, Question
+from fastlloyd.mechanisms.queries.query import Query, Question, in_shares
 from fastlloyd.mechanisms.queries.sensitivity import Release
-from fastlloyd.mechanisms.queries.shares import in_shares
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Part, Round, State, draw
 
 # Departs from the paper, where delta is 1 / (N ln N) and neighbours differ by an added record only:

@@ -41,9 +41,9 @@ from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
+from fastlloyd.federation.identity.parties import MAX_CLIENTS
 from fastlloyd.federation.plan.design import ProtocolChoices, design_plan
 from fastlloyd.federation.plan.plan import (
-    MAX_CLIENTS,
     Client,
     Masks,
     Plan,

@@ -13,8 +13,7 @@ from fastlloyd.dp.gdp import gdp_epsilon, mu_from_squared
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.plan.quorum import Masks
-from fastlloyd.federation.plan.shares import TrustMode, aliasing_slack
+from fastlloyd.federation.plan.quorum import Masks, TrustMode, aliasing_slack
 from fastlloyd.mechanisms.persons import max_clients
 from fastlloyd.mechanisms.private_run import usable_delta
 

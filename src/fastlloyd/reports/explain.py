@@ -30,8 +30,7 @@ from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import Client, Plan, Server
-from fastlloyd.federation.plan.quorum import Masks
-from fastlloyd.federation.plan.shares import TrustMode
+from fastlloyd.federation.plan.quorum import Masks, TrustMode
 from fastlloyd.federation.secagg.ring import Ring
 from fastlloyd.federation.secagg.sealing import TAG_BYTES
 from fastlloyd.mechanisms.persons import Persons

@@ -15,8 +15,7 @@ from fastlloyd.base.precision import epsilon_up
 from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.federation.plan.quorum import Masks
-from fastlloyd.federation.plan.shares import TrustMode
+from fastlloyd.federation.plan.quorum import Masks, TrustMode
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.coalitions import coalitions, holds_against, one_share_epsilon

@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_html_repr
 
 from fastlloyd import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
-from fastlloyd.estimators import spent
+from fastlloyd.estimators import state
 from fastlloyd.reports.statement import mechanism_statement
 
 joblib: Any = pytest.importorskip("joblib")  # comes with scikit-learn, without types
@@ -165,7 +165,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         made.append(m)
         return genuine(m)
 
-    monkeypatch.setattr(spent, "mechanism_statement", noted)
+    monkeypatch.setattr(state, "mechanism_statement", noted)
     return made
 
 
@@ -213,7 +213,7 @@ def test_a_statement_that_is_interrupted_can_be_asked_for_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(spent, "mechanism_statement", interrupted)
+        patched.setattr(state, "mechanism_statement", interrupted)
         for ask in (lambda: model.privacy_spent_, lambda: pickle.dumps(model)):
             with pytest.raises(KeyboardInterrupt):
                 ask()

@@ -33,7 +33,7 @@ from fastlloyd.federation.plan.plan import (
     loss_estimate_of_run,
     ring_load,
 )
-from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION, aliasing_slack
+from fastlloyd.federation.plan.quorum import MIN_SHARE_DEVIATION, aliasing_slack
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm

@@ -13,7 +13,7 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon
 from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
-from fastlloyd.federation.plan.shares import aliasing_slack
+from fastlloyd.federation.plan.quorum import aliasing_slack
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.reports import agreement
 from fastlloyd.reports.coalitions import coalitions, holds_against

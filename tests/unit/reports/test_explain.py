@@ -21,7 +21,7 @@ from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon, mu_from_squared
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
-from fastlloyd.federation.plan.shares import aliasing_slack
+from fastlloyd.federation.plan.quorum import aliasing_slack
 from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.protocol.messages import Limits
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm

@@ -105,7 +105,7 @@ def estimate(
     """Find bounds of the columns of DATA with differential privacy, for --bounds. To find bounds
     and cluster within one budget, use `fit --range`.
     """
-    from fastlloyd.cli import charging, persons, requests, screen
+    from fastlloyd.cli import accounts, persons, requests, screen
     from fastlloyd.cli.progress import Progress
     from fastlloyd.jobs.bounds import BoundsRequest
     from fastlloyd.jobs.problems import Faults
@@ -134,7 +134,7 @@ def estimate(
     if out is not None:
         write_file(out, result.text(with_statement=True))
     screen.show(terminal.console(stderr=json), result)
-    for remark in charging.remarks(found.charged, has_noise=True):
+    for remark in accounts.remarks(found.charged, has_noise=True):
         terminal.console(stderr=json).print(remark)
     if json:
         terminal.print_json(result.summary())

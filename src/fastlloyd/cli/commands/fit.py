@@ -33,7 +33,7 @@ def fit(
     """Cluster the records of one organisation with differential privacy. A file larger than memory
     is read again in each round.
     """
-    from fastlloyd.cli import charging, persons, requests, results
+    from fastlloyd.cli import accounts, persons, requests, results
     from fastlloyd.cli.progress import Progress
     from fastlloyd.jobs.fit import FitRequest
     from fastlloyd.jobs.problems import Faults
@@ -62,6 +62,6 @@ def fit(
         place,
         fit.source,
         with_comparison=compare_non_private,
-        remarks=charging.remarks(fit.charged, has_noise=fit.has_noise),
+        remarks=accounts.remarks(fit.charged, has_noise=fit.has_noise),
         clipped_by_range=fit.clipped_by_range,
     )

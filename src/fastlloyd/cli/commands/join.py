@@ -246,7 +246,7 @@ class _Joining(NamedTuple):
         """Take part to the end, and write and show the result; return what to raise in the end if
         there is none.
         """
-        from fastlloyd.cli import charging, network, results
+        from fastlloyd.cli import accounts, network, results
         from fastlloyd.cli.failures import dispensable
         from fastlloyd.federation.protocol.actions import Ended
         from fastlloyd.jobs.parties import has_ended, has_finished
@@ -266,7 +266,7 @@ class _Joining(NamedTuple):
         with ExitStack() as stack:
             party = stack.enter_context(joined)
             if party.counted is not None and party.outcome is None:
-                network.say(charging.counted(party.counted), as_json=output.json)
+                network.say(accounts.counted(party.counted), as_json=output.json)
             outcome = self._follow(party)
         if isinstance(outcome, Ended):
             return self._keep_unfinished(party, outcome)

@@ -13,8 +13,7 @@ from fastlloyd.base.files import write_bytes
 from fastlloyd.base.names import same
 from fastlloyd.cli.commands.ledger_positions import Force, Json, _position, forget, positions
 from fastlloyd.cli.options import LedgerFile as OwnLedger
-from fastlloyd.cli.terminal import print_json
-from fastlloyd.cli.times import utc
+from fastlloyd.cli.terminal import print_json, utc
 from fastlloyd.errors import BudgetError, StateError
 
 LedgerFile = Annotated[

@@ -8,8 +8,7 @@ import typer
 from fastlloyd.base.files import check_file, write_file
 from fastlloyd.base.names import unknown_name
 from fastlloyd.cli import terminal
-from fastlloyd.cli.terminal import Column, print_json
-from fastlloyd.cli.times import iso
+from fastlloyd.cli.terminal import Column, iso, print_json
 from fastlloyd.errors import OutputError, StateError
 
 if TYPE_CHECKING:

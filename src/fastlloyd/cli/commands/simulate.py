@@ -62,7 +62,7 @@ def simulate(
     """Deal records to clients by chance and run the clients together in this process, message by
     message.
     """
-    from fastlloyd.cli import charging, persons, requests, results
+    from fastlloyd.cli import accounts, persons, requests, results
     from fastlloyd.cli.progress import Progress
     from fastlloyd.jobs.problems import Faults
     from fastlloyd.jobs.simulate import SimulateRequest
@@ -99,5 +99,5 @@ def simulate(
         place,
         simulated.source,
         with_comparison=compare_non_private,
-        remarks=charging.remarks(simulated.charged, has_noise=result.has_noise),
+        remarks=accounts.remarks(simulated.charged, has_noise=result.has_noise),
     )

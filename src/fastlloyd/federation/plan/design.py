@@ -15,8 +15,7 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.identity.identity import PublicIdentity
 from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Client, Plan, Server, Timeouts
-from fastlloyd.federation.plan.quorum import Masks
-from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION, TrustMode, aliasing_slack
+from fastlloyd.federation.plan.quorum import MIN_SHARE_DEVIATION, Masks, TrustMode, aliasing_slack
 from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.positions import Positions, newest
 from fastlloyd.mechanisms.catalogue import design

@@ -17,7 +17,6 @@ from fastlloyd.dp.noise import Noise, NoiseSource
 from fastlloyd.errors import PlanError
 from fastlloyd.federation.identity.certificates import Authority, Certificate
 from fastlloyd.federation.identity.parties import (
-    MAX_CLIENTS,
     Client,
     Server,
     Timeouts,
@@ -29,9 +28,10 @@ from fastlloyd.federation.identity.parties import (
     check_networked,
     lacking,
 )
-from fastlloyd.federation.plan.quorum import Masks, Quorum
-from fastlloyd.federation.plan.shares import (
+from fastlloyd.federation.plan.quorum import (
     MIN_SHARE_DEVIATION,
+    Masks,
+    Quorum,
     TrustMode,
     aliasing_distance,
     aliasing_slack,
@@ -51,7 +51,7 @@ from fastlloyd.mechanisms.uncertainty import (
 )
 
 __all__ = [
-    "MAX_CLIENTS", "PROTOCOL_VERSION", "Client", "Masks", "Plan", "Server", "Timeouts", "TrustMode",
+    "PROTOCOL_VERSION", "Client", "Masks", "Plan", "Server", "Timeouts", "TrustMode",
     "ring_load",
 ]  # fmt: skip
 

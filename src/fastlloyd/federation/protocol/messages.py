@@ -18,7 +18,8 @@ import numpy as np
 from msgspec import Meta
 
 from fastlloyd.errors import LocalProtocolError, RemoteProtocolError
-from fastlloyd.federation.plan.plan import MAX_CLIENTS, PROTOCOL_VERSION, Plan
+from fastlloyd.federation.identity.parties import MAX_CLIENTS
+from fastlloyd.federation.plan.plan import PROTOCOL_VERSION, Plan
 from fastlloyd.federation.secagg.keys import CONFIRMATION_BYTES, PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 from fastlloyd.federation.secagg.masks import DIGEST_BYTES, RUN_ID_BYTES, UPLOAD_NONCE_BYTES
 from fastlloyd.federation.secagg.pairs import (

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from fastlloyd.base.files import sync_folder
-from fastlloyd.base.owners import whose
+from fastlloyd.base.places import whose
 from fastlloyd.errors import StateError
 from fastlloyd.federation.secagg.keys import PUBLIC_KEY_BYTES
 from fastlloyd.federation.store import head_file

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from fastlloyd.base.owners import whose
+from fastlloyd.base.places import whose
 from fastlloyd.errors import StateError
 
 NO_LOCKS: Final = (

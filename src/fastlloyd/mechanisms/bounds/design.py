@@ -25,7 +25,7 @@ from fastlloyd.mechanisms.bounds.mechanism import (
 )
 from fastlloyd.mechanisms.persons import unit
 from fastlloyd.mechanisms.queries.histograms import Histograms
-from fastlloyd.mechanisms.queries.shares import in_shares
+from fastlloyd.mechanisms.queries.query import in_shares
 from fastlloyd.mechanisms.rounds import sqrt_up
 from fastlloyd.mechanisms.settings import RunSettings
 

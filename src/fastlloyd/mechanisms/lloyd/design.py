@@ -30,9 +30,9 @@ from fastlloyd.mechanisms.lloyd.algorithm import (
 )
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism, LloydRound
 from fastlloyd.mechanisms.loss import loss_round, loss_share, scale_up
+from fastlloyd.mechanisms.queries.query import in_shares
 from fastlloyd.mechanisms.queries.relative import Moments, centroids_digest
 from fastlloyd.mechanisms.queries.sensitivity import Sensitivity
-from fastlloyd.mechanisms.queries.shares import in_shares
 from fastlloyd.mechanisms.settings import Settings
 
 LLOYD_ITERATIONS = 7

@@ -36,8 +36,7 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import (
 )
 from fastlloyd.mechanisms.moment_lloyd.start import FAR_PART, FEW_CANDIDATES, with_far
 from fastlloyd.mechanisms.persons import Persons, max_clients, share_bits
-from fastlloyd.mechanisms.queries.query import Question
-from fastlloyd.mechanisms.queries.shares import in_shares
+from fastlloyd.mechanisms.queries.query import Question, in_shares
 from fastlloyd.mechanisms.queries.spaces import squared_diameter
 from fastlloyd.mechanisms.rounds import sqrt_up
 from fastlloyd.mechanisms.settings import Settings

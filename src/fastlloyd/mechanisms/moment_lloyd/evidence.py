@@ -12,6 +12,8 @@ picture of where records are, and the first sum clips nothing where features are
 All of this is for what is told of the centroids only.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +22,6 @@ from fastlloyd.clustering.public_kmeans import nearest_points
 from fastlloyd.mechanisms.mechanism import Evidence, cautious
 from fastlloyd.mechanisms.moment_lloyd.directions import basis, used
 from fastlloyd.mechanisms.moment_lloyd.location import divisor
-from fastlloyd.mechanisms.moment_lloyd.means import Estimate, farther
 from fastlloyd.mechanisms.moment_lloyd.state import (
     Histogram,
     MomentFields,
@@ -28,6 +29,7 @@ from fastlloyd.mechanisms.moment_lloyd.state import (
     Seen,
     State,
     Step,
+    Total,
 )
 from fastlloyd.mechanisms.moment_lloyd.steps import sizes
 from fastlloyd.mechanisms.suggestion import NoisyVotes
@@ -106,6 +108,52 @@ def _together(steps: tuple[Step, ...], n: FloatArray) -> tuple[FloatArray, Float
     return np.where(agree, means, each[-1]), np.broadcast_to(deviations, each.shape[1:])
 
 
+class Estimate(NamedTuple):
+    """Noisy values, (k, d), and the deviations of their noise."""
+
+    values: FloatArray
+    noise: FloatArray
+
+
+def farther(
+    beyond: Estimate, total: Total, last: Step, radius: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return how much higher, and how much lower, the mean of a cluster may lie than its centre.
+
+    Both are float64 (k, d), grid units, from 0 to three radii: the larger of the estimate from the
+    votes and the estimate from the first sum, each with one deviation of its noise. beyond : how
+    far records beyond the radius move each mean, by the votes. total, last : the first sum, and the
+    last step.
+    """
+    cut = missing(total, last)
+    above = np.maximum(beyond.values + SLACK * beyond.noise, cut.values + SLACK * cut.noise)
+    below = np.maximum(SLACK * beyond.noise - beyond.values, SLACK * cut.noise - cut.values)
+    most = MOST * radius
+    return np.clip(above, 0.0, most), np.clip(below, 0.0, most)
+
+
+def missing(total: Total, last: Step) -> Estimate:
+    """Estimate the sum of all offsets that the last step has cut, over the records of each cluster.
+
+    The sum is of offsets from h, the mean of all records by the step: T (S / N - h). S and N are
+    the first sum and count. T is the number of records in the step, which may be of fewer clients.
+    Offsets from h have the least noise.
+    """
+    n = last.counts.values.ravel()
+    everyone = max(float(n.sum()), last.counts.deviation, 1.0)
+    here = (n @ last.centroids + last.sums.values.sum(axis=0)) / everyone
+    number = max(float(total.count.values[0, 0]), total.count.deviation, 1.0)
+    cut = everyone * (total.sums.values[0] / number - here)
+    variance = (
+        total.sums.deviation**2
+        + (total.count.deviation * here) ** 2
+        + len(n) * last.sums.deviation**2
+        + last.counts.deviation**2 * ((last.centroids - here) ** 2).sum(axis=0)
+    )
+    of_each = np.maximum(n, max(last.counts.deviation, 1.0))[:, None]
+    return Estimate(cut / of_each, np.sqrt(variance) / of_each)
+
+
 def _beyond(
     m: MomentFields, state: State, radius: float, counts: Noisy, histogram: Histogram
 ) -> tuple[Estimate, NDArray[np.bool_]]:
@@ -134,3 +182,7 @@ def _of_clusters(votes: Noisy, values: FloatArray, owners: IntArray, n: FloatArr
     sums = np.stack([np.bincount(owners, h * column, minlength=k) for column in values.T], axis=1)
     squares = np.stack([np.bincount(owners, column**2, minlength=k) for column in values.T], axis=1)
     return Estimate(sums / n[:, None], votes.deviation * np.sqrt(squares) / n[:, None])
+
+
+MOST = 3.0  # radii
+SLACK = 1.0  # deviations of the noise

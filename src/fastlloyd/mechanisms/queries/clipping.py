@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fastlloyd.base.arrays import FloatArray, GridArray, IntArray
 from fastlloyd.clustering.kernels import blocks
-from fastlloyd.clustering.layout import feature_major
+from fastlloyd.clustering.sums import feature_major
 from fastlloyd.errors import PlanError
 
 # its square times 2**18 records of a block is exact in float64, times 2**30 records in int64

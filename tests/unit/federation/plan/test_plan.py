@@ -30,8 +30,9 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
-from fastlloyd.federation.plan.plan import MAX_CLIENTS, Client, Masks, Plan, TrustMode, ring_load
-from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION, aliasing_slack
+from fastlloyd.federation.identity.parties import MAX_CLIENTS
+from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode, ring_load
+from fastlloyd.federation.plan.quorum import MIN_SHARE_DEVIATION, aliasing_slack
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.testing import InjectedNoise, SeededNoise
 from kinds import lloyd_of

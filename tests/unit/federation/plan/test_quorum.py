@@ -21,7 +21,7 @@ from fastlloyd.federation.plan.plan import (
     TrustMode,
     ring_load,
 )
-from fastlloyd.federation.plan.shares import MIN_SHARE_DEVIATION
+from fastlloyd.federation.plan.quorum import MIN_SHARE_DEVIATION
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.testing import SeededNoise
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fastlloyd.base import owners
+from fastlloyd.base import places
 from fastlloyd.errors import StateError
 from fastlloyd.federation.store import Role, Store
 from fastlloyd.federation.store.files import sentences
@@ -132,4 +132,4 @@ def _as_other(work: object) -> str:
 
 def test_a_file_of_this_user_is_nobodys_fault(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
-    assert owners.whose(tmp_path / "a", tmp_path / "b") == ""
+    assert places.whose(tmp_path / "a", tmp_path / "b") == ""

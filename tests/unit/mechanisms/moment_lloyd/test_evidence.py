@@ -10,8 +10,7 @@ from designs import design_mechanism
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.mechanisms.moment_lloyd.evidence import SHAPE, evidence
-from fastlloyd.mechanisms.moment_lloyd.means import missing
+from fastlloyd.mechanisms.moment_lloyd.evidence import SHAPE, evidence, missing
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.moment_lloyd.state import (

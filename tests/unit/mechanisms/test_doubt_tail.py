@@ -8,7 +8,7 @@ import pytest
 
 from fastlloyd.base.arrays import FloatArray
 from fastlloyd.dp.noise import Noise
-from fastlloyd.dp.tail import Weighed, reach
+from fastlloyd.mechanisms.doubt import Weighed, reach
 from fastlloyd.testing import SeededNoise
 
 SUMS = [
