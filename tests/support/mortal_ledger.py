@@ -5,7 +5,7 @@ that.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastlloyd.federation.holder import own_run_id
+from fastlloyd.federation.client_news import own_run_id
 from fastlloyd.federation.protocol.actions import SERVER
 from fastlloyd.federation.runs import DurableClient, DurableServer
 from fastlloyd.federation.store import History, Role, Store, read

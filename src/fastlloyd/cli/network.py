@@ -130,7 +130,12 @@ def store_of(
     """Open the store that `place_of_store` names, or make it. A client is told of a new store,
     which may be a slip.
     """
-    where, signing_key = place_of_store(owner.name, key, path), bytes.fromhex(owner.signing_key)
+    return store_at(place_of_store(owner.name, key, path), owner, role, as_json=as_json)
+
+
+def store_at(where: Path, owner: PublicIdentity, role: Role, *, as_json: bool = False) -> Store:
+    """Open the store of an identity at this path, or make it, as `store_of` does."""
+    signing_key = bytes.fromhex(owner.signing_key)
     if where.exists():
         return Store.open(where, role=role, identity=signing_key)
     made = Store.create(where, role=role, identity=signing_key)

@@ -8,7 +8,6 @@ process dies, the ledger counts no less than was answered. The file is held for 
 takes: other processes wait their turn.
 """
 
-import hashlib
 import os
 import re
 import sys
@@ -29,23 +28,19 @@ from fastlloyd.federation.admission import (
     check_unit,
     reservation_of,
 )
+from fastlloyd.federation.client_news import WAY_OUT, news, own_run_id, taken_up
 from fastlloyd.federation.ledger import Account, account, known_datasets, sums_on, together
 from fastlloyd.federation.store import files
 from fastlloyd.federation.store.costs import PlannedCost
 from fastlloyd.federation.store.durable import Store, read
 from fastlloyd.federation.store.events import (
     DataSetNamed,
-    Event,
-    ExchangeCharged,
     HandedBack,
     Outcome,
-    PeerSeen,
     PersonRunReserved,
     Role,
     RunCharged,
-    RunEnded,
     RunReserved,
-    TakenOver,
 )
 from fastlloyd.federation.store.files import SUFFIX, make_folder, store_path
 from fastlloyd.federation.store.history import History, Run
@@ -53,8 +48,6 @@ from fastlloyd.federation.store.history import History, Run
 VARIABLE: Final = "FASTLLOYD_LEDGER"
 PATIENCE: Final = 60.0  # seconds; a step takes a fraction of one
 _NO_FINGERPRINT: Final = bytes(32)
-_WAY_OUT: Final = "bring back the newest copy, or make a new identity (docs/how-to/ledger.md)"
-_RUN_LABEL: Final = b"fastlloyd/v1/run-of-a-client\0"
 
 Say = Callable[[str], None]
 
@@ -359,7 +352,7 @@ class HoldersLedger:
         with self.opened(new=dataset.is_new) as store:
             if mine not in store.history.runs:
                 self.check_name(dataset, store.history)
-            events = _up_to_date(store, client)
+            events = taken_up(store, client)
             after = store.history.followed_by(events)
             if reserved is not None:
                 name = after.called(reserved.dataset)
@@ -408,11 +401,11 @@ class HoldersLedger:
             self.check_name(dataset, now)
         known = client.history if isinstance(client, Store) else History(Role.CLIENT)
         if isinstance(client, Store):
-            now = now.followed_by([*_news(now, known, identity), *_seen(now, client)])
+            now = now.followed_by(news(now, client))
         elif (seen := now.peers.get(identity.hex())) is not None and seen.length:
             raise StateError(
                 f"there is no store {client}, and the ledger saw {seen.length} events of the one of"
-                f" this identity: correct the path, {_WAY_OUT}"
+                f" this identity: correct the path, {WAY_OUT}"
             )
         begun = now.runs.get(mine)
         if begun is not None and not begun.may_begin_again:
@@ -438,7 +431,7 @@ class HoldersLedger:
         if only_if_there and not self.is_there():
             return
         with self.opened() as store:
-            if events := _up_to_date(store, client):
+            if events := taken_up(store, client):
                 store.append(events)
 
     def release_unbegun(self, client: Store, run_id: bytes) -> bool:
@@ -451,7 +444,7 @@ class HoldersLedger:
         if not self.is_there():
             return False
         with self.opened() as store:
-            _up_to_date(store, client)  # refuses an old copy
+            taken_up(store, client)  # refuses an old copy
             run = store.history.runs.get(mine)
             joined = client.history.runs.get(run_id)
             never_joined = joined is None or joined.may_begin_again
@@ -461,73 +454,6 @@ class HoldersLedger:
         return True
 
 
-def own_run_id(run_id: bytes, identity: bytes) -> bytes:
-    """How a ledger calls the run that this client joined: several clients of one holder may be in
-    one run.
-    """
-    return hashlib.sha256(_RUN_LABEL + identity + run_id).digest()[:16]
-
-
 def _check_joining(ledger: History, client: History, dataset: DataSet, cost: PlannedCost) -> None:
     check_unit(dataset, cost, ledger, client)
     check(ledger, dataset.name, cost)
-
-
-def _up_to_date(ledger: Store, client: Store) -> list[Event]:
-    """The events that bring a ledger up to a client's store.
-
-    Raises StateError for an old copy, but not before what only this copy knows to be spent is
-    counted: some have answers that others have not.
-    """
-    news = [*_news(ledger.history, client.history, client.identity)]
-    try:
-        return [*news, *_seen(ledger.history, client)]
-    except StateError:
-        if more := [event for event in news if not isinstance(event, RunEnded)]:
-            ledger.append(more)
-        raise
-
-
-def _news(ledger: History, client: History, identity: bytes) -> Iterator[Event]:
-    """The events that bring a ledger up to what a client's store knows of its runs."""
-    for run_id, run in client.runs.items():
-        mine = own_run_id(run_id, identity)
-        known = ledger.runs.get(mine)
-        if known is None and run.reserved is not None:
-            yield run.reserved.under(mine)
-            yield TakenOver(run_id=mine)
-        elif known is not None and known.may_begin_again and run.reserved and run.ended is None:
-            yield run.reserved.under(mine)  # it began again, counted elsewhere
-            known = None
-        is_over = known is not None and known.ended is not None
-        if run.ended is not None or is_over:
-            charged = () if known is None else known.charged
-            yield from (
-                ExchangeCharged(run_id=mine, number=number)
-                for number in run.charged
-                if number not in charged
-            )
-        if run.ended is not None and not is_over:
-            yield RunEnded(
-                run_id=mine,
-                outcome=run.ended.outcome,
-                reason=run.ended.reason,
-                released=run.ended.released,
-            )
-
-
-def _seen(ledger: History, client: Store) -> Iterator[Event]:
-    """How much of the client's store there is now. Raises StateError if the ledger saw more of it,
-    or other events.
-    """
-    name, now = client.identity.hex(), client.position
-    known = ledger.peers.get(name)
-    if known is not None and (
-        known.length > now.length or client.head_at(known.length) != known.head
-    ):
-        raise StateError(
-            f"{client.path} is an old copy, or was made anew: the ledger saw {known.length} events"
-            f" of it, and it holds {now.length}; {_WAY_OUT}"
-        )
-    if known != now:
-        yield PeerSeen(name=name, position=now)

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from fastlloyd.federation.protocol.actions import ClientResult, Ended
     from fastlloyd.federation.runs import DurableClient
     from fastlloyd.federation.store import Store
-    from fastlloyd.federation.store.events import Limit
-    from fastlloyd.jobs.client import Endpoint, PreparedClient, Rehearsal
+    from fastlloyd.jobs.client import Endpoint, PreparedClient
     from fastlloyd.jobs.problems import Faults
     from fastlloyd.reports.run_result import RunResult
 
@@ -103,11 +102,9 @@ def join(
     time.
     """
     from fastlloyd.cli import digests, hosting, network, requests, results
-    from fastlloyd.cli.client_progress import ClientProgress
     from fastlloyd.federation.identity.identity import PrivateIdentity
-    from fastlloyd.federation.store import Role
     from fastlloyd.jobs.account import BudgetAccount
-    from fastlloyd.jobs.client import ClientRequest, Endpoint
+    from fastlloyd.jobs.client import ClientRequest
     from fastlloyd.jobs.parties import check_member
     from fastlloyd.jobs.problems import Faults
 
@@ -138,17 +135,42 @@ def join(
         engine=engine,
     ).prepare(faults)
     identity = network.load_identity(key, passphrase_file)
-    progress = ClientProgress(agreed, as_json=output.json, is_rehearsal=dry_run)
+    ended = _carry_out(prepared, identity, plan, server, host, output, place, is_rehearsal=dry_run)
+    if ended is not None:
+        raise ended
+
+
+def _carry_out(
+    client: "PreparedClient",
+    identity: "PrivateIdentity",
+    path: Path,
+    server: str | None,
+    host: HostOptions,
+    output: OutputOptions,
+    place: "Destination",
+    *,
+    is_rehearsal: bool,
+) -> typer.Exit | None:
+    """Rehearse, or take part to the end; return what to raise in the end if there is no result.
+    path : of the plan.
+    """
+    from fastlloyd.cli import hosting, network
+    from fastlloyd.cli.client_progress import ClientProgress
+    from fastlloyd.federation.store import Role
+    from fastlloyd.jobs.client import Endpoint
+
+    plan, as_json = client.plan, output.json
+    progress = ClientProgress(plan, as_json=as_json, is_rehearsal=is_rehearsal)
     with (
-        network.logging_to_stderr(as_json=output.json),
-        prepared.source.working(progress.watch),
+        network.logging_to_stderr(as_json=as_json),
+        client.source.working(progress.watch),
         hosting.server_process(
-            agreed, plan, identity.name, host, is_rehearsal=dry_run, as_json=output.json
+            plan, path, identity.name, host, is_rehearsal=is_rehearsal, as_json=as_json
         ) as beside,
     ):
-        planned = Endpoint(agreed.server.address if server is None else server)
+        planned = Endpoint(plan.server.address if server is None else server)
         joining = _Joining(
-            client=prepared,
+            client=client,
             identity=identity,
             server=planned if beside is None else Endpoint(beside.address, is_here=True),
             beside=beside,
@@ -156,15 +178,16 @@ def join(
             output=output,
             place=place,
         )
-        if dry_run:
+        if is_rehearsal:
             joining.rehearse()
-            return
-        with network.store_of(public, key, store, Role.CLIENT, as_json=output.json) as kept:
+            return None
+        with network.store_at(
+            client.request.store, identity.public, Role.CLIENT, as_json=as_json
+        ) as kept:
             ended = joining.take_part(kept)
         if beside is not None:
-            beside.see_out(as_json=output.json)
-    if ended is not None:
-        raise ended
+            beside.see_out(as_json=as_json)
+    return ended
 
 
 def _note_conflicts(
@@ -229,18 +252,20 @@ class _Joining(NamedTuple):
         """Ask the ledger and the server as a run would, spend nothing, and say that all is
         ready.
         """
+        from fastlloyd.cli import readiness
+
         found = self.client.rehearse(self.progress.watch, self.progress.drive)
         self.server.check(self.plan, self.identity)
         if self.output.json:
-            _print_ready(self.plan, self.identity.name, self.server.address, found)
+            readiness.print_ready(self.plan, self.identity.name, self.server.address, found)
             return
-        _say_ready(self.plan, self.server.address, found)
+        readiness.say_ready(self.plan, self.server.address, found)
         if self.beside is not None:
             typer.echo(
                 f"Whether the others reach it at {self.plan.server.address} only they can tell:"
                 " `fastlloyd serve` lets them rehearse."
             )
-        _say_limits(self.client.request.account.dataset.name, found.limits)
+        readiness.say_limits(self.client.request.account.dataset.name, found.limits)
 
     def take_part(self, kept: "Store") -> typer.Exit | None:
         """Take part to the end, and write and show the result; return what to raise in the end if
@@ -385,45 +410,3 @@ def _say_again(plan: "Plan", output: OutputOptions) -> None:
         results.say_where(output, [Path(file) for file in found["files"]], "")
         if output.json:
             terminal.print_json(found)
-
-
-def _print_ready(plan: "Plan", client: str, address: str, found: "Rehearsal") -> None:
-    from fastlloyd.jobs.client import pass_seconds_to_ask_for
-
-    limits = found.limits
-    ready = {
-        "ready": True,
-        "run_id": plan.run_id,
-        "client": client,
-        "server": address,
-        "limit": {"epsilon": limits[0].epsilon, "delta": limits[0].delta} if limits else None,
-        "pass_seconds": found.seconds,
-        "longest_pass": plan.timeouts.longest_pass,
-        "ask_for_pass_seconds": pass_seconds_to_ask_for(plan, found.seconds),
-    }
-    terminal.print_json(ready)
-
-
-def _say_ready(plan: "Plan", address: str, found: "Rehearsal") -> None:
-    from fastlloyd.cli.client_progress import of_passes
-
-    typer.echo(
-        f"Everything is ready for run {plan.run_id}: records, bounds, cap, budget and certificate"
-        f" are as they must be, and the server at {address} serves this plan. Nothing was spent."
-    )
-    typer.echo(of_passes(plan, found.seconds))
-
-
-def _say_limits(dataset: str, limits: "list[Limit]") -> None:
-    from fastlloyd.base.precision import delta_up, epsilon_up
-
-    for limit in limits:
-        persons = "" if limit.speaks_of is None else f" for {limit.speaks_of}"
-        typer.echo(
-            f"Data set {dataset!r} has the limit epsilon {epsilon_up(limit.epsilon)} at delta"
-            f" {delta_up(limit.delta)}{persons}; the run fits."
-        )
-    if not limits:
-        typer.echo(
-            f"Data set {dataset!r} has no limit. To set one before the run: fastlloyd ledger limit"
-        )

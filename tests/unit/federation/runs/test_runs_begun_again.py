@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from fastlloyd.errors import RemoteProtocolError, StateError
 from fastlloyd.federation.admission import DataSet
-from fastlloyd.federation.holder import HoldersLedger, own_run_id
+from fastlloyd.federation.client_news import own_run_id
+from fastlloyd.federation.holder import HoldersLedger
 from fastlloyd.federation.plan.plan import Masks
 from fastlloyd.federation.protocol.actions import SERVER, Ended
 from fastlloyd.federation.protocol.messages import (

@@ -12,8 +12,9 @@ import pytest
 from fastlloyd.dp.neighboring import Neighbours
 from fastlloyd.errors import BudgetError, StateError
 from fastlloyd.federation.admission import DataSet, check, reserve
+from fastlloyd.federation.client_news import own_run_id
 from fastlloyd.federation.fingerprint import Fingerprint
-from fastlloyd.federation.holder import HoldersLedger, own_run_id
+from fastlloyd.federation.holder import HoldersLedger
 from fastlloyd.federation.ledger import account, plan_cost
 from fastlloyd.federation.plan.plan import Masks, TrustMode
 from fastlloyd.federation.protocol.actions import ClientResult

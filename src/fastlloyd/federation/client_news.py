@@ -1,0 +1,96 @@
+"""News of a client's store for its holder's ledger: runs, their ends, and its position."""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Final
+
+from fastlloyd.errors import StateError
+from fastlloyd.federation.store.durable import Store
+from fastlloyd.federation.store.events import (
+    Event,
+    ExchangeCharged,
+    PeerSeen,
+    RunEnded,
+    TakenOver,
+)
+from fastlloyd.federation.store.history import History
+
+WAY_OUT: Final = "bring back the newest copy, or make a new identity (docs/how-to/ledger.md)"
+
+
+RUN_LABEL: Final = b"fastlloyd/v1/run-of-a-client\0"
+
+
+def own_run_id(run_id: bytes, identity: bytes) -> bytes:
+    """Return the id under which a ledger counts the run that this client joined: several clients of
+    one holder may be in one run.
+    """
+    return hashlib.sha256(RUN_LABEL + identity + run_id).digest()[:16]
+
+
+def taken_up(ledger: Store, client: Store) -> list[Event]:
+    """Return the events that bring a ledger up to a client's store.
+
+    Raises StateError for an old copy, but not before what only this copy knows to be spent is
+    counted: some have answers that others have not.
+    """
+    try:
+        return news(ledger.history, client)
+    except StateError:
+        runs = _news_of_runs(ledger.history, client.history, client.identity)
+        if more := [event for event in runs if not isinstance(event, RunEnded)]:
+            ledger.append(more)
+        raise
+
+
+def news(ledger: History, client: Store) -> list[Event]:
+    """Return the events that bring a ledger up to a client's store; nothing is written. Raises
+    StateError for an old copy.
+    """
+    runs = _news_of_runs(ledger, client.history, client.identity)
+    return [*runs, *_position_seen(ledger, client)]
+
+
+def _news_of_runs(ledger: History, client: History, identity: bytes) -> Iterator[Event]:
+    """The events that bring a ledger up to what a client's store knows of its runs."""
+    for run_id, run in client.runs.items():
+        mine = own_run_id(run_id, identity)
+        known = ledger.runs.get(mine)
+        if known is None and run.reserved is not None:
+            yield run.reserved.under(mine)
+            yield TakenOver(run_id=mine)
+        elif known is not None and known.may_begin_again and run.reserved and run.ended is None:
+            yield run.reserved.under(mine)  # it began again, counted elsewhere
+            known = None
+        is_over = known is not None and known.ended is not None
+        if run.ended is not None or is_over:
+            charged = () if known is None else known.charged
+            yield from (
+                ExchangeCharged(run_id=mine, number=number)
+                for number in run.charged
+                if number not in charged
+            )
+        if run.ended is not None and not is_over:
+            yield RunEnded(
+                run_id=mine,
+                outcome=run.ended.outcome,
+                reason=run.ended.reason,
+                released=run.ended.released,
+            )
+
+
+def _position_seen(ledger: History, client: Store) -> Iterator[Event]:
+    """How much of the client's store there is now. Raises StateError if the ledger saw more of it,
+    or other events.
+    """
+    name, now = client.identity.hex(), client.position
+    known = ledger.peers.get(name)
+    if known is not None and (
+        known.length > now.length or client.head_at(known.length) != known.head
+    ):
+        raise StateError(
+            f"{client.path} is an old copy, or was made anew: the ledger saw {known.length} events"
+            f" of it, and it holds {now.length}; {WAY_OUT}"
+        )
+    if known != now:
+        yield PeerSeen(name=name, position=now)
