@@ -19,7 +19,7 @@ ONLY_SEE = re.compile(r"See `[^`]+`\.")
 
 # A ratchet: docstrings with faults that each room still has. It only ever goes down.
 LEFT = {
-    "federation": 15,
+    "federation": 14,
 }
 
 
