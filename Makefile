@@ -19,7 +19,7 @@ PAIRS ?= 100000
 VECTORS ?= 30000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compatibility lint audit campaign notebook lock clean supply-chain
+.PHONY: help demo test quick compatibility lint audit campaign notebook lock clean supply-chain
 
 help:  ## what there is to make
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -48,6 +48,9 @@ demo: $(RUN)  ## three hospitals cluster tumour measurements: results, picture a
 
 test: $(READY)  ## the tests every commit must pass
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+quick: $(READY)  ## tests of single modules, without processes and network: under a minute, for while you work
+	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile=quick tests/unit
 
 # the Pythons that pyproject.toml names
 PYTHONS ?= python3.11 python3.12 python3.13
@@ -85,7 +88,7 @@ campaign: $(READY)  ## schedules, kills, damaged stores, failing disks, fuzzed p
 	PERSONS=$(PERSONS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/persons_campaign.py
 	RECORDS=$(RECORDS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/bounds_campaign.py
 	PAIRS=$(PAIRS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/deal_campaign.py
-	$(BIN)/python -m pytest -m campaign -n $(WORKERS) tests/properties tests/unit tests/integration
+	$(BIN)/python -m pytest -m campaign -n $(WORKERS) tests/properties tests/unit tests/thorough tests/integration
 	VECTORS=$(VECTORS) $(BIN)/python -m pytest -m campaign -n 0 tests/campaigns/clipping_campaign.py
 
 notebook: $(READY)  ## runs the notebooks in examples/ anew and stores what they show

@@ -2,4 +2,11 @@
 `address`, `site`.
 """
 
-pytest_plugins = ("all_tests", "command_line", "dask_cluster", "network_site", "sharing")
+pytest_plugins = (
+    "all_tests",
+    "alone",
+    "command_line",
+    "dask_cluster",
+    "network_site",
+    "sharing",
+)

@@ -1,7 +1,7 @@
 """Processes of a run over a network that are killed at their commits: started again, all end with
 the same centroids.
 
-With pairwise masks, the default. `make campaign` kills with both kinds; `unit/federation/runs/test_runs_killed.py`
+With pairwise masks, the default. `make campaign` kills with both kinds; `thorough/federation/runs/test_runs_killed.py`
 too, within one process.
 """
 

@@ -9,6 +9,7 @@ from clone import ROOT
 
 MIRRORS = {
     "tests/unit": "src/fastlloyd",
+    "tests/thorough": "src/fastlloyd",
     "tests/commands": "src/fastlloyd/cli/commands",
     "lab/tests": "lab/src/fastlloyd_lab",
     "lab/tests/studies": "lab/studies",
@@ -59,7 +60,7 @@ def test_a_file_of_tests_is_named_after_a_module_and_lies_where_the_module_does(
 
 def test_every_other_folder_of_tests_is_for_what_concerns_more_than_one_room() -> None:
     folders = {path.name for path in (ROOT / "tests").iterdir() if list(path.rglob("*.py"))}
-    assert folders == CROSS_CUTTING | {"unit", "commands"}
+    assert folders == CROSS_CUTTING | {"unit", "thorough", "commands"}
 
 
 def test_no_two_files_of_tests_have_one_name() -> None:

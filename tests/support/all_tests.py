@@ -38,6 +38,8 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder of its own in it
 CLOCKLESS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", CLOCKLESS, derandomize=True)
 settings.register_profile("new", CLOCKLESS, print_blob=True)
+QUICK = settings(CLOCKLESS, derandomize=True, max_examples=10)
+settings.register_profile("quick", QUICK)
 settings.load_profile("same")
 
 
@@ -61,6 +63,18 @@ def pytest_configure(config: pytest.Config) -> None:
     for package in (fastlloyd, fastlloyd_lab):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have tests that ask for more examples of their own be quick, too, where `make quick` asks."""
+    if settings.default is not None and settings.default.max_examples == QUICK.max_examples:
+        for item in items:
+            test = getattr(item, "obj", None)
+            own = getattr(test, "_hypothesis_internal_use_settings", None)
+            if own is not None and own.max_examples > QUICK.max_examples:
+                getattr(test, "__func__", test)._hypothesis_internal_use_settings = settings(
+                    own, max_examples=QUICK.max_examples
+                )
 
 
 def pytest_collection_finish() -> None:

@@ -1,9 +1,5 @@
 import ast
 import math
-import os
-import signal
-import threading
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -40,9 +36,6 @@ from fastlloyd.mechanisms.catalogue import ALGORITHMS
 from fastlloyd.mechanisms.settings import AnyAlgorithm
 from fastlloyd.reports.statement import mechanism_statement, plan_statement
 
-# seconds after which the system ends a child that waits for ever; one that does not needs
-# milliseconds
-HANG = 300
 POSITIVE = st.floats(min_value=0, allow_infinity=False, allow_nan=False)
 
 
@@ -158,33 +151,6 @@ def test_threads_do_not_disturb_one_another() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert max(pool.map(root_error, [60 + 7 * i for i in range(200)])) < 8
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
-def test_a_child_forked_while_another_thread_computes_can_compute_too() -> None:
-    held, done = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with working_precision(64):
-            held.set()
-            done.wait()
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    held.wait()
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # Python 3.12 warns of forking with threads: that is the point
-        pid = os.fork()
-    if pid == 0:
-        signal.alarm(HANG)
-        with working_precision(64) as mp:
-            os._exit(0 if mp.mpf(2) == 2 else 1)
-    _, status = os.waitpid(pid, 0)
-    done.set()
-    thread.join()
-    assert status == 0
 
 
 # One thread at a time

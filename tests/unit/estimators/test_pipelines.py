@@ -6,8 +6,6 @@ import copy
 import json
 import logging
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -258,9 +256,3 @@ def test_the_picture_of_the_estimator_and_of_a_pipeline_around_it_repeats_the_ca
         assert COVERS_ESTIMATOR in html
         assert COVERS_ESTIMATOR in " ".join(shown._repr_mimebundle_()["text/html"].split())
     assert COVERS_ESTIMATOR not in " ".join(Lloyd(3)._repr_html_().split())
-
-
-def test_importing_the_package_imports_no_scikit_learn() -> None:
-    said = "import fastlloyd, sys; fastlloyd.__all__; print('sklearn' in sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "False"

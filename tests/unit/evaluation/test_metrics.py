@@ -4,8 +4,6 @@ symmetries.
 
 import inspect
 import itertools
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Callable
 from random import Random
@@ -224,14 +222,3 @@ def test_there_are_metrics_to_check() -> None:
         "nicv",
         "wcss",
     }
-
-
-def test_importing_metrics_and_records_loads_no_heavy_library() -> None:
-    program = (
-        "import sys, fastlloyd.evaluation.metrics, fastlloyd.records\n"
-        "print({'sklearn', 'scipy', 'matplotlib'} & set(sys.modules))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "set()"

@@ -1,7 +1,5 @@
 """Blocks of columns: the same records as a table, whoever reads them."""
 
-import subprocess
-import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -241,17 +239,6 @@ def test_numbers_are_the_same_whether_every_place_is_looked_at_for_null_or_not(
         expected, found = arrow.numbers(part), arrow.numbers_or_nan(part)
         assert np.array_equal(found.astype(float), expected.astype(float), equal_nan=True)
         assert np.array_equal(np.isnan(found.astype(float)), ~there[start:stop])
-
-
-def test_numbers_are_taken_from_arrow_without_pandas(tmp_path: Path) -> None:
-    path = written(tmp_path / "x.parquet", numbers(N), numbers(10))
-    program = f"""
-import sys
-from fastlloyd.records import open_records
-assert len(list(open_records({str(path)!r}).column_blocks())) == 2
-assert "pandas" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_of_parquet_so_many_bytes_are_read_ahead_and_of_other_files_one_block(

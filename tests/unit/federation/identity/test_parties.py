@@ -291,13 +291,3 @@ def test_a_plan_of_a_simulation_says_nothing_of_a_network() -> None:
     assert plan.timeouts == Timeouts(
         joining=3600, dealing=60, round=24 * 3600, confirming=24 * 3600
     )
-
-
-def test_plans_without_certificates_do_not_load_the_parser() -> None:
-    import subprocess
-    import sys
-
-    code = "import sys, fastlloyd.federation.plan.plan; print('cryptography.x509' in sys.modules)"
-    # our own
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

@@ -3,9 +3,6 @@ version 1.85.
 """
 
 import base64
-import importlib.util
-import os
-import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -199,25 +196,6 @@ def test_without_grpc_a_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "grpc", None)
     with pytest.raises(NetworkError, match='not installed: python -m pip install "grpcio'):
         load_grpc()
-
-
-@pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="gRPC is not installed")
-@pytest.mark.parametrize(
-    ("suites", "said"), [("", "GRPC_SSL_CIPHER_SUITES="), ("ECDHE-PSK-AES128-CBC-SHA", "ready")]
-)
-def test_where_grpc_was_imported_by_others_tls_1_2_is_refused_already_or_nothing_is_done(
-    suites: str, said: str
-) -> None:
-    code = (
-        "import grpc\nfrom fastlloyd.federation.transport.grpc.tls import"
-        " load_grpc\nload_grpc()\nprint('ready')"
-    )
-    environment = os.environ | {"GRPC_SSL_CIPHER_SUITES": suites}
-    command = [sys.executable, "-c", code]
-    # this Python
-    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert said in found.stdout + found.stderr
-    assert (found.returncode == 0) is (said == "ready")
 
 
 def test_a_peer_is_known_only_by_one_certificate_over_tls_1_3() -> None:
