@@ -14,6 +14,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Tests run in as many processes as there are cores: threads of libraries in each of them, or
 # waiting for work by turning round, would only take the cores from one another. Read when these
@@ -69,12 +70,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Have tests that ask for more examples of their own be quick, too, where `make quick` asks."""
     if settings.default is not None and settings.default.max_examples == QUICK.max_examples:
         for item in items:
-            test = getattr(item, "obj", None)
-            own = getattr(test, "_hypothesis_internal_use_settings", None)
+            function: Any = getattr(item, "function", None)
+            own = getattr(function, "_hypothesis_internal_use_settings", None)
             if own is not None and own.max_examples > QUICK.max_examples:
-                getattr(test, "__func__", test)._hypothesis_internal_use_settings = settings(
-                    own, max_examples=QUICK.max_examples
-                )
+                fewer = settings(own, max_examples=QUICK.max_examples)
+                function._hypothesis_internal_use_settings = fewer
 
 
 def pytest_collection_finish() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -351,29 +351,6 @@ def test_blocks_begin_at_a_line_of_the_cache_and_hold_every_point_once(n: int) -
     assert np.array_equal(rows[:n, :3], points)
     assert not rows[n:].any()
     assert not rows[:, 3:].any()
-
-
-def test_w33_no_step_is_left_out_where_the_points_have_come_to_rest() -> None:
-    """Whoever adds the noise, and so knows it, must not learn from the time of a k-means what the
-    noise hides.
-    """
-    pytest.importorskip("numba")
-    from fastlloyd.clustering.compiled import public_kmeans as compiled
-
-    counts = []
-    for ends in ((0.0, 9.0), (0.5, 8.5)):  # the latter are the means already
-        lloyd, made = (
-            _Lloyd(_column(0, 1, 8, 9), np.ones(4)),
-            mock.Mock(wraps=compiled._find_labels),
-        )
-        with _forced(True), mock.patch.object(compiled, "_find_labels", made):
-            steps = cast("Any", compiled.lloyd_steps)._function  # the same function, in Python
-            room = compiled.room_for_steps(lloyd._compiled_points[-1], 2)
-            assert (
-                steps(*lloyd._compiled_points, *room, _column(*ends), np.empty(4, np.int64), 7) == 8
-            )
-        counts.append(made.call_count)
-    assert counts == [8, 8]
 
 
 def test_compiled_steps_end_where_a_label_is_not_sure_and_where_a_cluster_is_empty() -> None:

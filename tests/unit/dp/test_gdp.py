@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from fastlloyd.base.precision import greatest_float
-from fastlloyd.dp import gdp, guesses
+from fastlloyd.dp import gdp
 from fastlloyd.dp.gdp import compose, gdp_delta, gdp_epsilon, gdp_mu, mu_from_squared
 from fastlloyd.errors import BudgetError
 
@@ -120,43 +119,6 @@ def test_delta_is_the_first_float_not_below_the_curve(c: float, epsilon: float) 
     assert math.nextafter(delta, 0.0) < truth
 
 
-def exact_mu(c: Any, epsilon: float, bits: int) -> Fraction:
-    """The mu with epsilon/mu - mu/2 = c, as a multiple of 2^-bits."""
-    with mpmath.workprec(bits + 500):
-        root = mpmath.sqrt(mpmath.mpf(c) ** 2 + 2 * mpmath.mpf(epsilon)) - c
-        return Fraction(int(mpmath.ldexp(root, bits)), 2**bits)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.floats(-37, 37), st.floats(-300, 300).map(lambda x: 10.0**x))
-def test_delta_is_right_at_every_magnitude_of_epsilon(c: float, epsilon: float) -> None:
-    mu = exact_mu(c, epsilon, bits=2500)
-    truth, delta = true_delta(mu, epsilon, bits=5000), gdp_delta(mu, epsilon)
-    assert delta >= truth
-    with mpmath.workprec(200):
-        assert math.nextafter(delta, 0.0) < truth * (1 + mpmath.ldexp(1, -139))
-
-
-@pytest.mark.parametrize("epsilon", [1e-30, 1e-6, 1.0, 1e12])
-@pytest.mark.parametrize("delta", [1e-30, 1e-6, 0.5])
-def test_delta_is_decided_to_2_to_the_minus_100(epsilon: float, delta: float) -> None:
-    # mu such that the curve passes the float `delta` at a relative distance of 2^-100, below it and
-    # above it
-    for side, rounded in ((-1, delta), (1, math.nextafter(delta, 1.0))):
-        with mpmath.workprec(700):
-            target = delta * (1 + side * mpmath.ldexp(1, -100))
-            inside, outside = mpmath.mpf(40), mpmath.mpf(-40)
-            for _ in range(230):
-                middle = (inside + outside) / 2
-                if true_delta(exact_mu(middle, epsilon, bits=600), epsilon, bits=700) < target:
-                    inside = middle
-                else:
-                    outside = middle
-            mu = exact_mu(outside, epsilon, bits=600)
-            assert abs(true_delta(mu, epsilon, bits=700) / target - 1) < mpmath.ldexp(1, -110)
-        assert gdp_delta(mu, epsilon) == rounded
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.fractions(min_value=Fraction(1, 10**6), max_value=10**3), st.floats(1e-6, 1e5))
 def test_delta_of_a_rational_mu_is_not_below_the_curve(mu: Fraction, epsilon: float) -> None:
@@ -222,36 +184,6 @@ def test_a_usual_target_takes_few_values_of_the_curve_and_not_one_for_each_bit(
 
 
 # The search
-
-
-WIDE = st.one_of(st.floats(5e-324, 1.7e308), st.floats(-323, 308).map(lambda x: 10.0**x))
-
-
-def without_a_guess(epsilon: float, delta: float) -> float:
-    """The search by halves, where every step asks for the rounded curve."""
-    return greatest_float(lambda mu: gdp._delta(mu, epsilon) <= delta)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.one_of(EPSILONS, WIDE), DELTAS)
-def test_a_search_that_begins_at_a_guess_finds_what_one_without_finds(
-    epsilon: float, delta: float
-) -> None:
-    assert gdp_mu.__wrapped__(epsilon, delta) == without_a_guess(epsilon, delta)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.floats(0.01, 100),
-    st.floats(-12, -0.1).map(lambda x: 10.0**x),
-    st.one_of(st.floats(), st.floats(-50, 50)),
-)
-def test_a_wrong_guess_makes_the_search_longer_and_finds_the_same(
-    epsilon: float, delta: float, a: float
-) -> None:
-    expected = gdp_mu(epsilon, delta)
-    with mock.patch.object(guesses, "near", return_value=a):
-        assert gdp_mu.__wrapped__(epsilon, delta) == expected
 
 
 @pytest.mark.parametrize("off", [-(2**20), -50, -2, -1, 0, 1, 2, 50, 2**20])

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.grid_records import GridRecords, Outside
@@ -24,7 +22,6 @@ from record_files import (
     SECRET,
     Matrix,
     formats,
-    matrices,
     pa,
     pq,
     refusal,
@@ -50,28 +47,6 @@ def parts(
 
 
 # The same records
-
-
-@pytest.mark.parametrize("kind", formats())
-@settings(max_examples=10, deadline=None)
-@given(X=matrices(), cut=st.integers(0, 12))
-def test_a_folder_a_pattern_and_one_file_hold_the_same_records(
-    tmp_path_factory: pytest.TempPathFactory, kind: str, X: Matrix, cut: int
-) -> None:
-    folder = tmp_path_factory.mktemp("source")
-    X = np.concatenate([X, X[::-1] / 2])
-    files = parts(folder, kind, [X[: cut + 1], X[cut + 1 :]] if cut + 1 < len(X) else [X])
-    (folder / "_SUCCESS").touch()
-    (folder / ".hidden.txt").write_text(SECRET)
-    patterns = [folder / "**" / f"*{FORMATS[kind][0]}", folder / "[ab_]*"]
-    sources: list[str | Path] = [folder, f"{folder}/", *patterns]
-    for source in sources:
-        records = open_records(source)
-        assert [piece.path for piece in records.pieces] == list(map(str, files))
-        for _ in range(2):
-            assert np.concatenate(list(records.blocks())).tobytes() == X.tobytes()
-        assert records.n_rows in (None, len(X))
-        assert read_table(source).values.tobytes() == X.tobytes()
 
 
 @pytest.mark.parametrize("kind", formats())

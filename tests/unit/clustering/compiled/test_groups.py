@@ -2,12 +2,8 @@
 are decided among all.
 """
 
-from unittest import mock
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering import kernels, parallel
@@ -46,42 +42,6 @@ def by_definition(X: IntArray, C: IntArray) -> IntArray:
     return np.array([((x - C) ** 2).sum(axis=1).argmin() for x in X])
 
 
-@st.composite
-def hard(draw: st.DrawFn) -> tuple[IntArray, IntArray]:
-    """Ties, near ties, binary and coincident points, points that group by group are equal, grids up
-    to the finest.
-    """
-    d, k, n = draw(st.integers(1, 8)), draw(st.integers(1, 100)), draw(st.integers(1, 600))
-    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
-    B = 2 ** draw(st.integers(1, finest_bits(d)))
-    kind = draw(st.sampled_from(["any", "binary", "near ties", "coincident", "equal groups"]))
-    X, C = (
-        generator.integers(-B, B, (n, d), endpoint=True),
-        generator.integers(-B, B, (k, d), endpoint=True),
-    )
-    if kind == "binary":
-        X, C = np.where(X > 0, B, -B), np.where(C > 0, B, -B)
-    if kind == "coincident":
-        C[:] = C[0]
-    if kind == "equal groups":
-        C = np.concatenate([C[:SIZE]] * 4)
-    if kind == "near ties":  # between two points, up to one unit in each coordinate
-        pairs = generator.integers(0, k, (2, n))
-        X = ((C[pairs[0]] + C[pairs[1]]) // 2 + generator.integers(-1, 2, (n, d))).clip(-B, B)
-    return X, C
-
-
-@settings(max_examples=300)
-@given(hard(), st.sampled_from([1, 7, 64, 1024]))
-def test_labels_are_those_of_exact_integers(
-    situation: tuple[IntArray, IntArray], rows: int
-) -> None:
-    X, C = situation
-    found, doubts = labelled(X, C, rows=rows)
-    assert np.array_equal(found, by_definition(X, C))
-    assert 0 <= doubts <= len(X)
-
-
 @pytest.mark.parametrize("d", range(3, 9))
 def test_labels_of_records_far_from_all_points_are_exact(d: int) -> None:
     """Products with small points nearly add up to 0: of the margin only the record's own part tells
@@ -91,27 +51,6 @@ def test_labels_of_records_far_from_all_points_are_exact(d: int) -> None:
     X, C = B - generator.integers(0, 4, (3000, d)), generator.integers(-3, 4, (100, d))
     C[:, 0] -= C.sum(axis=1)
     assert np.array_equal(labelled(X, C)[0], by_definition(X, C))
-
-
-def test_labels_are_those_of_the_other_loops() -> None:
-    generator = np.random.default_rng(0)
-    for d in range(1, 9):
-        X, C = (
-            generator.integers(-3000, 3000, (5000, d)).astype(np.int32),
-            generator.integers(-3000, 3000, (700, d)),
-        )
-        C[350:] = C[
-            :350
-        ]  # of every pair of equal points the first, in another group, has the record
-        found = {}
-        for least in (1, 1 << 20):
-            with (
-                mock.patch.object(kernels, "GROUPED_POINTS", least),
-                mock.patch.object(kernels, "MOST_AXES", 0),
-            ):
-                found[least] = kernels.assign(X, C, limits=np.full(d, 3000))
-        assert np.array_equal(found[1], found[1 << 20])
-        assert found[1].max() < 350
 
 
 def test_a_record_is_in_doubt_where_float32_cannot_tell_two_groups_apart() -> None:
