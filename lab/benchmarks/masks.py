@@ -171,12 +171,7 @@ def _seconds(setup: Setup, measured: list[str]) -> tuple[Seconds, Seconds]:
 def _client(setup: Setup, name: str) -> ClientSession:
     identity, records = Identity.from_private_bytes(setup.signing[name]), records_of(setup.plan)
     return ClientSession(
-        setup.plan,
-        name,
-        records,
-        identity=identity,
-        noise=SystemNoise(),
-        random_bytes=os.urandom,
+        setup.plan, name, records, identity=identity, noise=SystemNoise(), random_bytes=os.urandom
     )
 
 

@@ -62,10 +62,7 @@ def test_class_and_id_are_left_out_and_a_missing_cell_has_its_value() -> None:
 def test_an_image_is_a_record_row_by_row() -> None:
     assert parse(
         idx(2, 2, 2, bytes([0, 1, 2, 3, 252, 253, 254, 255])), IMAGES, of_shape(2, 4)
-    ).tolist() == [
-        [0, 1, 2, 3],
-        [252, 253, 254, 255],
-    ]
+    ).tolist() == [[0, 1, 2, 3], [252, 253, 254, 255]]
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 2**32 - 1))

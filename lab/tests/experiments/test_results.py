@@ -57,12 +57,7 @@ ROW_OF_LLOYD = {name: value for name, value in ROW.items() if name not in ("alph
 }
 FAILED = {
     name: ROW[name] for name in ("dataset", "method", "epsilon", "clients", "alpha", "clipping")
-} | {
-    "run": 1,
-    "delta": None,
-    "status": "failed",
-    "error": 'says, "no"',
-}
+} | {"run": 1, "delta": None, "status": "failed", "error": 'says, "no"'}
 
 
 def provenance(**changed: Any) -> dict[str, Any]:
@@ -147,8 +142,7 @@ def test_two_runners_do_not_share_a_folder(written: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "what"),
-    [({"fastlloyd": "1"}, "version"), ({"code": {"a.py:B": "f"}}, "code")],
+    ("changed", "what"), [({"fastlloyd": "1"}, "version"), ({"code": {"a.py:B": "f"}}, "code")]
 )
 def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
     written: Path, changed: dict[str, Any], what: str

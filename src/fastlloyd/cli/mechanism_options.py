@@ -52,8 +52,7 @@ class MechanismOptions:
     loss: Annotated[
         bool,
         in_privacy(
-            "--loss",
-            help="Also estimate the loss of the result, with a share of the budget.",
+            "--loss", help="Also estimate the loss of the result, with a share of the budget."
         ),
     ] = False
     loss_share: Annotated[

@@ -50,9 +50,7 @@ def given_guarantee(
 
 
 def given_clustering(
-    options: MechanismOptions,
-    persons: Persons | None,
-    value_range: str | None = None,
+    options: MechanismOptions, persons: Persons | None, value_range: str | None = None
 ) -> ClusteringChoices:
     """Return the choices of a clustering, by the options."""
     share = options.loss_share

@@ -344,11 +344,7 @@ class Domain(
         return table
 
     def _plain_grid(
-        self,
-        table: NDArray[Any],
-        frame: FloatArray,
-        grid: NDArray[np.int32],
-        marks: OutsideMarks,
+        self, table: NDArray[Any], frame: FloatArray, grid: NDArray[np.int32], marks: OutsideMarks
     ) -> None:
         """Fill the grid, and mark records, block by block. Raises DataError at the first value that
         is not finite.

@@ -27,12 +27,7 @@ _NOT_FINITE = ("contains NaN", "contains infinity")  # and long advice, some of 
 
 
 def validate_records(
-    estimator: BaseEstimator,
-    X: Any,
-    *,
-    reset: bool,
-    ensure_all_finite: bool = True,
-    least: int = 1,
+    estimator: BaseEstimator, X: Any, *, reset: bool, ensure_all_finite: bool = True, least: int = 1
 ) -> NDArray[Any]:
     """Real numbers (n_samples, n_features), finite, in X's own dtype; not copied where X is a
     numeric array.

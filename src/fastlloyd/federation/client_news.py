@@ -6,13 +6,7 @@ from typing import Final
 
 from fastlloyd.errors import StateError
 from fastlloyd.federation.store.durable import Store
-from fastlloyd.federation.store.events import (
-    Event,
-    ExchangeCharged,
-    PeerSeen,
-    RunEnded,
-    TakenOver,
-)
+from fastlloyd.federation.store.events import Event, ExchangeCharged, PeerSeen, RunEnded, TakenOver
 from fastlloyd.federation.store.history import History
 
 WAY_OUT: Final = "bring back the newest copy, or make a new identity (docs/how-to/ledger.md)"

@@ -26,12 +26,7 @@ from fastlloyd.mechanisms.deal import RandomAssignment, counted, rows_of_each
 from fastlloyd.mechanisms.passes.records import DealtPersons
 from fastlloyd.mechanisms.persons import max_clients
 from fastlloyd.mechanisms.queries.query import Query
-from fastlloyd.mechanisms.spread import (
-    numbers_among_equals,
-    person_hashes,
-    row_hashes,
-    spread_key,
-)
+from fastlloyd.mechanisms.spread import numbers_among_equals, person_hashes, row_hashes, spread_key
 
 RandomBytes = Callable[[int], bytes]
 

@@ -25,13 +25,7 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.spending import Spending
-from fastlloyd.federation.store.costs import (
-    Cost,
-    ExchangeCost,
-    PersonRunCost,
-    PlannedCost,
-    RunCost,
-)
+from fastlloyd.federation.store.costs import Cost, ExchangeCost, PersonRunCost, PlannedCost, RunCost
 from fastlloyd.federation.store.events import AnyRepeated, Limit
 from fastlloyd.federation.store.history import History, Limited, Run
 from fastlloyd.mechanisms.catalogue import design

@@ -137,12 +137,7 @@ def run_trial(trial: Trial, method: Method, problem: Problem) -> Cells:
     return (
         _identity(trial)
         | about
-        | {
-            "status": OK,
-            **measured,
-            "n_iterations": n_iterations,
-            "seconds": seconds,
-        }
+        | {"status": OK, **measured, "n_iterations": n_iterations, "seconds": seconds}
     )
 
 

@@ -31,8 +31,7 @@ LedgerFile = Annotated[
 StoreFile = Annotated[
     Path,
     typer.Argument(
-        help="A store, NAME.store, or the identity next to it, NAME.identity.toml.",
-        metavar="STORE",
+        help="A store, NAME.store, or the identity next to it, NAME.identity.toml.", metavar="STORE"
     ),
 ]
 DataSet = Annotated[str, typer.Option(help="Name of the data set.", metavar="NAME")]

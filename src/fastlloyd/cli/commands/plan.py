@@ -75,9 +75,7 @@ Host = Annotated[
 NewHost = Annotated[
     str | None,
     in_federation(
-        "--host",
-        help='Client that runs the server from now on; "" if none does.',
-        metavar="NAME",
+        "--host", help='Client that runs the server from now on; "" if none does.', metavar="NAME"
     ),
 ]
 NewMasks = Annotated[

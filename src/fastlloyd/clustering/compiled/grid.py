@@ -100,11 +100,7 @@ def grid_features(
             for r in range(first, last):
                 column[r - first] = X[r, j]
             finite &= _column(
-                column,
-                frame[:, j],
-                points[j, first:last],
-                outside[first:last],
-                counts[j : j + 1],
+                column, frame[:, j], points[j, first:last], outside[first:last], counts[j : j + 1]
             )
     return finite
 

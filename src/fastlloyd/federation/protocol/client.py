@@ -239,10 +239,7 @@ class ClientSession(Secret):
         """
         digest = message_digest(message)
         match self._phase, message:
-            case (
-                ClientRounds() as rounds,
-                Broadcast(),
-            ) if (
+            case (ClientRounds() as rounds, Broadcast()) if (
                 (self.state, Broadcast) in CLIENT_TRANSITIONS
                 and digest not in self._handled
                 and not self._now.is_early(message)

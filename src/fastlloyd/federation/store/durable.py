@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from fastlloyd.errors import OldStoreError, StateError
@@ -287,12 +286,7 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _destroy_keys(self) -> None:
@@ -317,11 +311,7 @@ class Store:
         return rows
 
     def _commit(
-        self,
-        rows: list[Row],
-        texts: list[Text],
-        secrets: Secrets,
-        ended: list[bytes],
+        self, rows: list[Row], texts: list[Text], secrets: Secrets, ended: list[bytes]
     ) -> None:
         execute = self._connection.execute
         messages = self._sealed.of_messages(texts)  # the key of a run is durable from here on

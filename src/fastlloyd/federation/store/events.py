@@ -34,13 +34,7 @@ from fastlloyd.federation.protocol.messages import (
     RunId,
     message_digest,
 )
-from fastlloyd.federation.store.costs import (
-    MAX_EXCHANGES,
-    PersonRunCost,
-    Positive,
-    RunCost,
-    Share,
-)
+from fastlloyd.federation.store.costs import MAX_EXCHANGES, PersonRunCost, Positive, RunCost, Share
 
 MAX_LENGTH: Final = 1 << 53
 SALT_BYTES: Final = 16

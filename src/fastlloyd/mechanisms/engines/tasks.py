@@ -135,9 +135,7 @@ class _Reading:
     @property
     def found(self) -> Findings:
         return Findings(
-            clipped=self.points.clipped,
-            dropped=self._records.dropped or 0,
-            summary=self._summary,
+            clipped=self.points.clipped, dropped=self._records.dropped or 0, summary=self._summary
         )
 
 
