@@ -29,7 +29,7 @@ from fastlloyd.federation.simulation import Drop, roster, simulate
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.catalogue import ALGORITHMS, design
 from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.estimand import FarRecords
+from fastlloyd.mechanisms.facts import FarRecords
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.mechanisms.uncertainty import Accuracy, assess, noise_deviation, settled

@@ -3,7 +3,7 @@
 import numpy as np
 
 from clone import ROOT
-from fastlloyd.mechanisms.estimand import FarRecords
+from fastlloyd.mechanisms.facts import FarRecords
 from studies import coverage, expected_error
 
 PAGE = ROOT / "docs/results/momentlloyd-evidence.md"

@@ -170,6 +170,22 @@ def rounded(value: float, error: float) -> float:
     ) + 0.0  # never -0.0
 
 
+def measured(value: float, error: float) -> str:
+    """Format a value and its standard error to the second digit of the error: 12.34 ± 0.56, 30270 ±
+    170, (1.20 ± 0.34)e-09.
+    """
+    places = decimals(error)
+    if places is None:
+        return f"{value:.{WITHOUT_ERROR}g}"
+    if -6 <= places <= 6:
+        return (
+            f"{round(value, places):.{max(places, 0)}f} ± {round(error, places):.{max(places, 0)}f}"
+        )
+    power = math.floor(math.log10(max(abs(value), error)))
+    shown = min(max(places + power, 0), 15)
+    return f"({value / 10.0**power:.{shown}f} ± {error / 10.0**power:.{shown}f})e{power:+03d}"
+
+
 def two_digits_up(size: float) -> float:
     """Two digits of a size >= 0, never less than it is."""
     return float(Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(size))))

@@ -19,7 +19,7 @@ from fastlloyd.jobs.watching import (
     StoppableWatch,
     Stopped,
 )
-from fastlloyd.reports.explain import duration
+from fastlloyd.reports.facts import duration
 
 P = ParamSpec("P")
 T = TypeVar("T")

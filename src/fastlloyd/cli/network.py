@@ -29,8 +29,8 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.store import Role, Store, store_path
 from fastlloyd.federation.store.files import IDENTITY_SUFFIX
 from fastlloyd.jobs.parties import der
-from fastlloyd.reports.explain import expiring
-from fastlloyd.reports.statement import plan_cautions
+from fastlloyd.reports.facts import said
+from fastlloyd.reports.plan_facts import expiring, plan_cautions
 
 NO_RESULT, STOPPED, TURNED_AWAY = 3, 4, 5
 """Exit codes: the run is over without a result; this process was stopped, and the same command
@@ -376,7 +376,10 @@ def warn_of(plan: Plan, *, as_json: bool = False) -> None:
     """Say on stderr what is weak about the plan, and what ends too soon, before anything is
     sent.
     """
-    for caution in (*plan_cautions(plan), *expiring(plan), *naming_the_server(plan)):
+    for caution in (
+        *said([*plan_cautions(plan), *expiring(plan)], plan.mechanism.unit),
+        *naming_the_server(plan),
+    ):
         say_last(caution if as_json else f"Warning: {caution}.", level="warning", as_json=as_json)
 
 

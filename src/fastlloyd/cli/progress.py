@@ -22,6 +22,8 @@ from fastlloyd.jobs.watching import (
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.reports.bounds_result import BoundsResult
+from fastlloyd.reports.facts import said
+from fastlloyd.reports.result_facts import of_bounds
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -72,7 +74,7 @@ class Progress:
                 screen.on_stderr(screen.of_workers(event.name, event.n_workers))
             case BoundsFound():
                 found = BoundsResult(mechanism=event.mechanism, bounds=event.bounds)
-                for sentence in screen.of_bounds(found):
+                for sentence in said(of_bounds(found), event.mechanism.unit):
                     self._note(sentence)
 
     def _note(self, sentence: str) -> None:

@@ -30,6 +30,8 @@ from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.jobs.source import ArrayRecords, TableSource
 from fastlloyd.records import RecordFile, Table
 from fastlloyd.reports import pictures
+from fastlloyd.reports.facts import said
+from fastlloyd.reports.plan_facts import cautions
 from fastlloyd.reports.result import MARK, Result
 from fastlloyd.reports.run_result import (
     BOUNDS,
@@ -43,7 +45,6 @@ from fastlloyd.reports.run_result import (
     UNFINISHED,
     RunResult,
 )
-from fastlloyd.reports.statement import cautions
 from fastlloyd.reports.stored_result import StoredResult
 from fastlloyd.reports.stored_statement import Sealed, stored_statement
 
@@ -140,7 +141,9 @@ def end(
     source : of the records. One that cannot be written is shown, then OutputError is raised.
     """
     taken = result.leaks if result.has_noise else ()
-    screen.warn([*taken, *cautions(result.mechanism), *result.cautions])
+    screen.warn(
+        [*taken, *said(cautions(result.mechanism), result.mechanism.unit), *result.cautions]
+    )
     owner = screen.OwnersScreen(as_json=output.json)
     owner.left_out(source.dropped)
     if clipped_by_range is not None:

@@ -42,16 +42,18 @@ from fastlloyd.jobs.fit import FitRequest, PreparedFit
 from fastlloyd.jobs.source import ArrayRecords, CollectionSource, TableSource
 from fastlloyd.mechanisms import uncertainty
 from fastlloyd.mechanisms.engines.collections import is_collection
+from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import AnyAlgorithm
-from fastlloyd.mechanisms.uncertainty import Status, Verdict, noise_deviation, noise_dominates
+from fastlloyd.mechanisms.uncertainty import Status, Verdict, noise_deviation
 from fastlloyd.records.bounds import Bounds, given_bounds
 from fastlloyd.records.columns import numbered
 from fastlloyd.reports import figures, pictures
+from fastlloyd.reports.facts import said, sentence
 from fastlloyd.reports.outside import COVERS_ESTIMATOR
 from fastlloyd.reports.picture import Picture
-from fastlloyd.reports.statement import cautions
+from fastlloyd.reports.plan_facts import cautions
 from fastlloyd.reports.stored_result import StoredResult
 from fastlloyd.reports.stored_statement import Sealed, stored_statement
 
@@ -280,7 +282,7 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
                 PrivacyLeakWarning,
                 stacklevel=4,
             )
-        for caution in cautions(prepared.mechanism):
+        for caution in said(cautions(prepared.mechanism), prepared.mechanism.unit):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=4)
 
     def _found(self, mechanism: Mechanism, clustering: Clustering) -> list[str]:
@@ -301,10 +303,9 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         self._centroids, self._votes = clustering.centroids, clustering.votes
         self._n_features_out = mechanism.n_clusters
         typical = uncertainty.typical_error(mechanism, found, self.noisy_counts_, noise.counts)
-        dominates = (
-            [noise_dominates(mechanism.unit)] if Verdict.on(typical) is Verdict.MOSTLY_NOISE else []
-        )
-        return [*uncertainty.cautions(found.status, noise.counts), *dominates]
+        dominates = Verdict.on(typical) is Verdict.MOSTLY_NOISE
+        doubts = uncertainty.cautions(found.status, noise.counts)
+        return said([*doubts, *([Fact.of("noise_dominates")] if dominates else [])], mechanism.unit)
 
     @property
     def _name(self) -> str:
@@ -442,7 +443,9 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
             self,
             names=type(self).__name__,
             name_details=str(self),
-            name_caption=COVERS_ESTIMATOR if self._algorithm.noise is not Noise.NONE else None,
+            name_caption=sentence(COVERS_ESTIMATOR)
+            if self._algorithm.noise is not Noise.NONE
+            else None,
         )
 
     def __dir__(self) -> list[str]:

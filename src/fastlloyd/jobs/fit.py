@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, Self, TypeVar
 
 from fastlloyd.base.names import choose
+from fastlloyd.base.precision import epsilon_up, rounded_up
 from fastlloyd.clustering.grid_records import OUTSIDE_BOUNDS, Outside
 from fastlloyd.clustering.outside import Clipped
 from fastlloyd.dp.noise import Noise, NoiseSource, SystemNoise
@@ -272,5 +273,8 @@ def after(first: FirstStage) -> Iterator[None]:
     try:
         yield
     except FastLloydError as error:
-        sentence = f"{error}; {first.stays_spent}"
+        own, both = rounded_up(first.mechanism.epsilon), epsilon_up(first.epsilon)
+        sentence = (
+            f"{error}; finding the bounds has spent epsilon {own} of {both}, which stays spent"
+        )
         raise type(error)(sentence, code=error.code, field=error.field) from None

@@ -13,15 +13,11 @@ import msgspec
 import numpy as np
 
 from fastlloyd.base.arrays import FloatArray, IntArray
-from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.packing import RadiusSearch
 from fastlloyd.clustering.radius import squared_radius
-from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.estimand import WITHOUT_NOISE, FarRecords, promise
-from fastlloyd.mechanisms.persons import Persons
+from fastlloyd.mechanisms.facts import Fact, Facts, FarRecords, Finds
 from fastlloyd.mechanisms.private_run import (
     MAX_ROUNDS,
     PrivateRun,
@@ -128,28 +124,11 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
     None. For the other fields see `PrivateRun`.
     """
 
-    domain: Domain
     n_clusters: int
-    n_records: int
-    n_expected: int
-    epsilon: float
-    delta: float
-    delta_slack: float
-    neighboring_relation: NeighboringRelation
-    public_seed: str
-    count_bits: int
     loss: LossRound | None = None
-    persons: Persons | None = None
-    taken_from_the_data: tuple[str, ...] | None = None
     bounds_digest: str | None = None
 
-    revealed: ClassVar[str] = "the centroids and noisy counts of every iteration"
-    told_by_totals: ClassVar[str] = "their means, and how many of them are in each cluster"
-
-    @property
-    def aim(self) -> str:
-        """The number of clusters, in words."""
-        return f"{self.n_clusters} clusters"
+    finds: ClassVar[Finds] = Finds.CLUSTERS
 
     @property
     def radius_share(self) -> Fraction:
@@ -164,11 +143,15 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
         return FarRecords.LEFT_OUT if self.sums_are_relative else FarRecords.COUNTED
 
     @property
-    def promise(self) -> str:
-        """The statement of what two standard errors of a centroid cover, in words."""
+    def promise(self) -> Facts:
+        """The facts that say what two standard errors of a centroid cover."""
         if self.noise is Noise.NONE:
-            return WITHOUT_NOISE
-        return promise(self.far_records, self.persons)
+            return (Fact.of("covers_nothing"),)
+        counted = []
+        if self.persons is not None:
+            several = self.persons.max_clients > 1
+            counted = [Fact.of("counts_once_at_each" if several else "counts_once")]
+        return (Fact.of(f"covers_{self.far_records.name.lower()}"), Fact.of("clipped"), *counted)
 
     @property
     def sums_are_relative(self) -> bool:
@@ -233,58 +216,28 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknow
         """The rounds of the clustering and, if it is estimated, the loss."""
         return (*self.rounds, *([] if self.loss is None else [self.loss]))
 
-    def afterwards(self, noise_factor: float) -> list[str]:
-        """The loss, if it is estimated."""
+    def loss_planning(self, noise_factor: float) -> list[Facts]:
+        """Return the facts about the estimate of the loss, if there is one, for `planning`."""
         if self.loss is None:
             return []
-        deviation, cap = (
-            noise_factor * self.loss_deviation,
-            self.loss.cap * self.loss.unit(self.domain.fraction_bits),
+        deviation = noise_factor * self.loss_deviation
+        cap = self.loss.cap * self.loss.unit(self.domain.fraction_bits)
+        said = (
+            Fact.of("loss_round", share=float(self.loss_share)),
+            *([] if self.persons is None else [Fact.of("loss_of_persons")]),
+            Fact.of("loss_cap", distance=math.sqrt(cap), cap=cap),
+            Fact.of("loss_noise", deviation=deviation, each=deviation / self.n_expected),
         )
-        each = "" if self.persons is None else f"The rows of {self.unit.a} count as one record. "
-        line = (
-            "Loss: one more exchange after the last round releases the sum of squared distances to"
-            f" the nearest centroid, with {float(self.loss_share):.3g} of the budget. {each}Records"
-            f" farther than {math.sqrt(cap):.4g} half widths count as {cap:.4g}. Noise:"
-            f" {deviation:.4g} squared half widths, {deviation / self.n_expected:.4g} per expected"
-            f" {self.unit.one}."
-        )
-        return [line]
-
-    def agreed(self) -> list[str]:
-        """Say whether the loss is estimated."""
-        return [
-            "The loss of the result is "
-            + ("estimated too, within that budget." if self.loss else "not estimated.")
-        ]
-
-    def shown(self) -> dict[str, str]:
-        """Clusters, rounds and loss."""
-        return {
-            "clusters": str(self.n_clusters),
-            "rounds": f"{len(self.rounds)}, of which {self.n_iterations} move the centroids",
-            "loss": (
-                f"estimated, with {float(self.loss_share):.3g} of the budget"
-                if self.loss
-                else "not estimated"
-            ),
-        }
-
-    @property
-    def seed(self) -> PublicSeed:
-        """`public_seed`."""
-        return PublicSeed.from_hex(self.public_seed)
+        return [said]
 
     def facts(self) -> dict[str, Any]:
-        """Numbers of iterations and clusters."""
+        """Return iterations, clusters, intervals and the loss."""
         return {
             "n_iterations": self.n_iterations,
-            "iterations_and_rounds": (
-                "a round is one noisy answer; an iteration is a round that moves the centroids"
-            ),
+            "iterations_and_rounds": Fact.of("iterations_and_rounds"),
             "n_clusters": self.n_clusters,
             "intervals": {"cover": self.promise},
-            "loss_estimate": self.loss.statement(self) if self.loss else None,
+            "loss_estimate": self.loss.facts(self) if self.loss else None,
         }
 
     @property

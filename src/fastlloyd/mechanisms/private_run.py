@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from copy import copy
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import MAX_SCALE, Noise, NoiseSource
 from fastlloyd.errors import BudgetError, OverflowRisk, PlanError
+from fastlloyd.mechanisms.facts import Fact, Facts, Finds, SumUnit
 from fastlloyd.mechanisms.persons import Persons, Unit, share_bits, unit
 from fastlloyd.mechanisms.queries.query import Query, Question, in_shares
 from fastlloyd.mechanisms.queries.sensitivity import Release
@@ -51,16 +52,6 @@ class Found(Protocol):
 FoundT_co = TypeVar("FoundT_co", bound=Found, covariant=True)
 
 
-class Choices(NamedTuple):
-    """The planning of a run, for people: what chose its settings, and sentences about its rounds
-    and about their result.
-    """
-
-    by: str
-    of_rounds: list[str]
-    of_result: list[str]
-
-
 class PrivateRun(
     msgspec.Struct,
     Generic[FoundT_co],
@@ -73,72 +64,36 @@ class PrivateRun(
     """A run that is fully determined but for the records and the noise.
 
     Neighbouring relation: `neighboring_relation`; the unit of protection is one record (one row)
-    or, with `persons`, one person with all rows. Each kind has the properties up to
-    `taken_from_the_data` as fields, in the order in which its files have them.
+    or, with `persons`, one person with all rows.
+
+    domain : bounds and grid of the records. n_records : public cap on the number of records, or of
+    persons. n_expected : public guess of it, to plan with. epsilon, delta : the guarantee,
+    P[M(D) in S] <= e^epsilon P[M(D') in S] + delta for all neighbours D, D'. delta_slack : part of
+    delta for adding up rounded shares of noise; 0 in the central model. public_seed : of all public
+    randomness, 64 hex digits. count_bits : counts travel in units of 2**-count_bits records, or
+    shares of a person. persons : with rows that are protected together, answers being in shares of
+    a person, or None if each row is protected alone. taken_from_the_data : a sentence for each
+    setting that was taken from the data, so that no guarantee holds, or None if all are public.
+    rounds : of the algorithm, in order; each kind of run states their type.
+
+    finds : the kind of result. sum_unit : of sums and of their noise.
     """
 
-    @property
-    def domain(self) -> Domain:
-        """Bounds and grid of the records."""
-        raise NotImplementedError
+    domain: Domain
+    n_records: int
+    n_expected: int
+    epsilon: float
+    delta: float
+    delta_slack: float
+    neighboring_relation: NeighboringRelation
+    public_seed: str
+    count_bits: int
+    rounds: tuple[Any, ...]
+    persons: Persons | None = None
+    taken_from_the_data: tuple[str, ...] | None = None
 
-    @property
-    def n_records(self) -> int:
-        """Public cap on the number of records, or of persons."""
-        raise NotImplementedError
-
-    @property
-    def n_expected(self) -> int:
-        """Public guess of their number, to plan with."""
-        raise NotImplementedError
-
-    @property
-    def epsilon(self) -> float:
-        """With delta the guarantee: P[M(D) in S] <= e^epsilon P[M(D') in S] + delta for all
-        neighbours D, D'.
-        """
-        raise NotImplementedError
-
-    @property
-    def delta(self) -> float:
-        """The delta of the guarantee that `epsilon` states."""
-        raise NotImplementedError
-
-    @property
-    def delta_slack(self) -> float:
-        """The part of delta set aside for adding up rounded shares of noise; 0 in the central
-        model.
-        """
-        raise NotImplementedError
-
-    @property
-    def neighboring_relation(self) -> NeighboringRelation:
-        """Which data sets are neighbours."""
-        raise NotImplementedError
-
-    @property
-    def public_seed(self) -> str:
-        """The seed of all public randomness, 64 hex digits."""
-        raise NotImplementedError
-
-    @property
-    def count_bits(self) -> int:
-        """Counts travel in units of 2**-count_bits records, or shares of a person."""
-        raise NotImplementedError
-
-    @property
-    def persons(self) -> Persons | None:
-        """The persons whose rows are protected together, or None if each row is protected alone.
-        With persons an answer is in shares of a person.
-        """
-        raise NotImplementedError
-
-    @property
-    def taken_from_the_data(self) -> tuple[str, ...] | None:
-        """A sentence for each setting that was taken from the data, so that no guarantee holds, or
-        None if all are public.
-        """
-        raise NotImplementedError
+    finds: ClassVar[Finds]
+    sum_unit: ClassVar[SumUnit] = SumUnit.GRID
 
     @property
     def name(self) -> str:
@@ -146,35 +101,8 @@ class PrivateRun(
         raise NotImplementedError
 
     @property
-    def aim(self) -> str:
-        """The things that the run finds, in words that can follow "finds"."""
-        raise NotImplementedError
-
-    @property
-    def revealed(self) -> str:
-        """The results computed from the run's noisy answers, in words."""
-        raise NotImplementedError
-
-    @property
-    def clipped_to(self) -> str:
-        """One word for the public range of each feature, to which values are clipped."""
-        return "bounds"
-
-    @property
-    def told_by_totals(self) -> str:
-        """The facts that the run's exact sums over many records tell of them, apart from their
-        number, in words.
-        """
-        raise NotImplementedError
-
-    @property
     def noise(self) -> Noise:
         """The law of the noise in the answers."""
-        raise NotImplementedError
-
-    @property
-    def rounds(self) -> Sequence[Round]:
-        """The rounds of the algorithm, in order."""
         raise NotImplementedError
 
     @property
@@ -235,40 +163,16 @@ class PrivateRun(
         that the run looks for.
         """
 
-    def choices(self, noise_factor: float) -> Choices:
-        """Explain in sentences how this run was planned. noise_factor : the scale of the noise,
-        divided by the scale that is needed.
+    def planning(self, noise_factor: float) -> Sequence[Fact | Facts]:
+        """Return facts about how this run was planned, the first of them about the planner.
+
+        noise_factor : scale of the noise, divided by the scale that the guarantee needs.
         """
         raise NotImplementedError
-
-    # most runs end with their rounds
-    def afterwards(self, noise_factor: float) -> list[str]:  # noqa: ARG002
-        """Return sentences about the queries after the last of the algorithm's rounds."""
-        return []
-
-    def agreed(self) -> list[str]:
-        """Return sentences about the settings that people agree on for this kind of run alone."""
-        return []
-
-    def shown(self) -> dict[str, str]:
-        """Rows of the table of settings that only this kind of run has."""
-        return {"rounds": str(len(self.rounds))}
 
     def facts(self) -> dict[str, Any]:
-        """Fields of the privacy statement that only this kind of run has."""
+        """Return facts that only this kind of run has, by name, for the privacy statement."""
         raise NotImplementedError
-
-    @property
-    def sum_unit(self) -> str:
-        """The unit of sums and of their noise, in words for the privacy statement."""
-        raise NotImplementedError
-
-    @property
-    def sums_are_in_grid_units(self) -> bool:
-        """Return whether one unit of a sum is one unit of the grid. Otherwise the run finds the
-        unit on its way, or has no sums.
-        """
-        return True
 
     @property
     def bears_server_noise(self) -> bool:
@@ -278,7 +182,7 @@ class PrivateRun(
     @property
     def seed(self) -> PublicSeed:
         """The seed of all public randomness."""
-        raise NotImplementedError
+        return PublicSeed.from_hex(self.public_seed)
 
     @property
     def n_features(self) -> int:

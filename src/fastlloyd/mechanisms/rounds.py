@@ -17,6 +17,7 @@ import numpy as np
 
 from fastlloyd.base.arrays import IntArray
 from fastlloyd.dp.noise import Noise, NoiseSource
+from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.persons import reach
 from fastlloyd.mechanisms.queries.query import Query, Question, ask
 from fastlloyd.mechanisms.queries.relative import ClippedLoss
@@ -80,8 +81,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         """
         return 1 / (m.shape(self)[0] * scales[-1] ** 2) if self.counts_records else Fraction(0)
 
-    def statement(self, m: Any) -> dict[str, Any]:
-        """Its sensitivity and its noise, for the privacy statement."""
+    def facts(self, m: Any) -> dict[str, Any]:
+        """Return its sensitivity and its noise, by name, for the privacy statement."""
         raise NotImplementedError
 
 
@@ -132,23 +133,17 @@ class LossRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The state with its loss."""
         return msgspec.structs.replace(state, loss=int(answer[0, 0]))
 
-    def statement(self, m: Any) -> dict[str, Any]:
+    def facts(self, m: Any) -> dict[str, Any]:
         """Return the meaning of the answer, its cost and its noise."""
         unit = self.unit(m.domain.fraction_bits)
-        of_persons = (
-            f", weighted so that those of {m.unit.a} count as one record" if m.persons else ""
-        )
         return {
-            "meaning": (
-                f"sum over all records{of_persons} of the squared distance to the nearest final"
-                " centroid, at most cap each, plus noise: unbiased, so it may be negative"
-            ),
-            "unit": "squared half widths of the domain",
+            "meaning": Fact.of("loss_meaning_of_persons" if m.persons else "loss_meaning"),
+            "unit": Fact.of("squared_half_widths"),
             "cap": self.cap * unit,
             "cap_distance": math.sqrt(self.cap * unit),
             "share_of_budget": float(m.loss_share),
             "sensitivity": self.cap * reach(m.persons),
-            "sensitivity_is_for": f"one {m.unit.one} added, removed or replaced",
+            "sensitivity_is_for": Fact.of("sensitivity_of_any_change"),
             "noise_scale": float(self.scale),
             "noise_scale_exact": str(self.scale),
             "sensitivity_and_noise_unit": m.loss_unit,

@@ -5,7 +5,6 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from fastlloyd.base.precision import epsilon_up, rounded_up
 from fastlloyd.clustering.domain import Domain, Scaling
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
@@ -85,12 +84,6 @@ class FirstStage(msgspec.Struct, frozen=True, kw_only=True):
         are.
         """
         return self.bounds.missing(self.mechanism.domain)
-
-    @property
-    def stays_spent(self) -> str:
-        """Privacy budget that is lost if no clustering follows, in words that end a sentence."""
-        mine, both = rounded_up(self.mechanism.epsilon), epsilon_up(self.epsilon)
-        return f"finding the bounds has spent epsilon {mine} of {both}, which stays spent"
 
 
 def placeholder(outer: Domain, *, scaling: Scaling, fraction_bits: int = 16) -> Domain:

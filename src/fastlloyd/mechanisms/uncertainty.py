@@ -1,4 +1,4 @@
-"""Estimates of the distance from a published centroid to the centre of its records (`estimand.py`),
+"""Estimates of the distance from a published centroid to the centre of its records (`FarRecords`),
 of the clusters whose distance is unknown, and of the noise in the loss.
 
 The estimates use noisy answers and public scales alone, so they cost no privacy. Noise is only one
@@ -19,9 +19,8 @@ import numpy.typing as npt
 
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.dp.noise import Noise
-from fastlloyd.mechanisms.estimand import FarRecords
+from fastlloyd.mechanisms.facts import Fact, FarRecords
 from fastlloyd.mechanisms.mechanism import Clustering, Evidence, Mechanism, cautious
-from fastlloyd.mechanisms.persons import Unit
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -167,18 +166,6 @@ class Status(enum.Enum):
     STAYED = "stayed"  # its noisy count was too small to divide by: it stayed in the last round
 
 
-SENTENCES = {
-    Status.MOVING: (
-        "the centroid may still be moving, or its records may form several groups, farther away"
-        " than ± says"
-    ),
-    Status.FEW: (
-        f"the noisy count, alone or weighed with the others, is below {FEW} standard errors, so the"
-        " cluster may have few records or none; ignore its ±"
-    ),
-}
-
-
 class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
     """Estimated error of each centroid, and whether the estimate can be relied on.
 
@@ -227,32 +214,22 @@ def assess(mechanism: Mechanism, clustering: Clustering, noise: NoiseDeviation) 
     return Accuracy(errors=errors, status=status, radius=radius, beyond=beyond)
 
 
-def noise_dominates(unit: Unit) -> str:
-    """Sentences that say that the centroids are mostly noise, and what would help."""
-    return (
-        "The noise dominates: these centroids say more about the noise than about the records."
-        f" More {unit.many}, fewer clusters or features, tighter bounds or a larger epsilon would"
-        " help."
-    )
-
-
 def settled(status: Sequence[Status]) -> BoolArray:
     """Return whether the interval of each cluster is reliable, bool (n_clusters,)."""
     return np.array([each is Status.SETTLED for each in status])
 
 
-def cautions(status: Sequence[Status], count_error: float) -> list[str]:
-    """One sentence for each status that some cluster has, except "settled" and "stayed".
+def cautions(status: Sequence[Status], count_error: float) -> list[Fact]:
+    """Return a fact for each status that some cluster has, except "settled" and "stayed".
 
-    No sentence about few records where noise on counts would not hide a single one: that they are
-    few is known.
+    No fact about few records where noise on counts would not hide a single one: that they are few
+    is known.
     """
-    numbers = {kind: sum(each is kind for each in status) for kind in SENTENCES}
-    if FEW * count_error < 1:
-        del numbers[Status.FEW]
+    kinds = [Status.MOVING, *([] if FEW * count_error < 1 else [Status.FEW])]
+    numbers = [(kind, sum(each is kind for each in status)) for kind in kinds]
     return [
-        f"Status {kind.value!r}, {n} of {len(status)} clusters: {SENTENCES[kind]}."
-        for kind, n in numbers.items()
+        Fact.of(f"status_{kind.value}", n=n, n_clusters=len(status), deviations=FEW)
+        for kind, n in numbers
         if n
     ]
 

@@ -53,14 +53,14 @@ from fastlloyd.federation.plan.plan import (
 )
 from fastlloyd.federation.traffic import Traffic, traffic
 from fastlloyd.mechanisms.catalogue import design
+from fastlloyd.mechanisms.facts import SumUnit
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.persons import Persons, Unit, unit
 from fastlloyd.mechanisms.private_run import MAX_RECORDS
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
 from fastlloyd.mechanisms.uncertainty import FINE, NoiseDeviation, Verdict, noise_deviation
-from fastlloyd.reports.explain import noise_factor
-from fastlloyd.reports.statement import ENOUGH_FOR_TWO
+from fastlloyd.reports.plan_facts import ENOUGH_FOR_TWO, noise_factor
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 MAX_EPSILONS = 100
@@ -395,7 +395,7 @@ def _outlook(m: Mechanism, noise: NoiseDeviation, factor: float) -> Outlook:
         n_iterations=m.n_iterations,
         n_rounds=len(m.rounds),
         radius=m.planned_radius / half_width,
-        sum_noise=noise.sums / half_width if m.sums_are_in_grid_units else None,
+        sum_noise=noise.sums / half_width if m.sum_unit is SumUnit.GRID else None,
         count_noise=noise.counts,
         relative_error=error.typical,
         error_low=error.low if simulated else None,

@@ -7,21 +7,23 @@ import textwrap
 from fastlloyd.base.precision import delta_up, epsilon_up
 from fastlloyd.base.sealed_toml import in_groups
 from fastlloyd.federation.plan.plan import Plan
-from fastlloyd.reports.explain import (
+from fastlloyd.mechanisms.facts import Fact, Facts
+from fastlloyd.reports.explain import protected, tables
+from fastlloyd.reports.facts import said, sentence, sentences
+from fastlloyd.reports.outside import bullets
+from fastlloyd.reports.plan_facts import (
     attendance,
     authority,
-    bounds,
-    certainty_table,
-    coalition_table,
+    cap,
+    found,
+    has_loss,
     lacking,
-    most_in_all,
     parties,
     persons,
-    protection,
+    ranges,
     study,
     waiting,
 )
-from fastlloyd.reports.outside import bullets, outside_of_plan
 
 # how every page begins, so that --force replaces nothing else
 PAGE_HEADING = "A FASTLLOYD PLAN, TO COMPARE AND TO SIGN"
@@ -46,10 +48,10 @@ def page(plan: Plan, spent: str | None = None) -> str:
         ),
         "What is agreed\n--------------\n" + "\n".join(_item(line) for line in _agreed(plan)),
         "What it protects\n----------------\n"
-        + "\n\n".join(_filled(line) for line in protection(plan).splitlines()),
-        *(_rows(table) for table in (coalition_table(plan), certainty_table(plan.mechanism))),
-        _filled(persons(plan)),
-        "Outside the guarantee\n---------------------\n" + _rows(bullets(outside_of_plan(plan))),
+        + "\n\n".join(_filled(line) for line in protected(plan)),
+        *(_rows(table) for table in tables(plan)),
+        _filled(sentences(persons(plan), plan.mechanism.unit)),
+        "Outside the guarantee\n---------------------\n" + _rows(bullets(plan)),
         "What was spent on our records before\n------------------------------------\n"
         + _filled(spent or TO_FILL_IN),
         "Who takes part\n--------------\n" + "\n\n".join(_parties(plan)),
@@ -65,36 +67,36 @@ def page(plan: Plan, spent: str | None = None) -> str:
 
 def _agreed(plan: Plan) -> list[str]:
     m = plan.mechanism
-    return [
+    loss = Fact.of("loss_estimated" if has_loss(m) else "loss_not_estimated")
+    trust = Fact.of("trust", trust=plan.trust.value, masks=plan.masks.value)
+    agreed: list[Fact | Facts] = [
         *study(plan),
-        f"Algorithm {m.name} finds {m.aim} in {len(m.rounds)} rounds.",
-        f"Features and their public {m.clipped_to}: {bounds(m)}.",
-        f"{most_in_all(m)}, planned for {m.n_expected}.",
-        (
-            f"Privacy budget of the whole run: epsilon {epsilon_up(m.epsilon)}, delta"
-            f" {delta_up(m.delta)}."
-        ),
-        f"Neighbouring relation: {m.neighboring_relation.value}.",
-        *m.agreed(),
-        f"Trust: {plan.trust.value}, with {plan.masks.value} masks. {attendance(plan)}",
+        found("finds", m, n_rounds=len(m.rounds)),
+        found("ranges", m, ranges=ranges(m)),
+        (cap(m), Fact.of("n_expected", n_expected=m.n_expected)),
+        Fact.of("budget", epsilon=epsilon_up(m.epsilon), delta=delta_up(m.delta)),
+        Fact.of("relation", relation=m.neighboring_relation.value),
+        *([loss] if "loss_estimate" in m.facts() else []),
+        (trust, attendance(plan)),
         waiting(plan),
-        f"One run, {plan.run_id}; a further one needs a further plan.",
+        Fact.of("one_run", run_id=plan.run_id),
     ]
+    return said(agreed, m.unit)
 
 
 def _parties(plan: Plan) -> list[str]:
     """Return each party with the SHA-256 of its certificate; last, what is missing for a run over a
     network.
     """
-    said = [
-        (
-            _item(f"{who}; certificate until {expires}:") + f"\n{_digest(fingerprint)}"
+    rows = []
+    for role, fingerprint, ends in parties(plan):
+        who = sentence(role, plan.mechanism.unit)
+        rows.append(
+            _item(f"{who}; certificate until {ends}:") + f"\n{_digest(fingerprint)}"
             if fingerprint
             else _item(f"{who}; no certificate")
         )
-        for who, fingerprint, expires in parties(plan)
-    ]
-    return said + [_filled(sentence) for sentence in (*authority(plan), *lacking(plan))]
+    return rows + [_filled(line) for line in said([*authority(plan), *lacking(plan)])]
 
 
 def _digest(digest: str) -> str:

@@ -11,10 +11,14 @@ from fastlloyd.dp.gdp import mu_from_squared
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism, FoundBounds
+from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.records.bounds import bounds_file
+from fastlloyd.reports.facts import said as words
+from fastlloyd.reports.facts import sentence
+from fastlloyd.reports.plan_facts import cautions
 from fastlloyd.reports.run_result import BOUNDS, RunResult
-from fastlloyd.reports.statement import cautions, mechanism_statement
+from fastlloyd.reports.statement import mechanism_statement
 
 FOUND = "Bounds found with differential privacy"  # how every such file begins
 
@@ -115,7 +119,7 @@ def both_stages(
         },
         "protected": (
             [
-                f"the noisy answers before the run, {first.revealed}, within the same budget",
+                sentence(Fact.of("protected_first_stage")),
                 *said["protected"],
             ]
             if said["private"]
@@ -123,6 +127,6 @@ def both_stages(
         ),
         "cautions": [
             *said["cautions"],
-            *(c for c in cautions(m, epsilon) if c not in said["cautions"]),
+            *(c for c in words(cautions(m, epsilon), m.unit) if c not in said["cautions"]),
         ],
     }

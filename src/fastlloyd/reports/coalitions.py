@@ -1,12 +1,12 @@
 """Coalitions of parties: against which of them a plan's guarantee holds, and which epsilon is left
-against larger ones, in numbers and in words.
+against larger ones.
 
 mu is that of the run, and h shares of noise make it up. A party that knows all shares of a sum but
 u sees it with mu sqrt(h / u) (docs/proofs/shares-of-noise.md).
 """
 
 from fractions import Fraction
-from typing import Any
+from functools import partial
 
 from fastlloyd.base.precision import round_up
 from fastlloyd.dp.gdp import gdp_epsilon, mu_from_squared
@@ -14,33 +14,29 @@ from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import BudgetError
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.federation.plan.quorum import Masks, TrustMode, aliasing_slack
+from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.persons import max_clients
 from fastlloyd.mechanisms.private_run import usable_delta
 
-Row = tuple[str, float | None]
+Row = tuple[Fact, float | None]  # who, and epsilon
 
 
-def coalitions(plan: Plan) -> list[dict[str, Any]]:
+def coalitions(plan: Plan) -> list[Row]:
     """Return epsilon at the plan's delta for each coalition of parties that pool what they see.
 
     Each is the worst over all sets of clients that may be present. It is None if the coalition
     breaks the guarantee. A simulation has no parties, so its list is empty.
     """
-    rows: list[Row]
     if plan.simulated:
-        rows = []
-    elif plan.trust is TrustMode.SERVER_NOISE:
+        return []
+    if plan.trust is TrustMode.SERVER_NOISE:
         epsilon = plan.mechanism.epsilon
-        rows = [
-            ("readers of the result", epsilon),
-            *((_clients(s), epsilon) for s in _sizes(plan.n_clients)),
+        return [
+            (Fact.of("readers"), epsilon),
+            *((Fact.of("clients_alone", n=s), epsilon) for s in _sizes(plan.n_clients)),
+            (Fact.of("server_with_result"), None),
         ]
-        rows.append(("the server, once it sees a result or meets any client", None))
-    elif plan.masks is Masks.GROUP:
-        rows = _behind_a_group_key(plan)
-    else:
-        rows = _behind_keys_of_pairs(plan)
-    return [{"who": who, "epsilon": epsilon} for who, epsilon in rows]
+    return (_behind_a_group_key if plan.masks is Masks.GROUP else _behind_keys_of_pairs)(plan)
 
 
 def _behind_a_group_key(plan: Plan) -> list[Row]:
@@ -55,9 +51,11 @@ def _behind_a_group_key(plan: Plan) -> list[Row]:
         unknown = plan.min_present - s
         return _epsilon(plan, mu_squared * h / unknown, unknown) if unknown > 0 else None
 
-    rows: list[Row] = [("the server alone, results published", left(0))]
-    rows += ((_clients(s), left(s)) for s in _sizes(plan.n_clients))
-    return [*rows, ("the server together with any client", one_share_epsilon(plan))]
+    return [
+        (Fact.of("server_alone"), left(0)),
+        *((Fact.of("clients_alone", n=s), left(s)) for s in _sizes(plan.n_clients)),
+        (Fact.of("server_with_any_client"), one_share_epsilon(plan)),
+    ]
 
 
 def _behind_keys_of_pairs(plan: Plan) -> list[Row]:
@@ -77,13 +75,12 @@ def _behind_keys_of_pairs(plan: Plan) -> list[Row]:
 
     # whoever hosts the server is one of the s: neither is the server a party without a share, nor
     # does it come on top
-    server, those = ("the server, results published", "with or without the server")
-    if plan.host is not None:
-        server, those = (
-            "readers of the results",
-            f"whether or not {plan.host!r}, which hosts the server, is one of them",
-        )
-    return [(server, left(0)), *((f"{clients(s)}, {those}", left(s)) for s in _sizes(most))]
+    if plan.host is None:
+        alone, those = Fact.of("server"), partial(Fact.of, "clients_and_server")
+    else:
+        alone = Fact.of("readers_of_results")
+        those = partial(Fact.of, "clients_and_host", host=plan.host)
+    return [(alone, left(0)), *((those(n=s), left(s)) for s in _sizes(most))]
 
 
 def _sizes(n_clients: int) -> list[int]:
@@ -94,47 +91,22 @@ def _sizes(n_clients: int) -> list[int]:
     return sorted({*range(1, min(M, 21)), *range(21, M, max(1, M // 20)), *range(max(1, M - 1), M)})
 
 
-def clients(n: int) -> str:
-    """Say how many clients."""
-    return "1 client" if n == 1 else f"{n} clients"
-
-
-def coalition(n: int) -> str:
-    """Say which coalitions of n clients are meant."""
-    return "any one client" if n == 1 else f"up to {n} clients that pool what they see"
-
-
-def _clients(n: int) -> str:
-    return f"{clients(n)}, without the server"
-
-
-def holds_against(plan: Plan) -> str:
-    """Return, in words, the parties against which the guarantee holds.
-
-    A client that hosts the server is one of the clients that may pool what they see.
+def holds_against(plan: Plan) -> Fact:
+    """Return the parties against which the guarantee holds; a host of the server is one of the
+    clients that may pool.
     """
     t = plan.max_colluding
     if plan.simulated:
-        return "readers of the result only, since one process holds all records and all the noise"
+        return Fact.of("against_readers")
     if plan.trust is TrustMode.SERVER_NOISE:
-        return (
-            "any number of clients without the server, and the server as long as it never sees a"
-            " result"
-        )
+        return Fact.of("against_clients")
     if plan.masks is Masks.GROUP:
-        return f"the server, which may see the results, or {coalition(t)}, but not both together"
+        return Fact.of("against_either", n=t)
     if plan.host is None:
-        return f"the server, which may see the results, together with {coalition(t)}"
-    further = (
-        ""
-        if t == 1
-        else (
-            " together with one further client"
-            if t == 2
-            else f" together with up to {t - 1} further clients"
-        )
-    )
-    return f"client {plan.host!r}, which hosts the server,{further}".removesuffix(",")
+        return Fact.of("against_both", n=t)
+    if t == 1:
+        return Fact.of("against_host", host=plan.host)
+    return Fact.of("against_host_and_others", host=plan.host, n=t - 1)
 
 
 def person_epsilon(plan: Plan, n: int) -> float:

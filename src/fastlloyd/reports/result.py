@@ -17,6 +17,7 @@ from fastlloyd.federation.plan.plan import Plan, loss_estimate_of_run, noise_dev
 from fastlloyd.federation.protocol.actions import ClientResult
 from fastlloyd.jobs.fit import FitOutcome
 from fastlloyd.mechanisms.bounds.mechanism import FoundBounds
+from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.suggestion import Split, clearest_split
 from fastlloyd.mechanisms.two_stages import FirstStage
@@ -31,6 +32,7 @@ from fastlloyd.mechanisms.uncertainty import (
     settled,
 )
 from fastlloyd.reports.bounds_result import BoundsResult, both_stages
+from fastlloyd.reports.facts import sentences
 from fastlloyd.reports.picture import Picture
 from fastlloyd.reports.run_result import (
     BOUNDS,
@@ -147,22 +149,16 @@ class Result(RunResult, frozen=True, kw_only=True):
         return self.mechanism.epsilon if self.first is None else self.first.epsilon
 
     @property
-    def rounds_in_words(self) -> str:
-        """Number of rounds in words (iterations, if these are the same), with those before and
-        after.
-        """
+    def rounds_covered(self) -> list[Fact]:
+        """Rounds, or iterations where they are the same, and what came before and after."""
         m, n = self.mechanism, len(self.mechanism.rounds)
-        what = (
-            "iterations"
-            if n == m.n_iterations
-            else f"rounds ({m.n_iterations} of them move the centroids)"
-        )
-        before = (
-            ""
-            if self.first is None
-            else f"{len(self.first.mechanism.rounds)} rounds for the bounds and "
-        )
-        return f"{before}{n} {what}{' and the loss' if m.loss else ''}"
+        rounds = Fact.of("n_iterations", n=n)
+        if n != m.n_iterations:
+            rounds = Fact.of("n_rounds_and_iterations", n=n, n_iterations=m.n_iterations)
+        before = []
+        if self.first is not None:
+            before = [Fact.of("n_rounds_of_bounds", n=len(self.first.mechanism.rounds))]
+        return [*before, rounds, *([Fact.of("the_loss")] if m.loss else [])]
 
     @property
     def updated(self) -> NDArray[np.bool_]:
@@ -235,7 +231,7 @@ class Result(RunResult, frozen=True, kw_only=True):
         return {
             "features": list(self.mechanism.domain.features),
             "intervals": {
-                "cover": self.mechanism.promise,
+                "cover": sentences(self.mechanism.promise, self.mechanism.unit),
                 "radius": None if radius is None else radius.tolist(),
             },
             "clusters": msgspec.to_builtins(self.clusters),

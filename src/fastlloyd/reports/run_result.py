@@ -14,9 +14,12 @@ from fastlloyd.base.files import to_json
 from fastlloyd.dp.noise import Noise
 from fastlloyd.federation.plan.plan import Plan, TrustMode
 from fastlloyd.federation.protocol.actions import Unfinished
+from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.private_run import AnyRun
+from fastlloyd.reports.facts import sentence
 from fastlloyd.reports.picture import Picture
-from fastlloyd.reports.statement import NOT_COVERED, mechanism_statement, plan_statement
+from fastlloyd.reports.plan_facts import NOT_COVERED
+from fastlloyd.reports.statement import mechanism_statement, plan_statement
 
 (
     PRIVACY,
@@ -92,15 +95,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         """
         if not self.doubtful:
             return []
-        rounds = ("rounds " if len(self.doubtful) > 1 else "round ") + ", ".join(
-            map(str, self.doubtful)
-        )
-        sentence = (
-            f"the noisy sums of {rounds} cannot come from honest clients' records, given the plan's"
-            " bounds, caps and noise: a fault or an invented answer changed them, so do not rely"
-            " on what was found"
-        )
-        return [sentence]
+        name = "doubtful_rounds" if len(self.doubtful) > 1 else "doubtful_round"
+        return [sentence(Fact.of(name, rounds=", ".join(map(str, self.doubtful))))]
 
     @property
     def epsilon(self) -> float:
@@ -108,9 +104,9 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.mechanism.epsilon
 
     @property
-    def rounds_in_words(self) -> str:
-        """Rounds that the guarantee covers, in words."""
-        return f"{len(self.mechanism.rounds)} rounds"
+    def rounds_covered(self) -> list[Fact]:
+        """Rounds that the guarantee covers."""
+        return [Fact.of("n_rounds", n=len(self.mechanism.rounds))]
 
     # not everything can be drawn
     def picture(self, records: FloatArray | None) -> Picture | None:  # noqa: ARG002
@@ -158,7 +154,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         if not self.has_noise:  # a comment: the seal covers the content only
             settings = f"# {NOT_PRIVATE}: this run added no noise\n{settings}"
         elif self.leaks:
-            settings = f"# {NOT_COVERED}\n{settings}"
+            settings = f"# {self.mark}\n{settings}"
         texts = {PRIVACY: to_json(self.statement()), name: settings}
         if self.plan is not None:
             texts[ROUNDS] = to_json(rounds(self.mechanism, self.included, self.doubtful))
@@ -169,7 +165,7 @@ def mark_of(m: AnyRun) -> str:
     """Return the warning in every file of a result with these settings; "" if it is private."""
     if m.noise is Noise.NONE:
         return NOT_PRIVATE
-    return NOT_COVERED if m.taken_from_the_data else ""
+    return sentence(NOT_COVERED) if m.taken_from_the_data else ""
 
 
 def rounds(
@@ -191,13 +187,9 @@ def unfinished_caution(plan: Plan, unfinished: Unfinished) -> str:
     """Return how far a run that ended early had come, and what to do before the centroids are
     used.
     """
-    said = (
-        f"unconfirmed: the centroids after round {unfinished.round} of {plan.mechanism.n_rounds} of"
-        " a run that ended early. Others may hold different ones: compare them before use"
-    )
-    if plan.trust is TrustMode.SERVER_NOISE:
-        said += ". Keep them from the server, for ever, like a result"
-    return said
+    shared = plan.trust is TrustMode.CLIENT_NOISE
+    name = "unconfirmed" if shared else "unconfirmed_with_server_noise"
+    return sentence(Fact.of(name, round=unfinished.round, n_rounds=plan.mechanism.n_rounds))
 
 
 def unfinished_files(plan: Plan, unfinished: Unfinished, reason: str) -> dict[str, bytes]:

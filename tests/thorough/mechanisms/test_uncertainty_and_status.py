@@ -24,7 +24,7 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.errors import NoisyResultWarning
 from fastlloyd.mechanisms.answering import LocalRecords, SharedRecords
 from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.estimand import FarRecords
+from fastlloyd.mechanisms.facts import FarRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.mechanism import Clustering, Evidence

@@ -11,7 +11,7 @@ from fastlloyd.federation.plan.plan import Client, Plan
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, LLOYD
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.reports import agreement, explain
-from fastlloyd.reports.outside import FACTS, outside, table
+from fastlloyd.reports.outside import EXCLUSIONS, outside, table
 from fastlloyd.reports.statement import NOT_COVERED, mechanism_statement, plan_statement
 
 DOMAIN = Domain(features=("age",), lower=(0.0,), upper=(100.0,))
@@ -45,7 +45,7 @@ def _codes(statement: dict[str, list[dict[str, str]]]) -> list[str]:
 
 
 def test_codes_are_stable_names_that_no_two_facts_share() -> None:
-    codes = [fact.code for fact in FACTS]
+    codes = [fact.code for fact in EXCLUSIONS]
     assert len(set(codes)) == len(codes)
     assert set(codes) >= REQUIRED
     assert all(code.replace("_", "").isalpha() and code.islower() for code in codes)

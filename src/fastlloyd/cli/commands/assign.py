@@ -62,6 +62,7 @@ def assign(
     from fastlloyd.cli import screen
     from fastlloyd.evaluation.labels import FittedClustering, record_blocks
     from fastlloyd.records import Missing
+    from fastlloyd.reports.facts import sentence
     from fastlloyd.reports.outside import EXACT_OUTPUTS
 
     if out is not None and out.suffix.lower() not in ("", ".csv", ".txt"):
@@ -82,7 +83,7 @@ def assign(
     else:
         write_chunks(out, chunks)
         typer.echo(f"Written to {out}.")
-    screen.warn([f"NOT PRIVATE. Outside the guarantee are {EXACT_OUTPUTS.sentence}"])
+    screen.warn([f"NOT PRIVATE. Outside the guarantee are {sentence(EXACT_OUTPUTS)}"])
     owner = screen.OwnersScreen(as_json=False)
     owner.counted(tally.n_unlabelled, "missing cells and no label")
     owner.clipped(tally.clipped, fitted.domain.features)

@@ -110,7 +110,8 @@ def estimate(
     from fastlloyd.jobs.bounds import BoundsRequest
     from fastlloyd.jobs.problems import Faults
     from fastlloyd.reports.bounds_result import FOUND, BoundsResult
-    from fastlloyd.reports.statement import cautions
+    from fastlloyd.reports.facts import said
+    from fastlloyd.reports.plan_facts import cautions
 
     faults = Faults()
     with faults.noted("out"):
@@ -128,7 +129,7 @@ def estimate(
         found = request.prepare(faults).carry_out(progress)
     result = BoundsResult(mechanism=found.mechanism, bounds=found.bounds)
     owner = screen.OwnersScreen(as_json=json)
-    screen.warn([*found.leaks, *cautions(result.mechanism)])
+    screen.warn([*found.leaks, *said(cautions(result.mechanism), result.mechanism.unit)])
     owner.left_out(found.source.dropped)
     owner.clipped(found.source.clipped, result.mechanism.domain.features, ends="--range")
     if out is not None:

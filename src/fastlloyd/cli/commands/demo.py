@@ -136,14 +136,13 @@ def _show(
     said : standard output of one hospital. paths : of the files that were written.
     """
     from fastlloyd.cli import results, screen
-    from fastlloyd.reports.outside import bullets, outside_of_plan
+    from fastlloyd.reports.outside import bullets
 
     console = terminal.console(stderr=output.json)
     console.print(HOSTED if plan.host else WITH_SERVER)
     if not output.json:
         console.print(said.rpartition("Written to ")[0].rstrip(), soft_wrap=True)
-    facts = outside_of_plan(plan)
-    console.print(f"Outside the guarantee:\n{bullets(facts)}")
+    console.print(f"Outside the guarantee:\n{bullets(plan)}")
     console.print("\nFor comparison, on all records at one place:")
     screen.show_centroids(console, lloyd)
     console.print(

@@ -307,15 +307,16 @@ def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str 
 def _write(plan: "Plan", out: Path) -> None:
     from fastlloyd.cli import screen
     from fastlloyd.errors import PlanError
-    from fastlloyd.reports.explain import expiring, liveness
-    from fastlloyd.reports.statement import plan_cautions, totals
+    from fastlloyd.reports.facts import said
+    from fastlloyd.reports.plan_facts import expiring, liveness, plan_cautions, totals
 
     write_file(out, plan.to_toml())
-    screen.warn([*plan_cautions(plan), *expiring(plan)])
+    unit = plan.mechanism.unit
+    screen.warn(said([*plan_cautions(plan), *expiring(plan)], unit))
     typer.echo(f"Written to {out}. Digest: {plan.digest.hex()}")
-    if plan.n_clients > 2:
-        typer.echo(f"Note: {totals(plan)}.")
-    for sentence in liveness(plan):
+    for total in said(totals(plan), unit):
+        typer.echo(f"Note: {total}.")
+    for sentence in said(liveness(plan)):
         typer.echo(sentence)
     try:
         plan.check_networked()

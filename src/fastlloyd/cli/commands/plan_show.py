@@ -11,6 +11,7 @@ from fastlloyd.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from fastlloyd.federation.plan.plan import Plan
+    from fastlloyd.mechanisms.private_run import AnyRun
 
 
 PlanFile = Annotated[Path, typer.Argument(help="A plan.", metavar="PLAN", show_default=False)]
@@ -26,13 +27,14 @@ def show(file: PlanFile, json: Json = False) -> None:
 
     from fastlloyd.cli import screen
     from fastlloyd.cli.settings import read_plan
-    from fastlloyd.reports.statement import plan_cautions
+    from fastlloyd.reports.facts import said
+    from fastlloyd.reports.plan_facts import plan_cautions
 
     plan = read_plan(file)
     if json:
         print_json(_for_machines(plan))
         return
-    screen.warn(plan_cautions(plan))
+    screen.warn(said(plan_cautions(plan), plan.mechanism.unit))
     table = Table(title=f"{file}", show_header=False)
     table.add_column()
     table.add_column(overflow="fold")
@@ -43,15 +45,18 @@ def show(file: PlanFile, json: Json = False) -> None:
 
 def _of_mechanism(plan: "Plan") -> dict[str, str]:
     """Return rows of the table about the run: what it is for, what it asks and what it protects."""
-    from fastlloyd.reports.statement import whole_person
+    from fastlloyd.mechanisms.facts import Fact
+    from fastlloyd.reports.facts import sentence
+    from fastlloyd.reports.plan_facts import whole_person
 
     m, words = plan.mechanism, {} if plan.study is None else plan.study.texts
+    person = None if m.persons is None else whole_person(m.persons)
     return {
         "digest": plan.digest.hex(),
         "run": plan.run_id,
         **{"study" if what == "name" else what: text for what, text in words.items()},
         "algorithm": m.name,
-        **m.shown(),
+        **_of_kind(m),
         "features": "\n".join(
             f"{name}: {low:g} to {high:g}"
             for name, low, high in zip(
@@ -61,29 +66,52 @@ def _of_mechanism(plan: "Plan") -> dict[str, str]:
         "scaling": m.domain.scaling.value,
         "epsilon, delta": f"{epsilon_up(m.epsilon)}, {delta_up(m.delta)}",
         "neighbouring relation": m.neighboring_relation.value,
-        "protected": m.unit.a if m.persons is None else whole_person(m.persons),
-        m.unit.many: f"at most {m.n_records}, planned for {m.n_expected}",
+        "protected": m.unit.a if person is None else sentence(person, m.unit),
+        m.unit.many: sentence(
+            Fact.of("row_records", n_records=m.n_records, n_expected=m.n_expected)
+        ),
+    }
+
+
+def _of_kind(m: "AnyRun") -> dict[str, str]:
+    """Return rows of the table that only some kinds of runs have."""
+    from fastlloyd.mechanisms.facts import Fact
+    from fastlloyd.reports.facts import sentence
+
+    facts = m.facts()
+    if "n_clusters" not in facts:
+        return {"rounds": str(len(m.rounds))}
+    loss = facts["loss_estimate"]
+    estimated = Fact.of("row_no_loss")
+    if loss is not None:
+        estimated = Fact.of("row_loss", share=loss["share_of_budget"])
+    moving = Fact.of("row_rounds", n=len(m.rounds), n_iterations=facts["n_iterations"])
+    return {
+        "clusters": str(facts["n_clusters"]),
+        "rounds": sentence(moving),
+        "loss": sentence(estimated),
     }
 
 
 def _of_parties(plan: "Plan") -> dict[str, str]:
     """Return rows of the table about clients, server and network."""
-    from fastlloyd.reports.explain import store_in_words
+    from fastlloyd.mechanisms.facts import Fact
+    from fastlloyd.reports.facts import said, sentence
+    from fastlloyd.reports.plan_facts import client_cap
 
-    m, issuer = plan.mechanism, plan.issuer
+    issuer = plan.issuer
+    caps = said(map(client_cap, plan.clients), plan.mechanism.unit)
+    most = {"dropouts": plan.max_dropouts, "colluding": plan.max_colluding}
+    server = Fact.of("row_server", name=plan.server.name, address=plan.server.address)
+    network = Fact.of("row_lacking", lacking=plan.lacking)
     return {
-        "clients": "\n".join(
-            f"{c.name}: at most {c.max_records} {m.unit.many}{store_in_words(c)}"
-            for c in plan.clients
-        ),
+        "clients": "\n".join(caps),
         "trust": plan.trust.value,
         "masks": plan.masks.value,
         "host": plan.host or "none",
-        "dropouts, colluding": f"at most {plan.max_dropouts}, at most {plan.max_colluding}",
+        "dropouts, colluding": sentence(Fact.of("row_most", **most)),
         "ring": f"{plan.ring_bits} bits",
-        "server": (
-            f"{plan.server.name} at {plan.server.address}" if plan.server.address else "no address"
-        ),
+        "server": sentence(server if plan.server.address else Fact.of("no_address")),
         "timeouts": ", ".join(f"{step} {seconds} s" for step, seconds in _timeouts(plan).items()),
         "certificates": (
             "\n".join(f"{c.name}: {c.fingerprint}, until {c.expires}" for c in plan.certificates())
@@ -94,11 +122,7 @@ def _of_parties(plan: "Plan") -> dict[str, str]:
             if issuer
             else "none"
         ),
-        "network": (
-            f"for simulations only: {plan.lacking}"
-            if plan.lacking
-            else "everything a run needs is there"
-        ),
+        "network": sentence(network if plan.lacking else Fact.of("row_complete")),
     }
 
 

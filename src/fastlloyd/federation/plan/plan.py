@@ -40,6 +40,7 @@ from fastlloyd.federation.plan.quorum import (
 from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.secagg.ring import NOTHING, Load, Ring, RingLoad, choose_ring
 from fastlloyd.mechanisms.catalogue import AnyPlanned
+from fastlloyd.mechanisms.facts import SumUnit
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.rounds import Round, draw, sqrt_up
@@ -119,7 +120,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def clustering(self) -> Mechanism:
         """Mechanism of a plan for a clustering."""
         if not isinstance(self.mechanism, Mechanism):
-            raise TypeError(f"this plan is for {self.mechanism.aim}, and no clustering")
+            raise TypeError(f"this plan is for {self.mechanism.name}, and no clustering")
         return self.mechanism
 
     @property
@@ -395,7 +396,7 @@ def ring_load(plan: Plan) -> RingLoad:
     sums, counts, loss, others = NOTHING, NOTHING, NOTHING, set[Load]()
     for round in m.all_rounds[len(m.rounds) :]:
         loss = Load(m.parts(round)[0].bound, *plan.total_scales(round))
-    if m.sums_are_in_grid_units:
+    if m.sum_unit is SumUnit.GRID:
         sums, counts = (
             Load(*map(max, zip(*each, strict=True))) for each in zip(*loads, strict=True)
         )
@@ -490,8 +491,8 @@ def _check_trust(plan: Plan) -> None:
 def _check_server_noise(m: AnyRun) -> None:
     if not m.bears_server_noise:
         raise PlanError(
-            f"trust is server-noise; expected client-noise to find {m.aim}: the next plan publishes"
-            " them, and a server that adds the noise would read exact answers off them"
+            f"trust is server-noise; expected client-noise to find {m.finds.value}: the next plan"
+            " publishes them, and a server that adds the noise would read exact answers off them"
         )
 
 

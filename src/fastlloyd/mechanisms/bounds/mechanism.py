@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain, Scaling
-from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
 from fastlloyd.mechanisms.bounds.reading import OUTSIDE, Thresholds, interval
-from fastlloyd.mechanisms.persons import Persons, Unit
+from fastlloyd.mechanisms.facts import Fact, Facts, Finds, SumUnit
+from fastlloyd.mechanisms.persons import Unit
 from fastlloyd.mechanisms.private_run import (
     AnyRun,
-    Choices,
     PrivateRun,
     check_grid,
     check_guarantee,
@@ -136,7 +135,7 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         each = zip(question.parts, scales, strict=True)
         return question.n_rows * sum((1 / (n * scale**2) for n, scale in each), Fraction(0))
 
-    def statement(self, m: "BoundsMechanism") -> dict[str, Any]:
+    def facts(self, m: "BoundsMechanism") -> dict[str, Any]:
         """Return the question of the round, its sensitivity, noise and cost."""
         question = m.question(self)
         return {
@@ -167,27 +166,12 @@ class BoundsMechanism(
     `PrivateRun`.
     """
 
-    domain: Domain
-    n_records: int
-    n_expected: int
-    epsilon: float
-    delta: float
-    delta_slack: float
-    neighboring_relation: NeighboringRelation
-    public_seed: str
-    count_bits: int
     rounds: tuple[HistogramRound, ...]
-    persons: Persons | None = None
-    taken_from_the_data: tuple[str, ...] | None = None
 
     name: ClassVar[str] = "bounds"
-    aim: ClassVar[str] = "bounds"
-    revealed: ClassVar[str] = "the bounds"
-    clipped_to: ClassVar[str] = "range"
-    told_by_totals: ClassVar[str] = "and how they spread over each feature"
+    finds: ClassVar[Finds] = Finds.BOUNDS
     noise: ClassVar[Noise] = Noise.GAUSSIAN
-    sum_unit: ClassVar[str] = "none: only records are counted"
-    sums_are_in_grid_units: ClassVar[bool] = False
+    sum_unit: ClassVar[SumUnit] = SumUnit.NONE
     bears_server_noise: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -245,31 +229,34 @@ class BoundsMechanism(
                 needed,
             )
 
-    def choices(self, noise_factor: float) -> Choices:
+    def planning(self, noise_factor: float) -> list[Fact | Facts]:
         """Return the counts of each round, and the least number of records that noise does not
         hide.
         """
-        of_rounds = []
+        counted = []
         for number, (round, where) in enumerate(
-            zip(self.rounds, ("the outer range", "what was found"), strict=True), 1
+            zip(self.rounds, ("outer_range", "found_range"), strict=True), 1
         ):
             question = self.question(round)
-            *most, last = (f"{n:,}" for n in question.parts)
-            of_rounds.append(
-                f"Round {number} counts {self.unit.many} in {', '.join(most)} and {last} equal"
-                f" intervals of {where}, for each feature: {math.prod(question.shape):,} noisy"
-                f" numbers, {float(self.share_of_budget(round)):.3g} of the budget."
+            counted.append(
+                Fact.of(
+                    f"counts_in_{where}",
+                    number=number,
+                    parts=list(question.parts),
+                    n=math.prod(question.shape),
+                    share=float(self.share_of_budget(round)),
+                )
             )
         first = self.rounds[0]
         threshold = Thresholds.of(
             noise_factor * float(first.scale), self.n_features, first.question(self).n_leaves
         ).node
-        seen = (
-            "An interval counts as one with records from about"
-            f" {about(math.ceil(threshold / 2**self.number_bits))} {self.unit.many} on; the bounds"
-            f" leave out at most {100 // OUTSIDE} % of the {self.unit.many}, and what noise hides."
-        )
-        return Choices("public numbers only", of_rounds, [seen])
+        seen = two_digits(math.ceil(threshold / 2**self.number_bits))
+        return [
+            Fact.of("planned"),
+            *counted,
+            Fact.of("least_seen", least=seen, outside=100 // OUTSIDE),
+        ]
 
     def facts(self) -> dict[str, Any]:
         """The outer range."""
@@ -284,12 +271,12 @@ def too_few(n: int, cap: int, unit: Unit, n_features: int, budget: str, needed: 
     features = "1 feature" if n_features == 1 else f"{n_features} features"
     return PlanError(
         f"{'n_expected' if n < cap else 'n_records, the cap,'} is {n:,} {unit.many}: too few to"
-        f" find bounds of {features} with {budget}, which takes about {about(needed)}; use a larger"
-        " epsilon or fewer features, or state bounds"
+        f" find bounds of {features} with {budget}, which takes about {two_digits(needed):,};"
+        " use a larger epsilon or fewer features, or state bounds"
     )
 
 
-def about(n: int) -> str:
-    """A number for people, rounded up to two digits: 1,200."""
-    tens = 10 ** max(len(str(n)) - 2, 0)
-    return f"{-(-n // tens) * tens:,}"
+def two_digits(n: int) -> int:
+    """Return a number rounded up to two digits: 1200."""
+    tens: int = 10 ** max(len(str(n)) - 2, 0)
+    return -(-n // tens) * tens

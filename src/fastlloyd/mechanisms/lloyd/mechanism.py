@@ -16,9 +16,10 @@ from fastlloyd.clustering.update import Postprocessing
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
+from fastlloyd.mechanisms.facts import Fact, Facts
 from fastlloyd.mechanisms.lloyd.algorithm import Algorithm, RadiusSchedule
 from fastlloyd.mechanisms.mechanism import Clustering, ExpectedError, Mechanism, check_sizes
-from fastlloyd.mechanisms.private_run import Choices, check_guarantee
+from fastlloyd.mechanisms.private_run import check_guarantee
 from fastlloyd.mechanisms.queries.query import Query, ask
 from fastlloyd.mechanisms.queries.relative import Moments, centroids_digest
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
@@ -82,8 +83,8 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         )
         return Clustering(moved, centroids, answer, updated, unit=2.0**-m.share_bits)
 
-    def statement(self, m: "LloydMechanism") -> dict[str, Any]:
-        """Its radius, sensitivities and noise."""
+    def facts(self, m: "LloydMechanism") -> dict[str, Any]:
+        """Return its radius, sensitivities and noise."""
         s = m.question(self).sensitivity
         ((squared_l2, _),) = s.added
         replace = m.neighboring_relation is NeighboringRelation.REPLACE_ONE
@@ -92,9 +93,10 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
             "sum_sensitivity_l2": math.sqrt(squared_l2),
             "sum_sensitivity_l1": s.l1_added[0],
             "count_sensitivity": s.l1_added[1],
-            "sensitivities_are_for": (
-                f"one {m.unit.one} added or removed"
-                + (" (the cost counts a replacement)" if replace else "")
+            "sensitivities_are_for": Fact.of(
+                "sensitivity_of_a_change_at_the_cost_of_a_replacement"
+                if replace
+                else "sensitivity_of_a_change"
             ),
             "sum_noise_scale": float(self.sum_scale),
             "count_noise_scale": float(self.count_scale),
@@ -221,57 +223,38 @@ class LloydMechanism(
         error = length / max(self.planned_radius, 1.0)
         return ExpectedError(typical=error, low=error, high=error)
 
-    def choices(self, noise_factor: float) -> Choices:
-        """Rounds, radius and noise; then the floor under counts and the expected error."""
-        last, half_width, errors = (
-            self.rounds[-1],
-            2**self.domain.fraction_bits,
-            self.expected_standard_errors(noise_factor),
-        )
-        if self.algorithm.radius is RadiusSchedule.NONE or last.squared_radius is None:
-            radius = "none; every record counts, and the noise covers the whole domain."
-        else:
-            radius = (
-                f"records farther than {math.sqrt(last.squared_radius) / half_width:.4g} (half"
-                " widths of the domain) from the nearest centroid are left out of the last round;"
-                f" alpha = {self.algorithm.alpha}, schedule {self.algorithm.radius.value}."
+    def planning(self, noise_factor: float) -> list[Fact | Facts]:
+        """Return rounds, radius and noise; then the floor under counts and the expected error."""
+        last, half_width = self.rounds[-1], 2**self.domain.fraction_bits
+        errors = self.expected_standard_errors(noise_factor).tolist()
+        radius = Fact.of("no_radius")
+        if self.algorithm.radius is not RadiusSchedule.NONE and last.squared_radius is not None:
+            radius = Fact.of(
+                "radius",
+                radius=math.sqrt(last.squared_radius) / half_width,
+                alpha=self.algorithm.alpha,
+                schedule=self.algorithm.radius.value,
             )
-        of_rounds = [
-            (
-                f"Rounds: {len(self.rounds)}, for {self.n_expected} expected {self.unit.many} (by"
-                " the error analysis 2 to 7, where nobody chose otherwise; more rounds mean more"
-                " noise in each)."
+        return [
+            Fact.of("planned"),
+            Fact.of("rounds", n_rounds=len(self.rounds), n_expected=self.n_expected),
+            radius,
+            Fact.of(
+                "noise_of_last_round",
+                sums=float(last.sum_scale) / 2**self.share_bits / half_width,
+                counts=float(last.count_scale) / 2**self.number_bits,
             ),
-            f"Radius: {radius}",
-            (
-                "Noise of the last round:"
-                f" {float(last.sum_scale) / 2**self.share_bits / half_width:.4g} half widths on"
-                f" each sum, {float(last.count_scale) / 2**self.number_bits:.4g} {self.unit.many}"
-                " on each count."
+            *self.loss_planning(noise_factor),
+            Fact.of("min_count", min_count=self.min_count),
+            Fact.of(
+                "expected_errors",
+                size=self.n_expected / self.n_clusters,
+                errors=dict(zip(self.domain.features, errors, strict=True)),
             ),
         ]
-        each = [
-            f"{name!r}: {error:.4g}"
-            for name, error in zip(self.domain.features[:20], errors, strict=False)
-        ]
-        more = [f"... and {self.n_features - 20} more features"] if self.n_features > 20 else []
-        size = (
-            f"for clusters of {self.n_expected / self.n_clusters:.0f} {self.unit.many}, in original"
-            " units:"
-        )
-        of_result = [
-            f"Centroids whose noisy count is below {self.min_count} stay where they are.",
-            "\n    ".join([f"Expected standard error of a centroid, {size}", *each, *more]),
-        ]
-        return Choices("public numbers only", of_rounds, of_result)
 
     def initial_centroids(self) -> IntArray:
         """Return the first centroids of every run of this mechanism, int64 (n_clusters,
         n_features), grid units. They do not depend on records.
         """
         return initial_centroids(self.domain, self.n_clusters, self.seed, self.initialization)
-
-    @property
-    def sum_unit(self) -> str:
-        """Grid units."""
-        return f"grid units of 2**-{self.domain.fraction_bits} of the half width of the domain"

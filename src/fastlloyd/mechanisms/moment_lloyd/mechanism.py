@@ -14,7 +14,7 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
-from fastlloyd.mechanisms.estimand import FarRecords
+from fastlloyd.mechanisms.facts import Fact, Facts, FarRecords, SumUnit
 from fastlloyd.mechanisms.mechanism import Clustering, ExpectedError, check_sizes
 from fastlloyd.mechanisms.moment_lloyd.evidence import evidence, noisy_votes
 from fastlloyd.mechanisms.moment_lloyd.expected import expected_error
@@ -30,7 +30,7 @@ from fastlloyd.mechanisms.moment_lloyd.rounds import (
     VotesRound,
 )
 from fastlloyd.mechanisms.moment_lloyd.state import MomentFields, State, decode, encode, n_bytes
-from fastlloyd.mechanisms.private_run import Choices, check_guarantee
+from fastlloyd.mechanisms.private_run import check_guarantee
 from fastlloyd.mechanisms.queries.spaces import Subspace
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise
 
@@ -49,7 +49,7 @@ class MomentMechanism(
     radius_share: ClassVar[Fraction] = MOMENTLLOYD.alpha
     sums_are_relative: ClassVar[bool] = True
     far_records: ClassVar[FarRecords] = FarRecords.PULLED_IN
-    sums_are_in_grid_units: ClassVar[bool] = False
+    sum_unit: ClassVar[SumUnit] = SumUnit.ROUND
     rounds: tuple[Rounds, ...]
 
     def __post_init__(self) -> None:
@@ -147,32 +147,19 @@ class MomentMechanism(
             else {"centroids", "sizes"}
         )
 
-    def choices(self, noise_factor: float) -> Choices:  # noqa: ARG002 - errors are simulated
+    def planning(self, noise_factor: float) -> list[Fact | Facts]:
         """Return the question of each round, and the party that works out the next query."""
-        of_rounds = []
-        for number, round in enumerate(self.rounds, 1):
-            n = math.prod(self.shape(round))
-            size = f"{n} noisy numbers" if n > 1 else "one noisy number"
-            share = float(self.share_of_budget(round))
-            asks_for = round.in_words.format(many=self.unit.many)
-            of_rounds.append(
-                f"Round {number} asks for {asks_for}: {size}, {share:.3g} of the budget."
+        asked = [
+            Fact.of(
+                f"asks_{type(round).__struct_config__.tag}",
+                number=number,
+                n=math.prod(self.shape(round)),
+                share=float(self.share_of_budget(round)),
             )
-        where = (
-            "Where each round looks follows from the noisy answers before it: one client works that"
-            " out and sends it, sealed, to all others. The plan fixes lengths and noise, so a"
-            " client that works out nonsense spoils the result, and reveals nothing."
-        )
-        return Choices(f"public numbers only, by the table of {NAME}'s planner", of_rounds, [where])
-
-    @property
-    def sum_unit(self) -> str:
-        """The unit in words; it is not that of the grid, because every query is normalised."""
-        return (
-            "the radius of the round, which follows from earlier noisy answers, over the round's"
-            " units (squares and second moments: the square of that); sensitivities and noise"
-            " scales are in the same unit, so their ratio is free of it"
-        )
+            for number, round in enumerate(self.rounds, 1)
+        ]
+        by, where = Fact.of("planned_by_table", name=NAME), Fact.of("one_client_works_out")
+        return [by, *asked, *self.loss_planning(noise_factor), where]
 
 
 def _check_order(m: MomentMechanism) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
+from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.moment_lloyd import location, start, steps
 from fastlloyd.mechanisms.moment_lloyd.directions import directions
 from fastlloyd.mechanisms.moment_lloyd.state import MomentFields, Noisy, Seen, State
@@ -96,8 +97,6 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     powers : of lengths that its parts are in, 0 for records.
     """
 
-    # what it asks for; {many} stands for records, or for what persons are called
-    in_words: ClassVar[str]
     n_candidates: ClassVar[int] = 0
     finds_number: ClassVar[bool] = False  # of records, which otherwise stays as it was found
     powers: ClassVar[tuple[int, ...]]
@@ -186,7 +185,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             state.seen, asked_in=msgspec.structs.replace(state, seen=Seen()), answer=answer
         )
 
-    def statement(self, m: MomentFields) -> dict[str, Any]:
+    def facts(self, m: MomentFields) -> dict[str, Any]:
         """Return the question of the round, its sensitivity, noise and cost."""
         question = m.question(self)
         return {
@@ -195,9 +194,8 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             "squared_sensitivities": [
                 list(corner) for corner in question.sensitivity.corners(m.neighboring_relation)
             ],
-            "sensitivities_are_for": (
-                f"one {m.unit.one}, {m.neighboring_relation.value}: of these corners the dearest"
-                " counts"
+            "sensitivities_are_for": Fact.of(
+                "sensitivity_of_dearest_corner", relation=m.neighboring_relation.value
             ),
             "noise_scales": [float(scale) for scale in self.scales],
             "noise_scales_exact": [str(scale) for scale in self.scales],
@@ -250,7 +248,6 @@ class MeanRound(
     how many they are.
     """
 
-    in_words: ClassVar[str] = "the number of {many} and their mean"
     powers: ClassVar[tuple[int, ...]] = (1, 0)
     counts_records: ClassVar[bool] = True
     finds_number: ClassVar[bool] = True
@@ -290,7 +287,6 @@ class SquaresRound(
 ):
     """Squares of x - centre per feature, clipped to `radius` half diagonals of the box."""
 
-    in_words: ClassVar[str] = "how far they spread in each feature"
     powers: ClassVar[tuple[int, ...]] = (2,)
 
     def question(self, m: Shape) -> ClippedSquares:
@@ -313,7 +309,6 @@ class LengthsRound(
 ):
     """|x - centre|, clipped to half the diagonal of the box."""
 
-    in_words: ClassVar[str] = "how far they are from the mean"
     powers: ClassVar[tuple[int, ...]] = (1,)
     units: int
 
@@ -344,7 +339,6 @@ class SecondMomentRound(
 ):
     """(x - centre)(x - centre)', clipped to `radius` typical lengths."""
 
-    in_words: ClassVar[str] = "in which directions they spread"
     powers: ClassVar[tuple[int, ...]] = (2, 2)
 
     def question(self, m: Shape) -> SecondMoment:
@@ -376,7 +370,6 @@ class VotesRound(
 ):
     """Votes: the number of records nearest to each candidate."""
 
-    in_words: ClassVar[str] = "which of some public candidates they are nearest to"
     powers: ClassVar[tuple[int, ...]] = (0,)
     counts_records: ClassVar[bool] = True
     n_candidates: int  # type: ignore[misc]  # of other rounds 0
@@ -436,9 +429,6 @@ class StepRound(
     of the clustering.
     """
 
-    in_words: ClassVar[str] = (
-        "offsets from the nearest centroids, clipped, and how many {many} each has"
-    )
     powers: ClassVar[tuple[int, ...]] = (1, 0)
     moves_centroids: ClassVar[bool] = True
     counts_records: ClassVar[bool] = True

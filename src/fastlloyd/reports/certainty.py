@@ -1,0 +1,86 @@
+"""How certain of one record anyone can become who sees all that a run reveals.
+
+Whoever knows everything but whether one record is in the data believes so with probability p, sees
+all that the run reveals, and believes it with probability q. Let B be the outcomes after which the
+odds q / (1 - q) are more than r times p / (1 - p): those with probability ratio above r. So Q(B) <=
+P(B) / r, P with the record, Q without it. Under epsilon-DP B is empty for r = e^epsilon. Under
+mu-GDP no event is told better than by the best test of N(0, 1) against N(mu, 1), so Phi^-1(P(B)) <=
+Phi^-1(Q(B)) + mu; with r = k / Phi(Phi^-1(k) - mu) it follows that P(B) <= k. Hence
+
+    q <= p r / (1 - p + p r), but for a probability of at most k;   here k is the plan's delta.
+
+On average over all outcomes, whoever believed one as much as the other guesses right with
+probability at most Phi(mu / 2), or e^epsilon / (1 + e^epsilon).
+
+Sources: Wood et al., "Differential Privacy: A Primer for a Non-Technical Audience" (2018), for
+epsilon; Kasiviswanathan and Smith, "On the 'Semantics' of Differential Privacy" (2014), for what
+delta does to it; the bound for mu-GDP follows from its definition (Dong, Roth and Su 2022). All are
+rounded up, by more than adding up shares of noise can move them.
+"""
+
+import math
+from typing import Any
+
+from fastlloyd.base.precision import delta_up, exact, working_precision
+from fastlloyd.dp.gdp import mu_from_squared
+from fastlloyd.dp.neighboring import NeighboringRelation
+from fastlloyd.dp.noise import Noise
+from fastlloyd.mechanisms.facts import Fact
+from fastlloyd.mechanisms.private_run import AnyRun
+
+_BITS = 200  # of precision
+
+
+def certainty(m: AnyRun, before: float) -> float:
+    """Return the largest probability that an observer gives to a record after the run, if it was
+    `before`.
+
+    The bound holds except with probability delta.
+    """
+    with working_precision(_BITS) as mp:
+        p = exact(mp, before)
+        odds = p / (1 - p) * _ratio(mp, m)
+        return min(1.0, float(odds / (1 + odds)) * (1 + 2**-40))
+
+
+def right_guesses(m: AnyRun) -> float:
+    """Return the largest probability that an observer who starts at even odds guesses correctly
+    whether one record is in the data.
+    """
+    with working_precision(_BITS) as mp:
+        if m.noise is Noise.LAPLACE:
+            return float(1 / (1 + mp.exp(-m.epsilon))) * (1 + 2**-40)
+        return float(mp.ncdf(exact(mp, mu_from_squared(m.accountant().mu_squared)) / 2)) * (
+            1 + 2**-40
+        )
+
+
+def _ratio(mp: Any, m: AnyRun) -> Any:
+    """Return r, the largest factor by which the odds grow."""
+    if m.noise is Noise.LAPLACE:
+        return mp.exp(m.epsilon)
+    mu, k = exact(mp, mu_from_squared(m.accountant().mu_squared)), exact(mp, m.delta)
+    mp.prec += 2 * max(0, -mp.mag(k))
+    quantile = -mp.sqrt(2) * mp.erfinv(1 - 2 * k)
+    return k / mp.ncdf(quantile - mu)
+
+
+def certainties(m: AnyRun) -> tuple[Fact, list[Fact], list[Fact]]:
+    """Return the question, how certain anyone can become by how certain they were before, and how
+    often a guess is right.
+    """
+    question = "certainty_of_presence"
+    if m.neighboring_relation is NeighboringRelation.REPLACE_ONE:
+        question = "certainty_of_a_value" if m.persons is None else "certainty_of_rows"
+    rows = [
+        Fact.of("certain_afterwards", before=before, after=_percent(certainty(m, before / 100)))
+        for before in (1, 10, 50, 90)
+    ]
+    guesses = Fact.of("right_guesses", share=_percent(right_guesses(m)))
+    but = [Fact.of("but_for_delta", delta=delta_up(m.delta))] if m.delta else []
+    return Fact.of(question), rows, [*but, guesses]
+
+
+def _percent(share: float) -> float:
+    """Return a share in percent with one digit after the point, rounded up."""
+    return math.ceil(share * 1000) / 10

@@ -1,0 +1,111 @@
+"""Words for facts: `sentences.toml` has the sentences about runs and plans, and this module fills
+them in.
+
+A fact has a name and values (`mechanisms/facts.py`). Every screen, page and statement takes its
+sentences from here, so each of them stands in one place and can be translated there.
+"""
+
+import string
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from fastlloyd.mechanisms.facts import Fact, Facts
+from fastlloyd.mechanisms.persons import RECORD, Unit
+
+SHOWN: Final = 20  # features in one sentence
+
+
+@cache
+def catalogue() -> dict[str, dict[str, Any]]:
+    """Return all sentences: by table, and in it by the name of the fact."""
+    return tomllib.loads(resources.files(__package__).joinpath("sentences.toml").read_text("utf-8"))
+
+
+@cache
+def _sentences() -> dict[str, str]:
+    return {
+        name: words
+        for table, entries in catalogue().items()
+        if table != "counted"
+        for name, words in entries.items()
+    }
+
+
+class _Formatter(string.Formatter):
+    """Formatter of sentences, with the formats `duration` and those of the table `counted`."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec == "duration":
+            return duration(value)
+        if (words := catalogue()["counted"].get(format_spec)) is not None:
+            return str(words[min(value, 2)].format(n=value))
+        return str(super().format_field(value, format_spec))
+
+
+def duration(seconds: int) -> str:
+    """Return seconds, or whole hours, in words."""
+    hours, rest = divmod(seconds, 3600)
+    return f"{seconds} s" if rest or not hours else _Formatter().format("{:hours}", hours)
+
+
+def sentence(fact: Fact, unit: Unit = RECORD) -> str:
+    """Return the sentence of a fact, or name and values of a fact that has none.
+
+    unit : the unit of protection.
+    """
+    values = {name: _in_sentence(value, unit) for name, value in fact.values.items()}
+    if (words := _sentences().get(fact.name)) is None:
+        return f"{fact.name}: {', '.join(f'{name} = {value}' for name, value in values.items())}"
+    given = {"one": unit.one, "many": unit.many, "a": unit.a} | values
+    return _Formatter().vformat(words, (), given)
+
+
+def sentences(facts: Fact | Facts, unit: Unit = RECORD) -> str:
+    """Return the sentences of facts that follow each other."""
+    each = (facts,) if isinstance(facts, Fact) else facts
+    return " ".join(sentence(fact, unit) for fact in each)
+
+
+def said(facts: Iterable[Fact | Facts], unit: Unit = RECORD) -> list[str]:
+    """Return the words of each."""
+    return [sentences(each, unit) for each in facts]
+
+
+def worded(value: Any, unit: Unit) -> Any:
+    """Return a tree of tables and lists with words in place of facts."""
+    if isinstance(value, Fact) or (isinstance(value, tuple) and isinstance(value[0], Fact)):
+        return sentences(value, unit)
+    if isinstance(value, Mapping):
+        return {name: worded(each, unit) for name, each in value.items()}
+    return [worded(each, unit) for each in value] if isinstance(value, list) else value
+
+
+def cut(items: Iterable[Fact], rest: str, most: int | None, separator: str) -> str:
+    """Return a list in words.
+
+    rest : name of the fact that says how many more there are than the `most` that are named; None
+    names all.
+    """
+    named = said(items)
+    more = said([Fact.of(rest, n=len(named) - most)] if most and len(named) > most else [])
+    return separator.join([*named[:most], *more])
+
+
+def _in_sentence(value: Any, unit: Unit) -> Any:
+    """Return a value for a sentence: words of a fact, a list in words, or itself."""
+    if isinstance(value, Fact):
+        return sentence(value, unit)
+    if isinstance(value, dict):
+        errors = (Fact.of("error", name=name, error=error) for name, error in value.items())
+        return cut(errors, "more_errors", SHOWN, "\n    ")
+    if isinstance(value, tuple):
+        return ", ".join(said(value, unit))
+    if isinstance(value, list):
+        *most, last = (
+            sentence(each, unit) if isinstance(each, Fact) else f"{each:,}" for each in value
+        )
+        return sentence(Fact.of("and", most=", ".join(most), last=last)) if most else last
+    return value
