@@ -12,7 +12,8 @@ from command_line import NEW, Command, refused, strict
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms.catalogue import read_mechanism
 from fastlloyd.mechanisms.persons import Persons
-from fastlloyd.reports.statement import whole_person
+from fastlloyd.reports.facts import sentence as words_of
+from fastlloyd.reports.plan_facts import whole_person
 from network_processes import HANG, NAMES, SERVER, Site, cleared
 from network_site import FAST
 from network_site import here as run_here
@@ -98,7 +99,7 @@ def test_simulate_deals_patients_out_whole_or_over_several_clients(
     assert (code, err) == (0, "")
     plan = Plan.from_toml(Path("result/plan.toml").read_text())
     assert plan.mechanism.persons == Persons(name="patient", max_clients=int(c))
-    assert f"{whole_person(plan.mechanism.persons)}." in words(out)
+    assert f"{words_of(whole_person(plan.mechanism.persons), plan.mechanism.unit)}." in words(out)
     counts = [
         cluster["noisy_count"]
         for cluster in json.loads(Path("result/centroids.json").read_text())["clusters"]

@@ -21,7 +21,7 @@ from command_line import (
     strict,
     tree,
 )
-from fastlloyd.cli import screen
+from fastlloyd.base.precision import measured
 from fastlloyd.federation.plan.plan import Plan
 from fastlloyd.mechanisms import central
 from fastlloyd.mechanisms.catalogue import read_mechanism
@@ -447,7 +447,7 @@ def test_centroids_outside_the_bounds_are_said_where_the_algorithm_leaves_them(
 def test_a_value_and_its_error_have_the_same_decimals(
     value: float, error: float, text: str
 ) -> None:
-    assert screen.measured(value, error) == text
+    assert measured(value, error) == text
 
 
 def test_an_error_of_hardly_anything_is_not_said_to_be_nothing(fastlloyd: Command) -> None:

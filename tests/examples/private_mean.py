@@ -9,8 +9,9 @@ from fastlloyd.base.arrays import IntArray
 from fastlloyd.clustering import update
 from fastlloyd.dp.noise import Noise
 from fastlloyd.errors import PlanError
+from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.mechanism import Clustering, ExpectedError, Mechanism, check_sizes
-from fastlloyd.mechanisms.private_run import Choices, check_guarantee
+from fastlloyd.mechanisms.private_run import check_guarantee
 from fastlloyd.mechanisms.queries.query import Query, ask
 from fastlloyd.mechanisms.queries.relative import Moments
 from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round, sqrt_up
@@ -76,7 +77,7 @@ class SumRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, cac
         )
         return Clustering(inside, state.centroids, answer, np.ones(1, dtype=np.bool_))
 
-    def statement(self, m: "MeanMechanism") -> dict[str, Any]:
+    def facts(self, m: "MeanMechanism") -> dict[str, Any]:
         """What it costs."""
         corners = self.question(m).sensitivity.corners(m.neighboring_relation)
         return {
@@ -102,7 +103,6 @@ class MeanMechanism(
     noise: ClassVar[Noise] = MEAN.noise
     radius_share: ClassVar[Fraction] = MEAN.alpha
     sums_are_relative: ClassVar[bool] = False
-    sum_unit: ClassVar[str] = "grid units"
 
     def start(self) -> Clustering:
         """The middle of the box."""
@@ -129,9 +129,9 @@ class MeanMechanism(
         )
         return ExpectedError(typical=error, low=error, high=error)
 
-    def choices(self, noise_factor: float) -> Choices:  # noqa: ARG002 - nothing was
+    def planning(self, noise_factor: float) -> list[Fact]:  # noqa: ARG002 - nothing was
         """Nothing is left to choose."""
-        return Choices("public numbers only", ["Rounds: 1."], [])
+        return [Fact.of("planned"), Fact.of("one round", share_of_count=COUNT_SHARE)]
 
 
 def design(settings: Settings[MeanAlgorithm]) -> MeanMechanism:

@@ -33,7 +33,6 @@ from fastlloyd.mechanisms import catalogue, central, uncertainty
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.mechanism import Clustering
 from fastlloyd.mechanisms.settings import AnyAlgorithm, Settings
-from fastlloyd.reports.coalitions import coalitions
 from fastlloyd.reports.statement import mechanism_statement, plan_statement
 from fastlloyd.testing import SeededNoise
 
@@ -54,6 +53,12 @@ __all__ = [
 ]
 
 IntArray = NDArray[np.int64]
+
+
+def coalitions(plan: Plan) -> list[dict[str, Any]]:
+    """Return who may pool what they see, and the epsilon that is left, as the statement has it."""
+    rows: list[dict[str, Any]] = plan_statement(plan)["federated"]["coalitions"]
+    return rows
 
 
 class CountedNoise:

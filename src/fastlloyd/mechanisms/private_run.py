@@ -69,7 +69,7 @@ class PrivateRun(
     domain : bounds and grid of the records. n_records : public cap on the number of records, or of
     persons. n_expected : public guess of it, to plan with. epsilon, delta : the guarantee,
     P[M(D) in S] <= e^epsilon P[M(D') in S] + delta for all neighbours D, D'. delta_slack : part of
-    delta for adding up rounded shares of noise; 0 in the central model. public_seed : of all public
+    delta for adding up rounded shares of noise, 0 in the central model. public_seed : of all public
     randomness, 64 hex digits. count_bits : counts travel in units of 2**-count_bits records, or
     shares of a person. persons : with rows that are protected together, answers being in shares of
     a person, or None if each row is protected alone. taken_from_the_data : a sentence for each

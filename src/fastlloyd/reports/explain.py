@@ -1,5 +1,5 @@
-"""A plan in plain words: what is protected from whom, at which epsilon for which coalition, how
-everything was chosen.
+"""Plan in plain words: what is protected against which parties, at which epsilon for which
+coalition, and how everything was chosen.
 """
 
 from collections.abc import Iterable

@@ -321,8 +321,9 @@ def transport(plan: Plan) -> Facts:
 
 
 class Party(NamedTuple):
-    """A server or client of a plan. fingerprint : SHA-256 of its certificate; ends : its last day;
-    both empty without a certificate.
+    """Server or client of a plan.
+
+    fingerprint : SHA-256 of its certificate, or empty without one. ends : its last day, or empty.
     """
 
     role: Fact

@@ -26,7 +26,7 @@ from fastlloyd.mechanisms.uncertainty import (
     noise_errors,
     relative_errors,
 )
-from fastlloyd.reports.explain import noise_factor
+from fastlloyd.reports.plan_facts import noise_factor
 from fastlloyd.testing import SeededNoise
 from kinds import lloyd_of
 from lloyd_queries import around, moved

@@ -135,9 +135,9 @@ def test_each_status_by_hand() -> None:
     assert found.status == (SETTLED, MOVING, MOVING, FEW, FEW, STAYED)
     assert settled(found.status).tolist() == [True] + [False] * 5
     assert np.isnan(found.errors).all(axis=1).tolist() == [False] * 5 + [True]
-    assert [sentence.split(":")[0] for sentence in cautions(found.status, NOISE.counts)] == [
-        "Status 'moving', 2 of 6 clusters",
-        "Status 'few', 2 of 6 clusters",
+    assert [(fact.name, fact.values["n"]) for fact in cautions(found.status, NOISE.counts)] == [
+        ("status_moving", 2),
+        ("status_few", 2),
     ]
     assert len(cautions(found.status, 0.33)) == 1
     assert cautions([SETTLED, STAYED, FEW], 0.33) == []  # so little noise would not hide a record

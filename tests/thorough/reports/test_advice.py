@@ -31,7 +31,7 @@ from fastlloyd.mechanisms.moment_lloyd import expected
 from fastlloyd.mechanisms.moment_lloyd.mechanism import MomentMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.uncertainty import FINE, MOSTLY_NOISE, Verdict
-from fastlloyd.reports import advice_picture, explain
+from fastlloyd.reports import advice_picture, plan_facts
 from fastlloyd.reports.advice import (
     CANDIDATE_EPSILONS,
     CANDIDATE_RECORDS,
@@ -125,11 +125,11 @@ def test_a_federated_error_is_the_one_that_the_plan_explains(
     )
     o = outlook(q, 0.7)
     errors = lloyd_of(plan).expected_standard_errors(
-        explain.noise_factor(plan)
+        plan_facts.noise_factor(plan)
     )  # original units: half widths, here
     assert o.relative_error == pytest.approx(float(np.linalg.norm(errors)) / o.radius, rel=1e-4)
     assert o.relative_error == pytest.approx(relative_error(q, 0.7), rel=1e-3)
-    assert federation.noise_factor == explain.noise_factor(plan)
+    assert federation.noise_factor == plan_facts.noise_factor(plan)
     assert o.n_iterations == len(plan.mechanism.rounds)
 
 

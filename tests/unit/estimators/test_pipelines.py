@@ -23,10 +23,12 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder
 
 from fastlloyd import FastLloyd, Lloyd, MomentLloyd, check_private_pipeline
 from fastlloyd.errors import DataError
-from fastlloyd.reports.outside import COVERS_ESTIMATOR
+from fastlloyd.reports import outside
+from fastlloyd.reports.facts import sentence
 
 pytestmark = pytest.mark.filterwarnings("ignore::fastlloyd.errors.NoisyResultWarning")
 
+COVERS_ESTIMATOR = sentence(outside.COVERS_ESTIMATOR)
 X = load_iris().data
 TEXT = np.array(["a", "b", "c"])[load_iris().target][:, np.newaxis]
 

@@ -13,18 +13,20 @@ from clone import ROOT
 from designs import design_mechanism
 from fastlloyd import FastLloyd, MomentLloyd
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.cli import screen
 from fastlloyd.clustering.domain import Domain
-from fastlloyd.mechanisms import estimand, uncertainty
+from fastlloyd.mechanisms import uncertainty
 from fastlloyd.mechanisms.answering import LocalRecords
 from fastlloyd.mechanisms.central import cluster
-from fastlloyd.mechanisms.estimand import CENTRES, CLIPPED, FarRecords
+from fastlloyd.mechanisms.facts import Fact, FarRecords
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import AnyAlgorithm
+from fastlloyd.reports import result_facts
+from fastlloyd.reports.facts import said, sentence, sentences
 from fastlloyd.reports.result import Result
+from fastlloyd.reports.result_facts import means_beyond, radius
 from fastlloyd.reports.stored_result import StoredResult
 from fastlloyd.testing import SeededNoise
 
@@ -35,6 +37,7 @@ KINDS = {
     GLLOYD: FarRecords.COUNTED,
     SULLOYD: FarRecords.COUNTED,
 }
+CENTRES = {far: f"covers_{far.name.lower()}" for far in FarRecords}
 
 
 def mechanism(algorithm: AnyAlgorithm, domain: Domain = DOMAIN, **fields: object) -> Mechanism:
@@ -70,11 +73,12 @@ def test_screen_files_and_statement_say_what_the_mechanism_promises(
 ) -> None:
     found = result(algorithm)
     m = found.mechanism
-    assert m.promise == f"{CENTRES[KINDS[algorithm]]} {CLIPPED}"
-    assert m.promise in " ".join(screen.reliability(found))
+    promise = sentences(m.promise)
+    assert [fact.name for fact in m.promise] == [CENTRES[KINDS[algorithm]], "clipped"]
+    assert promise in " ".join(said(result_facts.reliability(found)))
     exact = json.loads(found.files()["centroids.json"])
     statement = json.loads(found.files()["privacy.json"])
-    assert exact["intervals"]["cover"] == statement["intervals"]["cover"] == m.promise
+    assert exact["intervals"]["cover"] == statement["intervals"]["cover"] == promise
     assert (found.accuracy.radius is None) is (KINDS[algorithm] is FarRecords.COUNTED)
     assert exact["intervals"]["radius"] == (
         None if found.accuracy.radius is None else found.accuracy.radius.tolist()
@@ -88,22 +92,23 @@ def test_screen_files_and_statement_say_what_the_mechanism_promises(
 
 def test_pages_and_docstrings_say_it_too() -> None:
     accuracy = plain((ROOT / "docs/accuracy.md").read_text())
-    for sentences in CENTRES.values():
-        assert f"{sentences} {CLIPPED}" in accuracy
-    assert CENTRES[FarRecords.PULLED_IN] in plain(inspect.getdoc(MomentLloyd) or "")
-    assert CENTRES[FarRecords.LEFT_OUT] in plain(inspect.getdoc(FastLloyd) or "")
+    for name in CENTRES.values():
+        assert sentences((Fact.of(name), Fact.of("clipped"))) in accuracy
+    pulled_in, left_out = map(CENTRES.get, (FarRecords.PULLED_IN, FarRecords.LEFT_OUT))
+    assert sentence(Fact.of(f"{pulled_in}")) in plain(inspect.getdoc(MomentLloyd) or "")
+    assert sentence(Fact.of(f"{left_out}")) in plain(inspect.getdoc(FastLloyd) or "")
 
 
 def test_of_persons_each_counts_once() -> None:
     patients = mechanism(MOMENTLLOYD, persons=Persons.called("patient"))
-    assert patients.promise.startswith(mechanism(MOMENTLLOYD).promise)
-    assert patients.promise.endswith("Each patient counts once, whatever the number of rows.")
+    assert patients.promise == (*mechanism(MOMENTLLOYD).promise, Fact.of("counts_once"))
+    assert "Each patient counts once," in sentences(patients.promise, patients.unit)
     shared = mechanism(MOMENTLLOYD, persons=Persons.called("patient", max_clients=2))
-    assert "counts once at each organisation" in shared.promise
+    assert shared.promise[-1] == Fact.of("counts_once_at_each")
 
 
 def test_nothing_is_promised_without_noise() -> None:
-    assert mechanism(LLOYD).promise == estimand.WITHOUT_NOISE
+    assert mechanism(LLOYD).promise == (Fact.of("covers_nothing"),)
 
 
 @pytest.mark.usefixtures("repeatable_noise")
@@ -113,9 +118,9 @@ def test_the_figure_of_a_mean_stands_on_the_screen_and_in_both_tables(tmp_path: 
     assert beyond is not None
     assert np.isnan(beyond[0, 0])
     assert beyond[0, 1] > 0
-    (said,) = screen.intervals(found)
-    assert "cluster 0, 'gain': up to" in said
-    assert "'age': up to" not in said
+    (facts,) = result_facts.intervals(found)
+    assert "cluster 0, 'gain': up to" in sentences(facts)
+    assert "'age': up to" not in sentences(facts)
     header, row = (line.split(",") for line in found.files()["centroids.csv"].decode().splitlines())
     cells = dict(zip(header, row, strict=True))
     assert cells["beyond_age"] == ""
@@ -139,13 +144,13 @@ def test_of_more_than_three_features_and_of_fastlloyd_it_is_said_that_the_mean_c
 ):
     four = Domain(features=("a", "b", "c", "d"), lower=(0.0,) * 4, upper=(1000.0,) * 4)
     for found in (result(MOMENTLLOYD, four), result(FASTLLOYD)):
-        (said,) = screen.intervals(found)
-        assert estimand.CANNOT_BE_TOLD in said
+        (facts,) = result_facts.intervals(found)
+        assert Fact.of("means_cannot_be_told") in facts
         assert found.accuracy.beyond is None
         assert "beyond_" not in found.files()["centroids.csv"].decode()
         assert json.loads(found.files()["centroids.json"])["clusters"][0]["mean_beyond"] is None
-    (said,) = screen.intervals(result(GLLOYD))
-    assert said == mechanism(GLLOYD).promise
+    (facts,) = result_facts.intervals(result(GLLOYD))
+    assert facts == mechanism(GLLOYD).promise
 
 
 def test_nothing_is_said_where_no_cluster_is_settled() -> None:
@@ -160,19 +165,20 @@ def test_nothing_is_said_where_no_cluster_is_settled() -> None:
         count_error=9.0,
         accuracy=accuracy,
     )
-    assert screen.intervals(found) == []
+    assert result_facts.intervals(found) == []
     settled = msgspec.structs.replace(accuracy, status=(uncertainty.Status.SETTLED,))
-    assert len(screen.intervals(msgspec.structs.replace(found, accuracy=settled))) == 1
+    assert len(result_facts.intervals(msgspec.structs.replace(found, accuracy=settled))) == 1
 
 
 def test_a_figure_is_rounded_up_and_says_to_which_side() -> None:
     figures = np.array([[np.nan, 123.4], [-0.0101, np.nan]])
-    (said,) = estimand.means_in_words(("age", "gain"), figures)
-    assert "cluster 0, 'gain': up to 130 higher; cluster 1, 'age': up to 0.011 lower" in said
-    assert estimand.means_in_words(("age",), np.full((3, 1), np.nan)) == []
-    assert estimand.means_in_words(("age",), np.zeros((1, 1))) == []
-    (many,) = estimand.means_in_words(("age",), np.ones((40, 1)))
-    assert "28 more in the files" in many
-    features = [f"x{i}" for i in range(15)]
-    assert "R is 2 in 'x0'" in estimand.radius_in_words(features, np.full(15, 2.0))
-    assert "3 more" in estimand.radius_in_words(features, np.full(15, 2.0))
+    (fact,) = means_beyond(("age", "gain"), figures)
+    listed = "cluster 0, 'gain': up to 130 higher; cluster 1, 'age': up to 0.011 lower"
+    assert fact.values == {"figures": listed}
+    assert means_beyond(("age",), np.full((3, 1), np.nan)) == []
+    assert means_beyond(("age",), np.zeros((1, 1))) == []
+    (many,) = means_beyond(("age",), np.ones((40, 1)))
+    assert "28 more in the files" in many.values["figures"]
+    said = sentence(radius(tuple(f"x{i}" for i in range(15)), np.full(15, 2.0)))
+    assert "R is 2 in 'x0'" in said
+    assert "3 more" in said

@@ -16,8 +16,8 @@ from command_line import Command, strict
 from designs import design_mechanism
 from fastlloyd import FastLloyd, MomentLloyd
 from fastlloyd.base.randomness import Draws, PublicSeed
-from fastlloyd.cli import screen
 from fastlloyd.clustering.domain import Domain
+from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.mechanisms.suggestion import (
     MOST_CLUSTERS,
@@ -30,6 +30,7 @@ from fastlloyd.mechanisms.suggestion import (
     sure_places,
 )
 from fastlloyd.mechanisms.uncertainty import Accuracy, Status
+from fastlloyd.reports import result_facts
 from fastlloyd.reports.result import Result
 from fastlloyd.testing import SeededNoise
 
@@ -256,20 +257,15 @@ def test_commands_say_it_on_the_screen_to_programs_and_in_the_file_for_programs(
     assert "split" not in err
 
 
-def test_the_sentence_names_the_finer_split_and_says_when_there_are_no_clear_groups() -> None:
+def test_the_fact_names_the_finer_split_and_says_when_there_are_no_clear_groups() -> None:
     said = {
-        split: sentence
+        split: facts
         for split in (None, Split(), Split(clearest=2, finer=5))
-        for sentence in [screen.split(msgspec.structs.replace(RESULT, split=split))]
+        for facts in [result_facts.split(msgspec.structs.replace(RESULT, split=split))]
     }
     assert said[None] == []
-    assert said[Split()] == ["The released numbers show no clear groups."]
-    assert said[Split(clearest=2, finer=5)] == [
-        (
-            "The clearest split of what was released has 2 groups; finer groups may exist inside"
-            " them (next: 5)."
-        )
-    ]
+    assert said[Split()] == [Fact.of("no_clear_groups")]
+    assert said[Split(clearest=2, finer=5)] == [Fact.of("clearest_and_finer_split", n=2, finer=5)]
 
 
 def test_nothing_that_users_see_says_that_votes_suggest_a_number() -> None:

@@ -14,11 +14,14 @@ from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_delta, gdp_epsilon
 from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
 from fastlloyd.federation.plan.quorum import aliasing_slack
+from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD
 from fastlloyd.reports import agreement
 from fastlloyd.reports.coalitions import coalitions, holds_against
-from fastlloyd.reports.explain import attendance, explain, noise_factor, waiting
-from fastlloyd.reports.statement import plan_cautions, plan_statement
+from fastlloyd.reports.explain import explain
+from fastlloyd.reports.facts import sentence
+from fastlloyd.reports.plan_facts import attendance, noise_factor, plan_cautions, trust, waiting
+from fastlloyd.reports.statement import plan_statement
 
 BOX = Domain(features=("x", "y"), lower=(-1.0, -1.0), upper=(1.0, 1.0))
 SHAPES = [
@@ -45,7 +48,7 @@ def plan(M: int = 10, D: int = 0, t: int = 1, **changes: Any) -> Plan:
 
 def epsilons(of: Plan) -> list[float | None]:
     """By the size of the coalition, from the server without clients to all clients but one."""
-    return [row["epsilon"] for row in coalitions(of)]
+    return [epsilon for _, epsilon in coalitions(of)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -85,7 +88,7 @@ def test_a_statement_after_a_run_has_the_shares_of_its_key_set_and_every_epsilon
     for n in range(M - D, M + 1):
         statement = plan_statement(of, n)["federated"]
         assert (statement["n_included"], statement["shares_needed"]) == (n, n - t)
-        assert statement["coalitions"] == coalitions(of)
+        assert [row["epsilon"] for row in statement["coalitions"]] == epsilons(of)
         expected = [
             [str(scale) for scale in of.share_scales(round, n)] for round in of.mechanism.all_rounds
         ]
@@ -149,62 +152,50 @@ def test_the_server_with_up_to_t_clients_is_named_and_no_other_row_about_it_with
     t: int,
 ) -> None:
     of = plan(10, 3, t)
-    text, who = explain(of), [row["who"] for row in coalitions(of)]
-    assert holds_against(of) == plan_statement(of)["federated"]["holds_against"]
-    assert "together with" in holds_against(of)
-    assert ("any one client" if t == 1 else "up to 3 clients") in holds_against(of)
+    text, who = explain(of), [fact.name for fact, _ in coalitions(of)]
+    assert holds_against(of) == Fact.of("against_both", n=t)
+    assert sentence(holds_against(of)) == plan_statement(of)["federated"]["holds_against"]
     assert "epsilon = 1" in text
-    assert who[0].startswith("the server")
-    assert all("with or without the server" in row for row in who[1:])
-    assert "server together with any client" not in "".join(who)
+    assert who[0] == "server"
+    assert set(who[1:]) == {"clients_and_server"}
 
 
-@pytest.mark.parametrize(
-    ("t", "others"), [(1, None), (2, "one further client"), (4, "up to 3 further clients")]
-)
-def test_who_hosts_the_server_is_one_of_those_who_may_pool(t: int, others: str | None) -> None:
+@pytest.mark.parametrize(("t", "others"), [(1, None), (2, 1), (4, 3)])
+def test_who_hosts_the_server_is_one_of_those_who_may_pool(t: int, others: int | None) -> None:
     of = plan(6, t=t, host="c2")
-    said = holds_against(of)
-    assert "'c2'" in said
-    assert (others is None) == ("together" not in said)
-    assert others is None or others in said
-    assert said in explain(of)
+    against = holds_against(of)
+    assert against.values.get("n") == others
+    assert "'c2'" in sentence(against)
+    assert sentence(against) in explain(of)
     assert plan_statement(of)["federated"]["host"] == "c2"
     hosted, apart = coalitions(of), coalitions(plan(6, t=t))
-    assert [row["epsilon"] for row in hosted] == [row["epsilon"] for row in apart]
-    assert (
-        hosted[0]["who"] == "readers of the results"
-    )  # no epsilon of 0 clients for a server that one client runs
-    assert all(
-        "whether or not 'c2', which hosts the server, is one" in row["who"] for row in hosted[1:]
-    )
+    assert [epsilon for _, epsilon in hosted] == [epsilon for _, epsilon in apart]
+    # no epsilon of 0 clients for a server that one client runs
+    assert hosted[0][0].name == "readers_of_results"
+    assert {(who.name, who.values["host"]) for who, _ in hosted[1:]} == {("clients_and_host", "c2")}
 
 
 def test_in_server_noise_nothing_is_promised_of_the_server_with_a_client_and_no_figure_is_given() -> (
     None
 ):
     of = plan(5, trust=TrustMode.SERVER_NOISE)
-    assert coalitions(of)[-1]["epsilon"] is None
-    assert (
-        "together with any client it has the exact sum over the others in every round"
-        in explain(of)
-    )
+    assert coalitions(of)[-1][1] is None
+    assert "server_with_a_client" in [fact.name for fact in trust(of)]
 
 
 def test_who_may_be_missing_and_how_long_a_run_waits() -> None:
-    assert attendance(plan(10)).startswith("All 10 clients must join")
-    assert "At most 3 clients may be missing when" in attendance(plan(10, 3))
-    assert "At most 3 clients may miss a round" in attendance(plan(10, 3, masks=Masks.GROUP))
-    assert "24 hours" in waiting(plan(10))
-    assert "600 s for the uploads" in waiting(plan(10, masks=Masks.GROUP))
+    assert attendance(plan(10)) == Fact.of("all_must_join", n=10)
+    assert attendance(plan(10, 3)) == Fact.of("may_miss_the_keys", n=3)
+    assert attendance(plan(10, 3, masks=Masks.GROUP)) == Fact.of("may_miss_a_round", n=3)
+    assert "24 hours" in sentence(waiting(plan(10)))
+    assert "600 s for the uploads" in sentence(waiting(plan(10, masks=Masks.GROUP)))
 
 
 def test_half_the_clients_lead_to_two_results_but_pairwise_each_record_pays_once() -> None:
-    [caution] = plan_cautions(plan(10, 5))
-    assert "two results" in caution
-    assert "protected as the plan says" in caution
-    [caution] = plan_cautions(plan(10, 5, masks=Masks.GROUP))
-    assert "one share of noise" in caution
+    [(caution, price, _)] = plan_cautions(plan(10, 5))
+    assert (caution.name, price.name) == ("two_results", "two_results_of_records")
+    [(_, price, _)] = plan_cautions(plan(10, 5, masks=Masks.GROUP))
+    assert price.name == "two_results_of_shares"
 
 
 # Simulations
@@ -229,15 +220,16 @@ def test_a_simulation_promises_nothing_about_parties_that_do_not_exist(
     federated, text, page = statement["federated"], explain(of), agreement.page(of)
     assert federated["simulated"] is True
     assert federated["coalitions"] == coalitions(of) == []
-    assert federated["holds_against"] == holds_against(of)
-    assert holds_against(of).startswith("readers of the result only")
+    assert federated["holds_against"] == sentence(holds_against(of))
+    assert holds_against(of).name == "against_readers"
     assert statement["cautions"] == []
     codes = {fact["code"] for fact in statement["outside_the_guarantee"]}
     assert "dropped_clients" in codes
     assert not codes & {"totals", "dishonest_parties", "attendance"}
     assert "--drop" in text
+    against = sentence(holds_against(of))
     for told in (text, " ".join(page.split())):
-        assert f"This is a simulation: the guarantee holds against {holds_against(of)}." in told
+        assert f"This is a simulation: the guarantee holds against {against}." in told
         for claim in (
             "No party sees",
             "Against those who pool",

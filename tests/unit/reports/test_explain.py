@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import re
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -24,20 +25,23 @@ from fastlloyd.federation.plan.plan import Client, Masks, Plan, TrustMode
 from fastlloyd.federation.plan.quorum import aliasing_slack
 from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.protocol.messages import Limits
+from fastlloyd.mechanisms.facts import Fact, Facts
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, GLLOYD, LLOYD, SULLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.settings import AnyAlgorithm
+from fastlloyd.reports.certainty import certainty
 from fastlloyd.reports.coalitions import coalitions, one_share_epsilon, person_epsilon
-from fastlloyd.reports.explain import certainty, explain, noise_factor
-from fastlloyd.reports.statement import (
+from fastlloyd.reports.explain import explain
+from fastlloyd.reports.facts import said, sentence, sentences
+from fastlloyd.reports.plan_facts import (
     cautions,
-    mechanism_statement,
+    noise_factor,
     plan_cautions,
-    plan_statement,
     protected,
     totals,
 )
+from fastlloyd.reports.statement import mechanism_statement, plan_statement
 from kinds import lloyd_of
 from lloyd_queries import bounds
 
@@ -75,9 +79,14 @@ def test_the_bytes_of_rounds_that_differ_are_those_that_messages_have() -> None:
     assert len(set(sizes)) > 1
     assert (
         f"Bytes per round: {min(sizes)} to {max(sizes)} from each client and as many back,"
-        f" {sum(sizes)} in all {len(sizes)} rounds; between rounds the sealed parameters of the"
+        f" {sum(sizes)} in all {len(sizes)} rounds. Between rounds the sealed parameters of the"
         f" next, up to {max(limits.box_bytes.values())}. A message" in explain(of)
     )
+
+
+def names(facts: Iterable[Fact | Facts]) -> list[str]:
+    """Name of each fact, of several together that of the first."""
+    return [fact.name if isinstance(fact, Fact) else fact[0].name for fact in facts]
 
 
 def mechanism(algorithm: Algorithm = FASTLLOYD, **changes: Any) -> LloydMechanism:
@@ -90,8 +99,12 @@ def mechanism(algorithm: Algorithm = FASTLLOYD, **changes: Any) -> LloydMechanis
     return design_mechanism(algorithm, BOX, **(arguments | changes))
 
 
-def table(of: Plan) -> dict[str, float | None]:
-    return {row["who"]: row["epsilon"] for row in coalitions(of)}
+def table(of: Plan) -> dict[str | tuple[str, int], float | None]:
+    """Epsilon by the fact about the coalition, with its number of clients if it has one."""
+    return {
+        (who.name, who.values["n"]) if who.values else who.name: epsilon
+        for who, epsilon in coalitions(of)
+    }
 
 
 # Coalitions
@@ -99,11 +112,11 @@ def table(of: Plan) -> dict[str, float | None]:
 
 def test_larger_coalitions_than_planned_for_have_the_published_epsilons() -> None:
     three, ten = table(plan(3)), table(plan(10))
-    assert three["2 clients, without the server"] == pytest.approx(1.45, abs=5e-3)
-    assert ten["9 clients, without the server"] == pytest.approx(3.32, abs=5e-3)
-    assert ten["the server together with any client"] == pytest.approx(3.3, abs=5e-2)
-    assert three["1 client, without the server"] == pytest.approx(1.0, abs=1e-3)
-    assert ten["1 client, without the server"] == pytest.approx(1.0, abs=1e-3)
+    assert three[("clients_alone", 2)] == pytest.approx(1.45, abs=5e-3)
+    assert ten[("clients_alone", 9)] == pytest.approx(3.32, abs=5e-3)
+    assert ten["server_with_any_client"] == pytest.approx(3.3, abs=5e-2)
+    assert three[("clients_alone", 1)] == pytest.approx(1.0, abs=1e-3)
+    assert ten[("clients_alone", 1)] == pytest.approx(1.0, abs=1e-3)
 
 
 @pytest.mark.parametrize(("M", "t", "D"), [(2, 1, 0), (5, 2, 1), (10, 3, 1), (12, 1, 4)])
@@ -112,18 +125,16 @@ def test_the_coalitions_planned_for_keep_the_stated_epsilon_and_each_larger_one_
 ) -> None:
     of = plan(M, max_colluding=t, max_dropouts=D)
     rows = table(of)
-    planned = [rows["the server alone, results published"]]
-    planned += [
-        rows[f"{s} client{'s' if s > 1 else ''}, without the server"] for s in range(1, t + 1)
-    ]
+    planned = [rows["server_alone"]]
+    planned += [rows["clients_alone", s] for s in range(1, t + 1)]
     assert all(epsilon is not None and epsilon <= of.mechanism.epsilon for epsilon in planned)
     assert planned[-1] == pytest.approx(of.mechanism.epsilon, rel=1e-3)
-    protected = [row["epsilon"] for row in coalitions(of)[:-1] if row["epsilon"] is not None]
+    protected = [epsilon for _, epsilon in coalitions(of)[:-1] if epsilon is not None]
     assert protected == sorted(protected)
     assert len(protected) == M - D
     # with D absent, M - D clients that pool leave nobody's noise
-    assert [row["epsilon"] for row in coalitions(of)[M - D : -1]] == [None] * D
-    assert rows["the server together with any client"] == pytest.approx(protected[-1], rel=1e-9)
+    assert [epsilon for _, epsilon in coalitions(of)[M - D : -1]] == [None] * D
+    assert rows["server_with_any_client"] == pytest.approx(protected[-1], rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 8.0, 25.0])
@@ -134,8 +145,8 @@ def test_every_stated_epsilon_holds_with_the_slack_of_that_epsilon(epsilon: floa
     of = plan(10, epsilon=epsilon, n_iterations=2)
     m, h = of.mechanism, of.n_shares
     mu_squared = m.accountant().mu_squared
-    for s, row in enumerate(coalitions(of)[:-1]):
-        left, stated = 10 - s, row["epsilon"]
+    for s, (_, stated) in enumerate(coalitions(of)[:-1]):
+        left = 10 - s
 
         def delta(n: int, stated: float = stated) -> float:
             mu = math.sqrt(mu_squared * h / n) * (1 - 1e-15)
@@ -144,21 +155,21 @@ def test_every_stated_epsilon_holds_with_the_slack_of_that_epsilon(epsilon: floa
             )
 
         assert min(delta(n) for n in {1, left}) <= m.delta * (1 + 1e-9)
-    last = coalitions(of)[-1]["epsilon"]
+    last = coalitions(of)[-1][1]
     assert last == pytest.approx(gdp_epsilon(math.sqrt(mu_squared * h), m.delta), rel=1e-9)
 
 
 def test_server_noise_holds_against_clients_and_not_against_a_server_that_sees_a_result() -> None:
     rows = coalitions(plan(4, trust=SERVER_NOISE))
-    assert [row["epsilon"] for row in rows] == [1.0] * 4 + [None]
-    assert [row["who"] for row in rows] == [
-        "readers of the result",
-        "1 client, without the server",
-        "2 clients, without the server",
-        "3 clients, without the server",
-        "the server, once it sees a result or meets any client",
+    assert [epsilon for _, epsilon in rows] == [1.0] * 4 + [None]
+    assert list(table(plan(4, trust=SERVER_NOISE))) == [
+        "readers",
+        ("clients_alone", 1),
+        ("clients_alone", 2),
+        ("clients_alone", 3),
+        "server_with_result",
     ]
-    assert [row["epsilon"] for row in coalitions(plan(2, SULLOYD, trust=SERVER_NOISE))] == [
+    assert [epsilon for _, epsilon in coalitions(plan(2, SULLOYD, trust=SERVER_NOISE))] == [
         1.0,
         1.0,
         None,
@@ -192,7 +203,7 @@ def test_the_statement_is_the_mechanism_in_words_and_numbers(
     assert statement["unit_of_protection"] == "one record (row)"
     assert statement["features"] == ["age", "size"]
     assert statement["mechanism_digest"] == m.digest.hex()
-    assert statement["protected"] == protected(m, federated=False)
+    assert statement["protected"] == said(protected(m, federated=False))
     if algorithm is SULLOYD:
         assert statement["mu"] is None
         assert statement["pure_epsilon"] <= m.epsilon
@@ -244,7 +255,9 @@ def test_the_statement_of_a_federated_run_adds_who_is_trusted_with_what(trust: T
     }  # fmt: skip
     assert federated["trust"] == trust.value
     assert federated["plan_digest"] == of.digest.hex()
-    assert federated["coalitions"] == coalitions(of)
+    assert [(row["who"], row["epsilon"]) for row in federated["coalitions"]] == [
+        (sentence(who), epsilon) for who, epsilon in coalitions(of)
+    ]
     if trust is CLIENT_NOISE:
         expected = [
             [str(scale) for scale in of.share_scales(r, of.n_clients)] for r in of.mechanism.rounds
@@ -289,25 +302,20 @@ def test_the_explanation_names_every_guarantee_and_every_limit(
         f"noisy count is below {m.min_count} stay",
         "'age' from ",
         f"At most {m.n_records} records in all.",
-        "every record of the others is protected with this epsilon",
         (
             f"- who was 50 % certain before is at most {math.ceil(certainty(m, 0.5) * 1000) / 10:g}"
             " % certain afterwards\n"
         ),
-        (
-            "A person with several records, at one organisation or at several, is protected as a"
-            " whole with a larger epsilon"
-        ),
         f"{rounded_up(person_epsilon(of, 5))} with 5 records",
-        f"But {totals(of)}.",
+        f"Note: {sentence(totals(of)[0])}.",
         f"Bytes per round: {of.n_words(of.mechanism.rounds[0]) * 8} from each client",
         "Outside the guarantee:",
     ]
     for part in parts:
         assert part in text
-    for row in coalitions(of):
-        value = "nothing is protected" if row["epsilon"] is None else rounded_up(row["epsilon"])
-        assert f"- {row['who']}: {value}\n" in text
+    for who, epsilon in coalitions(of):
+        value = "nothing is protected" if epsilon is None else rounded_up(epsilon)
+        assert f"- {sentence(who)}: {value}\n" in text
     assert ("delta = 1e-06" in text) == (algorithm is not SULLOYD)
     of_group = trust is CLIENT_NOISE and masks is Masks.GROUP
     assert ("not meant to hold against the server together with a client" in text) == of_group
@@ -366,12 +374,10 @@ def test_w24_a_delta_above_a_hundredth_record_is_warned_about() -> None:
         assert "WARNING" not in explain(fine)
     papers = plan(delta=1 / (n * math.log(n)))
     [caution] = cautions(papers.mechanism)
-    assert re.search(
-        r"delta is 1.09e-05, above 1 / \(100 n_records\): .* 0.11 records be exposed", caution
-    )
-    assert plan_statement(papers)["cautions"] == [caution]
-    assert f"WARNING: {caution}." in explain(papers)
-    assert " 100 records be exposed" in cautions(plan(delta=0.01).mechanism)[0]
+    assert (caution.name, caution.values["exposed"]) == ("large_delta", 0.11)
+    assert plan_statement(papers)["cautions"] == [sentence(caution)]
+    assert f"WARNING: {sentence(caution)}." in explain(papers)
+    assert cautions(plan(delta=0.01).mechanism)[0].values["exposed"] == 100
 
 
 @pytest.mark.parametrize(
@@ -388,21 +394,22 @@ def test_w13_a_plan_whose_clients_can_be_led_to_two_results_is_read_with_a_warni
     assert of.is_divisible == (2 * D >= M - 1)
     if not of.is_divisible:
         of.check_undivided()
-        assert not any("two groups" in caution for caution in plan_cautions(of))
+        assert "two_results" not in names(plan_cautions(of))
         return
     one_share = gdp_epsilon(
         mu_from_squared(of.mechanism.accountant().mu_squared * of.n_shares), of.mechanism.delta
     )
-    assert one_share_epsilon(of) == coalitions(of)[-1]["epsilon"] == one_share
+    assert one_share_epsilon(of) == coalitions(of)[-1][1] == one_share
     assert (one_share > 1.2) == (
         of.n_shares > 1
     )  # one share that is enough by itself hides as much as the plan says
-    [caution] = [caution for caution in plan_cautions(of) if "two groups" in caution]
-    assert f"at most epsilon {one_share:.4g}, w" in caution
-    assert ("which is what the plan says" in caution) == (of.n_shares == 1)
-    assert f". Make a new plan, with {'at most' if M > 3 else 'no dropouts'}" in caution
-    assert caution in plan_statement(of)["cautions"]
-    assert f"WARNING: {caution}." in explain(of)
+    [caution] = [facts for facts in plan_cautions(of) if names([facts]) == ["two_results"]]
+    _, price, remedy = caution
+    assert price.values["epsilon"] == one_share
+    assert (price.name == "two_results_of_one_share") == (of.n_shares == 1)
+    assert (remedy.values["at_most"] > 0) == (M > 3)
+    assert sentences(caution) in plan_statement(of)["cautions"]
+    assert f"WARNING: {sentences(caution)}." in explain(of)
     with pytest.raises(
         PlanError, match=rf"max_dropouts is {D} of {M} clients; expected at most {(M - 2) // 2}"
     ):
@@ -424,13 +431,10 @@ def test_in_server_noise_nothing_is_said_of_groups_for_a_server_that_lies_about_
 def test_who_reads_a_plan_is_told_that_absence_can_leave_a_sum_of_two(
     trust: TrustMode, M: int, D: int, is_said: bool
 ) -> None:
-    said = [
-        caution
-        for caution in plan_cautions(plan(M, trust=trust, max_dropouts=D))
-        if "the sum of two" in caution
-    ]
-    assert len(said) == is_said
-    assert all(f"with {D} of {M} clients absent" in caution for caution in said)
+    cautions = plan_cautions(plan(M, trust=trust, max_dropouts=D))
+    told = [caution for caution in cautions if names([caution]) == ["sum_of_two"]]
+    assert len(told) == is_said
+    assert all((fact.values["dropouts"], fact.values["n"]) == (D, M) for fact in told)
 
 
 def test_many_features_are_cut_short_and_counted() -> None:
@@ -535,5 +539,5 @@ def test_the_loss_is_explained_and_its_shares_are_stated(trust: TrustMode) -> No
     assert shares is None or shares[-1] == [
         str(scale) for scale in of.share_scales(loss, of.n_clients)
     ]
-    for row in coalitions(of):  # the loss is in every one of them
-        assert row["epsilon"] is None or row["epsilon"] > 0
+    for _, epsilon in coalitions(of):  # the loss is in every one of them
+        assert epsilon is None or epsilon > 0

@@ -17,13 +17,14 @@ from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.dp.gdp import gdp_delta, mu_from_squared
 from fastlloyd.federation.plan.plan import Client, Plan, TrustMode
+from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, SULLOYD
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD, MeanRound
 from fastlloyd.mechanisms.settings import AnyAlgorithm
+from fastlloyd.reports.certainty import certainty, right_guesses
 from fastlloyd.reports.coalitions import person_epsilon
-from fastlloyd.reports.explain import certainty, right_guesses
-from fastlloyd.reports.statement import plan_cautions, profile_deviation, totals
+from fastlloyd.reports.plan_facts import plan_cautions, profile_deviation, totals
 from fastlloyd.testing import SeededNoise
 from federation import make_plan
 
@@ -206,12 +207,12 @@ def test_totals_are_known_as_well_as_the_weighted_mean_of_all_counts(
 
 def test_what_organisations_learn_of_each_other_is_said_of_two_and_of_all_but_one() -> None:
     of = study_of_two(TrustMode.CLIENT_NOISE)
-    [said] = [caution for caution in plan_cautions(of) if "two organisations" in caution]
-    assert said.startswith(totals(of))
-    assert f"standard error of {profile_deviation(of):.2g}" in said
+    error = profile_deviation(of)
+    assert Fact.of("two_clients_clusters", error=error) in plan_cautions(of)
+    assert totals(of) == []
     three = make_plan(3)
-    assert not [caution for caution in plan_cautions(three) if "organisations" in caution]
-    assert totals(three).startswith("if all organisations but one pool what they see")
+    assert plan_cautions(three) == []
+    assert totals(three) == [Fact.of("totals_clusters", error=profile_deviation(three))]
 
 
 def test_the_threat_model_shows_the_figures_of_epsilon_1() -> None:

@@ -11,8 +11,10 @@ from fastlloyd.federation.plan.plan import Client, Plan
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, LLOYD
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.reports import agreement, explain
-from fastlloyd.reports.outside import EXCLUSIONS, outside, table
-from fastlloyd.reports.statement import NOT_COVERED, mechanism_statement, plan_statement
+from fastlloyd.reports.facts import sentence
+from fastlloyd.reports.outside import OUTSIDE, outside, stated, table
+from fastlloyd.reports.plan_facts import NOT_COVERED
+from fastlloyd.reports.statement import mechanism_statement, plan_statement
 
 DOMAIN = Domain(features=("age",), lower=(0.0,), upper=(100.0,))
 REQUIRED = {
@@ -45,8 +47,7 @@ def _codes(statement: dict[str, list[dict[str, str]]]) -> list[str]:
 
 
 def test_codes_are_stable_names_that_no_two_facts_share() -> None:
-    codes = [fact.code for fact in EXCLUSIONS]
-    assert len(set(codes)) == len(codes)
+    codes = list(OUTSIDE)
     assert set(codes) >= REQUIRED
     assert all(code.replace("_", "").isalpha() and code.islower() for code in codes)
 
@@ -61,26 +62,24 @@ def test_the_page_has_the_list_as_the_code_has_it() -> None:
 @pytest.mark.parametrize("c", [None, 1, 2])
 def test_statement_explanation_and_signed_page_say_the_same_facts(c: int | None) -> None:
     plan = _plan(None if c is None else Persons(name="patient", max_clients=c, weight_bits=10))
-    facts = outside(plan.mechanism, federated=True)
-    assert plan_statement(plan)["outside_the_guarantee"] == [
-        {"code": fact.code, "sentence": fact.sentence} for fact in facts
-    ]
+    facts = stated(outside(plan.mechanism, federated=True), plan.mechanism.unit)
+    assert plan_statement(plan)["outside_the_guarantee"] == facts
     explained, page = explain.explain(plan), " ".join(agreement.page(plan).split())
     for fact in facts:
-        assert "{" not in fact.sentence
-        assert f"- {fact.sentence}" in explained
-        assert fact.sentence in page
+        assert "{" not in fact["sentence"]
+        assert f"- {fact['sentence']}" in explained
+        assert fact["sentence"] in page
     assert ("several_records" in _codes(plan_statement(plan))) == (c is None)
     assert ("wrong_ids" in _codes(plan_statement(plan))) == (c is not None)
 
 
 def test_what_concerns_several_organisations_is_not_said_of_one_holder() -> None:
     m = _plan().mechanism
-    alone = {fact.code for fact in outside(m, federated=False)}
-    assert {fact.code for fact in outside(m, federated=True)} - alone == {
-        "dishonest_parties",
-        "attendance",
-        "totals",
+    alone = {fact.name for fact in outside(m, federated=False)}
+    assert {fact.name for fact in outside(m, federated=True)} - alone == {
+        "outside_dishonest_parties",
+        "outside_attendance",
+        "outside_totals",
     }
 
 
@@ -92,5 +91,5 @@ def test_nothing_is_inside_the_guarantee_without_noise_or_with_settings_from_the
     plan = _plan()
     taken = msgspec.structs.replace(plan.mechanism, taken_from_the_data=("bounds were taken",))
     leaking = msgspec.structs.replace(plan, mechanism=taken)
-    assert NOT_COVERED in explain.explain(leaking)
+    assert sentence(NOT_COVERED) in explain.explain(leaking)
     assert _codes(plan_statement(leaking))[0] == "taken_from_the_data"

@@ -16,20 +16,22 @@ from designs import design_mechanism, design_plan
 from fastlloyd.base import precision
 from fastlloyd.base.files import to_json
 from fastlloyd.base.randomness import PublicSeed
-from fastlloyd.cli import screen
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.federation.plan.plan import Client, Masks, Plan
 from fastlloyd.mechanisms import central, uncertainty
 from fastlloyd.mechanisms.answering import LocalRecords
+from fastlloyd.mechanisms.facts import Fact
 from fastlloyd.mechanisms.lloyd.algorithm import FASTLLOYD, LLOYD, Algorithm
 from fastlloyd.mechanisms.lloyd.mechanism import LloydMechanism
 from fastlloyd.mechanisms.uncertainty import Accuracy, Status
+from fastlloyd.reports import facts, plan_facts
 from fastlloyd.reports.result import Result, centroids_csv, centroids_json
-from fastlloyd.reports.statement import NOT_COVERED, PROTECTED_LOSS
+from fastlloyd.reports.result_facts import reliability
 from fastlloyd.testing import SeededNoise
 
 pytestmark = pytest.mark.usefixtures("repeatable_noise")
 
+_NOT_COVERED = facts.sentence(plan_facts.NOT_COVERED)
 DOMAIN = Domain(features=("age", "dose, mg"), lower=(0.0, -1.0), upper=(100.0, 3.0))
 
 
@@ -252,9 +254,9 @@ def test_rounds_that_are_doubted_are_named_in_the_statement_and_on_the_screen_an
             *believed.statement()["cautions"],
             sentence,
         ]
-        assert [
-            line for line in screen.reliability(doubted) if line not in screen.reliability(believed)
-        ] == [f"Warning: {sentence}."]
+        fine = reliability(believed)
+        more = [fact for fact in reliability(doubted) if fact not in fine]
+        assert more == [Fact.of("warning", caution=sentence)]
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 30.0, 1e4])
@@ -284,7 +286,7 @@ def test_what_leaked_stands_in_the_statement() -> None:
             ["bounds leak"],
             [],
         )
-        assert said["cautions"][0] == NOT_COVERED
+        assert said["cautions"][0] == _NOT_COVERED
         assert said["outside_the_guarantee"][0]["code"] == "taken_from_the_data"
     assert result.statement()["taken_from_the_data"] == []
     assert result.statement()["private"] is result.summary()["private"] is True
@@ -310,12 +312,12 @@ def test_every_file_of_a_run_with_bounds_from_the_data_says_that_they_are_not_co
     texts = {name: content.decode() for name, content in leaking.files().items()}
     assert texts.keys() == {"centroids.csv", "centroids.json", "privacy.json", "mechanism.toml"}
     for name in ("centroids.csv", "centroids.json", "mechanism.toml"):
-        assert NOT_COVERED in texts[name]
-        assert NOT_COVERED not in _result().files()[name].decode()
+        assert _NOT_COVERED in texts[name]
+        assert _NOT_COVERED not in _result().files()[name].decode()
     assert LloydMechanism.from_toml(texts["mechanism.toml"]) == leaking.mechanism
     header, *rows = csv.reader(io.StringIO(texts["centroids.csv"]))
     assert header[-1] == "privacy"
-    assert {row[-1] for row in rows} == {NOT_COVERED}
+    assert {row[-1] for row in rows} == {_NOT_COVERED}
 
 
 def test_the_estimate_of_the_loss_stands_in_the_statement_with_all_that_it_means() -> None:
@@ -338,6 +340,6 @@ def test_the_estimate_of_the_loss_stands_in_the_statement_with_all_that_it_means
     assert stated["cap"] == pytest.approx(stated["cap_distance"] ** 2) == loss.squared_cap / 4**16
     assert stated["share_of_budget"] == pytest.approx(0.1, rel=1e-6)
     assert (stated["sensitivity"], stated["noise_scale_exact"]) == (loss.cap, str(loss.scale))
-    assert PROTECTED_LOSS in said["protected"]
+    assert facts.sentence(Fact.of("protected_loss")) in said["protected"]
     assert result.summary()["privacy"] == said
     assert _result().statement()["loss_estimate"] is None

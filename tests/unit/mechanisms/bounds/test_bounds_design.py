@@ -17,7 +17,7 @@ from fastlloyd.dp.gdp import gdp_mu
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.errors import BudgetError, PlanError
 from fastlloyd.mechanisms.bounds.design import BoundsSettings, divide, outer_range
-from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism, FoundBounds, about
+from fastlloyd.mechanisms.bounds.mechanism import BoundsMechanism, FoundBounds, two_digits
 from fastlloyd.mechanisms.catalogue import ALGORITHMS, design
 from fastlloyd.mechanisms.persons import Persons
 from fastlloyd.mechanisms.settings import Settings
@@ -218,4 +218,4 @@ def test_settings_are_read_as_they_were_written_and_others_are_refused() -> None
     ("n", "said"), [(7, "7"), (99, "99"), (1158, "1,200"), (5101, "5,200"), (100_001, "110,000")]
 )
 def test_numbers_for_people_are_rounded_up_to_two_digits(n: int, said: str) -> None:
-    assert about(n) == said
+    assert f"{two_digits(n):,}" == said
