@@ -76,7 +76,7 @@ def said(facts: Iterable[Fact | Facts], unit: Unit = RECORD) -> list[str]:
 
 def worded(value: Any, unit: Unit) -> Any:
     """Return a tree of tables and lists with words in place of facts."""
-    if isinstance(value, Fact) or (isinstance(value, tuple) and isinstance(value[0], Fact)):
+    if isinstance(value, Fact) or (isinstance(value, tuple) and value):
         return sentences(value, unit)
     if isinstance(value, Mapping):
         return {name: worded(each, unit) for name, each in value.items()}

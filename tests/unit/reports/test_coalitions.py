@@ -192,9 +192,11 @@ def test_who_may_be_missing_and_how_long_a_run_waits() -> None:
 
 
 def test_half_the_clients_lead_to_two_results_but_pairwise_each_record_pays_once() -> None:
-    [(caution, price, _)] = plan_cautions(plan(10, 5))
+    told: list[Any] = plan_cautions(plan(10, 5))
+    [(caution, price, _)] = told
     assert (caution.name, price.name) == ("two_results", "two_results_of_records")
-    [(_, price, _)] = plan_cautions(plan(10, 5, masks=Masks.GROUP))
+    told = list(plan_cautions(plan(10, 5, masks=Masks.GROUP)))
+    [(_, price, _)] = told
     assert price.name == "two_results_of_shares"
 
 

@@ -403,7 +403,8 @@ def test_w13_a_plan_whose_clients_can_be_led_to_two_results_is_read_with_a_warni
     assert (one_share > 1.2) == (
         of.n_shares > 1
     )  # one share that is enough by itself hides as much as the plan says
-    [caution] = [facts for facts in plan_cautions(of) if names([facts]) == ["two_results"]]
+    cautions: list[Any] = plan_cautions(of)
+    [caution] = [facts for facts in cautions if names([facts]) == ["two_results"]]
     _, price, remedy = caution
     assert price.values["epsilon"] == one_share
     assert (price.name == "two_results_of_one_share") == (of.n_shares == 1)
@@ -431,7 +432,7 @@ def test_in_server_noise_nothing_is_said_of_groups_for_a_server_that_lies_about_
 def test_who_reads_a_plan_is_told_that_absence_can_leave_a_sum_of_two(
     trust: TrustMode, M: int, D: int, is_said: bool
 ) -> None:
-    cautions = plan_cautions(plan(M, trust=trust, max_dropouts=D))
+    cautions: list[Any] = plan_cautions(plan(M, trust=trust, max_dropouts=D))
     told = [caution for caution in cautions if names([caution]) == ["sum_of_two"]]
     assert len(told) == is_said
     assert all((fact.values["dropouts"], fact.values["n"]) == (D, M) for fact in told)
