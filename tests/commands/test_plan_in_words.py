@@ -75,7 +75,7 @@ def test_a_plan_of_two_says_what_each_learns_of_the_other_and_one_of_three_what_
         "Note: if all organisations but one pool what they see, they have what the last one's"
         " records add up to" in note
     )
-    assert "But if all organisations but one pool what they see" in said(
+    assert "Note: if all organisations but one pool what they see" in said(
         capsys, "plan", "explain", "three.toml"
     )
 

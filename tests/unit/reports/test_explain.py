@@ -147,6 +147,7 @@ def test_every_stated_epsilon_holds_with_the_slack_of_that_epsilon(epsilon: floa
     mu_squared = m.accountant().mu_squared
     for s, (_, stated) in enumerate(coalitions(of)[:-1]):
         left = 10 - s
+        assert stated is not None
 
         def delta(n: int, stated: float = stated) -> float:
             mu = math.sqrt(mu_squared * h / n) * (1 - 1e-15)
