@@ -63,7 +63,7 @@ class PrivateRun(
 ):
     """A run that is fully determined but for the records and the noise.
 
-    Neighbouring relation: `neighboring_relation`; the unit of protection is one record (one row)
+    Neighbouring relation: `neighboring_relation`. The unit of protection is one record (one row)
     or, with `persons`, one person with all rows.
 
     domain : bounds and grid of the records. n_records : public cap on the number of records, or of
