@@ -104,7 +104,7 @@ def test_advise_prints_strict_json_and_nothing_else_on_stdout(fastlloyd: Command
     read = strict(out)
     assert code == 0
     assert "verdict" in err
-    question = advice.Question(n_records=2000, n_features=4, n_clusters=8)
+    question = advice.PlannedRun(n_records=2000, n_features=4, n_clusters=8)
     assert len(read["outlooks"]) == len(advice.EPSILONS)
     assert read["question"]["neighboring_relation"] == "replace_one"
     assert read["outlooks"][3]["relative_error"] > advice.relative_error(question, 1.0)

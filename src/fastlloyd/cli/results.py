@@ -46,7 +46,7 @@ from fastlloyd.reports.run_result import (
     RunResult,
 )
 from fastlloyd.reports.stored_result import StoredResult
-from fastlloyd.reports.stored_statement import Sealed, stored_statement
+from fastlloyd.reports.stored_statement import SealedSettings, stored_statement
 
 Records = Table | RecordFile | ArrayRecords
 
@@ -292,7 +292,7 @@ def finished_before(folder: Path | None, plan: Plan) -> dict[str, Any] | None:
     if folder is None or not holds_run(folder, plan):
         return None
     try:
-        privacy = stored_statement(folder, Sealed(plan.mechanism, plan))
+        privacy = stored_statement(folder, SealedSettings(plan.mechanism, plan))
         rounds = msgspec.json.decode((folder / ROUNDS).read_bytes())
         return {
             "private": privacy["private"],

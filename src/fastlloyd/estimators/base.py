@@ -55,7 +55,7 @@ from fastlloyd.reports.outside import COVERS_ESTIMATOR
 from fastlloyd.reports.picture import Picture
 from fastlloyd.reports.plan_facts import cautions
 from fastlloyd.reports.stored_result import StoredResult
-from fastlloyd.reports.stored_statement import Sealed, stored_statement
+from fastlloyd.reports.stored_statement import SealedSettings, stored_statement
 
 try:
     from sklearn.base import ClassNamePrefixFeaturesOutMixin
@@ -130,7 +130,7 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
                 " of that name"
             )
         folder = path if path.is_dir() else path.parent
-        sealed = Sealed.read(folder, m, stored.plan)
+        sealed = SealedSettings.read(folder, m, stored.plan)
         statement = stored_statement(folder, sealed)
         has_names = list(m.domain.features) != numbered(m.n_features)
         model = cls(**cls._parameters(m, has_names=has_names))

@@ -32,9 +32,10 @@ from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.suggestion import NoisyVotes, Split, clearest_split
 from fastlloyd.mechanisms.two_stages import FirstStage
 from fastlloyd.reports.bounds_result import both_stages
+from fastlloyd.reports.facts import sentence
 from fastlloyd.reports.outside import COVERS_ESTIMATOR, THIS_ESTIMATOR
 from fastlloyd.reports.statement import PrivacyStatement, mechanism_statement, with_radius
-from fastlloyd.reports.stored_statement import Sealed, state_statement
+from fastlloyd.reports.stored_statement import SealedSettings, state_statement
 
 
 class EstimatorState(BaseEstimator):
@@ -125,7 +126,7 @@ class EstimatorState(BaseEstimator):
         if "mechanism_" in state:
             mechanism = read_mechanism(state["mechanism_"])
             plan, first, source = state.get("_plan"), state.get("_first"), "the state of this model"
-            sealed = Sealed(
+            sealed = SealedSettings(
                 mechanism,
                 None if plan is None else Plan.from_toml(plan, source),
                 None if first is None else BoundsMechanism.from_toml(first, source),
@@ -175,5 +176,5 @@ class Spent(NamedTuple):
             said["loss_estimate"]["standard_error"] = self.mechanism.loss_deviation
         if self.mechanism.noise is not Noise.NONE:
             said["covers"] = THIS_ESTIMATOR
-            said["cautions"] = [*said["cautions"], COVERS_ESTIMATOR]
+            said["cautions"] = [*said["cautions"], sentence(COVERS_ESTIMATOR)]
         return PrivacyStatement(said | {"data_set": self.data_set})

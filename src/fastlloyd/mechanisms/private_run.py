@@ -175,6 +175,11 @@ class PrivateRun(
         raise NotImplementedError
 
     @property
+    def sums_are_in_grid_units(self) -> bool:
+        """Return whether one unit of a sum is one unit of the grid."""
+        return self.sum_unit is SumUnit.GRID
+
+    @property
     def bears_server_noise(self) -> bool:
         """Return whether the server may add the noise, provided that it never sees a result."""
         return True

@@ -53,7 +53,6 @@ from fastlloyd.federation.plan.plan import (
 )
 from fastlloyd.federation.traffic import Traffic, traffic
 from fastlloyd.mechanisms.catalogue import design
-from fastlloyd.mechanisms.facts import SumUnit
 from fastlloyd.mechanisms.mechanism import Mechanism
 from fastlloyd.mechanisms.moment_lloyd.rounds import MOMENTLLOYD
 from fastlloyd.mechanisms.persons import Persons, Unit, unit
@@ -102,7 +101,7 @@ class Federation(ProtocolChoices, frozen=True, kw_only=True):
         return can_be_hosted and self.max_colluding == 1 and self.n_clients >= ENOUGH_FOR_TWO
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Public numbers of a run that is being considered.
 
     n_records is both the cap and the expected number of records, or of persons if `persons` is set.
@@ -179,14 +178,14 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
         empty unless a federated run protects persons.
     """
 
-    question: Question
+    question: PlannedRun
     outlooks: tuple[Outlook, ...]
     least_epsilon: float | None
     needed_records: int | None
     by_clients: dict[int, list[float]] = {}
 
 
-def advise(question: Question, epsilons: Sequence[float] = EPSILONS) -> Advice:
+def advise(question: PlannedRun, epsilons: Sequence[float] = EPSILONS) -> Advice:
     """Answer for every epsilon.
 
     Raises PlanError, BudgetError or OverflowRisk, which name the number that cannot be used.
@@ -202,7 +201,7 @@ def advise(question: Question, epsilons: Sequence[float] = EPSILONS) -> Advice:
     )
 
 
-def check_question(question: Question) -> None:
+def check_question(question: PlannedRun) -> None:
     """Raise PlanError or BudgetError, naming the number, if no run can have these numbers."""
     if not 1 <= question.n_features <= MAX_FEATURES:
         raise PlanError(f"n_features is {question.n_features}; expected 1 to {MAX_FEATURES}")
@@ -238,7 +237,7 @@ def check_epsilons(epsilons: Sequence[float]) -> None:
             raise BudgetError(f"epsilon {epsilon:g} is asked for twice; name each once")
 
 
-def outlook(question: Question, epsilon: float) -> Outlook:
+def outlook(question: PlannedRun, epsilon: float) -> Outlook:
     """Return the forecast at one epsilon, from a mechanism or plan designed as for a run."""
     if question.federation is None:
         m = design(_settings(question, epsilon))
@@ -253,7 +252,7 @@ def outlook(question: Question, epsilon: float) -> Outlook:
     )
 
 
-def relative_error(question: Question, epsilon: float, n_iterations: int | None = None) -> float:
+def relative_error(question: PlannedRun, epsilon: float, n_iterations: int | None = None) -> float:
     """Return the error of a typical centroid, divided by the radius.
 
     n_iterations is None for the planner's choice. For a federated run this designs no plan, and
@@ -263,7 +262,7 @@ def relative_error(question: Question, epsilon: float, n_iterations: int | None 
     return design(_settings(question, epsilon, n_iterations)).expected_error(factor).typical
 
 
-def least_epsilon(question: Question, target: float = FINE) -> float | None:
+def least_epsilon(question: PlannedRun, target: float = FINE) -> float | None:
     """Return the smallest epsilon of two digits, up to 10, with an error of at most `target`, or
     None.
     """
@@ -273,7 +272,7 @@ def least_epsilon(question: Question, target: float = FINE) -> float | None:
     )
 
 
-def needed_records(question: Question, epsilon: float, target: float = FINE) -> int | None:
+def needed_records(question: PlannedRun, epsilon: float, target: float = FINE) -> int | None:
     """Return the smallest number of records of two digits with an error of at most `target`, or
     None if 10**12 records do not suffice.
     """
@@ -287,7 +286,7 @@ def needed_records(question: Question, epsilon: float, target: float = FINE) -> 
     return _first(candidates, question.algorithm.fewest_iterations, enough)
 
 
-def curves(question: Question, epsilons: Sequence[float]) -> dict[int, list[float]]:
+def curves(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[float]]:
     """Return relative errors at these epsilons, by number of clusters: k, half of k and twice k.
 
     The other two are left out above 500 clusters, because placing that many initial centroids is
@@ -311,7 +310,7 @@ def curves(question: Question, epsilons: Sequence[float]) -> dict[int, list[floa
     }
 
 
-def by_clients(question: Question, epsilons: Sequence[float]) -> dict[int, list[float]]:
+def by_clients(question: PlannedRun, epsilons: Sequence[float]) -> dict[int, list[float]]:
     """Return relative errors at these epsilons, by the number of clients that may have rows of one
     person: 1, 2, all clients, and the number asked for, in ascending order.
     """
@@ -325,7 +324,7 @@ def by_clients(question: Question, epsilons: Sequence[float]) -> dict[int, list[
     }
 
 
-def _error_if_at(n_clients: int, question: Question, persons: Persons, epsilon: float) -> float:
+def _error_if_at(n_clients: int, question: PlannedRun, persons: Persons, epsilon: float) -> float:
     """Return the relative error if n_clients clients may have rows of one person.
 
     The error is infinite if the noise exceeds the range of the integers.
@@ -377,7 +376,7 @@ def _first(
 
 
 def _is_at_most(
-    target: float, question: Question, epsilon: float, n_iterations: int | None
+    target: float, question: PlannedRun, epsilon: float, n_iterations: int | None
 ) -> bool:
     try:
         return relative_error(question, epsilon, n_iterations) <= target
@@ -395,7 +394,7 @@ def _outlook(m: Mechanism, noise: NoiseDeviation, factor: float) -> Outlook:
         n_iterations=m.n_iterations,
         n_rounds=len(m.rounds),
         radius=m.planned_radius / half_width,
-        sum_noise=noise.sums / half_width if m.sum_unit is SumUnit.GRID else None,
+        sum_noise=noise.sums / half_width if m.sums_are_in_grid_units else None,
         count_noise=noise.counts,
         relative_error=error.typical,
         error_low=error.low if simulated else None,
@@ -405,7 +404,7 @@ def _outlook(m: Mechanism, noise: NoiseDeviation, factor: float) -> Outlook:
 
 
 def _settings(
-    question: Question, epsilon: float, n_iterations: int | None = None
+    question: PlannedRun, epsilon: float, n_iterations: int | None = None
 ) -> Settings[AnyAlgorithm]:
     d = question.n_features
     return Settings(
@@ -427,7 +426,7 @@ def _settings(
     )
 
 
-def _plan(question: Question, federation: Federation, epsilon: float) -> Plan:
+def _plan(question: PlannedRun, federation: Federation, epsilon: float) -> Plan:
     each, rest = divmod(question.n_records, federation.n_clients)
     plan = design_plan(
         _settings(question, epsilon),

@@ -320,7 +320,7 @@ def transport(plan: Plan) -> Facts:
     return (bytes_, *between, Fact.of("bytes_more"), *loss)
 
 
-class Party(NamedTuple):
+class PartyOfPlan(NamedTuple):
     """Server or client of a plan.
 
     fingerprint : SHA-256 of its certificate, or empty without one. ends : its last day, or empty.
@@ -343,7 +343,7 @@ def client_cap(client: Client) -> Fact:
     )
 
 
-def parties(plan: Plan) -> list[Party]:
+def parties(plan: Plan) -> list[PartyOfPlan]:
     """Return the server and each client."""
     ends = {certificate.name: str(certificate.expires) for certificate in plan.certificates()}
     address = plan.server.address or Fact.of("no_address")
@@ -355,7 +355,7 @@ def parties(plan: Plan) -> list[Party]:
         *((client, client_cap(client)) for client in plan.clients),
     ]
     return [
-        Party(role, party.fingerprint if party.certificate else "", ends.get(party.name, ""))
+        PartyOfPlan(role, party.fingerprint if party.certificate else "", ends.get(party.name, ""))
         for party, role in roles
     ]
 

@@ -36,7 +36,7 @@ TOLERANCE = 1e-6  # relative, of what is worked out in floating point on another
 _NOT_COMPARED = {"fastlloyd_version", "outside_the_guarantee", "cautions", "protected", "units"}
 
 
-class Sealed(NamedTuple):
+class SealedSettings(NamedTuple):
     """Settings that a statement follows from. plan : of a federated run. first : what found the
     bounds, if the clustering was the second of two stages.
     """
@@ -91,7 +91,7 @@ class Sealed(NamedTuple):
         return found
 
 
-def stored_statement(folder: Path, sealed: Sealed) -> PrivacyStatement:
+def stored_statement(folder: Path, sealed: SealedSettings) -> PrivacyStatement:
     """Return the statement of the result in a folder with these settings.
 
     Raises DataError if privacy.json is none, or says something else than the settings: the sentence
@@ -108,7 +108,7 @@ def stored_statement(folder: Path, sealed: Sealed) -> PrivacyStatement:
     return _checked(str(path), said, sealed, n)
 
 
-def state_statement(source: str, said: Any, sealed: Sealed) -> PrivacyStatement:
+def state_statement(source: str, said: Any, sealed: SealedSettings) -> PrivacyStatement:
     """Return the statement in the state of a model with these settings.
 
     source : named in messages. Raises DataError for every contradiction, like `stored_statement`.
@@ -124,7 +124,9 @@ def state_statement(source: str, said: Any, sealed: Sealed) -> PrivacyStatement:
     return _checked(source, said, sealed, n)
 
 
-def _checked(source: str, said: dict[str, Any], sealed: Sealed, n: int | None) -> PrivacyStatement:
+def _checked(
+    source: str, said: dict[str, Any], sealed: SealedSettings, n: int | None
+) -> PrivacyStatement:
     """Return the statement that the settings give, with what the run found out. n : clients in the
     last sum.
     """
@@ -205,7 +207,7 @@ def _contradiction(source: str, field: str, said: Any, found: Any) -> DataError:
 
 
 def _with_findings(
-    source: str, said: dict[str, Any], found: dict[str, Any], sealed: Sealed
+    source: str, said: dict[str, Any], found: dict[str, Any], sealed: SealedSettings
 ) -> dict[str, Any]:
     """Return the statement with all that a run found out, which no setting gives."""
     whole = dict(found)
@@ -225,11 +227,11 @@ def _with_findings(
     return whole | {"cautions": [*found["cautions"], *more]}
 
 
-def _is_number(value: Any, _: Sealed) -> bool:
+def _is_number(value: Any, _: SealedSettings) -> bool:
     return value is None or (isinstance(value, float | int) and not isinstance(value, bool))
 
 
-def _is_radius(value: Any, sealed: Sealed) -> bool:
+def _is_radius(value: Any, sealed: SealedSettings) -> bool:
     features = sealed.mechanism.domain.features
     return value is None or (
         isinstance(value, dict)
@@ -238,25 +240,25 @@ def _is_radius(value: Any, sealed: Sealed) -> bool:
     )
 
 
-def _is_expected(value: Any, sealed: Sealed) -> bool:
+def _is_expected(value: Any, sealed: SealedSettings) -> bool:
     return type(value) is int and value == sealed.mechanism.n_expected
 
 
-def _are_features(value: Any, sealed: Sealed) -> bool:
+def _are_features(value: Any, sealed: SealedSettings) -> bool:
     return isinstance(value, list) and all(one in sealed.mechanism.domain.features for one in value)
 
 
-def _are_clients(value: Any, sealed: Sealed) -> bool:
+def _are_clients(value: Any, sealed: SealedSettings) -> bool:
     names = () if sealed.plan is None else sealed.plan.names
     return isinstance(value, list) and all(one in names for one in value)
 
 
-def _is_name(value: Any, _: Sealed) -> bool:
+def _is_name(value: Any, _: SealedSettings) -> bool:
     return value is None or (isinstance(value, str) and NAME.fullmatch(value) is not None)
 
 
 # by table, "" for the whole, and name: what a run found out, and whether a value can be that
-_FINDINGS: Final[dict[tuple[str, str], Callable[[Any, Sealed], bool]]] = {
+_FINDINGS: Final[dict[tuple[str, str], Callable[[Any, SealedSettings], bool]]] = {
     ("intervals", "radius"): _is_radius,
     ("loss_estimate", "value"): _is_number,
     ("loss_estimate", "standard_error"): _is_number,

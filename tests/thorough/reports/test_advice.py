@@ -37,7 +37,7 @@ from fastlloyd.reports.advice import (
     CANDIDATE_RECORDS,
     EPSILONS,
     Federation,
-    Question,
+    PlannedRun,
     advise,
     curves,
     least_epsilon,
@@ -57,21 +57,21 @@ THREE = Federation(n_clients=3)
 PRIVATE = [a for a in ALGORITHMS.values() if isinstance(a, Algorithm) and a is not LLOYD]
 
 
-def _question(**changes: Any) -> Question:
+def _question(**changes: Any) -> PlannedRun:
     standard: dict[str, Any] = {
         "algorithm": FASTLLOYD,
         "n_records": 4000,
         "n_features": 2,
         "n_clusters": 4,
     }
-    return Question(**(standard | changes))
+    return PlannedRun(**(standard | changes))
 
 
 def _domain(d: int) -> Domain:
     return Domain(features=tuple(f"x{i}" for i in range(d)), lower=(-1.0,) * d, upper=(1.0,) * d)
 
 
-def _mechanism(q: Question, epsilon: float, seed: int = 1) -> LloydMechanism:
+def _mechanism(q: PlannedRun, epsilon: float, seed: int = 1) -> LloydMechanism:
     assert isinstance(q.algorithm, Algorithm)
     return design_mechanism(
         q.algorithm,
@@ -292,7 +292,9 @@ def test_a_narrow_ring_is_halved_words_or_refused() -> None:
     ],
     ids=["fastlloyd", "jumps", "sulloyd", "federated"],
 )
-def test_the_least_epsilon_is_the_first_of_all_candidates_that_is_fine(question: Question) -> None:
+def test_the_least_epsilon_is_the_first_of_all_candidates_that_is_fine(
+    question: PlannedRun,
+) -> None:
     found = least_epsilon(question)
     exhaustive = next(e for e in CANDIDATE_EPSILONS if relative_error(question, e) <= FINE)
     assert found == exhaustive
@@ -302,12 +304,12 @@ def test_the_least_epsilon_is_the_first_of_all_candidates_that_is_fine(question:
     "question", [_question(), _question(n_features=1, n_clusters=30), _question(algorithm=GLLOYD)]
 )
 def test_the_needed_records_are_the_first_of_all_candidates_that_are_fine(
-    question: Question,
+    question: PlannedRun,
 ) -> None:
     found = needed_records(question, 1.0)
     assert found is not None
     below = [n for n in CANDIDATE_RECORDS if question.n_clusters <= n < found]
-    changed = {n: Question(n_records=n, n_features=question.n_features, n_clusters=question.n_clusters,
+    changed = {n: PlannedRun(n_records=n, n_features=question.n_features, n_clusters=question.n_clusters,
                            algorithm=question.algorithm) for n in (*below, found)}  # fmt: skip
     assert relative_error(changed[found], 1.0) <= FINE
     assert all(relative_error(changed[n], 1.0) > FINE for n in below)
@@ -436,7 +438,7 @@ def test_refusals_are_of_the_right_kind() -> None:
 SIGNAL = st.floats(0.1, 1e6)
 
 
-def _moment_mechanism(q: Question, epsilon: float) -> MomentMechanism:
+def _moment_mechanism(q: PlannedRun, epsilon: float) -> MomentMechanism:
     m = design_mechanism(
         MOMENTLLOYD, _domain(q.n_features), n_clusters=q.n_clusters, n_records=q.n_records, epsilon=epsilon, delta=q.delta,
         public_seed=PublicSeed.from_int(3), neighboring_relation=q.neighboring_relation,
@@ -446,7 +448,7 @@ def _moment_mechanism(q: Question, epsilon: float) -> MomentMechanism:
 
 
 def test_advice_is_about_momentlloyd_unless_another_is_named() -> None:
-    asked = Question(n_records=20_000, n_features=4, n_clusters=5)
+    asked = PlannedRun(n_records=20_000, n_features=4, n_clusters=5)
     said = advise(asked, [1.0]).outlooks[0]
     assert asked.algorithm is MOMENTLLOYD
     assert said.error_low is not None

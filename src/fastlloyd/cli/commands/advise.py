@@ -26,7 +26,7 @@ from fastlloyd.errors import BudgetError, OutputError, PlanError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fastlloyd.reports.advice import Advice, Federation, Outlook, Question
+    from fastlloyd.reports.advice import Advice, Federation, Outlook, PlannedRun
 
 ADVICE, PICTURE = FILES = ("advise.json", "advise.png")
 NOT_IN_IT = (
@@ -119,7 +119,7 @@ def advise(
         check_destination(out, force=force, files=FILES)
     elif force:
         raise OutputError("--force is about the output folder; name it with --out DIR")
-    question = advising.Question(
+    question = advising.PlannedRun(
         n_records=records,
         n_features=features,
         n_clusters=clusters,
@@ -339,7 +339,7 @@ def _more(difference: int) -> str:
     return f"{abs(difference):,} {'more' if difference >= 0 else 'fewer'}"
 
 
-def _subject(question: "Question") -> str:
+def _subject(question: "PlannedRun") -> str:
     n, unit = question.n_records, question.unit
     return (
         f"{question.algorithm.name}: {n:,} {unit.one if n == 1 else unit.many},"

@@ -40,7 +40,6 @@ from fastlloyd.federation.plan.quorum import (
 from fastlloyd.federation.plan.study import Study
 from fastlloyd.federation.secagg.ring import NOTHING, Load, Ring, RingLoad, choose_ring
 from fastlloyd.mechanisms.catalogue import AnyPlanned
-from fastlloyd.mechanisms.facts import SumUnit
 from fastlloyd.mechanisms.mechanism import Clustering, Mechanism
 from fastlloyd.mechanisms.private_run import AnyRun
 from fastlloyd.mechanisms.rounds import Round, draw, sqrt_up
@@ -396,7 +395,7 @@ def ring_load(plan: Plan) -> RingLoad:
     sums, counts, loss, others = NOTHING, NOTHING, NOTHING, set[Load]()
     for round in m.all_rounds[len(m.rounds) :]:
         loss = Load(m.parts(round)[0].bound, *plan.total_scales(round))
-    if m.sum_unit is SumUnit.GRID:
+    if m.sums_are_in_grid_units:
         sums, counts = (
             Load(*map(max, zip(*each, strict=True))) for each in zip(*loads, strict=True)
         )
