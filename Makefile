@@ -49,6 +49,7 @@ demo: $(RUN)  ## three hospitals cluster tumour measurements: results, picture a
 test: $(READY)  ## the tests every commit must pass
 	$(BIN)/python -m pytest -n $(WORKERS)
 
+quick: WORKERS := logical
 quick: $(READY)  ## tests of single modules, without processes and network: under a minute, for while you work
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile=quick tests/unit
 

@@ -86,10 +86,10 @@ def pytest_collection_finish() -> None:
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One process more than there are cores: while a test waits, for a process or a deadline,
-    another is worked at.
+    another is worked at. With `-n logical`, for tests that never wait, as many as cores.
     """
-    del config
-    return (os.cpu_count() or 1) + 1
+    n_cores = os.cpu_count() or 1
+    return n_cores if config.option.numprocesses == "logical" else n_cores + 1
 
 
 @pytest.fixture(scope="module", autouse=True)
