@@ -115,7 +115,7 @@ class ExpectedError(NamedTuple):
     high: float
 
 
-class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
     """A private clustering, fully determined but for the records and the noise. Made by
     `catalogue.design`.
 

@@ -85,7 +85,7 @@ class FoundBounds(msgspec.Struct, frozen=True):
         ]
 
 
-class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, cache_hash=True):
+class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Histograms over what is found so far, of `n_levels` levels; scale : of the noise in every
     count.
     """
@@ -155,12 +155,7 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class BoundsMechanism(
-    PrivateRun[FoundBounds],
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="bounds",
+    PrivateRun[FoundBounds], frozen=True, kw_only=True, tag_field="kind", tag="bounds"
 ):
     """The `PrivateRun` that finds bounds, made by `bounds/design.py`. domain : the outer range; see
     `PrivateRun`.

@@ -105,9 +105,7 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         }
 
 
-class LloydMechanism(
-    Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="lloyd"
-):
+class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag="lloyd"):
     """The `Mechanism` of an `Algorithm`, made by `lloyd/design.py`.
 
     min_count : centroids whose noisy count is below it stay where they are; 0 is the paper's rule

@@ -39,9 +39,7 @@ NAME = MOMENTLLOYD.name
 MAX_DIRECTIONS = 64
 
 
-class MomentMechanism(
-    MomentFields, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag=NAME
-):
+class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind", tag=NAME):
     """The `Mechanism` of MomentLloyd; its fields are those of `MomentFields`, and its rounds."""
 
     name: ClassVar[str] = NAME

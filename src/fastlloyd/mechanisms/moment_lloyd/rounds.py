@@ -207,9 +207,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         return 1
 
 
-class ClippingRound(
-    MomentRound, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks"
-):
+class ClippingRound(MomentRound, frozen=True, kw_only=True):
     """radius : where it clips, in lengths that each kind says. units : integers that stand for this
     radius in the answer.
     """
@@ -236,14 +234,7 @@ class ClippingRound(
         return _times(self.radius, m.domain.squared_half_diagonal)
 
 
-class MeanRound(
-    ClippingRound,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="asks",
-    tag="mean",
-):
+class MeanRound(ClippingRound, frozen=True, kw_only=True, tag="mean"):
     """The sum of the records, clipped to `radius` half diagonals of the box around its middle, and
     how many they are.
     """
@@ -277,14 +268,7 @@ class MeanRound(
         return shown.with_total(*self.noisy_parts(m, state, answer, noise))
 
 
-class SquaresRound(
-    ClippingRound,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="asks",
-    tag="squares",
-):
+class SquaresRound(ClippingRound, frozen=True, kw_only=True, tag="squares"):
     """Squares of x - centre per feature, clipped to `radius` half diagonals of the box."""
 
     powers: ClassVar[tuple[int, ...]] = (2,)
@@ -299,14 +283,7 @@ class SquaresRound(
         return start.box_candidates(m, state, low, high)
 
 
-class LengthsRound(
-    MomentRound,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="asks",
-    tag="lengths",
-):
+class LengthsRound(MomentRound, frozen=True, kw_only=True, tag="lengths"):
     """|x - centre|, clipped to half the diagonal of the box."""
 
     powers: ClassVar[tuple[int, ...]] = (1,)
@@ -329,14 +306,7 @@ class LengthsRound(
         return math.isqrt(m.domain.squared_half_diagonal)
 
 
-class SecondMomentRound(
-    ClippingRound,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="asks",
-    tag="second-moment",
-):
+class SecondMomentRound(ClippingRound, frozen=True, kw_only=True, tag="second-moment"):
     """(x - centre)(x - centre)', clipped to `radius` typical lengths."""
 
     powers: ClassVar[tuple[int, ...]] = (2, 2)
@@ -360,14 +330,7 @@ class SecondMomentRound(
         return math.floor(self.radius * state.length)
 
 
-class VotesRound(
-    MomentRound,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="asks",
-    tag="votes",
-):
+class VotesRound(MomentRound, frozen=True, kw_only=True, tag="votes"):
     """Votes: the number of records nearest to each candidate."""
 
     powers: ClassVar[tuple[int, ...]] = (0,)
@@ -417,14 +380,7 @@ class VotesRound(
         return super().seen(m, state, answer, noise).with_votes(state.candidates, votes)
 
 
-class StepRound(
-    ClippingRound,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="asks",
-    tag="step",
-):
+class StepRound(ClippingRound, frozen=True, kw_only=True, tag="step"):
     """Offsets from the nearest centroid, clipped to `radius` typical offsets, and counts: one step
     of the clustering.
     """

@@ -25,7 +25,7 @@ from fastlloyd.mechanisms.queries.spaces import DIRECTION_BITS, Subspace, square
 NUMBER_BITS = 16  # numbers of records are in units of 2**-16
 
 
-class MomentFields(Mechanism, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MomentFields(Mechanism, frozen=True, kw_only=True):
     """The fields of `MomentMechanism`, for the modules that it calls.
 
     n_directions : r, number of directions that are kept for records of many features, 0 for few
