@@ -9,10 +9,8 @@ pickles, copies and the tables of attributes that notebooks draw.
 # signatures in short: help and ? show what is written here, not what it stands for
 from __future__ import annotations
 
-import numbers
 import os
 import warnings
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,7 +21,6 @@ from numpy.typing import ArrayLike
 from fastlloyd.base import extras
 from fastlloyd.base.arrays import FloatArray, IntArray
 from fastlloyd.base.names import NAME, choose, listing, shown
-from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering import kernels
 from fastlloyd.dp.neighboring import NeighboringRelation
 from fastlloyd.dp.noise import Noise
@@ -59,7 +56,7 @@ from fastlloyd.reports.stored_statement import SealedSettings, stored_statement
 
 try:
     from sklearn.base import ClassNamePrefixFeaturesOutMixin
-    from sklearn.utils import Tags, check_random_state
+    from sklearn.utils import Tags
     from sklearn.utils.validation import check_is_fitted
 
     from fastlloyd.estimators.charging import (
@@ -75,6 +72,7 @@ try:
     from fastlloyd.estimators.state import EstimatorState, Spent, hidden
     from fastlloyd.estimators.validation import (
         check_numbers,
+        public_seed,
         refuse_collection,
         refuse_not_finite,
         validate_collection,
@@ -89,7 +87,6 @@ except Exception as error:  # noqa: BLE001 - a package may fail in any way
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RandomState = int | np.random.RandomState
 Limits = Bounds | str | None
 _CLIPPED = (
     "2 % or more of the values of {features} lie outside the bounds and count as the bound:"
@@ -410,7 +407,7 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
             delta=self.delta if noise is Noise.GAUSSIAN else None,
             n_expected=self.n_expected,
             neighboring_relation=self.neighboring_relation,
-            public_seed=_public_seed(self.random_state),
+            public_seed=public_seed(self.random_state),
             persons=persons,
             scaling=self.scaling,
             fraction_bits=bits,
@@ -458,16 +455,3 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
 def plain(value: Fraction) -> float | Fraction:
     """The number as a float, if a float is equal to it."""
     return float(value) if Fraction(float(value)) == value else value
-
-
-def _public_seed(random_state: RandomState | None) -> PublicSeed:
-    """The seed of the initial centroids; the noise has none."""
-    if random_state is None:
-        return PublicSeed(os.urandom(32))
-    if isinstance(random_state, numbers.Integral):
-        return PublicSeed.from_int(int(random_state))
-    with suppress(Exception):  # which shows the whole object
-        return PublicSeed(check_random_state(random_state).bytes(32))
-    raise PlanError(
-        f"random_state is {shown(random_state)}; expected None, an integer or a RandomState"
-    )

@@ -13,7 +13,8 @@ from __future__ import annotations
 import enum
 from typing import Any, ClassVar
 
-from fastlloyd.estimators.base import Estimator, Limits, RandomState, plain
+from fastlloyd.estimators.base import Estimator, Limits, plain
+from fastlloyd.estimators.validation import RandomState
 from fastlloyd.mechanisms.lloyd.algorithm import (
     FASTLLOYD,
     GLLOYD,

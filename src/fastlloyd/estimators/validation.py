@@ -3,17 +3,21 @@ by their types.
 """
 
 import numbers
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import assert_all_finite, check_array, validate_data
 
 from fastlloyd.base.arrays import GridArray
 from fastlloyd.base.names import refuse_repeated, shown
+from fastlloyd.base.randomness import PublicSeed
 from fastlloyd.clustering.domain import Domain
 from fastlloyd.clustering.outside import OutsideMarks
 from fastlloyd.errors import CellTypeError, DataError, PlanError
@@ -182,3 +186,19 @@ def on_grid(domain: Domain, values: NDArray[Any]) -> tuple[GridArray, OutsideMar
         refused = error
     refuse_not_finite(values)
     raise refused
+
+
+RandomState = int | np.random.RandomState
+
+
+def public_seed(random_state: RandomState | None) -> PublicSeed:
+    """Return the seed of the initial centroids; the noise has none."""
+    if random_state is None:
+        return PublicSeed(os.urandom(32))
+    if isinstance(random_state, numbers.Integral):
+        return PublicSeed.from_int(int(random_state))
+    with suppress(Exception):  # which shows the whole object
+        return PublicSeed(check_random_state(random_state).bytes(32))
+    raise PlanError(
+        f"random_state is {shown(random_state)}; expected None, an integer or a RandomState"
+    )
