@@ -1,5 +1,5 @@
-"""The options of all commands, each defined once. What words and numbers they take is checked where
-they are used.
+"""Options that several commands take, each defined once; those of a clustering are in
+`mechanism_options.py`. Their words and numbers are checked where they are used.
 """
 
 import functools

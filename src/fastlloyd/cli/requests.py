@@ -61,9 +61,9 @@ def given_clustering(
             share if share is None or not math.isfinite(share) else fraction(share, "loss_share")
         ),
     }
-    kept = asdict(options).keys() & ClusteringChoices.__dataclass_fields__.keys()
+    others = asdict(options).keys() - {"loss", "iterations", *VARIED}
     return ClusteringChoices(
-        **{name: getattr(options, name) for name in kept - {"bounds"}}
+        **{name: getattr(options, name) for name in others}
         | renamed
         | {
             "bounds": stated(options.bounds),

@@ -2,7 +2,7 @@
 
 All runs on one data set are added up. An open run counts with everything it reserved, a finished
 one with what it was charged. `spending.py` defines the sum and tests it against a limit.
-`admission.py` decides whether one more run may begin.
+`admission.py` decides whether one more run may begin. `holder.py` writes the charges.
 
 Neighbouring relation: a limit applies to one record or one person, added or removed, or replaced.
 Each of these has a sum of its own (`store/costs.py`). A limit that does not name its neighbours

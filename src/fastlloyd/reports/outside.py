@@ -1,6 +1,7 @@
 """Facts outside the guarantee: the one list that statements, pages and screens take.
 
-Each has a code that does not change, for programs, and a sentence, `outside_` and its code.
+Each has a code that does not change, for programs. `reports/facts.py` makes its sentence of the
+table `outside` in `sentences.toml`.
 """
 
 import enum
