@@ -1,7 +1,7 @@
-"""Everything fastlloyd raises on purpose.
+"""Errors and warnings that fastlloyd raises on purpose.
 
-Messages are written for the person at the terminal: they name the field, say what was expected and
-what to do, and never contain a private value.
+Messages are for the person at the terminal: they name the field, the expected value and the remedy,
+and never contain a private value.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,8 +11,8 @@ from typing import ClassVar, NamedTuple
 class FastLloydError(Exception):
     """Base class of all errors raised on purpose.
 
-    code : a word for the fault, which programs may rely on, or None if its kind says enough. kind :
-    a word for all faults of the class. field : the setting or column at fault, or None.
+    code : stable name of the fault, for programs, or None if its kind says enough. kind : name of
+        all faults of the class. field : setting or column at fault, or None.
     """
 
     kind: ClassVar[str] = "error"
@@ -23,8 +23,10 @@ class FastLloydError(Exception):
 
 
 class Problem(NamedTuple):
-    """One fault of a request. code : a word for its kind, for programs. field : the setting or
-    column at fault, or None. sentence : what is wrong and what to do, for people.
+    """One fault of a request.
+
+    code : its kind, for programs. field : setting or column at fault, or None. sentence : the fault
+        and the remedy, for people.
     """
 
     code: str
@@ -34,9 +36,9 @@ class Problem(NamedTuple):
 
 # several errors, and one itself
 class Problems(FastLloydError, ValueError):  # noqa: N818
-    """A request that cannot be carried out. Nothing was spent.
+    """All faults of a request that cannot be carried out. Nothing was spent.
 
-    errors : one for each fault, as the code raised it that found the fault.
+    errors : one for each fault.
     """
 
     kind = "request"
@@ -51,89 +53,89 @@ class Problems(FastLloydError, ValueError):  # noqa: N818
 
     @property
     def plain(self) -> FastLloydError:
-        """The error itself if there is only one, else all of them."""
+        """The only error, or all of them together."""
         return self.errors[0] if len(self.errors) == 1 else self
 
 
 class DataError(FastLloydError, ValueError):
-    """The records, or what was said about them (bounds, columns), cannot be used."""
+    """Raised if the records, or statements about them (bounds, columns), cannot be used."""
 
     kind = "data"
 
 
 class CellTypeError(DataError, TypeError):
-    """Cells of an array are objects that are no numbers, for which Python raises TypeError."""
+    """Raised if cells of an array are objects instead of numbers; a TypeError, as Python raises."""
 
 
 class PlanError(FastLloydError, ValueError):
-    """A setting, mechanism or plan is inconsistent, was changed, or cannot give the guarantee it
-    states.
+    """Raised if a setting, mechanism or plan is inconsistent, was changed, or cannot give the
+    guarantee it states.
     """
 
     kind = "setting"
 
 
 class IdentityError(FastLloydError, ValueError):
-    """A private identity, a public file, a certificate or the keys of a run cannot be used. The
-    message holds no secret.
+    """Raised if a private identity, a public file, a certificate or the keys of a run cannot be
+    used. The message contains no secret.
     """
 
     kind = "identity"
 
 
 class BudgetError(FastLloydError, ValueError):
-    """A privacy parameter is out of range, or a guarantee cannot be reached with it."""
+    """Raised if a privacy parameter is out of range, or if a guarantee cannot be reached with
+    it.
+    """
 
     kind = "budget"
 
 
 # the name says what it is: a risk refused before it is an error
 class OverflowRisk(FastLloydError, ValueError):  # noqa: N818
-    """Integers could leave the range in which they are exact; refused before anything is
-    computed.
-    """
+    """Raised before the computation if integers could leave the range in which they are exact."""
 
     kind = "overflow"
 
 
 class OutputError(FastLloydError, OSError):
-    """A result cannot be written where it was asked to go."""
+    """Raised if a result cannot be written to its destination."""
 
     kind = "output"
 
 
 class StateError(FastLloydError):
-    """A store of events cannot be used, is in use, is damaged or old, or a step cannot be made
-    durable in it.
+    """Raised if a store of events cannot be used, is in use, damaged or old, or if a step cannot be
+    made durable in it.
     """
 
     kind = "state"
 
 
 class OldStoreError(StateError):
-    """A store is an older copy than one that was seen, or another one."""
+    """Raised if a store is an older copy of one that was seen, or another store."""
 
 
 class OldServerError(StateError):
-    """The store of a run's server is an older copy than one that was seen."""
+    """Raised if the store of a run's server is an older copy of one that was seen."""
 
 
 class LocalProtocolError(FastLloydError):
-    """The caller used a session wrongly."""
+    """Raised if the caller uses a session wrongly."""
 
     kind = "session"
 
 
 class RemoteProtocolError(FastLloydError):
-    """Another party sent something the protocol does not allow."""
+    """Raised if another party sends something that the protocol does not allow."""
 
     kind = "protocol"
 
 
 class OldCopyError(RemoteProtocolError):
-    """A client's store is an older copy than one that was seen, or another one.
+    """Raised if a client's store is an older copy of one that was seen, or another store.
 
-    fact : that, without what to do about it.
+    fact : that statement, without the remedy.
     """
 
     def __init__(self, fact: str, remedy: str) -> None:
@@ -142,42 +144,50 @@ class OldCopyError(RemoteProtocolError):
 
 
 class NetworkError(FastLloydError, OSError):
-    """The network, or what this machine needs for it, cannot be used as asked."""
+    """Raised if the network, or software that this machine needs for it, cannot be used."""
 
     kind = "network"
 
 
 class EngineError(FastLloydError):
-    """The processes or the cluster that were to pass over the records cannot be used, or ended."""
+    """Raised if the processes or the cluster that should read the records cannot be used, or
+    ended.
+    """
 
     kind = "engine"
 
 
 class WeakGuaranteeWarning(UserWarning):
-    """The guarantee holds as stated, but states little: delta is large."""
+    """Warning that the guarantee holds but says little, because delta is large."""
 
 
 class UncountedFitWarning(UserWarning):
-    """A fit names no data set, so no ledger adds its cost to that of other fits. The warning is
-    given once in a process, and again after a block `with fastlloyd.dataset(...)`.
+    """Warning that a fit names no data set, so no ledger adds its cost to that of other fits.
+
+    It is given once in a process, and again after a block `with fastlloyd.dataset(...)`.
     """
 
 
 class LedgerWarning(UserWarning):
-    """The ledger is new, or something else about it that its holder should know."""
+    """Warning to the owner of a ledger, for example that it is new."""
 
 
 class NoisyResultWarning(UserWarning):
-    """The noise dominates the result. Noisy answers and public scales tell so: the guarantee covers
-    this warning too.
+    """Warning that the noise dominates the result.
+
+    It follows from noisy answers and public scales, so the guarantee covers this warning too.
     """
 
 
 class ClippedRecordsWarning(UserWarning):
-    """Many values of a feature lie outside the bounds. An exact fact about the records, for their
-    owner: not to be published, nor kept in a log or notebook that others read.
+    """Warning that many values of a feature lie outside the bounds.
+
+    This is an exact fact about the records, only for their owner. Do not publish it, and do not
+    keep it in a log or notebook that others can read.
     """
 
 
 class PrivacyLeakWarning(UserWarning):
-    """A public parameter was taken from the data, so the stated guarantee does not hold."""
+    """Warning that a public parameter was taken from the data, so the stated guarantee does not
+    hold.
+    """

@@ -20,11 +20,11 @@ from fastlloyd.errors import LocalProtocolError
 
 @contextmanager
 def repeatable_noise() -> Iterator[None]:
-    """NOT PRIVATE. Inside the `with`, sessions and `central.cluster` take noise that can be
-    repeated; elsewhere they refuse it.
+    """NOT PRIVATE. Allow repeatable noise in sessions and `central.cluster` inside the `with`;
+    elsewhere they refuse it.
 
-    It holds for the thread or task that enters it and makes the session or calls `cluster`.
-    Sessions that were made in it keep their noise.
+    It applies to the thread or task that enters it and makes the session or calls `cluster`.
+    Sessions made inside keep their noise.
     """
     permission = Permission()
     before = ALLOWED.set(permission)
@@ -36,8 +36,7 @@ def repeatable_noise() -> Iterator[None]:
 
 
 class SeededNoise:
-    """NOT PRIVATE. The production samplers, fed from a ChaCha20 key stream that the seed
-    determines.
+    """NOT PRIVATE. Production samplers with a ChaCha20 key stream that the seed determines.
 
     seed : any integer; equal seeds give equal noise for equal calls in equal order.
     """
@@ -49,11 +48,11 @@ class SeededNoise:
         self._key_stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
 
     def gaussian(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """Return what `fastlloyd.dp.noise.rounded_gaussian` does."""
+        """Draw as `fastlloyd.dp.noise.rounded_gaussian` does."""
         return rounded_gaussian(scale, size, self._bytes)
 
     def two_sided_geometric(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """Return what `fastlloyd.dp.noise.two_sided_geometric` does."""
+        """Draw as `fastlloyd.dp.noise.two_sided_geometric` does."""
         return two_sided_geometric(scale, size, self._bytes)
 
     def _bytes(self, size: int) -> bytes:
@@ -61,7 +60,8 @@ class SeededNoise:
 
 
 class InjectedNoise:
-    """NOT PRIVATE. Gives the next of some arrays at each call, whatever the law and the scale.
+    """NOT PRIVATE. Noise source that returns the next of some arrays at each call, for any law and
+    scale.
 
     values : one int64 array of shape (size,) per expected call.
     """
@@ -108,13 +108,13 @@ UNREPEATABLE_CHECKS = {
 
 
 def expected_failed_checks(estimator: Any) -> dict[str, str]:
-    """Names of scikit-learn's checks that noise may fail, with the reason; none for an estimator
+    """Return scikit-learn's checks that noise may fail, each with the reason; none for an estimator
     without noise.
 
-    For the argument of that name of `check_estimator`, and as that of `parametrize_with_checks`,
-    both in `sklearn.utils.estimator_checks` (1.6 or later). A check named here may pass by chance,
-    so do not ask it to fail (`xfail_strict`). All others pass with certainty: scikit-learn leaves
-    out those that the tag `non_deterministic` answers, and the rest compares types, shapes and
-    messages, or outputs of one and the same fit.
+    Pass it as the argument of this name to `check_estimator` or `parametrize_with_checks`, both in
+    `sklearn.utils.estimator_checks` (1.6 or later). A check named here may pass by chance, so do
+    not require it to fail (`xfail_strict`). All others pass with certainty. scikit-learn skips
+    those that do not apply to the tag `non_deterministic`. The rest compare types, shapes and
+    messages, or outputs of the same fit.
     """
     return dict(UNREPEATABLE_CHECKS) if estimator.__sklearn_tags__().non_deterministic else {}

@@ -194,7 +194,7 @@ def test_a_genuine_disk_is_full_when_the_result_is_written(site: Site) -> None:
         filler = fill(disk)
         assert process.wait(HANG) == 2
         assert (
-            "No space left on device); nothing was left there; the result is kept in"
+            "No space left on device); no part of it was kept; the result is kept in"
             in site.said("b").splitlines()[-1]
         )
         assert sorted(path.name for path in disk.iterdir()) == ["filler"]

@@ -20,7 +20,7 @@ def test_advise_says_what_to_expect_and_keeps_it(fastlloyd: Command, here: Path)
         "fine",
         "noisy",
         "0.951 half widths",
-        "Not in the error",
+        "error does not include",
         "The smallest epsilon for an error of at most 10%: 0.53",
         "needs 1,100 records",
     ):
@@ -124,8 +124,8 @@ def test_advise_replaces_only_an_earlier_advice(fastlloyd: Command) -> None:
     refused(fastlloyd(*ADVISE, "--out", "advice"), "--force")
     assert fastlloyd(*ADVISE, "--out", "advice", "--force").code == 0
     assert fastlloyd(*FIT, "--out", "result").code == 0
-    refused(fastlloyd(*ADVISE, "--out", "result", "--force"), "left alone")
-    refused(fastlloyd(*FIT, "--out", "advice", "--force"), "left alone")
+    refused(fastlloyd(*ADVISE, "--out", "result", "--force"), "not replaced")
+    refused(fastlloyd(*FIT, "--out", "advice", "--force"), "not replaced")
 
 
 def test_advise_without_matplotlib_writes_the_rest(

@@ -122,7 +122,7 @@ def test_a_file_of_labels_is_replaced_on_request_only_and_nothing_else_is(
     assert fastlloyd(*assign, "labels.csv").code == 0
     before = tree(here)
     refused(fastlloyd(*assign, "labels.csv"), "--force")
-    refused(fastlloyd(*assign, "data.csv", "--force"), "left alone")
+    refused(fastlloyd(*assign, "data.csv", "--force"), "not replaced")
     refused(fastlloyd(*assign, "result", "--force"), "result")
     refused(fastlloyd(*assign, "none/labels.csv"), "none/labels.csv")
     refused(fastlloyd(*assign[:-1], "--force"), "--out")

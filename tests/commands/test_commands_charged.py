@@ -155,18 +155,18 @@ def test_a_ledger_may_be_named_and_each_is_for_itself(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--ledger", "mine.store"), "--ledger is about the ledger"),
-        (("--rows-are", "patient"), "--rows-are is about the ledger"),
-        (("--new-dataset",), "--new-dataset is about the ledger"),
+        (("--ledger", "mine.store"), "--ledger needs a data set"),
+        (("--rows-are", "patient"), "--rows-are needs a data set"),
+        (("--new-dataset",), "--new-dataset needs a data set"),
         (("--dataset", "a b"), "dataset is 'a b'"),
         (("--dataset", "a", "--rows-are", "a b"), "the name of the unit is 'a b'"),
         (
             ("--dataset", "a", "--rows-are", "patients"),
-            "expected what one of them is called, such as patient",
+            "expected the name of",
         ),
         (
             ("--dataset", "a", "--algorithm", "lloyd"),
-            "lloyd adds no noise; no limit and no ledger holds what it costs",
+            "lloyd adds no noise",
         ),
     ],
 )
@@ -259,7 +259,7 @@ def test_the_budget_is_drawn(fastlloyd: Command, here: Path) -> None:
     refused(fastlloyd("ledger", "show", "--figure", "budget.png"), "budget.png exists already")
     assert fastlloyd("ledger", "show", "--figure", "budget.png", "--force").code == 0
     refused(
-        fastlloyd("ledger", "show", "--figure", "data.csv", "--force"), "is not a file of this kind"
+        fastlloyd("ledger", "show", "--figure", "data.csv", "--force"), "a file of another kind"
     )
     refused(
         fastlloyd("ledger", "show", "--figure", "budget.jpg"), "budget.jpg does not end in .png"
@@ -285,7 +285,7 @@ def test_limits_for_persons_are_set_shown_and_kept(fastlloyd: Command) -> None:
     refused(
         fastlloyd(*FIT, *ON),
         "this run does not protect every patient as a whole",
-        "say --rows-are patient",
+        "pass --rows-are patient",
     )
     code, out, _ = fastlloyd(*FIT, *ON, "--rows-are", "patient", "--epsilon", "0.5")
     assert code == 0
@@ -326,7 +326,7 @@ def test_a_run_that_protects_persons_by_a_column_is_held_by_a_limit_for_them(
     refused(fastlloyd(*given, "--epsilon", "2.99"), "for one patient added or removed, of which")
     refused(
         fastlloyd(*given[:-1], "household", "--rows-are", "patient"),
-        "rows are said to be one 'patient' each",
+        "rows_are is 'patient'",
     )
 
 
@@ -355,14 +355,11 @@ def test_what_has_no_bound_for_persons_is_said_to_have_none_for_them(fastlloyd: 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--max-clients-per-person", "2"), "say how they are called with --unit NAME"),
+        (("--max-clients-per-person", "2"), "--unit NAME"),
         (("--unit", "two words"), "the name of the unit is 'two words'"),
         (
             ("--unit", "patients"),
-            (
-                "the name of the unit is 'patients'; expected what one of them is called, such as"
-                " patient"
-            ),
+            ("the name of the unit is 'patients'; expected the name"),
         ),
         (("--unit", "a", "--max-clients-per-person", "100000"), "expected 1 to 10000"),
         (("--neighboring-relation", "swap"), "neighboring_relation 'swap' is unknown"),
@@ -384,5 +381,5 @@ def test_a_ledger_takes_no_part_in_runs(fastlloyd: Command, ledger_of_its_own: P
     )
     refused(
         fastlloyd("ledger", "release", str(ledger_of_its_own), "--run", "0" * 32),
-        "is a ledger; a run is given up by its client",
+        "give the run up",
     )

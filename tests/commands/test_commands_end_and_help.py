@@ -129,7 +129,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(
     code, out, err = fastlloyd(*FIT, "--out", "result")
     assert (code, err.count("\n")) == (2, 1)
     assert (
-        "No space left on device); nothing was left there; the result was shown, and its epsilon is"
+        "No space left on device); no part of it was kept; the result was shown, and its epsilon is"
         " spent" in err
     )
     assert "noisy count" in out  # it is spent, so it is not lost

@@ -130,7 +130,7 @@ def test_what_is_wrong_with_a_column_of_ids_is_refused_in_a_sentence(
         ),
         (
             (*FIT, "--unit-name", "patient"),
-            "--unit-name has no effect where single records are protected",
+            "--unit-name has no effect",
         ),
         (
             (*FIT, "--unit-column", "patient", "--unit-name", "two words"),
@@ -138,10 +138,7 @@ def test_what_is_wrong_with_a_column_of_ids_is_refused_in_a_sentence(
         ),
         (
             (*FIT, "--unit-column", "patient", "--unit-name", "patients"),
-            (
-                "the name of the unit is 'patients'; expected what one of them is called, such as"
-                " patient"
-            ),
+            ("the name of the unit is 'patients'; expected the name"),
         ),
         ((*FIT, "--unit-column", "patient", "--engine", "local:2"), "leave --engine out"),
         ((*UNCAPPED, *OF_PATIENTS, "--n-records", "99"), "more patients than the cap of 99"),
@@ -157,7 +154,7 @@ def test_what_is_wrong_with_a_column_of_ids_is_refused_in_a_sentence(
         ),
         (
             ("simulate", *FIT[1:], "--clients", "2", *OF_PATIENTS, "--max-clients-per-person", "3"),
-            "there are 2",
+            "has 2 clients",
         ),
     ):
         refused(fastlloyd(*arguments), match)
@@ -253,18 +250,18 @@ def test_plan_new_makes_plans_of_persons_and_explain_says_what_they_mean(
         (("--unit", "human", "--max-clients-per-person", "1"), "unit 'human' is unknown"),
         (
             ("--unit-name", "patient"),
-            "--unit-name has no effect where single records are protected; say --unit person",
+            "--unit-name has no effect",
         ),
         (
             ("--max-clients-per-person", "1"),
-            "--max-clients-per-person has no effect where single records",
+            "--max-clients-per-person has no effect",
         ),
         (
             (*PERSONS[:3], "families", *PERSONS[4:]),
-            "the name of the unit is 'families'; expected what one of them is called",
+            "the name of the unit is 'families'; expected the name",
         ),
         ((*PERSONS[:-1], "0"), "max_clients is 0"),
-        ((*PERSONS[:-1], "3"), "a patient is to be at up to 3 clients, and there are 2"),
+        ((*PERSONS[:-1], "3"), "--max-clients-per-person is 3"),
         ((*PERSONS, "--ring-bits", "32"), "expected 64, as patients are protected"),
     ],
 )

@@ -84,8 +84,8 @@ def test_three_clients_and_a_server_end_with_one_result_that_status_and_ledger_s
     code, out, _ = here(site, ["status", "b.identity.toml"])
     assert code == 0
     assert "a client, 2 events" in out
-    assert f"b, data set {DATASET}; 0 rounds closed; waits for the others" in out
-    assert "; a process works with it" in out
+    assert f"b, data set {DATASET}; 0 rounds closed; waits for the" in out
+    assert "; a process uses it" in out
     code, out, err = site.run(site.join("c", "--json", "--ledger", "of-c.store", "--new-dataset"))
     assert code == 0, err
     made = (

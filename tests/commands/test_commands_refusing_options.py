@@ -251,7 +251,7 @@ REFUSED = {
         "a plan holds no records to count",
     ),
     "nowhere and somewhere": ((*FIT, "--no-out", "--out", "result"), "leave one of them out"),
-    "force for a new folder": ((*FIT, "--no-out", "--force"), "--force is about the output folder"),
+    "force for a new folder": ((*FIT, "--no-out", "--force"), "--force needs"),
     "picture without a folder": ((*FIT, "--no-out", "--plot-data"), "--out"),
     "force without a folder": ((*FIT, "--force"), "--out"),
     "no clients": ((*SIMULATE[:-1], "0"), "--clients"),
@@ -277,7 +277,7 @@ REFUSED = {
     ),
     "plan whose clients may be missing, nobody knows when": (
         (*NEW, "--client", "c:50", "--max-dropouts", "1"),
-        "max_dropouts is 1, so say which masks are meant, --masks pairwise or --masks group",
+        "so choose --masks",
     ),
     "simulation whose clients may be missing": (
         (*SIMULATE, "--max-dropouts", "1"),
@@ -287,7 +287,7 @@ REFUSED = {
     "plan with an odd name": ((*NEW, "--client", "c d:5"), "c d"),
     "plan with one name twice": ((*NEW, "--client", "a:5"), "'a'"),
     "plan that exists": ((*NEW, "--out", "data.csv"), "data.csv"),
-    "plan in the place of data": ((*NEW, "--out", "data.csv", "--force"), "left alone"),
+    "plan in the place of data": ((*NEW, "--out", "data.csv", "--force"), "not replaced"),
     "plan in no folder": ((*NEW, "--out", "none/plan.toml"), "none/plan.toml"),
     "no plan": (("plan", "show", "none.toml"), "none.toml"),
     "data for a plan": (("plan", "explain", "data.csv"), "data.csv"),

@@ -114,7 +114,7 @@ def test_nothing_is_kept_only_where_that_is_asked_for(
     before = tree(here)
     code, out, _ = fastlloyd(name, "data.csv", *more, *PUBLIC, "--no-out")
     assert code == 0
-    assert "Nothing was written, as --no-out says" in out
+    assert "Nothing was written" in out
     assert tree(here) == before
 
 

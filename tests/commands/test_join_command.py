@@ -237,7 +237,7 @@ def test_a_rehearsal_spends_nothing_with_a_server_or_without(site: Site) -> None
         "1e-6",
         "--epsilon",
     ]
-    refused(site, [*limit, "9"], "say --new")
+    refused(site, [*limit, "9"], "pass --new")
     code, out, err = here(site, [*limit, "9", "--new"])
     assert (code, out.count("\n"), err.count("Note: made")) == (0, 1, 1)
     code, out, err = site.run(site.join("a", "--dry-run"), FAST)

@@ -144,7 +144,7 @@ def test_a_passphrase_that_is_typed_twice_the_same_protects_the_keys(
     typing += [PASSPHRASE, PASSPHRASE]
     done = fastlloyd("keygen", "--name", "a", "--passphrase")
     assert done.code == 0
-    assert "under the passphrase" in done.out
+    assert "with the passphrase" in done.out
     assert PASSPHRASE not in done.out + done.err + Path("a.identity.toml").read_text()
     assert (
         PrivateIdentity.load(Path("a.identity.toml"), ask_passphrase=lambda: PASSPHRASE).name == "a"
@@ -231,7 +231,9 @@ def test_keygen_leaves_other_files_alone_whatever_it_is_told(fastlloyd: Command)
     for name in ("a.identity.toml", "a.public.toml"):
         Path(name).write_text("mine")
         refused(
-            fastlloyd("keygen", "--name", "a", "--replace-identity", "--force"), name, "left alone"
+            fastlloyd("keygen", "--name", "a", "--replace-identity", "--force"),
+            name,
+            "not replaced",
         )
         assert tree() == {name: b"mine"}
         Path(name).unlink()
@@ -342,7 +344,7 @@ def test_the_passphrase_of_an_identity_stays_when_its_certificate_comes(
     )
     assert tree() == before
     done = fastlloyd("keygen", "--name", "a", "--issued", "a.crt.pem", "--out", "keys")
-    assert "under the passphrase" in done.out
+    assert "with the passphrase" in done.out
     again = PrivateIdentity.load(Path("keys/a.identity.toml"), ask_passphrase=lambda: PASSPHRASE)
     assert again.public == PublicIdentity.load(Path("keys/a.public.toml"))
     assert typing == []
@@ -404,19 +406,19 @@ def test_an_identity_that_lies_elsewhere_is_changed_where_it_lies(fastlloyd: Com
 
 
 REFUSED_ISSUED = {
-    "both at once": (("--request", "--issued", "a.crt.pem"), "of --request and --issued give one"),
+    "both at once": (("--request", "--issued", "a.crt.pem"), "one of the two"),
     "a new last day": (
         ("--issued", "a.crt.pem", "--expires", "9"),
         "without --passphrase, --expires and --replace-identity",
     ),
     "a new passphrase": (
         ("--issued", "a.crt.pem", "--passphrase"),
-        "keeps its keys, its passphrase",
+        "do not change",
     ),
-    "other keys": (("--issued", "a.crt.pem", "--replace-identity"), "keeps its keys"),
+    "other keys": (("--issued", "a.crt.pem", "--replace-identity"), "do not change"),
     "a request of it with a new passphrase": (
         ("--request", "--force", "--passphrase"),
-        "keeps its keys, its passphrase",
+        "do not change",
     ),
     "no file": (("--issued", "none.pem"), "none.pem cannot be read"),
     "no certificate": (
@@ -498,9 +500,7 @@ def test_a_plan_that_names_an_authority_says_so_everywhere_and_keeps_others_out(
         fastlloyd(*renewing, "--authority", "other.pem"),
         "'sums' was not issued by the plan's authority 'CN=Another CA'",
     )
-    refused(
-        fastlloyd(*renewing, "--authority", "two.pem"), "two.pem holds 2 certificates; expected one"
-    )
+    refused(fastlloyd(*renewing, "--authority", "two.pem"), "two.pem has 2")
     refused(
         fastlloyd(*renewing, "--authority", "a.crt.pem"),
         "the certificate of 'CN=a' is not an authority's",
@@ -637,7 +637,9 @@ def test_the_digest_alone_is_on_stdout_with_a_page_or_without(parties: Command) 
     assert in_groups(digest) in " ".join(Path("page.txt").read_text().split())
     refused(parties("plan", "digest", "plan.toml", "--page", "page.txt"), "page.txt exists already")
     assert parties("plan", "digest", "plan.toml", "--page", "page.txt", "--force").code == 0
-    refused(parties("plan", "digest", "plan.toml", "--page", "plan.toml", "--force"), "left alone")
+    refused(
+        parties("plan", "digest", "plan.toml", "--page", "plan.toml", "--force"), "not replaced"
+    )
     refused(parties("plan", "digest", "plan.toml", "--force"), "--page")
 
 
@@ -712,7 +714,7 @@ REFUSED = {
     "a server that is private": ((*UNSERVED, "--server", "keys/sums.identity.toml", *ADDRESS), "is a private identity"),
     "a server that is a client": ((*UNSERVED, "--server", "keys/a.public.toml", *ADDRESS), "are both called 'a'"),
     "no address": ((*UNSERVED, *SERVER, "--address", "here"), "server address 'here' is not HOST:PORT"),
-    "no server": (UNSERVED, "a plan needs --server FILE, the public file of whoever adds up; or say --simulation"),
+    "no server": (UNSERVED, "a plan needs --server"),
     "no address for clients": ((*UNSERVED, *SERVER), "a plan needs --address HOST:PORT"),
     "a client by its name": ((*NEW, "--client", "d:5"), "client 'd' needs its public file, --member FILE:CAP"),
     "a simulation with a server": ((*NEW, "--simulation"), "leave out --simulation, or --server"),
@@ -725,7 +727,7 @@ REFUSED = {
     "time in words": ((*NEW, "--joining-timeout", "soon"), "--joining-timeout"),
     "renewing no plan": (("plan", "renew", "none.toml"), "none.toml"),
     "renewing in place": (("plan", "renew", "plan.toml", "--out", "plan.toml"), "plan.toml exists already"),
-    "renewing over keys": (("plan", "renew", "plan.toml", "--out", "keys/a.identity.toml", "--force"), "left alone"),
+    "renewing over keys": (("plan", "renew", "plan.toml", "--out", "keys/a.identity.toml", "--force"), "not replaced"),
     "renewing with a stranger": (("plan", "renew", "plan.toml", "--member", "keys/sums.public.toml"), "'sums' is unknown"),
     "leaving out a stranger": (("plan", "renew", "plan.toml", "--leave-out", "d"), "the client to leave out, 'd' is unknown"),
     "leaving out too many": (

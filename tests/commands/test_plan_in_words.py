@@ -313,7 +313,7 @@ def test_asking_whose_ledger_without_which_data_set_is_refused(
         ),
         (
             ["digest", "plan.toml", "--store", "hub.store", "--dataset", "a"],
-            "are about the page to make",
+            "need a page",
         ),
     ):
         capsys.readouterr()

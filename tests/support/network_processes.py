@@ -60,7 +60,7 @@ answer, and the others' confirmations; the last ends the run and wipes it.
 DISK_FAILED = re.compile(
     r"Error: (\S+\.store cannot be used: the disk failed, or is full or read-only \((?:SQLITE_|E)\w+\);"
     r" put that right and start "
-    r"again|result-\w cannot be written \(File too large\); nothing was left there; the result is"
+    r"again|result-\w cannot be written \(File too large\); no part of it was kept; the result is"
     r" kept in \S+\.store: .*)"
 )
 """What a process says, with exit code 2, when it meets a disk that is full at a commit or when it

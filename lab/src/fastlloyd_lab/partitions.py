@@ -81,8 +81,8 @@ def silhouette(
     X, centroids = records_and_centroids(X, centroids)
     if sample is not None and sample.records[-1] >= len(X):
         raise DataError(
-            f"the sample has record {sample.records[-1] + 1}, and X only {len(X)}; make it of the"
-            " same records"
+            f"the sample has record {sample.records[-1] + 1}, and X has only {len(X)}; draw the"
+            " sample from the same records"
         )
     labels = assign(X if sample is None else X[sample.records], centroids)
     n_clusters = len(np.unique(labels))

@@ -1,3 +1,3 @@
-"""Files, names, public randomness and exact numbers, which all other rooms use. Knows nothing of
-clustering or privacy.
+"""Files, names, public randomness and exact numbers, for all other packages. It contains nothing
+about clustering or privacy.
 """

@@ -1,8 +1,8 @@
-"""Optional packages: which an extra brings, the command that installs those that are missing, and
-what is said of one that cannot be imported.
+"""Optional packages: the packages of each extra, the command that installs missing ones, and
+messages about packages that cannot be imported.
 
-A package that is installed may still refuse to be imported, with an error of any kind: it was built
-for another NumPy, or lacks a library, or the system forbids what it does.
+An installed package may still fail to import, with an error of any kind: it was built for another
+NumPy, lacks a library, or does something that the system forbids.
 """
 
 import logging
@@ -36,10 +36,10 @@ def is_installed(extra: str) -> bool:
 
 
 def optional(name: str) -> Any | None:
-    """Import a module that makes things faster and changes no result.
+    """Import a module that makes computations faster and changes no result, or return None.
 
-    None if it is not there, or cannot be imported: the latter is noted once. Only the import of the
-    module is meant, so it must bring whatever it needs later.
+    A module that is installed but cannot be imported is noted once. Only the import of the module
+    itself is tried, so it must import all that it needs.
     """
     try:
         return import_module(name)
@@ -53,7 +53,7 @@ def optional(name: str) -> Any | None:
 
 
 def why_not(error: Exception, *extras: str) -> str:
-    """Say why a package of these extras could not be imported, and what to do: the end of a
+    """Return why a package of these extras could not be imported, and what to do: the end of a
     sentence that begins with its name.
     """
     if isinstance(error, ModuleNotFoundError):
@@ -66,7 +66,7 @@ def why_not(error: Exception, *extras: str) -> str:
 
 
 def _said(error: Exception) -> str:
-    """Return the first line of what a package says when it is imported, where it knows no
+    """Return the first line of the error that a package raised on import, when it has seen no
     records.
     """
     lines = str(error).strip().splitlines()
@@ -74,15 +74,13 @@ def _said(error: Exception) -> str:
 
 
 def command(*extras: str) -> str:
-    """The command that installs what these extras bring: from the package index, wherever fastlloyd
-    itself came from.
-    """
+    """Return the command that installs the packages of these extras from the package index."""
     wanted = [requirement for extra in extras for requirement in _requirements(extra)]
     return "python -m pip install " + " ".join(f'"{requirement}"' for requirement in wanted)
 
 
 def _requirements(extra: str) -> Sequence[str]:
-    """Requirements as pyproject.toml states them; names of modules where fastlloyd runs without
+    """Return the requirements in pyproject.toml, or the names of modules if fastlloyd runs without
     being installed.
     """
     from importlib.metadata import PackageNotFoundError, requires

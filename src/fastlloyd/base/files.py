@@ -1,8 +1,9 @@
-"""Files and folders written whole or not at all, and files that only their owner can read.
+"""Files and folders that are written completely or not at all, and files that only their owner can
+read.
 
-A private file is made so from the first instant, and refused where others could have read it. A
-folder is written beside its destination and then renamed: a crash, a full disk or Ctrl-C leaves
-either the whole folder or nothing.
+A private file has its mode from the first instant, and is refused if others could have read it. A
+folder is written next to its destination and then renamed. So after a crash, a full disk or Ctrl-C
+there is the whole folder or nothing.
 """
 
 import json
@@ -26,10 +27,10 @@ OTHERS = 0o077  # whatever the group and everyone else may do
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` in one step when the block ends, after its content
-    is on disk.
+    """Open a new file that replaces `path` in one step when the block ends, after its content is on
+    disk.
 
-    If the block or the disk fails, `path` stays as it was. With `private` its mode is 0600 from the
+    If the block or the disk fails, `path` does not change. With `private` its mode is 0600 from the
     start. Raises OSError.
     """
     beside = path.parent / temporary_name(path)
@@ -50,12 +51,12 @@ def temporary_name(path: Path) -> str:
 
 
 def write_private(path: Path, text: str, *, replace: bool = False) -> None:
-    """Write the file `path` with mode 0600, whole or not at all. An existing file is replaced only
-    with `replace`.
+    """Write the file `path` with mode 0600, completely or not at all. An existing file is replaced
+    only with `replace`.
 
-    The name is taken with O_EXCL, which two processes cannot both do and which follows no symbolic
-    link. The text goes to a file beside it, which then takes its place. Neither is ever readable by
-    others, whatever the umask. Raises OutputError.
+    The name is taken with O_EXCL, which only one of two processes can do and which follows no
+    symbolic link. The text goes to a temporary file, which then replaces it. Others can never read
+    either of them, whatever the umask. Raises OutputError.
     """
     taken = False
     try:
@@ -76,14 +77,12 @@ def write_private(path: Path, text: str, *, replace: bool = False) -> None:
 
 
 def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
-    """Read the text of a file that only its owner can read. The open file is checked, not its name.
-    Raises IdentityError.
+    """Read the text of a file that only its owner can read.
 
-    A file that does not begin with `secret_if` holds no secret and may be read by all: the caller
-    says what is wrong with it.
-
-    Without POSIX modes, as on Windows, the folder decides who can read the file, and nothing is
-    refused.
+    The open file is checked, not its name. A file that does not begin with `secret_if` contains no
+    secret and others may read it; the caller then says what is wrong with it. Without POSIX modes,
+    as on Windows, the folder decides who can read the file, and nothing is refused. Raises
+    IdentityError.
     """
     try:
         # O_NONBLOCK: a pipe in the place of the file must not hold the program up
@@ -103,9 +102,9 @@ def read_private(path: Path, max_bytes: int, *, secret_if: str = "") -> str:
                 and content.removeprefix(MARK).startswith(secret_if.encode())
             ):
                 raise IdentityError(
-                    f"{path} can be read or changed by others (mode"
-                    f" {stat.S_IMODE(found.st_mode):04o}), who may have copied its keys; if nobody"
-                    f" did, run: chmod 600 {path}"
+                    f"{path} can be read or changed by other users (mode"
+                    f" {stat.S_IMODE(found.st_mode):04o}), who may have copied its keys; if none"
+                    f" of them did, run: chmod 600 {path}"
                 )
     except IsADirectoryError:
         raise IdentityError(
@@ -134,15 +133,16 @@ def _create(path: Path, *, private: bool) -> int:
 
 
 def to_json(content: Any) -> str:
-    """Strict JSON in ASCII, indented: no NaN, no infinity."""
+    """Return strict JSON in ASCII, indented, without NaN and infinity."""
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
 def check_destination(out: Path, *, force: bool, files: Sequence[str] = ()) -> None:
-    """Refuse, before anything is computed, a destination that could not or must not be written.
+    """Raise OutputError, before anything is computed, if a destination could not or must not be
+    written.
 
-    With `force` a folder is replaced only if it is empty or holds an earlier result and nothing
-    else: the first of the `files`, which every result has, and others of them. Raises OutputError.
+    With `force` a folder is replaced only if it is empty or has just an earlier result: the first
+    of the `files`, which every result has, and any others of them.
     """
     target = out.resolve()
     if target.exists():
@@ -154,7 +154,7 @@ def check_destination(out: Path, *, force: bool, files: Sequence[str] = ()) -> N
         probe.rmdir()
     except OSError as error:
         raise OutputError(
-            f"{out} cannot be made: {parent} is not a folder one can write to"
+            f"{out} cannot be made: {parent} is not a folder that can be written to"
             f" ({error.strerror}){whose(target, parent)}"
         ) from None
 
@@ -162,11 +162,11 @@ def check_destination(out: Path, *, force: bool, files: Sequence[str] = ()) -> N
 def write_folder(
     out: Path, contents: Mapping[str, bytes], *, force: bool, files: Sequence[str] = ()
 ) -> list[Path]:
-    """Make the folder `out` with these files, or leave everything as it was. Returns their paths.
-    Raises OutputError.
+    """Make the folder `out` with these files, or change nothing. Returns their paths.
 
-    They are on disk when this returns: a client of a run wipes all it could make them from.
-    `files` are the names that an earlier result, which is replaced with `force`, may have.
+    They are on disk when this returns, because a client of a run then wipes everything they were
+    made from. `files` are the names that an earlier result, replaced with `force`, may have. Raises
+    OutputError.
     """
     check_destination(out, force=force, files=files)
     target = out.resolve()
@@ -186,7 +186,7 @@ def write_folder(
             sync_folder(target.parent)
     except OSError as error:
         raise OutputError(
-            f"{out} cannot be written ({error.strerror}); nothing was left there"
+            f"{out} cannot be written ({error.strerror}); no part of it was kept"
         ) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -194,14 +194,14 @@ def write_folder(
 
 
 def free_name(folder: Path) -> Path:
-    """The first of folder, folder-2, folder-3, ... that does not exist."""
+    """Return the first of folder, folder-2, folder-3, ... that does not exist."""
     names = chain([folder], (folder.with_name(f"{folder.name}-{number}") for number in count(2)))
     return next(name for name in names if not name.exists())
 
 
 def write_new_folder(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """Like `write_folder`, under a name that is free; never replaces anything, even if somebody
-    makes it meanwhile.
+    """Write a folder as `write_folder` does, under a name that is free. It never replaces a folder,
+    even if another process makes one meanwhile.
     """
     while True:
         name = free_name(folder)
@@ -213,8 +213,8 @@ def write_new_folder(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
 
 
 def check_file(path: Path, *, heading: str | bytes, force: bool) -> None:
-    """Refuse a file that exists; with `force`, only one that does not begin with `heading`. Raises
-    OutputError.
+    """Raise OutputError if the file exists; with `force`, only if it does not begin with
+    `heading`.
     """
     if not path.exists():
         return
@@ -232,17 +232,17 @@ def check_file(path: Path, *, heading: str | bytes, force: bool) -> None:
         ) from None
     if beginning != expected:
         raise OutputError(
-            f"{path} is not a file of this kind and is left alone; choose another name"
+            f"{path} is a file of another kind, so it is not replaced; choose another name"
         )
 
 
 def write_file(path: Path, text: str) -> None:
-    """Make or replace the file `path`, or leave everything as it was. Raises OutputError."""
+    """Make or replace the file `path`, or change nothing. Raises OutputError."""
     write_chunks(path, [text])
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Like `write_file`, for what is no text."""
+    """Write bytes as `write_file` writes text."""
     try:
         with replacing(path.resolve()) as file:
             file.write(data)
@@ -251,8 +251,8 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_chunks(path: Path, chunks: Iterable[str]) -> None:
-    """Like `write_file`, for text that is made while it is written; if making it raises, everything
-    stays as it was.
+    """Write text as `write_file` does while it is generated. If generating it raises, nothing
+    changes.
     """
     try:
         with replacing(path.resolve()) as file:
@@ -272,8 +272,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def _rename(temporary: Path, target: Path, files: Sequence[str] = ()) -> None:
-    """Put the new folder in the place of the old one, which is deleted last and comes back if the
-    new one cannot take it.
+    """Put the new folder in the place of the old one. The old one is deleted last, and restored if
+    the new one cannot replace it.
     """
     if not target.exists():
         temporary.rename(target)
@@ -290,8 +290,8 @@ def _rename(temporary: Path, target: Path, files: Sequence[str] = ()) -> None:
 
 
 def _discard(old: Path, new: Path, files: Sequence[str] = ()) -> None:
-    """Delete the earlier result and nothing else: what was put beside it since it was looked at
-    moves to the new folder.
+    """Delete the earlier result and nothing else: files that were added meanwhile move to the new
+    folder.
     """
     for name in files:
         with suppress(OSError):
@@ -319,6 +319,6 @@ def _check_replaceable(out: Path, *, force: bool, files: Sequence[str] = ()) -> 
     if others or (found and files[0] not in found):
         what = f"holds {others[0]!r}" if others else f"has no {files[0]}"
         raise OutputError(
-            f"{out} {what}, so it is not a result of fastlloyd alone and is left alone; choose"
+            f"{out} {what}, so it is more than a result of fastlloyd and is not replaced; choose"
             " another folder"
         )

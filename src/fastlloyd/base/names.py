@@ -1,5 +1,5 @@
-"""Names and numbers that people type: lists of them, repeated ones, unknown ones and what was
-probably meant.
+"""Names and numbers that people type: lists, repeated names, unknown names and probable
+corrections.
 """
 
 import csv
@@ -40,7 +40,7 @@ def is_plural(name: str) -> bool:
 
 
 def parse_columns(text: str) -> list[str]:
-    """Column names from a list separated by commas; a name that holds a comma stands in double
+    """Return column names from a list separated by commas; a name with a comma is in double
     quotes.
     """
     names = split_list(text)
@@ -51,14 +51,14 @@ def parse_columns(text: str) -> list[str]:
 
 
 def unknown_name(name: str, known: Sequence[str]) -> str:
-    """End of a sentence that refuses `name`: it is unknown, which of the `known` is nearest, and
-    which there are.
+    """Return the end of a sentence that refuses `name`: that it is unknown, the nearest of the
+    `known` names, and all of them.
     """
     return f"{name!r} is unknown{nearest_name(name, known)}; there are {listing(known)}"
 
 
 def nearest_name(name: str, known: Sequence[str]) -> str:
-    """A question in brackets, whether the nearest of the `known` names was meant; "" if none is
+    """Return a question in parentheses with the nearest of the `known` names, or "" if none is
     near.
     """
     meant = nearest(name, known)
@@ -72,8 +72,9 @@ def nearest_name(name: str, known: Sequence[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The known name that was probably meant, None if none is near; cutoff : 1 asks for the same
-    name, 0 takes any.
+    """Return the known name that was probably meant, or None if none is near.
+
+    cutoff : 1 accepts only the same name, 0 accepts any.
     """
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
 
@@ -88,7 +89,7 @@ def refuse_repeated(names: Sequence[str], where: str) -> None:
 
 
 def listing(names: Sequence[str]) -> str:
-    """Names in quotes, cut off after twenty."""
+    """Return the names in quotes, at most twenty."""
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(map(repr, names[:_LISTED])) + more
 
@@ -105,15 +106,16 @@ def split_list(text: str) -> list[str]:
         ]
     except csv.Error:
         raise DataError(
-            f"{text!r} cannot be split at its commas; a quotation mark has no partner, or stands"
-            " around a part of an item: if a name has a comma, put double quotes around the whole"
-            " item"
+            f"{text!r} cannot be split at its commas, because a quotation mark has no partner or"
+            " quotes only a part of an item; if a name contains a comma, put double quotes around"
+            " the whole item"
         ) from None
 
 
 def shown(value: object) -> str:
-    """A setting as a message shows it: text, a number, a truth value or None as it is written; of
-    anything else, which may hold records, the type alone.
+    """Return a setting as a message shows it: text, a number, a truth value or None as written.
+
+    Any other value may contain records, so only its type is shown.
     """
     written = value is None or isinstance(value, str | Number)
     if written and type(value).__module__ in ("builtins", "numpy", "fractions", "decimal"):
@@ -122,9 +124,7 @@ def shown(value: object) -> str:
 
 
 def choose(kind: type[E], value: str | E, field: str) -> E:
-    """The member of an enum by its value, or PlanError that names the field and the words it
-    knows.
-    """
+    """Return the member of an enum by its value. Raises PlanError with the field and all values."""
     return (
         value
         if isinstance(value, kind)
@@ -144,7 +144,9 @@ def named(known: Mapping[str, T], name: object, field: str) -> T:
 
 
 def fraction(value: float | Fraction | str, field: str) -> Fraction:
-    """The decimal number a person wrote, exactly (0.8 is 4/5), or PlanError naming the field."""
+    """Return the decimal number that a person wrote, exactly (0.8 is 4/5). Raises PlanError with
+    the field.
+    """
     text = str(value) if isinstance(value, str | Number) else ""
     if re.fullmatch(
         r"[-+]?[0-9.]{1,40}(e[-+]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", text, re.IGNORECASE

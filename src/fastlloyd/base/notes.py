@@ -1,12 +1,12 @@
-"""Notes that the library gives unasked, mostly once."""
+"""Notes that the library writes without being asked, mostly once."""
 
 import logging
 import sys
 
 
 def note(log: logging.Logger, level: int, sentence: str) -> None:
-    """Write a sentence to the log if that takes it, else on a terminal if there is one, and never
-    to a file or a pipe.
+    """Write a sentence to the log if a handler takes it, otherwise to a terminal if there is one.
+    It never goes to a file or a pipe.
     """
     if log.hasHandlers() and log.isEnabledFor(level):
         log.log(level, sentence)

@@ -1,5 +1,5 @@
-"""Folders of this user: full paths, which never depend on the current folder. Files of another
-user, as a single command under `sudo` leaves them: their owner, and the remedy.
+"""Folders of this user, as full paths that do not depend on the current folder, and files of
+another user, which a command under `sudo` leaves: their owner, and the remedy.
 """
 
 import os
@@ -15,10 +15,10 @@ _HOME = "USERPROFILE" if sys.platform == "win32" else "HOME"
 
 
 def full_path(said: str, source: str, error: type[FastLloydError]) -> Path:
-    """The path that `source`, such as a variable, names. Raises `error` unless it is a full path:
-    another one would mean another file in each folder.
+    """Return the path that `source`, such as a variable, names; a leading ~ is the home folder.
 
-    A ~ at its beginning is the home folder.
+    Raises `error` unless it is a full path, because any other would mean another file in each
+    folder.
     """
     if said.startswith("~/"):
         home(error)  # which may be none that can be used
@@ -35,7 +35,9 @@ def full_path(said: str, source: str, error: type[FastLloydError]) -> Path:
 
 
 def home(error: type[FastLloydError]) -> Path:
-    """The home folder of this user. Raises `error` if there is none, or it is not a full path."""
+    """Return the home folder of this user. Raises `error` if there is none, or it is not a full
+    path.
+    """
     said = os.environ.get(_HOME)
     if said is not None and not Path(said).is_absolute():
         raise error(
@@ -50,8 +52,10 @@ def home(error: type[FastLloydError]) -> Path:
 def user_folder(
     variable: str | None, default: tuple[str, ...], error: type[FastLloydError]
 ) -> Path:
-    """The folder that a variable of the environment names, or one in the user's home; it may not be
-    there. Raises `error` unless it is a full path.
+    """Return the folder that a variable of the environment names, or one in the user's home. It
+    need not exist.
+
+    Raises `error` unless it is a full path.
     """
     if variable is not None and (said := os.environ.get(variable)):
         return full_path(said, variable, error)
@@ -59,8 +63,8 @@ def user_folder(
 
 
 def whose(*paths: Path) -> str:
-    """Say which of these files, or of their folders, belong to another user, and how to take them
-    back: the end of a sentence. Nothing is said where all are this user's, or may be used anyway.
+    """Return which of these files or folders belong to another user, and how to take them back: the
+    end of a sentence. It is "" if all are this user's or can be used anyway.
     """
     if sys.platform == "win32" or os.geteuid() == 0:
         return ""
@@ -70,8 +74,8 @@ def whose(*paths: Path) -> str:
         return ""
     me, owner = _name(os.geteuid()), _name(foreign[0].lstat().st_uid)
     return (
-        f": {foreign[0]} belongs to {owner}, and this command runs as {me}. A command that was run"
-        f" as {owner}, as under sudo, leaves such files; to take them back: sudo chown {me}"
+        f": {foreign[0]} belongs to {owner}, and this command runs as {me}. A command run as"
+        f" {owner}, for example under sudo, leaves such files. To take them back: sudo chown {me}"
         f" {_quoted(foreign)}"
     )
 

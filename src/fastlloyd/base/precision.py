@@ -45,37 +45,37 @@ def working_precision(bits: int) -> Iterator[Any]:
 
 
 def fifty_digits() -> AbstractContextManager[Any]:
-    """A context of mpmath with 50 digits, for one thread at a time; none of its numbers may be used
-    after it.
+    """Yield an mpmath context with 50 digits, for one thread at a time. Its numbers must not be
+    used after it.
     """
     return working_precision(169)
 
 
 class Decimals:
-    """Functions of Python's decimal numbers, by the names that mpmath has for its own; they take a
-    tenth of the time.
+    """Functions of Python's decimal numbers under mpmath's names, which take a tenth of the
+    time.
     """
 
     mpf = Decimal
 
     @staticmethod
     def sqrt(x: Decimal | int) -> Decimal:
-        """The square root, rounded once."""
+        """Return the square root, rounded once."""
         return Decimal(x).sqrt()
 
     @staticmethod
     def cbrt(x: Decimal | int) -> Decimal:
-        """The cube root, nearly to the last digit."""
+        """Return the cube root, accurate nearly to the last digit."""
         return Decimal(x) ** (Decimal(1) / 3)
 
     @staticmethod
     def floor(x: Decimal | int) -> Decimal:
-        """The greatest integer not above x."""
+        """Return the largest integer not above x."""
         return Decimal(x).to_integral_value(ROUND_FLOOR)
 
     @staticmethod
     def ceil(x: Decimal | int) -> Decimal:
-        """The least integer not below x."""
+        """Return the smallest integer not below x."""
         return Decimal(x).to_integral_value(ROUND_CEILING)
 
 
@@ -128,41 +128,44 @@ def rounded_up(value: float) -> str:
 
 
 def epsilon_up(epsilon: float) -> str:
-    """Six digits of an epsilon that somebody stated, for people, never less than it is."""
+    """Return six digits of a stated epsilon, for people, never less than it is."""
     return _six_digits(epsilon, ROUND_CEILING)
 
 
 def delta_up(delta: float) -> str:
-    """Six digits of a delta for people, never less than it is, so that what holds at it holds at
-    what is shown; never 1.
+    """Return six digits of a delta, for people, never less than it is and never 1.
+
+    So a guarantee at this delta also holds at the delta shown.
     """
     shown = _six_digits(delta, ROUND_CEILING)
     return shown if float(shown) < 1 else repr(float(delta))
 
 
 def delta_down(delta: float) -> str:
-    """Six digits of a delta for people, never more than it is: of a run that may still be planned
-    with it.
+    """Return six digits of a delta, for people, never more than it is: a run may be planned with
+    it.
     """
     return _six_digits(delta, ROUND_FLOOR)
 
 
 def _six_digits(value: float, rounding: str) -> str:
-    """Rounded as it is written: the float 1e-05 is a little more than the decimal number."""
+    """Round the number as it is printed: the float 1e-05 is a little more than the decimal
+    number.
+    """
     context = Context(prec=WITHOUT_ERROR, rounding=rounding)
     return f"{float(context.create_decimal(repr(abs(float(value))))):.{WITHOUT_ERROR}g}"
 
 
 def decimals(error: float) -> int | None:
-    """Decimal places down to the second digit of a standard error (negative left of the point);
-    None without an error.
+    """Return the decimal places down to the second digit of a standard error (negative left of the
+    point), or None without an error.
     """
     return 1 - math.floor(math.log10(error)) if math.isfinite(error) and error > 0 else None
 
 
 def rounded(value: float, error: float) -> float:
-    """A value with the digits that its standard error warrants: 12.3456 with 0.56 is 12.35, 30269.6
-    with 170 is 30270.
+    """Return a value with the digits that its standard error warrants: 12.3456 with 0.56 gives
+    12.35, 30269.6 with 170 gives 30270.
     """
     places = decimals(error)
     return (
@@ -187,17 +190,17 @@ def measured(value: float, error: float) -> str:
 
 
 def two_digits_up(size: float) -> float:
-    """Two digits of a size >= 0, never less than it is."""
+    """Return two digits of a size >= 0, never less than it is."""
     return float(Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(size))))
 
 
 def least_float(holds: Callable[[float], bool], near: float | None = None) -> float:
-    """Return the least float >= 0 at which `holds`, a condition that stays true once it is true
-    (else infinity).
+    """Return the smallest float >= 0 at which `holds`, a condition that stays true once it is true,
+    or infinity.
 
     The bit patterns of the floats from 0 to infinity are consecutive integers in the same order, so
-    63 questions decide it to the last bit. A guess takes fewer if it is `near`: steps away from it
-    double until the answer changes. NaN is no guess.
+    63 questions decide it to the last bit. A guess near the answer takes fewer: steps away from it
+    double until the answer changes. NaN means no guess.
     """
     low, high = -1, _bits(math.inf)
     middle, step = (low + high) // 2, high
@@ -215,15 +218,15 @@ def least_float(holds: Callable[[float], bool], near: float | None = None) -> fl
 
 
 def greatest_float(holds: Callable[[float], bool], near: float | None = None) -> float:
-    """Return the greatest finite float >= 0 at which `holds`, a condition true at 0 and false from
-    some point on.
+    """Return the largest finite float >= 0 at which `holds`, a condition that is true at 0 and
+    false from some point on.
     """
     return math.nextafter(least_float(lambda x: not holds(x), near), 0.0)
 
 
 def secant(function: Callable[[float], float], x: float, y: float) -> float:
-    """Return about where an increasing `function` is 0, from two points beside it: a place to look
-    from, not proven.
+    """Return a point near the zero of an increasing `function`, from two points nearby. It is a
+    start for a search, without proof.
     """
     before = function(x)
     for _ in range(16):

@@ -1,4 +1,4 @@
-"""Processes that hold records or keys: no copy of their memory goes to disk, and Ctrl-C reaches
+"""Processes that contain records or keys: no copy of their memory goes to disk, and Ctrl-C reaches
 only the process that started them.
 """
 
@@ -13,12 +13,13 @@ _PR_SET_DUMPABLE: Final = 4  # linux/prctl.h
 
 
 def forbid_core_dumps() -> None:
-    """Have the system write no core dump of this process, and on Linux let no other process of this
-    user read its memory.
+    """Forbid core dumps of this process and, on Linux, reading its memory by other processes of
+    this user.
 
-    Keys, records and noise are in it. The limit alone is not enough: Linux hands a dump to a
-    program that asks for it (systemd-coredump, apport) whatever the limit is, but makes none of a
-    process that is not dumpable. Where the system has neither, or refuses, nothing happens.
+    Its memory contains keys, records and noise. The limit of core files alone is not enough: Linux
+    passes a dump to a program that asks for it (systemd-coredump, apport) whatever the limit is,
+    but makes none of a process that is not dumpable. If the system has neither, or refuses, nothing
+    happens.
     """
     with suppress(
         ImportError, OSError, ValueError
@@ -35,8 +36,8 @@ def forbid_core_dumps() -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Keep Ctrl-C from a process that starts now, which inherits what is blocked; here it comes in
-    when this ends.
+    """Protect processes that are started inside from Ctrl-C, which they inherit as blocked. This
+    process receives it when the block ends.
     """
     if (
         not hasattr(signal, "pthread_sigmask")

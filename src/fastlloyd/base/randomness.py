@@ -1,4 +1,4 @@
-"""The one expander of fastlloyd: a key and a label become a ChaCha20 keystream.
+"""Only expander of keys in fastlloyd: a key and a label become a ChaCha20 keystream.
 
 Masks and the deal of a simulation (secret keys) and public randomness (public seed: initial
 centroids, synthetic records) are all expanded here, under labels that no two purposes share.
@@ -33,8 +33,8 @@ _BLOCK_WORDS = 8  # 64-bit words in a block of ChaCha20
 
 
 def length_prefixed(*fields: bytes) -> bytes:
-    """Join byte strings so that no two lists of them give the same bytes: 4 bytes of big-endian
-    length before each.
+    """Join byte strings so that different lists give different bytes: 4 bytes of big-endian length
+    before each string.
     """
     return b"".join([len(field).to_bytes(4, "big") + field for field in fields])
 
@@ -48,17 +48,17 @@ def derive(key: bytes, info: bytes) -> bytes:
 
 
 def keystream(key: bytes, info: bytes, n_bytes: int) -> bytes:
-    """First `n_bytes` of the ChaCha20 keystream whose key is derived from the 32-byte `key` for the
-    purpose `info`.
+    """Return the first `n_bytes` of the ChaCha20 keystream whose key is derived from the 32-byte
+    `key` for the purpose `info`.
     """
     return Keystreams(key, info).of(b"", n_bytes)
 
 
 class Keystreams:
-    """The keystreams of one key for purposes whose names begin with `start`, which is hashed once.
+    """Keystreams of one key for purposes whose names begin with `start`, which is hashed once.
 
-    `Keystreams(key, start).of(rest, n)` is `keystream(key, start + rest, n)`, in half the time
-    where streams are short.
+    `Keystreams(key, start).of(rest, n)` equals `keystream(key, start + rest, n)`, in half the time
+    for short streams.
     """
 
     __slots__ = ("_mac",)
@@ -68,7 +68,7 @@ class Keystreams:
         self._mac = hmac.new(key, start, "sha256")
 
     def of(self, rest: bytes, n_bytes: int) -> bytes:
-        """First `n_bytes` of the keystream for the purpose named `start + rest`."""
+        """Return the first `n_bytes` of the keystream for the purpose named `start + rest`."""
         if not 0 <= n_bytes <= MAX_STREAM_BYTES:
             raise LocalProtocolError(
                 f"n_bytes = {n_bytes} is outside [0, {MAX_STREAM_BYTES}], the length of one"
@@ -80,8 +80,8 @@ class Keystreams:
 
 
 class SecretWords:
-    """The 64-bit words that a secret key gives to the numbers 0, 1, ...: the same for a number
-    whenever it is asked for.
+    """64-bit words that a secret key assigns to the numbers 0, 1, ...; a number always gets the
+    same word.
     """
 
     __slots__ = ("_key",)
@@ -90,7 +90,7 @@ class SecretWords:
         self._key = derive(key, label)
 
     def of(self, first: int, n: int) -> npt.NDArray[np.uint64]:
-        """The words of n numbers from `first` on, uint64 (n,), uniform on [0, 2**64)."""
+        """Return the words of n numbers from `first` on, uint64 (n,), uniform on [0, 2**64)."""
         parts = [np.empty(0, dtype=np.uint64)]
         while n:
             number, within = divmod(first, MAX_STREAM_BYTES // 8)
@@ -103,15 +103,16 @@ class SecretWords:
 
 
 def _chacha20(key: bytes, block: int = 0, number: int = 0) -> CipherContext:
-    """The keystream from this block of 64 bytes on; number : of the stream among those of the
-    key.
+    """Return the keystream from this block of 64 bytes on.
+
+    number : of the stream among those of the key.
     """
     nonce = block.to_bytes(4, "little") + number.to_bytes(12, "little")
     return Cipher(algorithms.ChaCha20(key, nonce=nonce), mode=None).encryptor()
 
 
 def _words(stream: CipherContext, n: int) -> npt.NDArray[np.uint64]:
-    """The next n words of a keystream, little-endian in it."""
+    """Return the next n words of a keystream, which are little-endian in it."""
     return np.frombuffer(stream.update(bytes(8 * n)), dtype="<u8").astype(np.uint64, copy=False)
 
 
@@ -126,7 +127,7 @@ def _check_key(key: bytes) -> None:
 class PublicSeed:
     """32 public bytes from which all parties expand the same public randomness.
 
-    A type of its own: what takes a `GroupKey` does not take a public seed, and the reverse.
+    It is a type of its own, so that it cannot be used in place of a `GroupKey`, nor the reverse.
     """
 
     value: bytes
@@ -140,7 +141,7 @@ class PublicSeed:
 
     @classmethod
     def from_int(cls, number: int) -> Self:
-        """Seed whose bytes are `number`, big-endian; 0 <= number < 2**256."""
+        """Return the seed whose bytes are `number`, big-endian; 0 <= number < 2**256."""
         if not 0 <= number < 1 << (8 * KEY_BYTES):
             raise PlanError(
                 f"the seed {number} is outside [0, 2**256); choose a non-negative integer below"
@@ -150,12 +151,12 @@ class PublicSeed:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Seed for any text: SHA-256 of a label and the text in UTF-8."""
+        """Return the seed for any text: SHA-256 of a label and the text in UTF-8."""
         return cls(hashlib.sha256(b"fastlloyd/v1/public-seed" + text.encode()).digest())
 
     @classmethod
     def from_hex(cls, digits: str) -> Self:
-        """Read back what `hex` wrote: exactly 64 lower-case hexadecimal digits."""
+        """Read the output of `hex`: exactly 64 lower-case hexadecimal digits."""
         if len(digits) != 2 * KEY_BYTES or not set(digits) <= set("0123456789abcdef"):
             raise PlanError(
                 f"a public seed is written as {2 * KEY_BYTES} lower-case hexadecimal digits"
@@ -169,10 +170,10 @@ class PublicSeed:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Ranges of integers, one or an array of them, and which words are drawn uniformly from each.
+    """Ranges of integers, one or an array of them, and the rule that draws uniformly from each.
 
-    A word w stands for low + (w mod n), n = high - low + 1, unless it is above the largest
-    accepted, 2**64 - 1 - (2**64 mod n).
+    A word w gives low + (w mod n), where n = high - low + 1. It is rejected if it is above the
+    largest accepted word, 2**64 - 1 - (2**64 mod n).
     """
 
     lows: npt.NDArray[np.uint64]
@@ -186,7 +187,7 @@ class Spans:
         """Return the range from `low` to `high`, both ends included: arrays that broadcast."""
         lows, highs = np.broadcast_arrays(_as_int64(low, "low"), _as_int64(high, "high"))
         if np.any(highs < lows):
-            raise LocalProtocolError("high is below low: an empty range holds no integer to draw")
+            raise LocalProtocolError("high is below low, so there is no integer to draw")
         start = lows.view(np.uint64)
         span = highs.view(np.uint64) - start  # high - low, exact modulo 2**64
         whole = span == _LARGEST_WORD
@@ -205,7 +206,7 @@ class PublicStream:
     def __init__(self, seed: PublicSeed, label: bytes) -> None:
         if not isinstance(seed, PublicSeed):
             raise LocalProtocolError(
-                "public randomness is expanded from a PublicSeed, never from a key"
+                "expected a PublicSeed; public randomness is never expanded from a key"
             )
         self._stream = _chacha20(derive(seed.value, _PUBLIC_LABEL + length_prefixed(label)))
 
@@ -218,17 +219,17 @@ class PublicStream:
     def integers(
         self, low: npt.ArrayLike, high: npt.ArrayLike, shape: tuple[int, ...] | None = None
     ) -> IntArray:
-        """Exactly uniform, independent integers in [low, high], both ends included.
+        """Return exactly uniform, independent integers in [low, high], both ends included.
 
         `low` and `high` are int64 and broadcast to `shape`, or to each other's. In C order every
-        element takes one word, see `Spans`; elements whose words are not accepted take the next
-        words of the stream in the same order, until none is left.
+        element takes one word (`Spans`). Elements whose words are rejected take the next words of
+        the stream, in the same order, until all are accepted.
         """
         spans = Spans.of(low, high)
         return self.within(spans, spans.n.shape if shape is None else shape)
 
     def within(self, spans: Spans, shape: tuple[int, ...]) -> IntArray:
-        """The same as `integers`, for spans that are used again and again."""
+        """Return the same as `integers`, for spans that are used again and again."""
         words = self.words(math.prod(shape)).reshape(shape)
         offsets = words % spans.n
         if spans.is_whole is not None:
@@ -249,27 +250,27 @@ def _as_int64(values: npt.ArrayLike, name: str) -> IntArray:
 
 
 class Draws(PublicStream):
-    """A public stream that also gives numbers in floating point, whose last place may differ
-    between machines. Never for noise.
+    """Public stream that also gives floats, whose last digit may differ between machines. Never for
+    noise.
 
-    No two purposes share a label: what is drawn for one must say nothing about the other.
+    Each purpose has a label of its own, so that its draws say nothing about those of another.
     """
 
     def uniform(
         self, low: float | FloatArray, high: float | FloatArray, shape: tuple[int, ...]
     ) -> FloatArray:
-        """Uniform numbers in [low, high], of the given shape: midpoints of 2^52 cells, so that
-        neither 0 nor 1 is scaled.
+        """Return uniform numbers in [low, high], of the given shape: midpoints of 2^52 cells, so
+        that neither 0 nor 1 is scaled.
 
         low, high : numbers, or arrays that broadcast to the shape (the corners of a box, for points
-        as rows).
+            as rows).
         """
         cells = self.words(math.prod(shape)) >> np.uint64(12)
         unit = (cells.astype(np.float64) + 0.5) * 2.0**-52
         return np.asarray(low + (high - low) * unit.reshape(shape), dtype=np.float64)
 
     def normal(self, shape: tuple[int, ...]) -> FloatArray:
-        """Standard normal numbers of the given shape, by inversion; none beyond 8.3."""
+        """Return standard normal numbers of the given shape, by inversion; none is beyond 8.3."""
         from scipy.special import ndtri
 
         return np.asarray(ndtri(self.uniform(0.0, 1.0, shape)), dtype=np.float64)
@@ -279,8 +280,8 @@ class Draws(PublicStream):
         return np.argsort(self.words(n), kind="stable")
 
     def rotation(self, d: int) -> FloatArray:
-        """Random orthogonal matrix (d, d), uniform (Haar): QR of a normal matrix, with the signs
-        that make it unique.
+        """Return a random orthogonal matrix (d, d), uniform (Haar): QR of a normal matrix, with the
+        signs that make it unique.
         """
         q, r = np.linalg.qr(self.normal((d, d)))
         return np.asarray(q * np.copysign(1.0, np.diag(r)), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Settings as TOML and back, with a digest as the last line that is checked on load.
+"""Settings as TOML and back, with a digest as the last line, which is checked on load.
 
 The digest covers the content, not the spelling: the canonical form is JSON with sorted keys and no
 spaces.
@@ -29,7 +29,7 @@ FRACTION = re.compile(r"-?[0-9]{1,80}(/[0-9]{1,80})?")
 
 
 def to_builtins(document: msgspec.Struct) -> dict[str, Any]:
-    """The document as tables, lists, strings and numbers; what is None is left out."""
+    """Return the document as tables, lists, strings and numbers; None values are left out."""
     content = msgspec.to_builtins(document, enc_hook=_encode)
     return without_none(content)  # type: ignore[no-any-return]  # a Struct becomes a dict
 
@@ -46,8 +46,8 @@ def _canonical(content: dict[str, Any]) -> bytes:
 
 
 def _sealed(content: dict[str, Any], digest: str) -> bool:
-    """Return whether the content is unchanged since it was sealed, though this version cannot read
-    it.
+    """Return whether the content is unchanged since it was sealed, although this version cannot
+    read it.
     """
     with suppress(ValueError, RecursionError):  # endless digits, endless brackets
         return hashlib.sha256(_canonical(content)).hexdigest() == digest
@@ -55,17 +55,17 @@ def _sealed(content: dict[str, Any], digest: str) -> bool:
 
 
 def digest(document: msgspec.Struct) -> bytes:
-    """SHA-256 of the canonical form, 32 bytes."""
+    """Return the SHA-256 of the canonical form, 32 bytes."""
     return hashlib.sha256(canonical(document)).digest()
 
 
 def in_groups(digest: str) -> str:
-    """Hex digits in groups of four, for people to read out and compare."""
+    """Return hex digits in groups of four, for people to read out and compare."""
     return " ".join(digest[i : i + 4] for i in range(0, len(digest), 4))
 
 
 def to_toml(document: msgspec.Struct, heading: str) -> str:
-    """TOML text: the heading as comments, the content, the digest as the last line."""
+    """Return TOML text: the heading as comments, the content, and the digest as the last line."""
     comments = "".join(f"# {line}\n" for line in heading.splitlines())
     body = tomli_w.dumps(to_builtins(document), multiline_strings=False)
     return f'{comments}\n{body}\n[seal]\ndigest = "{digest(document).hex()}"\n'
@@ -87,8 +87,7 @@ def load_text(path: Path) -> str:
 def from_toml(text: str, kind: type[T], source: str) -> T:
     """Read a document and check its digest.
 
-    Raises PlanError that names the source and the field, or says that the content does not match
-    the digest.
+    Raises PlanError with the source and the field, or if the content does not match the digest.
     """
     if len(text) > MAX_BYTES:
         raise PlanError(
@@ -109,7 +108,7 @@ def from_toml(text: str, kind: type[T], source: str) -> T:
         ) from None
     except (RecursionError, ValueError):  # endless brackets, endless digits
         raise PlanError(
-            f"{source} holds what no such file holds; get the original, or make a new one"
+            f"{source} has content that no such file has; get the original, or make a new one"
         ) from None
     seal = content.pop("seal", None)
     if not isinstance(seal, dict) or not isinstance(seal.get("digest"), str):
@@ -123,7 +122,9 @@ def from_toml(text: str, kind: type[T], source: str) -> T:
         if _sealed(content, seal["digest"]):
             # what the document itself says of its content has a remedy of its own
             is_of_another_form = error.__cause__ is None
-            remedy = "; install the fastlloyd that the others have, which made this"
+            remedy = (
+                "; install the version of fastlloyd that made this file, as the other parties have"
+            )
             raise PlanError(f"{source}: {error}{remedy if is_of_another_form else ''}") from None
         raise PlanError(
             f"{source} was changed after it was made, or damaged; get the original ({error})"
@@ -154,7 +155,7 @@ def _decode(kind: type, value: object) -> Fraction:
 
 
 def without_none(value: Any) -> Any:
-    """Leave out what is None, which TOML does not have."""
+    """Remove None values, which TOML does not have."""
     if isinstance(value, dict):
         return {key: without_none(item) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):

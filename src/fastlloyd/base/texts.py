@@ -1,6 +1,4 @@
-"""Text files as they come back from editors and mail programs: marks of byte order, UTF-16, broken
-lines.
-"""
+"""Text files as editors and mail programs return them: byte order marks, UTF-16, broken lines."""
 
 import re
 from typing import Final
@@ -17,10 +15,10 @@ _LINE: Final = re.compile(
 
 
 def decoded(data: bytes, otherwise: str) -> str:
-    """The text of a file in UTF-8, without a mark of byte order.
+    """Return the text of a UTF-8 file, without a byte order mark.
 
-    ValueError says what is wrong: the end of a sentence that begins with the file's name.
-    otherwise : says what to do with a file that is no text.
+    otherwise : says what to do with a file that is not text. Raises ValueError with the end of a
+        sentence that begins with the file's name.
     """
     if data.startswith(_UTF_16) or b"\0" in data[:64]:
         raise ValueError(
@@ -34,8 +32,8 @@ def decoded(data: bytes, otherwise: str) -> str:
 
 
 def changed_on_its_way(text: str) -> str:
-    """Say what a mail program did to a text that is TOML no more: the end of a sentence, empty if
-    nothing of the kind is seen. No part of the text is quoted.
+    """Return what a mail program did to a text that is no longer TOML: the end of a sentence, or ""
+    if nothing of the kind is seen. It quotes no part of the text.
     """
     lines = text.splitlines()
     if any(line.startswith(">") for line in lines):

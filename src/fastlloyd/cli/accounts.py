@@ -67,7 +67,8 @@ def meaning(one: Account, delta: float | None = None) -> list[str]:
         said.append(f"spent is counted for {one.asked}; if one is {whom}, {also}.")
         if one.asked.unit is not None and one.spent.n_unknown:
             said.append(
-                f"no bound is known, for a run did not protect every {one.asked.unit} as a whole."
+                f"no bound is known, because a run did not protect every {one.asked.unit} as a"
+                " whole."
             )
     if at == 0 and not one.spent.is_pure and not one.spent.n_unknown:
         said.append(
@@ -103,7 +104,7 @@ def _left(one: Account, delta: float | None) -> list[str]:
     if finite(one.limit) is None:
         return []
     if not one.is_within:
-        return ["more is spent than the limit has room for; no further run is allowed."]
+        return ["more is spent than the limit allows; no further run is allowed."]
     said, left, each = [], one.left_for(1, delta) or 0, one.left_for(SEVERAL, delta) or 0
     if left:
         law = "Laplace" if _at(one, delta) == 0 else "Gaussian"
@@ -242,19 +243,19 @@ def remarks(charged: Charged, *, has_noise: bool) -> list[str]:
 
 
 def counted(where: Counted) -> str:
-    """Say in which ledger a run counts, since when it is kept, and when it is new."""
+    """Return a sentence that names the ledger in which a run counts, and its age and runs."""
     if where.n_runs == 1:
         return f"Counted in the ledger {where.path}; this is its first run."
     days = (seconds_now() - where.began) // 86_400
     age = "today" if days < 1 else "1 day ago" if days == 1 else f"{days} days ago"
     return (
-        f"Counted in the ledger {where.path}, which was begun {age} ({utc(where.began)}) and holds"
+        f"Counted in the ledger {where.path}, which began {age} ({utc(where.began)}) and has"
         f" {where.n_runs} runs."
     )
 
 
 def spent(one: Account) -> str:
-    """Say how much is spent, for which persons or records, and the limit."""
+    """Return a sentence with the epsilon spent, its persons or records, and the limit."""
     limit = finite(one.limit)
     of = "there is no limit" if limit is None else f"the limit is {epsilon_up(limit.epsilon)}"
     if math.isinf(one.epsilon):

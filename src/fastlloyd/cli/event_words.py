@@ -54,7 +54,7 @@ _WORDS: Mapping[type, Callable[[Any], str]] = {
     events.RunCharged: lambda _: "all exchanges charged",
     events.HandedBack: lambda e: f"exchanges handed back: {', '.join(map(str, e.numbers))}",
     events.TakenOver: lambda _: "run began before this ledger knew of it",
-    events.DataSetNamed: lambda e: f"there is a data set {e.dataset}, however it is spelled",
+    events.DataSetNamed: lambda e: f"data set {e.dataset} named, in any spelling",
     events.AddedUp: lambda e: f"runs added up: {sum(each.times for each in e.sums)}",
     events.MessageRecorded: lambda e: f"message {e.kind} recorded",
     events.ExchangeCharged: lambda e: f"exchange {e.number} charged",

@@ -93,9 +93,7 @@ def limit_event(
         )
     check_delta(delta)
     if unit is None and max_clients is not None:
-        raise BudgetError(
-            "--max-clients-per-person is about persons; say how they are called with --unit NAME"
-        )
+        raise BudgetError("--max-clients-per-person needs --unit NAME, the name of the persons")
     if unit is None and relation is None:
         return LimitSet(dataset=dataset, epsilon=epsilon, delta=delta)
     if unit is not None:
@@ -160,6 +158,6 @@ def check_has_not_ended(store: Store, run_id: bytes, *, is_client: bool) -> None
     """Raise StateError if the run never began in the store of a server, or has ended."""
     run, what = store.history.runs.get(run_id), f"run {run_id.hex()}"
     if run is None and not is_client:
-        raise StateError(f"{what} never began in {store.path}; nothing is to be given up")
+        raise StateError(f"{what} never began in {store.path}; there is nothing to give up")
     if run is not None and run.ended is not None:
-        raise StateError(f"{what} has ended in {store.path}; nothing is to be given up")
+        raise StateError(f"{what} has ended in {store.path}; there is nothing to give up")

@@ -52,7 +52,10 @@ _FIRST: Final = (
     "masks",
     "ledger",
 )
-_SETTING: Final = re.compile(rf"\b({'|'.join(_ANYWHERE)})\b|^({'|'.join(_FIRST)})\b|with (bounds)")
+# not before =, as in advice for Python
+_SETTING: Final = re.compile(
+    rf"\b({'|'.join(_ANYWHERE)})\b(?!=)|^({'|'.join(_FIRST)})\b|with (bounds)"
+)
 
 
 def of_option(error: FastLloydError) -> str:

@@ -21,15 +21,15 @@ def given_persons(unit: str, name: str | None, max_clients: int | None) -> Perso
     if choose(UnitKind, unit, "unit") is UnitKind.PERSON:
         if max_clients is None:
             raise PlanError(
-                "--max-clients-per-person is missing: say at how many clients the rows of a person"
-                " may be, 1 if everyone is at one only; the noise grows with it (`fastlloyd advise`"
-                " says what that costs)"
+                "--max-clients-per-person is missing; state the largest number of clients that may"
+                " have rows of the same person, 1 if no person is at two. The noise grows with it"
+                " (`fastlloyd advise` shows how much)"
             )
         return _persons(name, max_clients)
     for option, value in (("--unit-name", name), ("--max-clients-per-person", max_clients)):
         if value is not None:
             raise PlanError(
-                f"{option} has no effect where single records are protected; say --unit person, or"
+                f"{option} has no effect if single records are protected; pass --unit person, or"
                 " leave it out"
             )
     return None
@@ -46,8 +46,8 @@ def persons_in(
     for option, value in (("--unit-name", name), ("--max-clients-per-person", max_clients)):
         if column is None and value is not None:
             raise PlanError(
-                f"{option} has no effect where single records are protected; name the column of"
-                " ids, --unit-column"
+                f"{option} has no effect if single records are protected; name the column of ids,"
+                " --unit-column"
             )
     return None if column is None else _persons(name, 1 if max_clients is None else max_clients)
 

@@ -103,8 +103,10 @@ def given_account(options: LedgerOptions, by: str) -> BudgetAccount | None:
     for name in ("ledger", "new_dataset", "new_unit", "rows_are"):
         if getattr(options, name):
             raise BudgetError(
-                f"{name} is about the ledger, which counts runs by data set; name it with"
-                " --dataset NAME",
+                (
+                    f"{name} needs a data set, by which the ledger counts runs; name it with"
+                    " --dataset NAME"
+                ),
                 field=name,
             )
     return None

@@ -53,11 +53,11 @@ Records = Table | RecordFile | ArrayRecords
 # what one of them leaves, at least
 _OF_RUNS = (PLAN, EXACT, ROUNDS), (PLAN, BOUNDS, ROUNDS), (PLAN, UNFINISHED)
 LONGEST = 60  # characters of the data's name
-SHOWS_RECORDS = "clusters.png beside this statement shows the records themselves: NOT PRIVATE"
+SHOWS_RECORDS = "clusters.png next to this statement shows the records themselves: NOT PRIVATE"
 COMPARED = (
-    "exact figures of a comparison with lloyd were computed from the records and shown to whoever"
-    f" ran the command ({COMPARISON} if there is an output folder): {NOT_PRIVATE}, and not covered"
-    " by the guarantee"
+    "exact figures of a comparison with lloyd were computed from the records and shown on the"
+    f" screen (and written to {COMPARISON} if there is an output folder): {NOT_PRIVATE}, and not"
+    " covered by the guarantee"
 )
 
 
@@ -89,8 +89,8 @@ def named(options: OutputOptions) -> Destination:
     if options.out is None:
         if options.plot_data or options.force:
             raise OutputError(
-                f"--{'plot-data' if options.plot_data else 'force'} is about the output folder;"
-                " name it with --out DIR"
+                f"--{'plot-data' if options.plot_data else 'force'} needs an output folder; name"
+                " it with --out DIR"
             )
         return NOWHERE
     check_destination(options.out, force=options.force, files=FILES)
@@ -178,7 +178,7 @@ def end(
         say_where(
             output,
             paths,
-            "Nothing was written, as --no-out says: what is on the screen is all there is.",
+            "Nothing was written, because of --no-out. The result is only on this screen.",
         )
     for_machines(result, output, paths, {"not_private": figures} if figures else {})
     if failure is not None:

@@ -33,7 +33,7 @@ from fastlloyd.records.bounds import TEMPLATE_HEADING
 # how the settings of a run of fit begin; a line of caution may stand before it
 OF_A_FIT = "# A fastlloyd mechanism"
 _NO_PLANS = {
-    PRIVATE_HEADING: "a private identity, which is sent to nobody",
+    PRIVATE_HEADING: "a private identity, which must never be sent",
     PUBLIC_HEADING: "the public file of an identity",
     TEMPLATE_HEADING: "a file of public bounds",
 }
@@ -56,7 +56,7 @@ def check_kind(kind: str, options: PlanOptions, value_range: str | None) -> None
             raise PlanError("--n-clusters is missing (number of clusters); --help says more")
         if value_range is not None:
             raise PlanError(
-                "--range has no effect on a plan of a clustering; state --bounds, or say --kind"
+                "--range has no effect on a plan of a clustering; state --bounds, or pass --kind"
                 " bounds"
             )
         if options.bounds in (None, FROM_DATA):
@@ -105,8 +105,8 @@ def read_plan(file: Path) -> Plan:
             raise PlanError(f"{file} is {what}; expected a plan, such as plan.toml")
     if OF_A_FIT in text[:400]:
         raise PlanError(
-            f"{file} holds the settings of a run of fit, which is no plan of a federated one; it is"
-            " text to be read as it is, and privacy.json beside it says what they protect"
+            f"{file} has the settings of a run of fit, not a plan of a federated run; read it as"
+            " text, and see in privacy.json next to it what they protect"
         )
     return Plan.from_toml(text, str(file))
 
@@ -143,12 +143,12 @@ def check_complete(clients: Sequence[Client], server: Server) -> None:
     """Raise PlanError, naming the option, if a run over a network would lack something of these
     parties.
     """
-    alone = "or say --simulation, for a plan that is run in one process or over MPI only"
+    alone = "or pass --simulation for a plan that is run only in one process or over MPI"
     if not server.certificate:
-        raise PlanError(f"a plan needs --server FILE, the public file of whoever adds up; {alone}")
+        raise PlanError(f"a plan needs --server FILE, the public file of the server; {alone}")
     if not server.address:
         raise PlanError(
-            f"a plan needs --address HOST:PORT, where the clients reach the server; {alone}"
+            f"a plan needs --address HOST:PORT, at which the clients reach the server; {alone}"
         )
     for client in clients:
         if not client.certificate:
@@ -165,8 +165,8 @@ def given_authority(network: NetworkOptions) -> str | None:
     found = load_certificates(network.authority)
     if len(found) != 1:
         raise IdentityError(
-            f"{network.authority} holds {len(found)} certificates; expected one, of whoever issued"
-            " the parties' directly"
+            f"{network.authority} has {len(found)} certificates; expected one, of the authority"
+            " that issued the parties' certificates directly"
         )
     parse_authority(found[0])
     return found[0]

@@ -330,8 +330,10 @@ class Domain(
         names = names_of(X, what)
         if names is not None and names != self.features:
             raise DataError(
-                f"{what} has other columns than the domain has features, or in another order:"
-                f" {listing(names)} in place of {listing(self.features)}",
+                (
+                    f"{what} has the columns {listing(names)}; expected {listing(self.features)},"
+                    " in this order"
+                ),
                 code=ANOTHER_ORDER,
             )
         table = matrix(X, what)
@@ -387,8 +389,10 @@ _LARGEST = 1e300
 def _floats(ends: Iterable[float]) -> tuple[float, ...]:
     if labels_of(ends) is not None:
         raise PlanError(
-            "bounds of a domain stand in the order of its features, and these are labelled; pass"
-            " limits.loc[list(features)].tolist()",
+            (
+                "bounds must be in the order of the features, without labels; pass"
+                " limits.loc[list(features)].tolist()"
+            ),
             code=AMBIGUOUS,
         )
     return tuple(float(end) for end in ends)

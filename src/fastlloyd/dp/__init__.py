@@ -1,3 +1,1 @@
-"""Differential privacy on its own: what is promised, what is spent, and the noise. Knows nothing of
-clustering.
-"""
+"""Differential privacy: guarantees, budgets and noise. It contains nothing about clustering."""

@@ -50,7 +50,7 @@ class GaussianRelease:
 
     @property
     def mu_squared(self) -> Fraction:
-        """The release is mu-GDP; this is mu^2, an exact fraction."""
+        """mu^2 of the release, which is mu-GDP, as an exact fraction."""
         return Fraction(self.squared_sensitivity) / self.variance
 
 
@@ -71,7 +71,7 @@ class GeometricRelease:
 
     @property
     def pure_epsilon(self) -> Fraction:
-        """The release is epsilon-DP; this is that epsilon, an exact fraction."""
+        """Epsilon of the release, which is epsilon-DP, as an exact fraction."""
         return Fraction(self.sensitivity) / self.scale
 
 
@@ -84,16 +84,17 @@ class Accountant:
 
     if P1 <= e^eps_pure Q1 bounds the pure part, then P1 P2 - e^eps Q1 Q2 <= P1 (P2 - e^(eps -
     eps_pure) Q2), so the mixture costs at most the delta of the Gaussian part at eps - eps_pure.
-    All results are rounded up. This is about releases whose costs were fixed beforehand; where they
-    are chosen from answers, `spending.py` says what a limit holds.
+    All results are rounded up. This is about releases whose costs were fixed beforehand. If they
+    are chosen from answers, `spending.py` has the rule.
 
     neighboring_relation : relation for which the sensitivities in all releases were computed, kept
-    for the reports. mu_squared : mu^2 of all Gaussian releases together, which are mu-GDP, exact.
+        for the reports. mu_squared : mu^2 of all Gaussian releases together, which are mu-GDP,
+        exact.
     pure_epsilon : the geometric releases together are epsilon-DP with this epsilon, exact.
     """
 
     def __init__(self, neighboring_relation: NeighboringRelation) -> None:
-        """Raises PlanError for what is no neighbouring relation."""
+        """Raise PlanError if this is not a neighbouring relation."""
         self.neighboring_relation = choose(
             NeighboringRelation, neighboring_relation, "neighboring_relation"
         )
@@ -155,8 +156,9 @@ def _gaussian_delta(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> float:
 
 
 def _expected_excess(mp: Any, mu_squared: Fraction, epsilon: Fraction) -> Any:
-    """The same, not yet rounded: above the true value by up to _MARGIN, or 2^-1075 or 1 where only
-    the rounding matters.
+    """Return E[(1 - e^(epsilon - L))_+] before rounding: above the true value by up to _MARGIN.
+
+    It is 2^-1075 or 1 if only the rounding matters.
     """
     if mu_squared == 0:
         return max(mp.zero, -mp.expm1(exact(mp, epsilon)) * (1 + exact(mp, _MARGIN)))

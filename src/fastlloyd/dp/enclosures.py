@@ -42,13 +42,16 @@ def normal_density(x: Fraction, bits: int) -> tuple[int, int]:
 
 
 def _outward(value: int, error: int, shift: int) -> tuple[int, int]:
-    """The integers around what lies within `error` units of `value`, `shift` bits coarser."""
+    """Return the integers that enclose all values within `error` units of `value`, `shift` bits
+    coarser.
+    """
     return (value - error) >> shift, -(-(value + error) >> shift)
 
 
 def _exp(y: Fraction, work: int) -> tuple[int, int]:
-    """e^-y in units for y >= 0, and a bound on its error in units: Taylor's series at y /
-    2^halvings, squared as often.
+    """Return e^-y in units for y >= 0, and a bound on its error in units.
+
+    Taylor's series at y / 2^halvings is squared `halvings` times.
     """
     halvings = max(0, int(y).bit_length()) + 8
     r = (y.numerator << work) // (y.denominator << halvings)  # less than one unit too small
@@ -64,15 +67,15 @@ def _exp(y: Fraction, work: int) -> tuple[int, int]:
 
 
 def _density(x: Fraction, work: int) -> tuple[int, int]:
-    """phi(x) in units, and a bound on its error in units."""
+    """Return phi(x) in units, and a bound on its error in units."""
     value, error = _exp(x * x / 2, work)
     root = isqrt(_tau(work) << work)  # sqrt(2 pi), between 2.5 and 2.6: at most 2 units too small
     return (value << work) // root, error + 4
 
 
 def _mass(x: Fraction, work: int) -> tuple[int, int]:
-    """Phi(x) - 1/2 in units for x >= 0, and a bound on its error: phi(x) (x + x^3 / 3 + x^5 / (3 *
-    5) + ...).
+    """Return Phi(x) - 1/2 in units for x >= 0, and a bound on its error: phi(x) (x + x^3 / 3 + x^5
+    / (3 * 5) + ...).
     """
     density, error = _density(x, work)
     square, term = x * x, density * x.numerator // x.denominator
@@ -90,8 +93,8 @@ def _mass(x: Fraction, work: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=32)
 def _tau(work: int) -> int:
-    """2 pi in units, less than 2 too small and never too large: Machin's formula with 32 bits
-    more.
+    """Return 2 pi in units, less than 2 too small and never too large: Machin's formula with 32
+    bits more.
     """
     finer = work + 32
     return (

@@ -142,8 +142,8 @@ def compose(mus_squared: Iterable[Fraction]) -> Fraction:
 
 
 def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
-    """The greatest float mu at which the curve is at most `delta`, looked for from a guess, where
-    the curve is worked out.
+    """Return the largest float mu at which the curve is at most `delta`, searched from the guess
+    `near`.
 
     The curve grows by the normal density at a = mu/2 - epsilon/mu, which grows with mu. So between
     two mu on one side of a = 0 it grows by their distance times what lies between the two
@@ -183,8 +183,8 @@ def _greatest_mu(epsilon: float, delta: float, near: float) -> float:
 
 
 def _near(along: Callable[[float], tuple[float | Fraction, float]], delta: float) -> float:
-    """The same as `guesses.near`, by the exact curve, over the pairs (mu, epsilon) that `along`
-    gives for an a.
+    """Return a guess as `guesses.near` does, from the exact curve over the pairs (mu, epsilon) that
+    `along` gives for an a.
     """
 
     def excess(a: float) -> float:
@@ -211,8 +211,10 @@ def _delta(mu: float | Fraction, epsilon: float) -> float:
 
 
 def _curve(mp: Any, mu: float | Fraction, epsilon: float) -> Any:
-    """The curve to 2^-140 of itself; 2^-1075 or 1 where it is below the least float, or above the
-    greatest one under 1.
+    """Return the curve with a relative error of 2^-140.
+
+    It is 2^-1075 if the curve is below the smallest float, and 1 if it is above the largest float
+    below 1.
     """
     m, e = exact(mp, mu), mp.mpf(epsilon)
     # Bits for what cancels between epsilon/mu and mu/2, and for what exp() loses to the size of its

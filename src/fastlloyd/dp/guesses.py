@@ -1,7 +1,7 @@
 """First guesses in float64 on the curve of Gaussian differential privacy, from which the exact
 searches of `gdp.py` begin.
 
-Nothing is decided here. A guess that is off makes a search longer and never changes what it finds.
+They decide nothing: a poor guess makes a search longer and never changes its result.
 """
 
 import math
@@ -16,8 +16,10 @@ _LEAST = 2.0**-20
 
 
 def near(mu_at: Callable[[float], float], delta: float) -> float:
-    """About the a = mu/2 - epsilon/mu at which the curve is `delta`; `mu_at` : the mu to an a. NaN
-    where float64 cannot say.
+    """Return an approximation of the a = mu/2 - epsilon/mu at which the curve is `delta`, or NaN if
+    float64 cannot tell.
+
+    mu_at : mu as a function of a.
     """
     target = math.log(delta) - math.log1p(-delta)
 
@@ -29,8 +31,8 @@ def near(mu_at: Callable[[float], float], delta: float) -> float:
 
 
 def starts(delta: float) -> tuple[float, float]:
-    """Two a to begin with: the curve is about Phi(a), and either tail of that at most
-    e^(-a^2/2).
+    """Return two values of a to begin with: the curve is about Phi(a), and either tail of that is
+    at most e^(-a^2/2).
     """
     tail = math.sqrt(-2 * math.log(min(delta, 1 - delta)))
     start = -tail if delta < 0.5 else tail
@@ -38,11 +40,12 @@ def starts(delta: float) -> tuple[float, float]:
 
 
 def log_odds(a: float, mu: float) -> float:
-    """The logarithm of delta / (1 - delta), nearly a parabola of a in either tail; NaN where too
-    few digits are left of it.
+    """Return log(delta / (1 - delta)), nearly a parabola of a in either tail, or NaN if too few
+    digits are left.
 
-    As phi(a) = e^epsilon phi(a - mu), delta is phi(a) (M(-a) - M(mu - a)), and 1 - delta is phi(a)
-    (M(a) + M(mu - a)), with M(x) = Phi(-x) / phi(x): neither overflows where the exponential does.
+    With phi(a) = e^epsilon phi(a - mu), delta is phi(a) (M(-a) - M(mu - a)), and 1 - delta is
+    phi(a) (M(a) + M(mu - a)), where M(x) = Phi(-x) / phi(x). Neither overflows where the
+    exponential does.
     """
     own, other, log_density = _mills(abs(a)), _mills(mu - a), -a * a / 2 - _LOG_ROOT
     if a > 0:
@@ -55,8 +58,8 @@ def log_odds(a: float, mu: float) -> float:
 
 
 def _mills(x: float) -> float:
-    """Phi(-x) / phi(x) for x >= 0; far out by its continued fraction 1/(x + 1/(x + 2/(x +
-    ...))).
+    """Return Phi(-x) / phi(x) for x >= 0; for large x by its continued fraction 1/(x + 1/(x + 2/(x
+    + ...))).
     """
     if x < 4:
         return math.sqrt(math.pi / 2) * math.exp(x * x / 2) * math.erfc(x / math.sqrt(2))

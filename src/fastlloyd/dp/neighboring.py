@@ -1,4 +1,4 @@
-"""Which two data sets the guarantee compares."""
+"""Neighbouring relations: the pairs of data sets that the guarantee compares."""
 
 import enum
 from typing import Annotated, Self
@@ -12,17 +12,15 @@ MAX_CLIENTS = 10_000
 
 
 class NeighboringRelation(enum.Enum):
-    """When two data sets are neighbours, so that their releases must be hard to tell apart.
+    """Relation between two data sets whose releases must be hard to tell apart.
 
-    What is added, removed or replaced is one record or, where a mechanism protects persons, one
-    person with all records.
+    One record is added, removed or replaced or, if a mechanism protects persons, one person with
+    all records.
 
-    ADD_OR_REMOVE_ONE
-        One data set is the other plus one record. The number of records is itself protected.
-    REPLACE_ONE
-        Both hold the same number of records and differ in one of them. The number of records is
-        public. A release that is mu-GDP under ADD_OR_REMOVE_ONE is 2 mu-GDP under this relation,
-        and often less: see the query's sensitivity.
+    ADD_OR_REMOVE_ONE One data set is the other plus one record. The number of records is itself
+    protected. REPLACE_ONE Both hold the same number of records and differ in one of them. The
+    number of records is public. A release that is mu-GDP under ADD_OR_REMOVE_ONE is 2 mu-GDP under
+    this relation, and often less: see the query's sensitivity.
     """
 
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
@@ -48,12 +46,12 @@ class Neighbours(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
     @property
     def other(self) -> Self:
-        """The same unit by the other relation."""
+        """Neighbours of the same unit by the other relation."""
         adding, replacing = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
         return type(self)(replacing if self.adds else adding, self.unit, self.max_clients)
 
     def __str__(self) -> str:
-        """In words: "one record replaced"."""
+        """Return the relation in words, such as "one record replaced"."""
         where = f" at up to {self.max_clients} organisations" if self.max_clients > 1 else ""
         return (
             f"one {self.unit or 'record'}{where} {'added or removed' if self.adds else 'replaced'}"

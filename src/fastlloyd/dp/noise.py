@@ -47,7 +47,7 @@ _MOST_BITS = 4096
 
 
 class Noise(enum.Enum):
-    """Law of the noise that is added to answers."""
+    """Distribution of the noise that is added to answers."""
 
     NONE = "none"  # nothing: not private
     GAUSSIAN = "gaussian"  # (epsilon, delta), Gaussian differential privacy
@@ -55,7 +55,7 @@ class Noise(enum.Enum):
 
     @property
     def spread(self) -> float:
-        """Standard deviation of noise of scale 1, but for rounding."""
+        """Standard deviation of noise of scale 1, before rounding."""
         return math.sqrt(2) if self is Noise.LAPLACE else 1.0
 
 
@@ -80,11 +80,11 @@ class NoiseSource(Protocol):
 
 
 class SystemNoise:
-    """The only noise that protects: from the operating system's random source.
+    """Noise from the operating system's random source, the only noise that protects records.
 
-    # Departs from the paper: its published code seeds the noise with numbers that every client
-    # knows, and truncates it; its Laplace noise on reals is the two-sided geometric here, the same
-    # law on integers.
+    # Departs from the paper: its published code seeds the noise with numbers that every client #
+    knows, and truncates it; its Laplace noise on reals is the two-sided geometric here, the same #
+    law on integers.
 
     It takes no seed and holds no state, so there is nothing to store, to copy or to replay: two
     copies of it, in one process or in a forked one, draw independently.
@@ -94,11 +94,11 @@ class SystemNoise:
     private = True
 
     def gaussian(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """Return what `rounded_gaussian` does."""
+        """Draw as `rounded_gaussian` does."""
         return rounded_gaussian(scale, size, os.urandom)
 
     def two_sided_geometric(self, scale: Fraction, size: int) -> NDArray[np.int64]:
-        """Return what `two_sided_geometric` does."""
+        """Draw as `two_sided_geometric` does."""
         return two_sided_geometric(scale, size, os.urandom)
 
 
@@ -181,11 +181,10 @@ def _invert(
     cdf: Callable[[int, int], tuple[int, int]],
     random_bytes: RandomBytes,
 ) -> NDArray[np.int64]:
-    """Return the least integers m with u <= F(m), for uniform u that begin with `words`. u is never
-    above F(0).
+    """Return the smallest integers m with u <= F(m), for uniform u that begin with `words`.
 
-    A bracket that is one integer is the value; otherwise more bits decide. The brackets of the
-    lowest words have no low end.
+    u is never above F(0). If a bracket is one integer, that is the value. Otherwise more bits
+    decide. The brackets of the lowest words have no low end.
     """
     lowest = np.uint64(1 << LOWEST_BIT)
     low, high = cells_of(law).brackets(np.maximum(words, lowest), scale, shift)
@@ -225,8 +224,8 @@ class _LazyUniform:
         self._prefix, self._bits, self._random_bytes = word, 64, random_bytes
 
     def is_below(self, cdf: Callable[[int, int], tuple[int, int]], m: int) -> bool:
-        """Tell whether this number is below F(m), where cdf(m, bits) encloses 2^bits * F(m) between
-        integers.
+        """Return whether this number is below F(m), where cdf(m, bits) encloses 2^bits * F(m)
+        between integers.
         """
         while self._bits <= _MOST_BITS:
             below, above = cdf(m, self._bits)
@@ -236,6 +235,4 @@ class _LazyUniform:
                 return False
             self._prefix = (self._prefix << 64) | int(_draw_words(1, self._random_bytes)[0])
             self._bits += 64
-        raise FastLloydError(
-            "the random source repeats itself beyond all chance; no noise was drawn"
-        )
+        raise FastLloydError("the random source returned the same bytes again; no noise was drawn")

@@ -31,11 +31,12 @@ _BLOCK: Final = 8192  # words at a time: what they take stays in the cache
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """A distribution of negative numbers whose density f rises towards 0.
+    """Distribution of negative numbers whose density f rises towards 0.
 
-    cdf, density : 2^bits times F, or f, between two integers. guess : a quantile, nearly; nothing
-    rests on it. slope : -f'/f as coefficients of 1 and z. top : a uniform number that it knows
-    begins with a word below 2^top.
+    cdf, density : enclose 2^bits times F, or f, between two integers.
+    guess : an approximate quantile; no proof depends on it.
+    slope : -f'/f as coefficients of 1 and z.
+    top : the distribution is defined only for words below 2^top.
     """
 
     cdf: Enclosure
@@ -63,12 +64,15 @@ EXPONENTIAL: Final = Law(cdf=exponential, density=exponential, guess=log, slope=
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The quantile function q of a law, cell by cell, arrays of shape (n_cells,).
+    """Quantile function q of a law in all cells, as arrays of shape (n_cells,).
 
-    coarse : z0, in units of 2^-20. centre, rest : 2^64 F(z0) as a whole number, and 1/2 less what
-    is left of it. width : about half the words of the cell, a power of two. coefficients : (degree,
-    n_cells), of t = (word + 1/2 - 2^64 F(z0)) / width, the first power first. bound : how far q(u)
-    may be from what float64 makes of it, for every u that begins with the word.
+    coarse : z0, in units of 2^-20.
+    centre, rest : 2^64 F(z0) as a whole number, and 1/2 minus its remainder.
+    width : about half the words of the cell, a power of two.
+    coefficients : (degree, n_cells), of t = (word + 1/2 - 2^64 F(z0)) / width, the first power
+        first.
+    bound : largest difference between q(u) and its value in float64, for every u that begins with
+        the word.
     """
 
     coarse: NDArray[np.int64]
@@ -81,8 +85,8 @@ class Cells:
     def brackets(
         self, words: NDArray[np.uint64], scale: Fraction, shift: float
     ) -> NDArray[np.int64]:
-        """Enclose ceil(scale * q(u) - shift) for all u that begin with a word: low ends and high
-        ends, int64 (2, n).
+        """Enclose ceil(scale * q(u) - shift) for all u that begin with a word: low and high ends,
+        int64 (2, n).
 
         words : uint64 (n,), at least 2^40. scale : above 0, at most 2^44. shift : 0 or 1/2.
         """
@@ -116,7 +120,7 @@ class Cells:
 
 @cache
 def cells_of(law: Law) -> Cells:
-    """The cells of a law, made when they are first asked for."""
+    """Return the cells of a law, computed at the first call."""
     per_bit = 1 << _CELL_BITS
     # the leading bit of each cell and its first word; one more below, whose centre bounds the first
     # cell
@@ -153,7 +157,7 @@ def cells_of(law: Law) -> Cells:
 
 
 class _Centre(NamedTuple):
-    """z0 in units of 2^-20; 2^128 F(z0) and 2^128 f(z0), rounded down or one less."""
+    """z0 in units of 2^-20, and 2^128 F(z0) and 2^128 f(z0), each rounded down or one less."""
 
     coarse: int
     mass: int
@@ -171,8 +175,8 @@ def _centre(law: Law, word: int) -> _Centre:
 
 
 def _derivatives(law: Law) -> list[list[int]]:
-    """P_1 to P_(DEGREE + 1), coefficients from the constant on: the n-th derivative of q is P_n(q)
-    / f(q)^n.
+    """Return P_1 to P_(DEGREE + 1), as coefficients from the constant on: the n-th derivative of q
+    is P_n(q) / f(q)^n.
 
     P_1 = 1 and P_(n + 1) = P_n' - n (f' / f) P_n.
     """
@@ -186,8 +190,8 @@ def _derivatives(law: Law) -> list[list[int]]:
 
 
 def _coefficients(polynomials: list[list[int]], width: int, centre: _Centre) -> list[float]:
-    """P_n(z0) (2^width / 2^64)^n / (f(z0)^n n!): one division of integers each, rounded to
-    nearest.
+    """Return P_n(z0) (2^width / 2^64)^n / (f(z0)^n n!), each by one division of integers, rounded
+    to nearest.
     """
     row = []
     for n, P in enumerate(polynomials, 1):
@@ -202,12 +206,12 @@ def _coefficients(polynomials: list[list[int]], width: int, centre: _Centre) -> 
 def _bound(
     P: list[int], coefficients: list[float], width: int, low: int, before: _Centre, centre: _Centre
 ) -> float:
-    """Bound the error in a cell: the rest of Taylor's series, half the width of a word, and
-    rounding; see the proof.
+    """Return a bound on the error in a cell: the remainder of Taylor's series, half the width of a
+    word, and rounding (docs/proofs/sampler.md).
     """
     end = low + (2 << width)
     if not before.word < low <= centre.word < end:
-        raise AssertionError("a cell does not hold its centre")
+        raise AssertionError("a cell does not contain its centre")
     reach = max(centre.word - low, end - centre.word) / 2**width  # of |t|
     # every quantile of the cell is above the centre of the cell before; the derivatives are largest
     # and f is least there

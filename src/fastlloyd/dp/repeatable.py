@@ -1,7 +1,7 @@
-"""Refusal of noise that can be repeated, since it protects no record. `testing.repeatable_noise`
+"""Refusal of noise that can be repeated, because it protects no record. `testing.repeatable_noise`
 allows it.
 
-Sessions, when they are made, and `central.cluster` ask here before they add noise. The permission
+Sessions, when they are made, and `central.cluster` check this before they add noise. The permission
 belongs to a context, so other threads lack it. Copies of the context, as in tasks and
 `asyncio.to_thread`, have it too, but never after the `with`.
 """
@@ -14,7 +14,7 @@ from fastlloyd.errors import LocalProtocolError
 
 
 class Permission:
-    """Permission that `testing.repeatable_noise` gives and withdraws at the end of its `with`."""
+    """Permission that `testing.repeatable_noise` gives, and withdraws at the end of its `with`."""
 
     __slots__ = ("holds",)
 
@@ -27,13 +27,13 @@ ALLOWED: Final[ContextVar[Permission | None]] = ContextVar("ALLOWED", default=No
 
 
 def check_private(source: NoiseSource) -> None:
-    """Raise LocalProtocolError unless the noise says that it is private, or this context may do
-    without.
+    """Raise LocalProtocolError unless the noise is private, or this context may use repeatable
+    noise.
     """
     permission = ALLOWED.get()
     if source.private is not True and (permission is None or not permission.holds):
         raise LocalProtocolError(
-            f"noise from {type(source).__name__} protects nobody; pass dp.noise.SystemNoise(). On"
-            " made-up or public records a test may use it within `with"
+            f"noise from {type(source).__name__} can be repeated, so it protects no record; pass"
+            " dp.noise.SystemNoise(). A test on made-up or public records may use it within `with"
             " fastlloyd.testing.repeatable_noise():`"
         )

@@ -1,4 +1,6 @@
-"""Private k-means as scikit-learn estimators: the central model, for one holder of all records."""
+"""Private k-means as scikit-learn estimators: the central model, in which one organisation has all
+records.
+"""
 
 from fastlloyd.estimators.estimators import FastLloyd, GLloyd, Lloyd, MomentLloyd, SuLloyd
 

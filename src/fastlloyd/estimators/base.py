@@ -98,7 +98,9 @@ _OF_ONE_FIT = "labels_", "_split", "noisy_loss_", "noisy_loss_std_", "privacy_sp
 
 
 class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
-    """Estimator of private k-means; a subclass names the algorithm and its own choices."""
+    """Base of all estimators of private k-means; a subclass names the algorithm and its own
+    parameters.
+    """
 
     _algorithm: ClassVar[AnyAlgorithm]
     # this and the next two, of models that were pickled before there was a choice
@@ -152,7 +154,7 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
 
     @classmethod
     def _parameters(cls, m: Any, *, has_names: bool) -> dict[str, Any]:
-        """The parameters that a mechanism of this algorithm is designed from."""
+        """Return the parameters from which a fit would design this mechanism."""
         ends = zip(m.domain.lower, m.domain.upper, strict=True)
         bounds = (
             dict(zip(m.domain.features, ends, strict=True))
@@ -283,7 +285,7 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
             warnings.warn(caution, WeakGuaranteeWarning, stacklevel=4)
 
     def _found(self, mechanism: Mechanism, clustering: Clustering) -> list[str]:
-        """Set what a fit has found, and return what is doubtful in it because of the noise."""
+        """Set the attributes of a finished fit, and return warnings about noise in it."""
         noise = noise_deviation(mechanism)
         found = uncertainty.assess(mechanism, clustering, noise)
         self.mechanism_ = mechanism
@@ -306,15 +308,15 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
 
     @property
     def _name(self) -> str:
-        """Name of the estimator in a ledger: that of its class or, if a ledger takes no such name,
-        of the nearest class above.
+        """Name of the estimator in a ledger: that of its class, or of the nearest base class whose
+        name a ledger accepts.
         """
         kinds = [kind.__name__ for kind in type(self).__mro__ if issubclass(kind, Estimator)]
         return next(name for name in kinds if NAME.fullmatch(name))
 
     @property
     def bounds_(self) -> FloatArray:
-        """See the attributes of the estimators."""
+        """Lower and upper bound of each feature; see the attributes of the estimators."""
         check_is_fitted(self)
         domain = self.mechanism_.domain
         return np.array([domain.lower, domain.upper], dtype=np.float64).T
@@ -341,7 +343,7 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
             return TableSource(records, has_names=self._names is not None)
         if groups is not None:
             raise DataError(
-                "X is a collection of Dask, which groups cannot go with: pass both in memory, or"
+                "groups cannot be used with a collection of Dask as X; pass both in memory, or"
                 " cluster files by `fastlloyd fit --unit-column`"
             )
         validate_collection(self, X)
@@ -367,7 +369,7 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
 
     def _persons(self, groups: object) -> Persons | None:
         """Return the persons that are protected, or None for single rows. Raises PlanError if
-        `unit` says otherwise.
+        `unit` contradicts this.
         """
         of_records = isinstance(self.unit, str) and self.unit == "record"
         named = self.unit is not None and not of_records
@@ -390,9 +392,7 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         )
 
     def _choices(self, persons: Persons | None) -> ClusteringChoices:
-        """Return the parameters as choices of a job. Those that the algorithm has no use for are
-        left out.
-        """
+        """Return the parameters as choices of a job, without those that the algorithm ignores."""
         if isinstance(self.bounds, str) and self.bounds != PRIVATE:
             given_bounds(self.bounds, self._names, self.n_features_in_)  # which refuses it
         own = self._own_choices()
@@ -417,11 +417,11 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         )
 
     def _own_choices(self) -> dict[str, Any]:
-        """Return further choices that this kind of estimator has."""
+        """Return further choices of this kind of estimator."""
         return {}
 
     def __sklearn_tags__(self) -> Tags:
-        """The noise is new in every fit, whatever the random_state."""
+        """Return the tags; the noise is new in every fit, whatever the random_state."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self._algorithm.noise is not Noise.NONE
         return tags
@@ -446,12 +446,12 @@ class Estimator(EstimatorState, ClassNamePrefixFeaturesOutMixin, Predicting):
         )
 
     def __dir__(self) -> list[str]:
-        """All names but `labels_`: scikit-learn draws every attribute listed here into notebooks,
-        which are passed on.
+        """Return all names but `labels_`, because scikit-learn draws every attribute listed here
+        into notebooks, which are passed on.
         """
         return [name for name in super().__dir__() if name != "labels_"]
 
 
 def plain(value: Fraction) -> float | Fraction:
-    """The number as a float, if a float is equal to it."""
+    """Return the number as a float, if a float equals it."""
     return float(value) if Fraction(float(value)) == value else value

@@ -1,4 +1,4 @@
-"""Accounts that fits are charged to, in the ledger of the holder of the records."""
+"""Accounts that fits are charged to, in the ledger of the records' owner."""
 
 import logging
 import multiprocessing
@@ -25,8 +25,8 @@ R = TypeVar("R")
 _LOG = logging.getLogger(__name__)
 _ABOVE_FIT: Final = 9  # frames between a warning of the ledger and the caller of fit
 UNCOUNTED: Final = (
-    "nobody adds this fit up with others, for it names no data set: pass dataset='NAME', or fit"
-    " inside `with fastlloyd.dataset('NAME'):`"
+    "this fit is not counted in a ledger; to count it, pass dataset='NAME', or fit inside `with"
+    " fastlloyd.dataset('NAME'):`"
 )
 BELONGS_TO: Final = "_belongs_to"
 """Attribute for the account of the block in which an estimator was made."""
@@ -35,16 +35,16 @@ NOT_KNOWN: Final = "not known"
 
 
 class Nowhere(NamedTuple):
-    """Mark of an estimator that belonged to no block when it was copied or pickled.
+    """Mark of an estimator that was in no block when it was copied or pickled.
 
-    process : in which it was read. A process that was forked from that one may be in a block.
+    process : the process that read it. A process that was forked from that one may be in a block.
     """
 
     process: int
 
 
 def state_of(account: BudgetAccount) -> dict[str, Any]:
-    """Return what a pickle holds of an account: a dict, which names no class."""
+    """Return the state of an account for a pickle: a dict, which names no class."""
     return {
         "dataset": account.dataset.name,
         "rows_are": account.dataset.rows_are,
@@ -64,7 +64,7 @@ def account_of_state(state: Mapping[str, Any]) -> BudgetAccount:
 
 
 def heard(event: Event) -> None:
-    """Pass on what a fit tells: warnings from the ledger, and a line of the log."""
+    """Pass on an event of a fit: a warning from the ledger, or a line of the log."""
     match event:
         case LedgerNoted():
             warnings.warn(event.sentence, LedgerWarning, stacklevel=_ABOVE_FIT)
@@ -77,7 +77,7 @@ def heard(event: Event) -> None:
 
 
 class _Block(NamedTuple):
-    """One `with dataset(...)`. process : in which it was begun. outer : those around it."""
+    """One `with dataset(...)`. process : in which it began. outer : blocks around it."""
 
     account: BudgetAccount
     process: int
@@ -128,7 +128,9 @@ def dataset(
 
 
 class _Blocks(AbstractContextManager[None]):
-    """`dataset(...)`: a context, or a decorator of functions, that opens a block each time."""
+    """Result of `dataset(...)`: a context, or a decorator of functions, that opens a block each
+    time.
+    """
 
     def __init__(self, opened: Callable[[], AbstractContextManager[None]]) -> None:
         self._opened = opened
@@ -143,7 +145,7 @@ class _Blocks(AbstractContextManager[None]):
         self._entered.pop().__exit__(*raised)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return the function with a block around each call of it."""
+        """Return the function, with a block around each call of it."""
         if any(
             kind(function)
             for kind in (iscoroutinefunction, isgeneratorfunction, isasyncgenfunction)
@@ -177,13 +179,16 @@ def _block(charged: DataSet, ledger: Path | None) -> Iterator[None]:
 
 
 def _around() -> tuple[_Block, ...]:
-    """The blocks that this thread or task is in; a forked process is in none of its parent's."""
+    """Return the blocks that this thread or task is in; a forked process is in none of its
+    parent's.
+    """
     return tuple(block for block in _AROUND.get() if block.process == os.getpid())
 
 
 def _elsewhere(*, with_parents: bool) -> list[BudgetAccount]:
-    """Return the accounts of the innermost open blocks of all threads, each once. with_parents :
-    also of those that were open when this process was forked.
+    """Return the accounts of the innermost open blocks of all threads, without duplicates.
+
+    with_parents : include blocks that were open when this process was forked.
     """
     blocks = [each for each in list(_OPEN.values()) if with_parents or each.process == os.getpid()]
     around = {id(outer) for block in blocks for outer in block.outer}
@@ -198,9 +203,7 @@ def made_inside() -> BudgetAccount | None:
 
 
 def passed_on(account: BudgetAccount | Nowhere | str) -> BudgetAccount | str | None:
-    """Return the account of a copy or a pickle that is made now of an estimator with this account,
-    or None if it has none.
-    """
+    """Return the account for a new copy or pickle of an estimator with this account, or None."""
     if (inside := made_inside()) is not None:
         return inside
     if isinstance(account, BudgetAccount):
@@ -221,7 +224,9 @@ def account_of(
     name: str | None, carried: BudgetAccount | Nowhere | str, by: str
 ) -> BudgetAccount | None:
     """Return the account of a fit whose estimator names this data set, or None if it is not
-    counted. carried : by the estimator. by : name of the estimator. Raises as `_found`.
+    counted.
+
+    carried : account of the estimator. by : name of the estimator. Raises errors as `_found` does.
     """
     found = _found(name, carried)
     return None if found is None else found._replace(by=by)
@@ -231,8 +236,8 @@ def _found(name: str | None, account: BudgetAccount | Nowhere | str) -> BudgetAc
     """Return the account of a fit whose estimator names this data set, or None if it is not
     counted.
 
-    account : what the estimator belongs to. Raises BudgetError where a fit is inside one block and
-    names another data set, or it cannot be known to which block it belongs.
+    account : that the estimator belongs to. Raises BudgetError if a fit is inside one block and
+        names another data set, or if its block cannot be found out.
     """
     inside = made_inside()
     if name is not None:
@@ -274,7 +279,7 @@ def _only(accounts: Sequence[BudgetAccount]) -> BudgetAccount | None:
 
 
 def _is_worker() -> bool:
-    """Return whether this process works for another one, in which a block may be open."""
+    """Return whether this process works for another one, which may have an open block."""
     if multiprocessing.parent_process() is not None:
         return True
     if (dask := sys.modules.get("distributed")) is None:
@@ -287,8 +292,8 @@ def _is_worker() -> bool:
 
 
 def is_to_be_said() -> bool:
-    """Return whether a fit that is not counted is still to be mentioned in this process, since the
-    last block. It counts as mentioned then.
+    """Return whether to warn of an uncounted fit now: once in this process, and again after a
+    block.
     """
     process = os.getpid()
     if process in _SAID:

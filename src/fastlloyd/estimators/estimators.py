@@ -68,11 +68,11 @@ class FastLloyd(Estimator):
         "per-feature": each feature fills [-1, 1] by its bounds. "common": Euclidean distances of
         the original units are kept.
     neighboring_relation : {"add_or_remove_one", "replace_one"}, default="add_or_remove_one"
-        What the guarantee hides: that one record is there, or what it says.
+        What the guarantee hides about one record: whether it is in the data, or its values.
     n_iter : int, default=None
         Number of iterations. None: by the error analysis, 2 to 7.
     initialization : {"bisection", "halving"}, default=None
-        How the sphere packing is searched. None: as the preset says.
+        Search method of the sphere packing of initial centroids. None: as in the preset.
     min_count : float, default=None
         Centroids with a smaller noisy count stay. 0 is the paper's rule. None: as the preset says.
     estimate_loss : bool, default=False
@@ -88,9 +88,9 @@ class FastLloyd(Estimator):
     postprocessing : {"none", "truncate", "fold"}, default=None
         What is done with centroids outside the bounds.
     clipping : bool, default=None
-        Whether a centroid moves by at most the radius.
+        True to limit the move of a centroid in one iteration to the radius.
     noise : {"gaussian", "laplace"}, default=None
-        Law of the noise.
+        Distribution of the noise.
     fraction_bits : int, default=None
         q: records are rounded to multiples of 2**-q of the half width of the domain. With
         scaling="common" a feature whose width rounds to none is refused. None: 16, as in the paper,
@@ -98,9 +98,9 @@ class FastLloyd(Estimator):
     unit : {"record", "person"}, default=None
         What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`.
         n_records is then a cap on persons. "record": one row. `fit` refuses groups. None: a person
-        if `fit` is given groups. Say "person" if you pass groups: where they do not reach `fit` (a
-        grid search keeps them to itself), it is refused then. With None it would protect single
-        rows.
+        if `fit` is given groups. Pass "person" together with groups. If groups then do not reach
+        `fit` (a grid search does not pass them on), the fit is refused. With None it would protect
+        single rows.
     value_range : as bounds, default=None
         With bounds="private": a public range that surely holds all values, in which bounds are
         found. It may be far too wide.
@@ -146,12 +146,12 @@ class FastLloyd(Estimator):
         For `MomentLloyd`, which asks for votes.
     privacy_spent_ : dict
         The machine-readable privacy statement of this fit. Shown in one line, complete for
-        programs. Worked out when it is first asked for, or the model is saved or copied. "private"
-        is False where bounds or n_records were taken from X. It speaks of the last `fit` of this
-        very model ALONE: not of earlier ones, nor of the clones that a grid search or a
-        cross-validation fits, although each spends epsilon too, nor of the steps of a pipeline
-        before it, which `check_private_pipeline` names. "data_set" is the name under which
-        a ledger adds them up, or None.
+        programs. Computed when it is first asked for, or when the model is saved or copied.
+        "private" is False where bounds or n_records were taken from X. It covers ONLY the last
+        `fit` of this model: not earlier ones, nor the clones that a grid search or a
+        cross-validation fits, although each spends epsilon too, nor the steps of a pipeline before
+        it, which `check_private_pipeline` names. "data_set" is the name under which a ledger adds
+        them up, or None.
     bounds_ : float64 ndarray (n_features, 2)
         Lower and upper bound of each feature that this fit used, in original units. Public where
         they were stated, private where they were found (bounds="private"), NOT PRIVATE where they
@@ -343,7 +343,7 @@ class MomentLloyd(Estimator):
         "per-feature": each feature fills [-1, 1] by its bounds. "common": Euclidean distances of
         the original units are kept.
     neighboring_relation : {"add_or_remove_one", "replace_one"}, default="add_or_remove_one"
-        What the guarantee hides: that one record is there, or what it says.
+        What the guarantee hides about one record: whether it is in the data, or its values.
     estimate_loss : bool, default=False
         Also estimate the loss of the final centroids, privately, from a part of the budget. See
         `noisy_loss_`.
@@ -355,9 +355,9 @@ class MomentLloyd(Estimator):
     unit : {"record", "person"}, default=None
         What is protected and counted. "person": all rows of one id, so that `fit` needs `groups`.
         n_records is then a cap on persons. "record": one row. `fit` refuses groups. None: a person
-        if `fit` is given groups. Say "person" if you pass groups: where they do not reach `fit` (a
-        grid search keeps them to itself), it is refused then. With None it would protect single
-        rows.
+        if `fit` is given groups. Pass "person" together with groups. If groups then do not reach
+        `fit` (a grid search does not pass them on), the fit is refused. With None it would protect
+        single rows.
     value_range : as bounds, default=None
         With bounds="private": a public range that surely holds all values, in which bounds are
         found. It may be far too wide.
@@ -407,12 +407,12 @@ class MomentLloyd(Estimator):
         if none of them shows groups, or clearest_split_ is None. Private.
     privacy_spent_ : dict
         The machine-readable privacy statement of this fit. Shown in one line, complete for
-        programs. Worked out when it is first asked for, or the model is saved or copied. "private"
-        is False where bounds or n_records were taken from X. It speaks of the last `fit` of this
-        very model ALONE: not of earlier ones, nor of the clones that a grid search or a
-        cross-validation fits, although each spends epsilon too, nor of the steps of a pipeline
-        before it, which `check_private_pipeline` names. "data_set" is the name under which
-        a ledger adds them up, or None.
+        programs. Computed when it is first asked for, or when the model is saved or copied.
+        "private" is False where bounds or n_records were taken from X. It covers ONLY the last
+        `fit` of this model: not earlier ones, nor the clones that a grid search or a
+        cross-validation fits, although each spends epsilon too, nor the steps of a pipeline before
+        it, which `check_private_pipeline` names. "data_set" is the name under which a ledger adds
+        them up, or None.
     bounds_ : float64 ndarray (n_features, 2)
         Lower and upper bound of each feature that this fit used, in original units. Public where
         they were stated, private where they were found (bounds="private"), NOT PRIVATE where they

@@ -1,4 +1,4 @@
-"""Ids of persons, one for each row of X in any container, as text that tells persons apart."""
+"""Ids of persons, one for each row of X in any container, as text that distinguishes persons."""
 
 import math
 import sys
@@ -20,11 +20,13 @@ _ONE_EACH = "give groups one id for each row of X, text or integers"
 
 
 def person_ids(groups: Any, n_samples: int, X: Any = None) -> list[bytes]:
-    """The id of each row: text in UTF-8 as it stands, or the integer in decimal.
+    """Return the id of each row: the text in UTF-8, or the integer in decimal.
 
     groups : sequence, array or column of text or integers (NumPy, pandas, Polars, Arrow),
-    (n_samples,). X : the records; if both are of pandas, their indexes must be equal. Raises
-    DataError, which shows no id, for anything else, and for a missing one.
+        (n_samples,).
+    X : the records; if both are of pandas, their indexes must be equal.
+
+    Raises DataError, which shows no id, for anything else, and for a missing id.
     """
     return guarded(lambda: _person_ids(groups, n_samples, X), "groups")
 
@@ -58,13 +60,13 @@ def _person_ids(groups: Any, n_samples: int, X: Any) -> list[bytes]:
 
 
 def _cells(groups: Any) -> Sequence[Any]:
-    """Each id as a Python object."""
+    """Return each id as a Python object."""
     if (
         getattr(groups, "ndim", 1) != 1
         or hasattr(groups, "columns")
         or isinstance(groups, str | bytes)
     ):
-        raise DataError(f"groups is no single column; {_ONE_EACH}")
+        raise DataError(f"groups is not a single column; {_ONE_EACH}")
     for name in ("to_pylist", "to_list", "tolist"):  # of Arrow, of pandas and Polars, of NumPy
         if hasattr(groups, name):
             return _listed(getattr(groups, name))
@@ -91,7 +93,7 @@ def _in_decimal(integers: Sequence[int]) -> list[bytes] | None:
 
 
 def _check_kinds(kinds: set[type], cells: Sequence[Any]) -> None:
-    """Refuse types of ids that are not text, or integers, all of them."""
+    """Raise DataError unless all ids are text, or all are integers."""
     text = {kind for kind in kinds if issubclass(kind, str)}
     integers = {kind for kind in kinds if issubclass(kind, int | np.integer) and kind is not bool}
     others = kinds - text - integers
@@ -101,8 +103,8 @@ def _check_kinds(kinds: set[type], cells: Sequence[Any]) -> None:
         ):
             raise _missing()
         raise DataError(
-            "groups holds floating-point numbers, which are no ids: 7 and 7.0 would be two persons;"
-            " convert them to integers, or to the text that stands in the source"
+            "groups holds floating-point numbers, which are no ids: 7 and 7.0 would be two"
+            " persons; convert them to integers, or to the text in the source"
         )
     if others:
         raise DataError(
@@ -110,8 +112,8 @@ def _check_kinds(kinds: set[type], cells: Sequence[Any]) -> None:
         )
     if text and integers:
         raise DataError(
-            "groups holds text and integers, so that one person may have two ids; convert all of"
-            " them to text"
+            "groups mixes text and integers, so one person could have two ids ('7' and 7); convert"
+            " all ids to text"
         )
 
 

@@ -74,9 +74,9 @@ def check_private_pipeline(pipeline: Any) -> list[str]:
 
 
 def _before_ours(step: Any, name: str, around: Sequence[Any] = ()) -> Iterator[str]:
-    """Yield the names of fitted steps before each estimator of ours inside a step.
+    """Yield the names of fitted steps before each fastlloyd estimator inside a step.
 
-    around : the steps that hold this one.
+    around : steps that contain this one.
     """
     if isinstance(step, Estimator):
         check_is_fitted(step)
@@ -109,7 +109,7 @@ def _fitted(step: Any, name: str) -> Iterator[str]:
 def _is_fitted(step: Any, besides: Sequence[Any] = ()) -> bool:
     """Return whether a step, or anything that it contains, has fitted attributes.
 
-    besides : contents of the step that are looked into elsewhere.
+    besides : contents of the step that are checked elsewhere.
     """
     elsewhere = {id(each) for each in besides}
     waiting: list[Any] = [step]
@@ -144,8 +144,8 @@ def _is_of_a_fit(name: str, step: Any) -> bool:
 
 
 def _passed_on(value: Any) -> Iterator[Any]:
-    """Yield what a collection, a bound method, a partial function or a function inside another one
-    holds.
+    """Yield the contents of a collection, a bound method, a partial function or a nested
+    function.
     """
     if isinstance(value, dict):
         yield from value.values()
@@ -164,21 +164,21 @@ def _passed_on(value: Any) -> Iterator[Any]:
 
 
 def _may_hold(value: Any) -> bool:
-    """Return whether there is something to look into: numbers, texts and arrays contain no step."""
+    """Return whether the value may contain a step; numbers, texts and arrays cannot."""
     return isinstance(value, dict | list | tuple | set | frozenset) or (
         bool(_attributes(value)) or callable(value)
     )
 
 
 def _attributes(step: Any) -> dict[str, Any]:
-    """Return what an object was given; nothing for a class or a module."""
+    """Return the attributes of an object, or nothing for a class or a module."""
     if isinstance(step, type | ModuleType):
         return {}
     return dict(getattr(step, "__dict__", {}))
 
 
 def _children(step: Any) -> list[tuple[str, Any]]:
-    """Return the estimators that a step holds, as they were fitted, with their names in it."""
+    """Return the fitted estimators inside a step, with their names in it."""
     if isinstance(step, Pipeline):
         return [(name, child) for name, child in step.steps if child is not None]
     if isinstance(step, FeatureUnion):

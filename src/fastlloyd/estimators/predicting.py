@@ -1,4 +1,4 @@
-"""Labels, distances and score of records by a fitted estimator: exact, so NOT PRIVATE."""
+"""Labels, distances and score of records from a fitted estimator: exact, so NOT PRIVATE."""
 
 # signatures in short: help and ? show what is written here, not what it stands for
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fastlloyd.mechanisms.mechanism import Mechanism
 
 
 class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):
-    """Methods of a fitted estimator that touch records again."""
+    """Methods of a fitted estimator that read records again."""
 
     mechanism_: Mechanism
     _centroids: IntArray
@@ -57,9 +57,7 @@ class Predicting(TransformerMixin, ClusterMixin, BaseEstimator):
         return -loss / float(4**self.mechanism_.domain.fraction_bits)
 
     def _refuse(self, method: str, unknown: Mapping[str, object]) -> None:
-        """Refuse a keyword as Python does, but name the estimator that people use, not this
-        class.
-        """
+        """Raise TypeError for a keyword as Python does, with the name of the public estimator."""
         for name in unknown:
             why = (
                 ": a weight would multiply what one record can change"

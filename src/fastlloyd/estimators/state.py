@@ -1,5 +1,5 @@
-"""State of an estimator: attributes that are worked out when they are first asked for, and what
-pickles and copies keep, which is no exact output and no class that may move.
+"""State of an estimator: attributes that are computed when first asked for, and the content of
+pickles and copies, without exact outputs and without names of classes that may move.
 """
 
 # signatures in short: help and ? show what is written here, not what it stands for
@@ -39,7 +39,7 @@ from fastlloyd.reports.stored_statement import SealedSettings, state_statement
 
 
 class EstimatorState(BaseEstimator):
-    """Attributes of a fitted estimator that wait to be asked for, and its pickles and copies."""
+    """Attributes of a fitted estimator that are computed on demand, and its pickles and copies."""
 
     mechanism_: Mechanism
     _spent: Spent
@@ -55,7 +55,7 @@ class EstimatorState(BaseEstimator):
         return made
 
     def __sklearn_clone__(self) -> Self:
-        """Clone it as scikit-learn does; the clone belongs to the same data set, unless it is made
+        """Clone as scikit-learn does; the clone belongs to the same data set, unless it is made
         inside the block of another.
         """
         made: Self = super().__sklearn_clone__()
@@ -65,21 +65,19 @@ class EstimatorState(BaseEstimator):
 
     @cached_property
     def privacy_spent_(self) -> PrivacyStatement:
-        """See the attributes of the estimators; worked out when it is first asked for, or the model
-        is saved or copied.
-        """
+        """Privacy statement of the fit; see the attributes of the estimators."""
         check_is_fitted(self)
         return self._spent.statement()
 
     @property
     def clearest_split_(self) -> int | None:
-        """See the attributes of the estimators; worked out when it is first asked for."""
+        """Number of groups in the clearest split; see the attributes of the estimators."""
         check_is_fitted(self)
         return self._split.clearest
 
     @property
     def finer_split_(self) -> int | None:
-        """See the attributes of the estimators; worked out when it is first asked for."""
+        """Number of groups after one more split; see the attributes of the estimators."""
         check_is_fitted(self)
         return self._split.finer
 
@@ -143,7 +141,7 @@ class EstimatorState(BaseEstimator):
 
 
 def hidden(first: FirstStage | None) -> list[str]:
-    """Return what is doubtful in bounds that were found."""
+    """Return a warning about bounds that noise hides, if there are any."""
     names = [] if first is None else first.not_found
     return (
         [f"noise hides where the records are in {listing(names)}: the outer range is used there"]
@@ -153,11 +151,11 @@ def hidden(first: FirstStage | None) -> list[str]:
 
 
 class Spent(NamedTuple):
-    """Privacy budget of a fit, kept for its statement, which takes longer to work out than a fit of
-    a few thousand records.
+    """Data for the statement of a fit, which takes longer to compute than a fit of a few thousand
+    records.
 
-    first : first stage of a fit of two stages. data_set : name of the account, if any. radius : of
-    the intervals, if there is one.
+    first : first stage of a fit with two stages. data_set : name of the account, or None. radius :
+        of the intervals, or None.
     """
 
     mechanism: Mechanism
@@ -166,7 +164,7 @@ class Spent(NamedTuple):
     radius: FloatArray | None
 
     def statement(self) -> PrivacyStatement:
-        """The privacy statement of the fit."""
+        """Privacy statement of the fit."""
         said = with_radius(mechanism_statement(self.mechanism), self.radius)
         if (first := self.first) is not None:
             said = both_stages(

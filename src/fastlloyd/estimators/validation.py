@@ -1,5 +1,5 @@
-"""Checks of what estimators are given: records by scikit-learn, without quoting them, and settings
-by their types.
+"""Checks of the arguments of estimators: records by scikit-learn, without quoting them, and
+settings by their types.
 """
 
 import numbers
@@ -33,14 +33,15 @@ _NOT_FINITE = ("contains NaN", "contains infinity")  # and long advice, some of 
 def validate_records(
     estimator: BaseEstimator, X: Any, *, reset: bool, ensure_all_finite: bool = True, least: int = 1
 ) -> NDArray[Any]:
-    """Real numbers (n_samples, n_features), finite, in X's own dtype; not copied where X is a
-    numeric array.
+    """Return X as finite real numbers (n_samples, n_features) in its own dtype; a numeric array is
+    not copied.
 
-    reset : whether the estimator learns the number and names of features (`fit`) or compares them.
-    ensure_all_finite : False where the caller sees by itself whether an array of float32 or float64
-    is finite, and calls `refuse_not_finite`. least : how many records there must be. Raises what
-    scikit-learn raises, but DataError where that would show a value of X, and for every column
-    whose declared type is no number (`records.declared`).
+    reset : True to store the number and names of features (`fit`), False to compare them.
+    ensure_all_finite : False if the caller checks float arrays itself, with `refuse_not_finite`.
+    least : smallest number of records.
+
+    Raises errors as scikit-learn does, but DataError if its error would show a value of X, and for
+    every column whose declared type is not a number (`records.declared`).
     """
     refuse_collection(X)
     if type(X).__module__.partition(".")[0] == "polars" and type(X).__name__ == "LazyFrame":
@@ -77,7 +78,9 @@ def validate_records(
 
 
 def _cells(X: Any) -> NDArray[Any]:
-    """`matrix`; for objects in an array a TypeError, too, as scikit-learn's own checks want it."""
+    """Return `matrix`, with a TypeError for objects in an array, as scikit-learn's own checks want
+    it.
+    """
     try:
         return matrix(X)
     except DataError as error:
@@ -90,8 +93,9 @@ def _cells(X: Any) -> NDArray[Any]:
 
 
 def validate_collection(estimator: BaseEstimator, X: Any) -> None:
-    """Have the estimator learn the number and names of features of a Dask collection. Raises as
-    `validate_records`; in columns of objects each partition is looked at.
+    """Store the number and names of features of a Dask collection in the estimator.
+
+    Raises errors as `validate_records` does. Columns of objects are checked in each partition.
     """
     validate_records(estimator, sample(X), reset=True, least=0)
 
@@ -122,7 +126,7 @@ def _not_finite(refused: str) -> DataError:
 
 
 def refuse_collection(X: Any) -> None:
-    """Refuse X of Dask where all records are wanted here."""
+    """Raise DataError if X is of Dask, where all records are needed in this process."""
     if is_collection(X):
         raise DataError(
             "X is a collection of Dask, which only fit takes: label its partitions by"
@@ -131,8 +135,9 @@ def refuse_collection(X: Any) -> None:
 
 
 def _refuse_names(names: list[Any], index: frozenset[str]) -> None:
-    """Bounds by name, and names to compare at `predict`, need columns that are told apart; and an
-    index is no feature. DataError says which are not.
+    """Raise DataError for column names that cannot be used: repeated ones, or an index.
+
+    Bounds by name, and the comparison of names at `predict`, need distinct columns.
     """
     refuse_repeated(names, "X")
     for name in names:
@@ -146,10 +151,10 @@ def _refuse_names(names: list[Any], index: frozenset[str]) -> None:
 
 
 def check_numbers(settings: Mapping[str, Any]) -> None:
-    """Refuse settings that are no numbers, or no truth value, where such are needed; raises
-    PlanError naming the parameter.
+    """Raise PlanError, with the parameter, for settings that should be numbers or truth values and
+    are not.
 
-    settings : the parameters of an estimator, which has some of those named here.
+    settings : the parameters of an estimator.
     """
     for name in settings.keys() & {
         "n_clusters",
@@ -177,8 +182,8 @@ def _check(name: str, value: object, kind: type, expected: str) -> None:
 
 
 def on_grid(domain: Domain, values: NDArray[Any]) -> tuple[GridArray, OutsideMarks]:
-    """`Domain.to_grid_and_outside`, which sees what is not finite; that is refused as validation
-    refuses it.
+    """Return `Domain.to_grid_and_outside`, and refuse values that are not finite, as validation
+    does.
     """
     try:
         return domain.to_grid_and_outside(values)

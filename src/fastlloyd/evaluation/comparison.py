@@ -1,8 +1,8 @@
-"""A private clustering beside Lloyd's algorithm without noise: exact figures for the owner of the
-records. NOT PRIVATE.
+"""Comparison of a private clustering with Lloyd's algorithm without noise: exact figures for the
+owner of the records. NOT PRIVATE.
 
-Both start from the same centroids on the same grid points, so what differs is the price of privacy:
-the noise, the radius and the smaller number of iterations that they leave room for.
+Both start from the same centroids on the same grid points. So the difference is the price of
+privacy: the noise, the radius and the smaller number of iterations.
 """
 
 import math
@@ -29,7 +29,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """Exact figures of one clustering, NOT PRIVATE.
 
     nicv : the loss, mean squared distance of a record to its nearest centroid, in squared half
-    widths of the scaled domain. n_empty_clusters : centroids that no record is nearest to.
+        widths of the scaled domain.
+    n_empty_clusters : number of centroids without records.
     """
 
     algorithm: str
@@ -83,7 +84,7 @@ def compare(private: Result, without_noise: Result, X: Iterable[GridArray]) -> C
 
 
 def _scaled(result: Result) -> FloatArray:
-    """Centroids in half widths of the scaled domain."""
+    """Return the centroids in half widths of the scaled domain."""
     domain = result.mechanism.domain
     return np.asarray((result.centroids - domain.centre) / domain.units / 2**domain.fraction_bits)
 
@@ -105,7 +106,9 @@ def figures(result: Result, X: Iterable[GridArray]) -> Figures:
 
 
 def to_builtins(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as tables, strings and finite numbers, with what it is."""
+    """Return the comparison as tables, strings and finite numbers, with a note that says what it
+    is.
+    """
     said: dict[str, Any] = msgspec.to_builtins(comparison)
     return {
         "note": "computed on raw data: NOT PRIVATE; for the owner of the records only",

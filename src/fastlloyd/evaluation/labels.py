@@ -1,5 +1,5 @@
-"""Labels of records by a finished clustering, read back from the folder it left. Exact facts about
-the records: NOT PRIVATE.
+"""Labels of records by a finished clustering, read from its folder. Exact facts about the records:
+NOT PRIVATE.
 """
 
 from collections.abc import Iterator
@@ -34,22 +34,22 @@ class Labels(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FittedClustering(msgspec.Struct, frozen=True, kw_only=True):
-    """Centroids, int64 (n_clusters, n_features) in grid units, and the domain they live in."""
+    """Centroids, int64 (n_clusters, n_features) in grid units, and their domain."""
 
     domain: Domain
     centroids: IntArray
 
     @classmethod
     def read(cls, result: Path) -> Self:
-        """Read what a run left: `StoredResult.read`, with its errors."""
+        """Read the result of a run, as `StoredResult.read` does, with its errors."""
         stored = StoredResult.read(result)
         return cls(domain=stored.mechanism.domain, centroids=stored.centroids)
 
     def label(self, values: ArrayLike) -> Labels:
-        """Labels of records in original units, (n, n_features), equal to an estimator's `predict`
-        bit for bit.
+        """Return labels of records in original units, (n, n_features), equal bit for bit to an
+        estimator's `predict`.
 
-        Values outside the bounds are clipped. Raises DataError where a value is not finite.
+        Values outside the bounds are clipped. Raises DataError if a value is not finite.
         """
         grid, marks = self.domain.to_grid_and_outside(values)
         clusters = kernels.assign(grid, self.centroids, limits=self.domain.half_widths)
@@ -64,10 +64,9 @@ class FittedClustering(msgspec.Struct, frozen=True, kw_only=True):
 def record_blocks(
     path: str | Path, columns: tuple[str, ...], missing: Missing = Missing.REFUSE
 ) -> Iterator[RealArray]:
-    """The named columns of a records file, block of rows by block of rows, (n, n_features). Raises
-    DataError.
+    """Yield the named columns of a file of records, in blocks of rows (n, n_features).
 
-    No record is left out: with `Missing.DROP` NaN stands for a missing cell.
+    No record is left out: with `Missing.DROP`, a missing cell is NaN. Raises DataError.
     """
     for values in open_records(path, columns, missing=missing).blocks_with_gaps():
         for start in range(0, len(values), BLOCK_ROWS):

@@ -1,12 +1,12 @@
 """Measures of how good a clustering is, on the raw records: arrays in, float out.
 
-All measure the centroids as they are: WCSS, NICV, empty clusters, matched centroids. Indices of the
-partition that nearest centroids make are in the lab, `fastlloyd_lab.partitions`.
+These measure centroids: WCSS, NICV, empty clusters, matched centroids. Measures of partitions are
+in the lab, `fastlloyd_lab.partitions`.
 
 Every metric here is exact on raw data and NEVER private: its result depends on single records
 without noise. So show a metric only to people who may see the records themselves. Evaluation is
 therefore kept apart from clustering. A metric that is not defined for its arguments raises
-`DataError`; it never returns NaN, which an average over runs would be tempted to skip.
+`DataError`. It never returns NaN, which an average over runs might skip.
 """
 
 from collections.abc import Iterator
@@ -24,22 +24,21 @@ _BLOCK_CELLS = 1 << 18
 
 
 def assign(X: npt.ArrayLike, centroids: npt.ArrayLike) -> npt.NDArray[np.intp]:
-    """Index of the nearest centroid of every record, ties to the lowest index. Exact on raw data,
-    NEVER private.
+    """Return the index of the nearest centroid of every record, ties to the lowest index. Exact on
+    raw data, NEVER private.
 
     X : (n_records, n_features), centroids : (n_clusters, n_features), real and finite. Returns intp
-    (n_records,). Raises DataError if a shape, dtype or value does not fit.
+        (n_records,). Raises DataError for a wrong shape, dtype or value.
     """
     X, centroids = records_and_centroids(X, centroids)
     return np.concatenate([squared.argmin(axis=0) for squared in _squared_distances(X, centroids)])
 
 
 def wcss(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
-    """Within-cluster sum of squares: squared distances of the records to their nearest centroid,
-    added up.
+    """Return the within-cluster sum of squares: squared distances of the records to their nearest
+    centroid, added up. Exact on raw data, NEVER private.
 
-    Exact on raw data, NEVER private. Unit: that of the features, squared. Shapes and errors as in
-    `assign`.
+    Unit: that of the features, squared. Shapes and errors as in `assign`.
     """
     X, centroids = records_and_centroids(X, centroids)
     with np.errstate(over="ignore"):
@@ -50,11 +49,10 @@ def wcss(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
 
 
 def nicv(X: npt.ArrayLike, centroids: npt.ArrayLike) -> float:
-    """Normalised intra-cluster variance, WCSS / N: the paper's main measure of utility (after Su et
-    al. 2016).
+    """Return the normalised intra-cluster variance, WCSS / N, the paper's main measure of utility
+    (after Su et al. 2016). Exact on raw data, NEVER private.
 
-    Exact on raw data, NEVER private. Every record counts with its nearest centroid. Shapes and
-    errors as in `assign`.
+    Every record counts with its nearest centroid. Shapes and errors as in `assign`.
     """
     return wcss(X, centroids) / len(np.asarray(X))
 
@@ -99,12 +97,11 @@ def matched_centroid_mse(centroids: npt.ArrayLike, reference: npt.ArrayLike) -> 
 
 
 def _squared_distances(X: FloatArray, centroids: FloatArray) -> Iterator[FloatArray]:
-    """Squared distances of all centroids to a block of records, (n_clusters, n_block), block by
-    block.
+    """Yield the squared distances of all centroids to a block of records, (n_clusters, n_block).
 
     No temporary array exceeds _BLOCK_CELLS cells (or one record and all centroids), whatever
-    n_records is [W32]. SciPy adds up squared differences; the product |x|^2 - 2 xc + |c|^2 would
-    break ties and lose small distances by cancellation.
+    n_records is [W32]. SciPy adds up squared differences. The expanded form |x|^2 - 2 xc + |c|^2
+    would break ties and lose small distances by cancellation.
     """
     from scipy.spatial.distance import cdist
 

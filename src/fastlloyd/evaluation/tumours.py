@@ -34,8 +34,8 @@ TUMOUR_BOUNDS: Mapping[str, tuple[float, float]] = MappingProxyType(
 
 
 def load_tumours() -> Table:
-    """Breast Cancer Wisconsin (Diagnostic): 569 tumours, radius, texture and concavity averaged
-    over the cell nuclei.
+    """Return Breast Cancer Wisconsin (Diagnostic): 569 tumours, with radius, texture and concavity
+    averaged over the cell nuclei.
 
     Street, Wolberg and Mangasarian 1993; the copy in scikit-learn, reduced to the columns of
     `TUMOUR_BOUNDS`. Raises DataError if scikit-learn is not installed.

@@ -81,16 +81,16 @@ def check_name(dataset: DataSet, ledger: History, where: str) -> None:
     is_known = ledger.called(dataset.name) in known
     if dataset.is_new and is_used(ledger, dataset.name):
         raise BudgetError(
-            f"data set {ledger.called(dataset.name)!r} is not new: {where} holds what was spent on"
-            " it, or its limit; leave --new-dataset out (in Python, new=True)"
+            f"data set {ledger.called(dataset.name)!r} is not new: {where} has runs on it, or a"
+            " limit; leave out --new-dataset (in Python, new=True)"
         )
     if not dataset.is_new and not is_known:
         there = f"; there are {listing(known)}" if known else ""
         raise BudgetError(
-            f"data set {dataset.name!r} is unknown in {where}{nearest_name(dataset.name, known)}"
-            f"{there}: correct the name, bring back the newest copy of the ledger or, if no run on"
-            " these records was ever counted, say --new-dataset (in Python, with"
-            f" fastlloyd.dataset({dataset.name!r}, new=True))"
+            f"data set {dataset.name!r} is unknown in"
+            f" {where}{nearest_name(dataset.name, known)}{there}: correct the name, bring back the"
+            " newest copy of the ledger or, if no run on these records was ever counted, pass"
+            f" --new-dataset (in Python, with fastlloyd.dataset({dataset.name!r}, new=True))"
         )
 
 
@@ -111,7 +111,7 @@ def check_known_unit(dataset: str, unit: str, option: str, *histories: History) 
     if units and unit not in units:
         known_as = unknown_name(unit, units)
         raise BudgetError(
-            f"unit {known_as}: correct the name, {option}, or, for other persons, say --new-unit"
+            f"unit {known_as}: correct the name, {option}, or pass --new-unit for other persons"
         )
 
 
@@ -155,19 +155,19 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
     if after.n_unknown and asked.unit:
         if not any(None in cost.under(asked) for cost in costs):
             return (
-                f"{told}, and a run before did not protect every {asked.unit} as a whole: what it"
-                " cost one has no bound, so the limit holds no further run; lift it with"
-                f" {_lifting(limit, asked)}"
+                f"{told}, but an earlier run did not protect every {asked.unit} as a whole, so its"
+                f" cost for one {asked.unit} has no bound and no further run is allowed; lift the"
+                f" limit with {_lifting(limit, asked)}"
             )
         return (
-            f"{told}, and this run does not protect every {asked.unit} as a whole: what it costs"
-            f" one has no bound; protect all records of a {asked.unit} together or, if each is one"
-            f" {asked.unit}, say --rows-are {asked.unit} (in Python, fastlloyd.dataset(...,"
-            f" rows_are={asked.unit!r}))"
+            f"{told}, but this run does not protect every {asked.unit} as a whole, so its cost for"
+            f" one {asked.unit} has no bound; protect all records of a {asked.unit} together, or,"
+            f" if each record is a different {asked.unit}, pass --rows-are {asked.unit} (in"
+            f" Python, fastlloyd.dataset(..., rows_are={asked.unit!r}))"
         )
     alone = _together([*map(whole, costs)], speaks_of or (before.asked if before.runs else None))
     if limit.delta == 0 and not after.is_pure:
-        whose = "this run has" if not alone.is_pure else "a run before had"
+        whose = "this run has" if not alone.is_pure else "an earlier run had"
         return (
             f"{told}, and {whose} Gaussian noise, which has no bound at delta 0; plan all runs with"
             " Laplace noise (sulloyd) or set a limit at a larger delta with fastlloyd ledger limit"
@@ -177,8 +177,8 @@ def _refusal(before: Account, limit: Limit, after: Spending, costs: Sequence[Pla
     )
     said = (
         f"{told}, of which {spent} is spent or reserved; this run needs {needed} at that delta,"
-        f" which together makes {together}: plan a run that costs less (a limit raised now with"
-        " fastlloyd ledger limit does not hold for runs that were chosen by results)"
+        f" and the sum would be {together}: plan a run that costs less (a limit that is raised now"
+        " with fastlloyd ledger limit does not hold for runs that were chosen from results)"
     )
     if after.epsilon(limit.delta) <= limit.epsilon:
         said += (
@@ -274,7 +274,7 @@ def check_unit_name(unit: object) -> None:
         raise BudgetError(f"the name of the unit is {unit!r:.80}; expected a word such as patient")
     if is_plural(unit):
         raise BudgetError(
-            f"the name of the unit is {unit!r:.80}; expected what one of them is called, such as"
+            f"the name of the unit is {unit!r:.80}; expected the name of one of them, such as"
             " patient"
         )
 
@@ -312,7 +312,7 @@ def check_known(history: History, dataset: str, *, new: bool) -> None:
             else f"data set {dataset!r} is unknown; there is none yet"
         )
         raise BudgetError(
-            f"{there}: correct the name, or say --new if its first run is still to come"
+            f"{there}: correct the name, or pass --new if its first run is still to come"
         )
 
 

@@ -146,13 +146,13 @@ def run_cost(
     """
     if mechanism.noise is Noise.NONE:
         raise BudgetError(
-            f"{mechanism.name} adds no noise; no limit and no ledger holds what it costs"
+            f"{mechanism.name} adds no noise, so its cost has no bound; leave the data set out"
         )
     persons = mechanism.persons
     if persons is not None and rows_are not in (None, persons.name):
         raise BudgetError(
-            f"rows are said to be one {rows_are!r} each, and the noise is made for all rows of a"
-            f" {persons.name!r}; leave it out"
+            f"rows_are is {rows_are!r}, but the run protects all rows of a {persons.name!r}"
+            " together; leave rows_are out"
         )
 
     def cost(number: int, relation: NeighboringRelation) -> Cost:
@@ -299,8 +299,8 @@ def check_sums(history: History) -> None:
         ):
             if not _found_again(spent, epsilon, one.delta):
                 raise BudgetError(
-                    f"data set {one.dataset!r}: two ways to add up what is spent disagree; report"
-                    " it, start no run"
+                    f"data set {one.dataset!r}: two methods to add up what is spent disagree;"
+                    " start no run, and report this"
                 )
     every = [
         cost
@@ -317,7 +317,8 @@ def check_sums(history: History) -> None:
         m = math.sqrt(pure_mu_squared(Fraction(epsilon)))
         if math.erfc(m / math.sqrt(8)) > 2 / (1 + math.exp(min(epsilon, 700))) + 1e-12:
             raise BudgetError(
-                "two ways to count Laplace noise as Gaussian disagree; report it, start no run"
+                "two methods to count Laplace noise as Gaussian disagree; start no run, and report"
+                " this"
             )
 
 

@@ -1,3 +1,3 @@
-"""Private clusterings: what they ask of records, what it costs, and how noisy answers become
+"""Private clusterings: their queries, the cost of these, and the way from noisy answers to
 centroids.
 """

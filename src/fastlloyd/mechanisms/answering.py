@@ -1,4 +1,6 @@
-"""Answers to queries by the records of one holder, in any form, never more than the cap."""
+"""Answers to queries from records on one machine or in any other form, at most as many as the
+cap.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar, Protocol
@@ -17,11 +19,12 @@ from fastlloyd.mechanisms.spread import Shares, shares_of, spread_key
 
 
 class Records(Protocol):
-    """Records of one holder, grid points of `domain`, which answer queries: integers, which no
-    split of the records changes.
+    """Records of one organisation, grid points of `domain`, which answer queries with integers.
 
-    n : how many records, or persons, there are, None until a pass has counted them (a private
-    number). share_bits : a person has 2**share_bits shares; 0 where each record stands for itself.
+    No split of the records changes an answer.
+
+    n : number of records, or of persons, None until a pass has counted them (a private number).
+    share_bits : a person has 2**share_bits shares, or 0 if single records are protected.
     """
 
     @property
@@ -32,20 +35,21 @@ class Records(Protocol):
     def share_bits(self) -> int: ...  # noqa: D102
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """The exact answer, int64 of the shape of its question, and how many records, or persons,
-        gave it.
+        """Return the exact answer, int64 of the shape of its question, and the number of records,
+        or persons, in it.
         """
 
 
 class Asked(Protocol):
-    """Plain data that is asked of records. shape : of the sum over them."""
+    """Function to sum over records, as plain data. shape : of the sum."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...  # noqa: D102 - see the class
 
     def evaluate(self, X: GridArray, first: int, /) -> IntArray:
-        """Integers for grid points X, int64 of that shape; `first` is the number of the first one
-        in a pass, from 0.
+        """Return the sum over grid points X, int64.
+
+        first : number of the first point in a pass, from 0.
         """
 
 
@@ -75,11 +79,11 @@ class AllRecords(Records, Protocol):
 
 class LocalRecords:
     """`AllRecords` on this machine: grid points X (n, n_features) in one array, or in blocks that
-    are read anew for each query.
+    are read again for each query.
 
-    An array is looked at once and must stay as it is; blocks are looked at each time, except those
-    of `GridRecords` under the same domain, which are grid points by the way they are made. Raises
-    DataError when X is not made of grid points.
+    An array is checked once and must not change. Blocks are checked each time, except those of
+    `GridRecords` under the same domain, which are grid points already. Raises DataError if X is not
+    made of grid points.
     """
 
     __slots__ = ("_X", "domain", "n")
@@ -93,12 +97,15 @@ class LocalRecords:
             self.n = len(X)
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """See `Records`: one pass. Raises what reading the blocks raises."""
+        """Return the exact answer and the number of records, in one pass. Errors in reading the
+        blocks pass through.
+        """
         return self.total(query)
 
     def total(self, asked: Asked, first: int = 0) -> tuple[IntArray, int]:
-        """See `AllRecords`; first : number of the first record, where these are a piece of
-        others.
+        """Return the sum over the records, and their number.
+
+        first : number of the first record, if these are a piece of others.
         """
         n, total = 0, np.zeros(asked.shape, dtype=np.int64)
         for block in self._blocks():
@@ -112,7 +119,9 @@ class LocalRecords:
         return self.total(NOTHING)[1]
 
     def _blocks(self) -> Iterator[GridArray]:
-        """Grid points (n_i, n_features) of all records. Raises what reading them raises."""
+        """Yield grid points (n_i, n_features) of all records. Errors in reading them pass
+        through.
+        """
         if isinstance(self._X, np.ndarray):
             for start in range(0, len(self._X), MAX_BLOCK_RECORDS):
                 yield self._X[start : start + MAX_BLOCK_RECORDS]
@@ -125,12 +134,12 @@ class LocalRecords:
 
 
 class SharedRecords:
-    """`AllRecords` of persons: rows X, grid points (n, n_features), in memory; each answers once
+    """`AllRecords` of persons: rows X, grid points (n, n_features), in memory. Each row counts once
     for each of its shares.
 
     An answer is linear in the shares. So rows with equal shares are kept together, each such group
     answers as records do, and its answer is multiplied: the same exact integers as row by row, by
-    the code that answers for records. There are at most about 2**(share_bits / 2 + 1) groups where
+    the code that answers for records. There are at most about 2**(share_bits / 2 + 1) groups if
     shares are spread evenly over a person's rows.
 
     n : the number of persons.
@@ -141,20 +150,17 @@ class SharedRecords:
     def __init__(
         self, domain: Domain, X: GridArray, shares: Shares, *, n_persons: int, share_bits: int
     ) -> None:
-        """shares : uint16 (n,), of the rows in their order; rows without any may be left out
-        before.
-        """
+        """shares : uint16 (n,), of the rows in their order; rows without shares may be omitted."""
         self.domain, self.share_bits = domain, share_bits
         self.n: int | None = n_persons
         self._groups = [(w, LocalRecords(domain, rows)) for w, rows in grouped(X, shares) if w]
 
     @classmethod
     def of_persons(cls, mechanism: AnyRun, X: GridArray, ids: Sequence[bytes]) -> "SharedRecords":
-        """All rows of persons who are told apart by ids, as of `spread.person_hashes`, with the
+        """Return all rows of persons, told apart by ids as in `spread.person_hashes`, with the
         shares of the mechanism.
 
-        Raises DataError for a mechanism that protects single records: ids would give some of them
-        none.
+        Raises DataError for a mechanism that protects single records: some rows would get no share.
         """
         if mechanism.persons is None:
             raise DataError(
@@ -172,23 +178,25 @@ class SharedRecords:
         return self.total(query)
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
-        """See `AllRecords`; rows have no numbers."""
+        """Return the sum over the rows, each counted once for each of its shares; rows have no
+        numbers.
+        """
         total = np.zeros(asked.shape, dtype=np.int64)
         for shares, rows in self._groups:
             total += shares * rows.total(asked)[0]
         return total, self.count()
 
     def count(self) -> int:
-        """The number of persons."""
+        """Return the number of persons."""
         return self.n or 0
 
 
 class CappedRecords:
-    """Records that answer `mechanism`: grid points of its domain, with its shares, no more than the
-    cap, as many in every pass.
+    """Records that answer `mechanism`: grid points of its domain, with its shares, at most as many
+    as the cap, and the same number in every pass.
 
-    check_cap : raises for a number of records above the cap. Raises DataError, and whatever
-    check_cap raises.
+    check_cap : raises an error for a number of records above the cap. Raises DataError, and any
+        error of check_cap.
     """
 
     __slots__ = ("_check_cap", "_n", "_records", "_unit")
@@ -215,8 +223,9 @@ class CappedRecords:
             check_cap(self._n)
 
     def answer(self, query: Query) -> IntArray:
-        """The exact answer, int64 of the shape of its question. DataError if the number of records
-        changed since the last.
+        """Return the exact answer, int64 of the shape of its question.
+
+        Raises DataError if the number of records has changed since the last answer.
         """
         answer, n = self._records.answer(query)
         self._check_cap(n)
@@ -230,11 +239,11 @@ class CappedRecords:
 
 
 def check_cap(n: int, cap: int, unit: Unit = RECORD) -> None:
-    """Refuse more records, or persons, than the cap; the message does not say how many there
-    are.
+    """Raise DataError if there are more records, or persons, than the cap. The message does not
+    tell their number.
     """
     if n > cap:
         raise DataError(
-            f"there are more {unit.many} than the cap of {cap}; agree on a higher cap (n_records),"
-            f" or leave {unit.many} out, each by a coin toss of its own"
+            f"there are more {unit.many} than the cap of {cap}, n_records; state a larger round"
+            f" number, or leave {unit.many} out, each by a coin toss of its own"
         )

@@ -1,5 +1,5 @@
-"""The algorithms, mechanisms and presets there are, by name; settings turned into mechanisms, and
-files read as such.
+"""Names of all algorithms, mechanisms and presets; design of mechanisms from settings, and reading
+of mechanism files.
 """
 
 from collections.abc import Callable
@@ -43,14 +43,15 @@ def design(settings: RunSettings) -> AnyPlanned: ...
 
 
 def design(settings: RunSettings) -> AnyPlanned:
-    """The mechanism of these settings: rounds and noise for their guarantee. Raises BudgetError or
-    PlanError.
+    """Return the mechanism of these settings, with rounds and noise for their guarantee.
+
+    Raises BudgetError or PlanError.
     """
     return _DESIGNS[settings.designed_as](settings)
 
 
 def read_mechanism(text: str, source: str = "mechanism.toml") -> AnyMechanism:
-    """Read `mechanism.toml`; raises PlanError if it was changed or cannot give the guarantee it
+    """Read `mechanism.toml`. Raises PlanError if it was changed or cannot give the guarantee it
     states.
     """
     kinds: Any = AnyMechanism
@@ -59,10 +60,12 @@ def read_mechanism(text: str, source: str = "mechanism.toml") -> AnyMechanism:
 
 
 def preset(name: str) -> Preset:
-    """The preset of that name, or PlanError suggesting the nearest."""
+    """Return the preset of that name. Raises PlanError, with the nearest name, if there is none."""
     return named(PRESETS, name, "preset")
 
 
 def algorithm(name: str) -> AnyAlgorithm:
-    """The algorithm of that name (any case), or PlanError suggesting the nearest."""
+    """Return the algorithm of that name (any case). Raises PlanError, with the nearest name, if
+    there is none.
+    """
     return ALGORITHMS.get(name.lower()) or named(ALGORITHMS, name, "algorithm")

@@ -1,4 +1,4 @@
-"""The central model: one holder of all records asks every round and adds the noise itself."""
+"""Central model: one organisation has all records, asks every round and adds the noise itself."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,10 +20,12 @@ Drawing = Callable[[int], None]  # told the number of a round, from 0, before it
 
 
 def run(mechanism: PrivateRun[T], ask: Ask) -> T:
-    """Ask the query of every round, go on from each noisy answer, and return what was found.
+    """Ask the query of every round, advance the state by each noisy answer, and return the result.
 
-    ask : takes the number of a round, from 0, and its query; returns the noisy answer, and what is
-    known of the noise in it. A client of a federated run makes the same calls, one per message.
+    ask : takes the number of a round, from 0, and its query, and returns the noisy answer and its
+        noise.
+
+    A client of a federated run makes the same calls, one per message.
     """
     state = mechanism.start()
     for number in range(mechanism.n_rounds):
@@ -33,8 +35,8 @@ def run(mechanism: PrivateRun[T], ask: Ask) -> T:
 
 
 def rehearse(mechanism: AnyRun) -> list[Query]:
-    """Return what a run over no records asks without noise, round by round: to find out how long
-    answers take.
+    """Return the queries of a run over no records and without noise, to measure how long answers
+    take.
     """
     asked: list[Query] = []
 
@@ -49,7 +51,7 @@ def rehearse(mechanism: AnyRun) -> list[Query]:
 def cluster(
     mechanism: Mechanism, records: Records, noise: NoiseSource, drawing: Drawing = lambda _: None
 ) -> Clustering:
-    """Cluster records, as `release` runs any mechanism on them."""
+    """Cluster records with any clustering mechanism, as `release` does for any run."""
     return release(mechanism, records, noise, drawing)
 
 
@@ -59,12 +61,12 @@ def release(
     noise: NoiseSource,
     drawing: Drawing = lambda _: None,
 ) -> T:
-    """Run the mechanism on records.
+    """Run the mechanism on records. The result satisfies the mechanism's guarantee if `noise` is
+    `SystemNoise`.
 
-    What is found satisfies the mechanism's guarantee if `noise` is `SystemNoise`. Raises
-    LocalProtocolError for noise that is not private outside `testing.repeatable_noise`; DataError
-    when the records are not grid points of the mechanism's domain, when there are more, or more
-    persons, than the cap `mechanism.n_records`, or when their number changes between two rounds.
+    Raises LocalProtocolError for noise that is not private, outside `testing.repeatable_noise`.
+    Raises DataError if the records are not grid points of the mechanism's domain, if they (or the
+    persons) exceed the cap `mechanism.n_records`, or if their number changes between two rounds.
     """
     check_private(noise)
     capped = CappedRecords(

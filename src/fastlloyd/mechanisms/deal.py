@@ -1,10 +1,10 @@
-"""Deal of records, or of rows of persons, to the clients of a simulation: chance decides, by a
-secret key that is drawn for one run and kept nowhere.
+"""Random deal of records, or of rows of persons, to the clients of a simulation, by a secret key
+that is drawn for one run and never stored.
 
-A record goes to client floor(M u / 2**64), u the 64-bit word of its number. No record is looked at,
-and no number of records. So with one record more, or another one, chance deals the others as
-before. The guarantee of a run with missing clients rests on that (docs/proofs/deal.md). A deal in
-equal parts, or by an order of words, would move others.
+A record goes to client floor(M u / 2**64), u the 64-bit word of its number. The deal depends on no
+record, and not on their number. So it stays the same for all others if one record is added or
+replaced. The guarantee of a run with missing clients needs that (docs/proofs/deal.md). A deal in
+equal parts, or by an order of words, would move other records.
 
 A person begins at client floor(M h), h a keyed hash of the id in [0, 1). The person may be at the c
 clients from there on, modulo M. A row is at one of them by a keyed hash of person, row, and the
@@ -50,7 +50,7 @@ class RandomAssignment:
         if not 1 <= max_clients <= n_clients <= _MOST_CLIENTS:
             raise PlanError(
                 f"records cannot be dealt to {n_clients} clients, {max_clients} for each person;"
-                f" expected 1 to {_MOST_CLIENTS} clients, and no more for a person than there are"
+                f" expected 1 to {_MOST_CLIENTS} clients, and at most as many for each person"
             )
         key = random_bytes(KEY_BYTES)
         self.n_clients, self.max_clients = n_clients, max_clients
@@ -58,14 +58,14 @@ class RandomAssignment:
         self._person_key, self._row_key = (derive(key, _LABEL + of) for of in (b"persons", b"rows"))
 
     def of_records(self, first: int, n: int) -> Clients:
-        """The clients, from 0, of n records from number `first` on, uint16 (n,)."""
+        """Return the client, from 0, of each of n records from number `first` on, uint16 (n,)."""
         return _scaled(self._words.of(first, n), self.n_clients)
 
     def of_rows(self, persons: Words, hashes: Words, numbers: IntArray) -> Clients:
-        """The clients, from 0, of rows of persons, uint16 (n,).
+        """Return the client, from 0, of each row of persons, uint16 (n,).
 
-        persons, hashes : the `spread.person_hashes` and `spread.row_hashes`; numbers : the
-        `spread.numbers_among_equals`, int64 (n,).
+        persons, hashes : `spread.person_hashes` and `spread.row_hashes`.
+        numbers : `spread.numbers_among_equals`, int64 (n,).
         """
         order = np.lexsort(persons.T[::-1])
         whose, begins = numbered(persons[order]), np.empty(len(order), dtype=np.uint16)
@@ -79,7 +79,9 @@ class RandomAssignment:
 
 
 def rows_of_each(persons: Words) -> IntArray:
-    """Number of rows of each person, int64 (n_persons,), from their `spread.person_hashes`."""
+    """Return the number of rows of each person, int64 (n_persons,). persons : as in
+    `Deal.of_rows`.
+    """
     return np.bincount(numbered(persons[np.lexsort(persons.T[::-1])]))
 
 
@@ -93,6 +95,6 @@ def counted(n_rows: IntArray, max_clients: int) -> int:
 
 
 def _scaled(words: Words, n: int) -> Clients:
-    """floor(n w / 2**64) for each word w, with n at most 2**15: no product leaves 64 bits."""
+    """Return floor(n w / 2**64) for each word w; with n at most 2**15 no product leaves 64 bits."""
     low, of = words & np.uint64(2**32 - 1), np.uint64(n)
     return (((words >> _HALF) * of + (low * of >> _HALF)) >> _HALF).astype(np.uint16)

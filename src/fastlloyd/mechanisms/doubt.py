@@ -1,9 +1,9 @@
-"""Check whether a noisy answer can come from records at all, for sums that contain the answers and
-noise of other clients.
+"""Check whether a noisy answer can come from records, for sums with the answers and noise of other
+clients.
 
 It compares noisy answers with public numbers. The guarantee covers the noisy answers of all rounds,
-and so whatever is computed from them: the check is post-processing and costs nothing. Its outcome
-is part of the result, and no message of a run.
+and everything computed from them. So the check is post-processing and costs nothing. Its outcome is
+part of the result, and of no message of a run.
 """
 
 import math
@@ -26,14 +26,14 @@ ROUNDING = 2.0**-50
 def is_doubtful(
     m: AnyRun, round: Round, answer: Answer, n_records: int, noise: AnswerNoise, n_draws: int
 ) -> bool:
-    """Return whether the answer cannot be that of at most `n_records` records with the planned
-    noise, for any records.
+    """Return whether at most `n_records` records with the planned noise cannot give this answer.
 
     noise : of the answer. n_draws : number of separately rounded draws in every entry. If all
-    parties follow the protocol, a run has a doubtful round with probability below 2**-40: with K
-    numbers in all its answers there are at most 2 K inequalities, and noise breaks each with
-    probability below 2**-41 / 2 K (docs/proofs/doubt.md). That is half of what is allowed; the rest
-    covers the rounding of what follows, which moves a threshold by less than 2**-44 of itself.
+        parties follow the protocol, a run has a doubtful round with probability below 2**-40: with
+        K numbers in all its answers there are at most 2 K inequalities, and noise breaks each with
+        probability below 2**-41 / 2 K (docs/proofs/doubt.md). That is half of what is allowed; the
+        rest covers the rounding of what follows, which moves a threshold by less than 2**-44 of
+        itself.
     """
     exponent = (FALSE_ALARM_BITS + 1) * math.log(2) + math.log(2 * m.n_released)
 
@@ -52,8 +52,8 @@ def is_doubtful(
 
 
 class Weighed(NamedTuple):
-    """`times` noise values of that scale, each with a weight of that magnitude: a number, or an
-    array of alternatives.
+    """Number (`times`) of noise values of one scale, with the magnitude of their weight: a number,
+    or an array of alternatives.
     """
 
     scale: float

@@ -1,4 +1,4 @@
-"""The private estimate of the loss, which the paper has not: its share of the budget, and its
+"""Private estimate of the loss, which the paper does not have: its share of the budget, and its
 round.
 """
 
@@ -20,8 +20,8 @@ MIN_LOSS_SHARE, MAX_LOSS_SHARE = Fraction(1, 100), Fraction(1, 5)
 
 
 def loss_share(settings: Settings[AnyAlgorithm]) -> Fraction:
-    """The share of the budget that the loss gets: 0 where it is not estimated, else the one wanted
-    or the planned one.
+    """Return the share of the budget for the loss: 0 if it is not estimated, otherwise the one
+    asked for or the planned one.
     """
     s = settings
     if not s.estimate_loss:
@@ -32,13 +32,13 @@ def loss_share(settings: Settings[AnyAlgorithm]) -> Fraction:
 
 
 def planned_share(noise: Noise, n_expected: int, *, epsilon: float, mu: float | None) -> Fraction:
-    """The share of the budget that goes to the estimate of the loss: of mu^2 with Gaussian noise,
-    of epsilon with Laplace.
+    """Return the share of the budget for the loss: of mu^2 with Gaussian noise, of epsilon with
+    Laplace noise.
 
     The least in [1/100, 1/5], a multiple of 1/1000, with which the noise deviates by at most
     LOSS_TOLERANCE of a typical loss: n_expected records at half the radius from their centroid (the
-    distance that Section 5.5 reckons with), so a quarter of the cap each. The cap cancels out:
-    noise of a multiplier s deviates by s caps, and Laplace noise by sqrt 2 / epsilon caps.
+    distance that Section 5.5 assumes), so a quarter of the cap each. The cap cancels out: noise of
+    a multiplier s deviates by s caps, and Laplace noise by sqrt 2 / epsilon caps.
     """
     if noise is Noise.NONE:
         return Fraction(0)
@@ -92,7 +92,7 @@ def loss_round(settings: Settings[AnyAlgorithm], share: Fraction, largest: int) 
 
 
 def scale_up(digits: Any, scale: Any) -> Fraction:
-    """A scale, a number of 50 digits, rounded up to a multiple of 1 / SCALE_UNITS."""
+    """Return a scale, a number of 50 digits, rounded up to a multiple of 1 / SCALE_UNITS."""
     # 50 digits and a margin: the result is never below the exact scale
     units = digits.ceil(scale * SCALE_UNITS * (1 + exact(digits, _MARGIN)))
     return Fraction(max(1, int(units)), SCALE_UNITS)  # `math.ceil` would go through a float

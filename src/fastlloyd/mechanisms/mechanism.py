@@ -1,7 +1,7 @@
-"""A private clustering: a `PrivateRun` that ends with centroids.
+"""Private clustering: a `PrivateRun` that ends with centroids.
 
-There are two kinds: `LloydMechanism` (`lloyd/mechanism.py`) for the paper's algorithms,
-`MomentMechanism` (`moment_lloyd/mechanism.py`) for MomentLloyd. What both have is here.
+There are two kinds: `LloydMechanism` (`lloyd/mechanism.py`) for the paper's algorithms, and
+`MomentMechanism` (`moment_lloyd/mechanism.py`) for MomentLloyd. This module has their common part.
 """
 
 import math
@@ -91,8 +91,8 @@ class Clustering(msgspec.Struct, frozen=True):
     votes: NoisyVotes | None = None
 
     def noisy_counts(self, number_bits: int) -> FloatArray:
-        """Records, or persons, per cluster in the last round, float64 (n_clusters,): exact and
-        noise, so perhaps negative.
+        """Return records, or persons, per cluster in the last round plus noise, float64
+        (n_clusters,), so perhaps negative.
         """
         return self.answer[:, -1] / 2.0**number_bits
 
@@ -119,9 +119,11 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
     """A private clustering, fully determined but for the records and the noise. Made by
     `catalogue.design`.
 
-    n_expected : to plan the iterations. loss : the round that estimates the loss in the end; None
-    without it. bounds_digest : of the mechanism that found the bounds within the same budget, or
-    None. For the other fields see `PrivateRun`.
+    n_expected : number of records for which the iterations are planned.
+    loss : round that estimates the loss at the end, or None.
+    bounds_digest : of the mechanism that found the bounds within the same budget, or None.
+
+    Other fields are as in `PrivateRun`.
     """
 
     n_clusters: int
@@ -132,8 +134,8 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @property
     def radius_share(self) -> Fraction:
-        """The radius a cluster is planned to have, as a share of that of n_clusters equal cubes
-        filling the domain.
+        """Planned radius of a cluster, divided by that of n_clusters equal cubes that fill the
+        domain.
         """
         raise NotImplementedError
 
@@ -162,8 +164,8 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @property
     def initialization(self) -> RadiusSearch:
-        """The search by which initial centroids are packed: the algorithm's own or, if it has none,
-        that of Lloyd, for comparison.
+        """Search method for the packing of initial centroids. If the algorithm has none, it is that
+        of Lloyd, for comparison.
         """
         return RadiusSearch.BISECTION
 
@@ -183,24 +185,22 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
         return centroids
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
-        """The error of a typical centroid, of n_expected / n_clusters records, before there is a
-        run.
+        """Return the error of a typical centroid, of n_expected / n_clusters records, before there
+        is a run.
 
-        noise_factor : how many times larger the noise is than what the guarantee needs.
+        noise_factor : scale of the noise, divided by the scale that the guarantee needs.
         """
         raise NotImplementedError
 
     @cached_property
     def planned_radius(self) -> float:
-        """The radius a cluster is planned to have, grid units: what errors of centroids are
-        compared with.
-        """
+        """Planned radius of a cluster, grid units; errors of centroids are compared with it."""
         return math.sqrt(squared_radius(self.domain, self.n_clusters, self.radius_share))
 
     @property
     def last_radius(self) -> float:
         """Distance from a centroid up to which records count in full in the last round, grid units.
-        If all records do, the planned radius.
+        If all records count in full, it is the planned radius.
         """
         return self.planned_radius
 
@@ -213,7 +213,7 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @cached_property
     def all_rounds(self) -> tuple[Round, ...]:
-        """The rounds of the clustering and, if it is estimated, the loss."""
+        """Rounds of the clustering and, if it is estimated, of the loss."""
         return (*self.rounds, *([] if self.loss is None else [self.loss]))
 
     def loss_planning(self, noise_factor: float) -> list[Facts]:
@@ -267,9 +267,7 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
     @property
     def loss_unit(self) -> float:
-        """The unit of the noisy loss in squared half widths of the domain, exactly; 0 without
-        it.
-        """
+        """Unit of the noisy loss in squared half widths of the domain, exact; 0 without a loss."""
         return (
             0.0
             if self.loss is None
@@ -278,7 +276,7 @@ class Mechanism(PrivateRun[Clustering], frozen=True, kw_only=True):
 
 
 def check_clusters(n_clusters: int, n_records: int) -> None:
-    """Refuse a number of clusters out of range."""
+    """Raise PlanError if the number of clusters is out of range."""
     if not 1 <= n_clusters <= min(n_records, MAX_CLUSTERS):
         raise PlanError(
             f"n_clusters is {n_clusters}; expected 1 to {min(n_records, MAX_CLUSTERS)} (n_records"
@@ -287,7 +285,7 @@ def check_clusters(n_clusters: int, n_records: int) -> None:
 
 
 def check_sizes(m: Mechanism) -> None:
-    """Refuse a mechanism whose numbers are out of range, naming the field."""
+    """Raise PlanError, with the field, if a number of the mechanism is out of range."""
     check_ints(m, "n_clusters", "n_records", "n_expected", "count_bits")
     check_numbers(m.n_records, m.epsilon, m.noise)
     check_clusters(m.n_clusters, m.n_records)

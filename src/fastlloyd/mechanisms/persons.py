@@ -79,8 +79,8 @@ class Persons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         persons = cls(name=name, max_clients=max_clients)
         if is_plural(name):
             raise PlanError(
-                f"the name of the unit is {name!r:.80}; expected what one of them is called, such"
-                " as patient"
+                f"the name of the unit is {name!r:.80}; expected the name of one of them, such as"
+                " patient"
             )
         return persons
 

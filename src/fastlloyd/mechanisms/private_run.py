@@ -381,7 +381,7 @@ def _check_sums(m: AnyRun) -> None:
     largest = max(part.bound for round in m.all_rounds for part in m.parts(round))
     if m.n_records * largest >= MAX_SUM:
         raise OverflowRisk(
-            f"n_records is {m.n_records}: sums of so many {m.unit.many} could leave 64 bits;"
+            f"n_records is {m.n_records}: sums of that many {m.unit.many} could exceed 64 bits;"
             f" expected fewer than {MAX_SUM // largest}, or use fewer fraction_bits"
         )
 

@@ -193,8 +193,8 @@ def errors(source: str, what: str) -> Iterator[None]:
         raise
     except MemoryError:
         raise DataError(
-            f"{source}: a piece of it does not fit into memory, or the file is damaged; write it"
-            " anew, in smaller pieces"
+            f"{source}: a piece of the file does not fit into memory, or the file is damaged;"
+            " write it again, in smaller pieces"
         ) from None
     except (
         OSError,
@@ -205,7 +205,7 @@ def errors(source: str, what: str) -> Iterator[None]:
         NotImplementedError,
     ):  # ArrowException's are such
         raise DataError(
-            f"{source}: not {what}, or one that is damaged or cut short; write it anew"
+            f"{source}: not {what}, or one that is damaged or cut short; write it again"
         ) from None
 
 

@@ -27,7 +27,7 @@ def check_ids(kind: Any, name: str, source: str) -> str:
         return TextIds.kind
     if types.is_floating(kind):
         hint = (
-            "; where one is missing, pandas makes such numbers of integers"
+            "; pandas turns integers into such numbers if one is missing"
             if source.startswith("pandas ")
             else ""
         )

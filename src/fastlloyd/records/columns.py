@@ -79,8 +79,8 @@ def chosen(
     refuse_repeated(columns, "the chosen columns")
     if unit in columns:
         raise DataError(
-            f"{source}: column {unit!r} tells persons apart (--unit-column), so it is no feature;"
-            " choose others"
+            f"{source}: column {unit!r} has the ids of persons (--unit-column), so it cannot be a"
+            " feature; choose others"
         )
     return [place(names, name, source) for name in columns]
 

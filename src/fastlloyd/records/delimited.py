@@ -29,7 +29,7 @@ _ANSWERS = frozenset({"true", "false", "yes", "no", "t", "f", "y", "n"})
 _COMMAS = re.compile(r"[-+]?[0-9][0-9. ]*(,[0-9]+)+")  # between digits: of decimals or of thousands
 
 POINTS = (
-    "; where cells are separated by semicolons, `tr , . <IN.csv >OUT.csv` turns decimal commas into"
+    "; if cells are separated by semicolons, `tr , . <IN.csv >OUT.csv` turns decimal commas into"
     " points"
 )
 CHOOSE = "choose numeric columns with --columns"
@@ -124,8 +124,7 @@ class DelimitedFile(Reader):
         if self._once:
             if self._kept is None:
                 raise DataError(
-                    f"{self._path}: what comes through a pipe can be read only once; write it to a"
-                    " file"
+                    f"{self._path}: a pipe can be read only once; write its content to a file"
                 )
             (coming, source), self._kept = self._kept, None
         with closing(source):
@@ -263,7 +262,7 @@ def _remedy(cell: str, way_out: str) -> str:
         return f"write yes and no, or true and false, as 1 and 0, or {way_out}"
     if _COMMAS.fullmatch(cell.strip()):
         return (
-            "a comma stands in it: write decimals with a point (3.14) and thousands without a"
-            f" separator (1234){POINTS}"
+            "the number contains a comma: write decimals with a point (3.14) and thousands without"
+            f" a separator (1234){POINTS}"
         )
     return f"{way_out}, or correct the cell"

@@ -188,7 +188,7 @@ def unpacked(path: str) -> Iterator[io.BufferedReader | gzip.GzipFile]:
             except gzip.BadGzipFile:  # an OSError, but not the file system's
                 raise EOFError from None
     except (EOFError, zlib.error):
-        raise DataError(f"{path}: the gzip file is damaged or cut short; copy it anew") from None
+        raise DataError(f"{path}: the gzip file is damaged or cut short; copy it again") from None
 
 
 @contextmanager

@@ -21,16 +21,15 @@ from fastlloyd.errors import DataError
 from fastlloyd.records.cells import WORDS, is_missing
 
 MISSING = (
-    "the id is missing, and nobody knows whose record it is; fill it in or take the record out"
+    "the id is missing, so it is unknown whose record it is; fill it in or take the record out"
 )
-BROKEN = "text that is not valid Unicode; read its source anew, in the right encoding"
+BROKEN = "text that is not valid Unicode; read its source again, in the right encoding"
 FLOATS = (
-    "ids are integers or text: of numbers with a decimal point nobody can tell which are the same"
-    " person"
+    "ids must be integers or text, because rounding can make one number of the ids of two persons"
 )
 SHORTENED = (
-    "the id is a number with a power of ten, such as 1.2E+15, which a spreadsheet makes of a long"
-    " number and so may make one of several persons; export the ids as text"
+    "the id is a number with a power of ten, such as 1.2E+15; a spreadsheet may turn the long ids"
+    " of several persons into one such number: export the ids as text"
 )
 _POWER_OF_TEN = re.compile(rb" *[0-9](\.[0-9]+)?[eE]\+[0-9]+ *")
 _PLUS = ord("+")

@@ -38,7 +38,9 @@ def refuse_other_rows(X: Any, values: Any, what: str) -> None:
             fault = f"X has no index, and that of {what} numbers the rows in another order"
     if fault:
         raise DataError(
-            f"{fault}; pass {what}.loc[X.index] or, if they stand in the order of the rows,"
-            f" {what}.to_numpy()",
+            (
+                f"{fault}; pass {what}.loc[X.index] or, if they are in the order of the rows,"
+                f" {what}.to_numpy()"
+            ),
             code=ANOTHER_ORDER,
         )

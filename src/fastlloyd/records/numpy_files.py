@@ -64,8 +64,8 @@ class _Array:
         """Raise DataError, which begins with `what` this is, unless it holds numbers."""
         if self.dtype.names is not None:
             raise DataError(
-                f"{what} is a structured one; save its numeric fields as a plain matrix, or each as"
-                " an array in a .npz",
+                f"{what} is a structured array; save its numeric fields as a plain matrix, or"
+                " each as an array in a .npz",
                 code=Holds.GROUPS.value,
             )
         if not self.holds_numbers:
@@ -221,8 +221,8 @@ def open_npz(
             info.flag_bits & 1 or info.compress_type not in _PACKED for info in archive.infolist()
         ):
             raise DataError(
-                f"{path}: the archive is encrypted or packed in a way that NumPy does not use; save"
-                " it anew"
+                f"{path}: the archive is encrypted or packed in a way that NumPy does not use;"
+                " save it again"
             )
     if strange := [name for name in members if not name.endswith(_SUFFIX)]:
         raise DataError(f"{path}: {strange[0]!r} in it is not an array")
@@ -288,7 +288,7 @@ def _array(path: str, member: str | None) -> _Array:
         if read is None:
             raise DataError(
                 f"{path}: the array is in a version of the format that is not read; save plain"
-                " numbers anew"
+                " numbers again"
             )
         shape, by_columns, dtype = read(stream)
         array = _Array(
@@ -341,5 +341,5 @@ def _damage(path: str) -> Iterator[None]:
             NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error):  # fmt: skip
         raise DataError(
             f"{path}: not a file that NumPy saved, or one that is damaged or cut short; save it"
-            " anew"
+            " again"
         ) from None

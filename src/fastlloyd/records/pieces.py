@@ -105,8 +105,8 @@ class Piece:
             own = [name for name in own if name not in self.folders]
         if self.unit in self.folders:
             raise DataError(
-                f"{self.path}: column {self.unit!r} stands in names of folders; ids must stand in"
-                " the files"
+                f"{self.path}: column {self.unit!r} is in the names of folders; ids must be in the"
+                " files"
             )
         if self.groups is not None:
             reader: Reader = open_parquet(self.path, own, self.missing, self.unit, self.groups)
@@ -151,13 +151,13 @@ class _InFolders(Reader):
             value = piece.folders[name]
             if name in reader.names:  # and in those of the first file not
                 raise DataError(
-                    f"{piece.path}: column {name!r} stands in the file and in the name of its"
-                    " folder; drop one"
+                    f"{piece.path}: column {name!r} is both in the file and in the name of its"
+                    " folder; remove one of them"
                 )
             if value is None:
                 raise DataError(
-                    f"{piece.path}: column {name!r}, which names of folders state, is not a number"
-                    " in all of them"
+                    f"{piece.path}: column {name!r}, from the names of folders, is not a number in"
+                    " all of them"
                 )
             self._folders[name] = value
 

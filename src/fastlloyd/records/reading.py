@@ -77,7 +77,7 @@ def open_records(
         if opener(source) is not DelimitedFile:
             raise DataError(
                 f"{source}: this is not a regular file, which this format needs; write the records"
-                " to one"
+                " to a file"
             )
         return RecordFile(first.open(), source, missing, unit=unit)
     reader = first.open()
@@ -135,8 +135,8 @@ def _check_no_lake(paths: Iterable[str]) -> None:
             if found:
                 raise DataError(
                     f"{folder}: this is a table of {_LOGS[log]}, whose files also hold what was"
-                    " deleted, and some records twice; write its present records to a folder of"
-                    " their own"
+                    " deleted, and some records twice; write its present records to a separate"
+                    " folder"
                 )
 
 
@@ -190,7 +190,8 @@ def _agreeing(first: Piece, reader: Reader, piece: Piece) -> Piece:
         other = piece.open()
     except DataError as error:
         raise DataError(
-            f"{error}; in {first.path} they are as asked, and all files must have the same columns"
+            f"{error}; all files must have the same columns, and {first.path} has those that were"
+            " chosen"
         ) from None
     if differing := set(other.names) ^ set(reader.names) if not asked_by_name else None:
         raise DataError(

@@ -246,8 +246,8 @@ class RecordFile:
             changed = {path for path, _ in (found or {}).items() ^ (self._states or {}).items()}
             raise DataError(
                 f"{min(changed, default=self.source)}: the file was changed while it was in use,"
-                " and every pass must see the same records; copy it to where nobody writes, and"
-                " start again"
+                " and every pass must see the same records; copy it to a folder where no program"
+                " changes it, and start again"
             )
 
 

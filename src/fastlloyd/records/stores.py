@@ -40,8 +40,7 @@ def find(address: str) -> Mapping[str, tuple[int, str]]:
     """
     if re.fullmatch(r"[^/]*://+", address):
         raise DataError(
-            f"{address}: an address names a bucket, and what is read there, such as"
-            " s3://bucket/visits/"
+            f"{address}: expected a bucket and the files to read in it, such as s3://bucket/visits/"
         )
     address = address.rstrip("/")
     fs, root = _store(address)
@@ -90,8 +89,8 @@ def is_hidden(path: str, plain: str) -> bool:
 def refuse_twice(first: str, second: str) -> NoReturn:
     """Raise DataError for a file of two names."""
     raise DataError(
-        f"{first} and {second} are one file, whose records would count twice; take one out, or"
-        " choose by a pattern"
+        f"{first} and {second} are one file, whose records would count twice; remove one of them,"
+        " or choose by a pattern"
     )
 
 
@@ -144,8 +143,8 @@ def _store(address: str) -> tuple[Any, str]:
         )
     if PACKAGES[scheme] in ("s3fs", "gcsfs") and "@" in rest.partition("/")[0]:
         raise DataError(
-            f"{scheme}: an address holds no credentials; set them as the store's own tools do, e.g."
-            " AWS_PROFILE"
+            f"{scheme}: an address must not contain credentials; set them as the store's own tools"
+            " do, e.g. AWS_PROFILE"
         )
     with _answering(address):
         store = importlib.import_module("fsspec.core").url_to_fs(address, use_listings_cache=False)

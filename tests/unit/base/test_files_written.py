@@ -61,7 +61,7 @@ def test_force_never_deletes_what_fastlloyd_did_not_write(tmp_path: Path, mine: 
     (tmp_path / "run" / mine).parent.mkdir(exist_ok=True)
     (tmp_path / "run" / mine).write_text("mine")
     before = _tree(tmp_path)
-    with pytest.raises(OutputError, match="left alone"):
+    with pytest.raises(OutputError, match="not replaced"):
         files.write_folder(tmp_path / "run", CONTENTS, force=True, files=FILES)
     assert _tree(tmp_path) == before
 
@@ -147,7 +147,7 @@ def test_a_file_is_replaced_only_by_force_and_only_if_it_is_of_the_same_kind(
     files.check_file(path, heading="# kind", force=True)
     files.write_file(path, "# kind 2")
     assert _tree(tmp_path) == {"plan.toml": b"# kind 2"}
-    with pytest.raises(OutputError, match="left alone"):
+    with pytest.raises(OutputError, match="not replaced"):
         files.check_file(path, heading="# another kind", force=True)
     with pytest.raises(OutputError):
         files.check_file(tmp_path, heading="# kind", force=True)

@@ -117,7 +117,7 @@ def test_an_identity_behind_a_mark_that_others_can_read_is_refused(files: dict[s
     path = files["identity"]
     path.write_bytes(MARK + path.read_bytes())
     path.chmod(0o644)
-    with pytest.raises(IdentityError, match="can be read or changed by others"):
+    with pytest.raises(IdentityError, match="can be read or changed"):
         PrivateIdentity.load(path)
 
 

@@ -82,7 +82,7 @@ def test_nothing_is_made_anew_unasked_and_a_new_ledger_is_always_told_of(
     command: tuple[str, ...], fastlloyd: Command, here: Path, ledger_of_its_own: Path
 ) -> None:
     unknown = f"data set 'patients' is unknown in the ledger {ledger_of_its_own}"
-    refused(fastlloyd(*command, *ON), f"{unknown}, which is not there", "say --new-dataset")
+    refused(fastlloyd(*command, *ON), f"{unknown}, which is not there", "pass --new-dataset")
     assert not ledger_of_its_own.exists()
     code, out, err = fastlloyd(*command, *ON, "--new-dataset")
     assert (code, err.count(f"made {ledger_of_its_own}, a new ledger")) == (0, 1)
@@ -90,8 +90,8 @@ def test_nothing_is_made_anew_unasked_and_a_new_ledger_is_always_told_of(
     refused(fastlloyd(*command, *ON, "--new-dataset"), "data set 'patients' is not new")
     code, out, err = fastlloyd(*command, *ON)
     assert (code, err) == (0, "")
-    assert "which was begun today (" in _words(out)
-    assert "holds 2 runs." in _words(out)
+    assert "which began today (" in _words(out)
+    assert "has 2 runs." in _words(out)
     refused(fastlloyd(*command, *ON[:-1], "patient"), "did you mean 'patients'")
     refused(fastlloyd(*LIMIT, "Patients", "--new"), "data set 'patients' is not new")
     assert len(HoldersLedger(ledger_of_its_own).history().runs) == 2
@@ -164,7 +164,7 @@ def test_a_ledger_that_holds_two_spellings_counts_them_together_and_says_so_once
         ledger.follow(client)
     more = ledger.charged(DataSet(name="visits-2026"), ONE, by="fit", digest=bytes(32))
     with pytest.raises(BudgetError, match="has the limit epsilon 3"), more:
-        pytest.fail("a run before had Gaussian noise, and the limit has no delta")
+        pytest.fail("earlier run had")
     (one,) = accounts(ledger.history())
     assert (one.dataset, len(one.runs)) == ("visits-2026", 1)
     assert one.limit is not None

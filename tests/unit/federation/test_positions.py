@@ -120,7 +120,7 @@ def test_a_position_that_was_remembered_is_forgotten_by_its_event_and_only_by_th
     assert History(Role.SERVER).followed_by([again, PeerForgotten(name=key)]).signed == {}
     with pytest.raises(StateError, match="nothing to forget"):
         History(Role.SERVER).followed_by([PeerForgotten(name=key)])
-    with pytest.raises(StateError, match="belongs into the store of a server"):
+    with pytest.raises(StateError, match="the store of a server"):
         History(Role.CLIENT).followed_by([PeerForgotten(name=key)])
 
 
@@ -161,10 +161,10 @@ def test_a_server_asks_for_what_it_saw_and_for_what_the_plan_says(store: Store) 
     plan = renew(PLAN, run_id=NEXT, positions=[Positions(clients=(known("c0", 40),))])
     store.append([PeerSigned(name=KEYS["c0"], client="c0", position=signed("c0", 10))])
     party = server(store, plan)
-    with pytest.raises(RemoteProtocolError, match="it holds 20 events, and 40 were seen"):
+    with pytest.raises(RemoteProtocolError, match="20 events, and 40"):
         party.attach("c0", signed("c0", 20))
     party.attach("c0", signed("c0", 50))
-    with pytest.raises(RemoteProtocolError, match="it holds 45 events, and 50 were seen"):
+    with pytest.raises(RemoteProtocolError, match="45 events, and 50"):
         party.attach("c0", signed("c0", 45))
 
 
@@ -208,7 +208,5 @@ def test_a_plan_with_a_position_that_its_client_did_not_sign_is_refused_when_it_
         forged(made.clients[0], "store", wrong)
         with pytest.raises(PlanError, match="is not signed with its key"):
             Plan.from_toml(to_toml(made, ""))
-    with pytest.raises(
-        PlanError, match="client 'c0' has no signing_key, so its store cannot be known"
-    ):
+    with pytest.raises(PlanError, match="'c0' has no signing_key"):
         changed(store=known("c0", 5).store, signing_key="")

@@ -67,17 +67,17 @@ def test_a_plan_of_a_simulation_is_read_back_and_no_party_of_a_real_run_takes_it
     again = Plan.from_toml(plan.to_toml())
     assert again == plan
     assert again.digest == plan.digest != simulated(clients=plan.clients, run_id=b"1" * 16).digest
-    assert "that of a simulation" in plan.lacking
+    assert "for a simulation" in plan.lacking
     refusals = (
         plan.check_networked,
         lambda: renew(plan, run_id=b"2" * 16),
         lambda: party.serve(ServerSession(plan, SystemNoise()), NoWire()),
     )
     for refuse in refusals:
-        with pytest.raises(PlanError, match="that of a simulation"):
+        with pytest.raises(PlanError, match="for a simulation"):
             refuse()
     of = make_federation(msgspec.structs.replace(make_plan(), simulated=True))
-    with pytest.raises(PlanError, match="that of a simulation"):
+    with pytest.raises(PlanError, match="for a simulation"):
         party.take_part(of.client(of.plan.names[0]), NoWire())
 
 

@@ -14,9 +14,11 @@ from fastlloyd.errors import DataError
 if TYPE_CHECKING:
     from fastlloyd_lab.datasets import DataSet
 
-Name = Annotated[str, typer.Argument(help="Name of a set, as `list` shows it.", metavar="NAME")]
+Name = Annotated[
+    str, typer.Argument(help="Name of a data set, as `list` shows it.", metavar="NAME")
+]
 Names = Annotated[
-    list[str], typer.Argument(help="Names of sets, as `list` shows them.", metavar="NAME...")
+    list[str], typer.Argument(help="Names of data sets, as `list` shows them.", metavar="NAME...")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -29,14 +29,17 @@ INCOMPLETE = 6
 
 Specification = Annotated[
     Path,
-    typer.Argument(help="What to run. It may name files of code, which are run.", metavar="SPEC"),
+    typer.Argument(
+        help="Specification of the experiment. It may name files of code, which are run.",
+        metavar="SPEC",
+    ),
 ]
 Out = Annotated[
     Path,
-    in_output(help="Folder of the results; what is there already is not run again.", metavar="DIR"),
+    in_output(help="Folder of the results. Trials already in it are not run again.", metavar="DIR"),
 ]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="What the table quick of the specification says instead.")
+    bool, typer.Option("--quick", help="Use the smaller settings of the table [quick].")
 ]
 Workers = Annotated[
     int | None,
@@ -48,19 +51,21 @@ Json = Annotated[bool, in_output("--json", help="Print JSON.")]
 DryRun = Annotated[
     bool,
     typer.Option(
-        "--dry-run", help="Say how many trials there are and are left, and which sets are lacking."
+        "--dry-run",
+        help="Show how many trials there are and are left, and which data sets are missing.",
     ),
 ]
 ResultsFolder = Annotated[
-    Path, typer.Argument(help="A folder that `experiment run` left or still fills.", metavar="DIR")
+    Path,
+    typer.Argument(help="Folder of `experiment run`, which may still be running.", metavar="DIR"),
 ]
 Figures = Annotated[
     list[str] | None,
     typer.Option(
         "--figure",
         help=(
-            "Which to draw: curves, scaling, heatmaps, ablation, overhead; may be given again. "
-            "Default: those of the specification."
+            "Figure to draw: curves, scaling, heatmaps, ablation or overhead. May be given several"
+            " times. Default: those of the specification."
         ),
         metavar="NAME",
     ),
@@ -80,20 +85,20 @@ Measures = Annotated[
     list[str] | None,
     typer.Option(
         "--measure",
-        help="Which to show, such as nicv; may be given again. Default: all.",
+        help="Measure to show, such as nicv. May be given several times. Default: all.",
         metavar="NAME",
     ),
 ]
 TableFormat = Annotated[
-    str, typer.Option("--format", help="How the tables are written.", metavar="text|markdown|csv")
+    str, typer.Option("--format", help="Format of the tables.", metavar="text|markdown|csv")
 ]
 Pooled = Annotated[
-    bool, typer.Option("--pooled", help="All data sets as one: run by run, the mean over them.")
+    bool, typer.Option("--pooled", help="Show the mean over all data sets, run by run.")
 ]
 ReportFile = Annotated[
     Path | None, in_output("--out", help="File to make. Default: DIR/report.html.", metavar="FILE")
 ]
-Force = Annotated[bool, in_output("--force", help="Replace what an earlier call made.")]
+Force = Annotated[bool, in_output("--force", help="Replace an earlier output.")]
 
 
 def plot(
@@ -171,7 +176,7 @@ def report(
     target = out or results / "report.html"
     if target.suffix.lower() not in (".html", ".htm"):
         raise OutputError(
-            f"{target} does not end in .html, by which browsers know a page; choose another name"
+            f"{target} does not end in .html, as a page for a browser must; choose another name"
         )
     summaries = _summaries(results)
     check_file(target, heading=pages.HEADING, force=force)
@@ -314,8 +319,8 @@ def _say(summary: "Summary", out: Path) -> None:
     typer.echo(f"Written to {out}: {', '.join(path.name for path in summary.paths)}.")
     if summary.others:
         typer.echo(
-            f"Note: {out} holds {_trials(summary.others)} more, of runs not asked for; they are"
-            " kept.",
+            f"Note: {out} has {_trials(summary.others)} more, which are kept although the"
+            " specification does not name them.",
             err=True,
         )
 

@@ -92,8 +92,8 @@ def own_sets() -> dict[str, OwnSet]:
         ) from None
     except (KeyError, TypeError, AttributeError, ValueError, csv.Error):
         raise DataError(
-            f"{path}: every row needs a name, a whole number k and a sha256, below a header that"
-            " says so"
+            f"{path}: every row needs a name, a whole number k and a sha256, and the first line"
+            " must be a header with these names"
         ) from None
 
 
@@ -115,8 +115,8 @@ def find(entry: DataSet) -> Table:
         if values_digest(table.values) == entry.digest:
             return table
         raise DataError(
-            f"{path} holds other values than those of {entry.name!r}; `fastlloyd datasets fetch"
-            f" {entry.name}` anew"
+            f"{path} has other values than {entry.name!r}; get it again with `fastlloyd datasets"
+            f" fetch {entry.name}`"
         )
     raise DataError(
         f"data set {entry.name!r} is not on this machine: get it with `fastlloyd datasets fetch"
@@ -175,7 +175,9 @@ class _Limited(io.BytesIO):
 
     def write(self, data: bytes, /) -> int:  # type: ignore[override]  # bytes are all it is given
         if self.tell() + len(data) > MOST_BYTES:
-            raise DataError(f"it sends more than {MOST_BYTES} bytes, far more than the set has")
+            raise DataError(
+                f"the server sends more than {MOST_BYTES} bytes, far more than the set has"
+            )
         return super().write(data)
 
 

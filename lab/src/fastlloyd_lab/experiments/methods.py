@@ -85,7 +85,8 @@ def load_method(name: str, folder: Path) -> Method:
         method = resolve(name, folder)
         if not isinstance(method, Method):
             raise PlanError(
-                f"{name!r:.200} is no method; expected a fastlloyd_lab.experiments.methods.Method"
+                f"{name!r:.200} is not a method; expected a"
+                " fastlloyd_lab.experiments.methods.Method"
             )
         _check_fields(method, name)
         if method.name in METHODS:

@@ -72,9 +72,8 @@ class PEMeans:
         n_candidates = (self.n_mutants + 1) * self.n_clusters
         if n_candidates > MAX_POINTS:
             raise PlanError(
-                f"PE-means wants {n_candidates} candidates for n_records {self.n_records}, and no"
-                f" more than {MAX_POINTS} can be voted for; expected at most about {5 * MAX_POINTS}"
-                " records"
+                f"PE-means needs {n_candidates} candidates for n_records {self.n_records}, and at"
+                f" most {MAX_POINTS} are possible; expected at most about {5 * MAX_POINTS} records"
             )
 
     @property

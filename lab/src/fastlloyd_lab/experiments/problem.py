@@ -84,7 +84,7 @@ def check_own(name: str, folder: Path) -> None:
     Raises DataError or PlanError.
     """
     if is_reference(name) or name in own_sets():
-        with guarded(f"the data set {name!r:.200} cannot be had"):
+        with guarded(f"the data set {name!r:.200} cannot be loaded"):
             values, n_clusters = _values(name, folder)
         _check(name, values, n_clusters)
 

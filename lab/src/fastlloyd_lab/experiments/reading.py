@@ -127,12 +127,12 @@ def parse(cells: Mapping[str, Any], where: str) -> Row:
             options=tuple(
                 (name, text(cells[name])) for name in sorted(options) if cells[name] is not None
             ),
-            error=(row.error or "it failed, and says no more") if failed else "",
+            error=(row.error or "the trial failed without a reason") if failed else "",
             measures={name: _measure(name, cells[name]) for name in taken},
             seconds=math.nan if row.seconds is None else row.seconds,
         )
     except msgspec.ValidationError as error:
-        raise DataError(f"{where} is no row of an experiment: {error}; remove it") from None
+        raise DataError(f"{where} is not a row of an experiment: {error}; remove it") from None
 
 
 def text(value: object) -> str:
@@ -184,9 +184,7 @@ def read(folder: Path) -> Results:
     it.
     """
     if not folder.is_dir():
-        raise DataError(
-            f"{folder} is not a folder; name the one that `fastlloyd experiment run` left"
-        )
+        raise DataError(f"{folder} is not a folder; name the folder of `fastlloyd experiment run`")
     notes: list[str] = []
     found = _rows(folder, notes)
     overhead = _overhead(folder / OVERHEAD)
@@ -229,7 +227,7 @@ def _specification(folder: Path, provenance: Mapping[str, Any]) -> tuple[str, di
             return said, tomllib.loads(said)
         except tomllib.TOMLDecodeError as error:
             raise DataError(
-                f"{path} is not TOML ({error}); put the specification back that was run"
+                f"{path} is not TOML ({error}); restore the specification that was run"
             ) from None
     recorded = provenance.get("specification")
     content = recorded.get("content") if isinstance(recorded, dict) else None
@@ -267,7 +265,7 @@ def trials_content(folder: Path) -> bytes:
             return (folder / TRIALS).read_bytes()
         return gzip.decompress(packed(folder).read_bytes()) if packed(folder).exists() else b""
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise DataError(f"{packed(folder)} is not a whole gzip file; get it anew") from None
+        raise DataError(f"{packed(folder)} is not a whole gzip file; get it again") from None
     except OSError as error:
         raise DataError(f"{folder / TRIALS} cannot be read ({error.strerror})") from None
 
@@ -313,6 +311,6 @@ def _json(path: Path) -> dict[str, Any]:
         content = None
     if not isinstance(content, dict):
         raise DataError(
-            f"{path} is not whole JSON; run the experiment again to have it written anew"
+            f"{path} is not whole JSON; run the experiment again, which writes it again"
         )
     return content

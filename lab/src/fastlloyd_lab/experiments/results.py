@@ -93,8 +93,8 @@ class Folder:
             self._write_provenance()
         elif self.provenance["datasets"][name] != found:
             raise DataError(
-                f"the records of {name!r} are not those of which {self.path} has rows; choose"
-                " another folder for these"
+                f"{self.path} has results for other records of {name!r}; choose another folder for"
+                " these"
             )
 
     def finish(self, trials: Iterable[Trial], session: dict[str, Any] | None) -> list[Path]:
@@ -128,8 +128,7 @@ def earlier_provenance(path: Path, provenance: dict[str, Any]) -> dict[str, Any]
         )
         if foreign:
             raise OutputError(
-                f"{path} holds {foreign[0]!r} and no results of an experiment; choose an empty"
-                " folder"
+                f"{path} has {foreign[0]!r} and no results of an experiment; choose an empty folder"
             ) from None
         return None
     except (OSError, ValueError):
@@ -162,7 +161,7 @@ def read_rows(path: Path) -> dict[str, Cells]:
             rows[row_key(row)] = row
         except (ValueError, TypeError, KeyError):
             raise DataError(
-                f"line {number} of {path / TRIALS} is no row of an experiment; remove it"
+                f"line {number} of {path / TRIALS} is not a row of an experiment; remove it"
             ) from None
     return rows
 
@@ -204,10 +203,10 @@ def _locked(path: Path) -> Lock:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(
-            f"{path} cannot be made ({error.strerror}); name a folder one can write to"
+            f"{path} cannot be made ({error.strerror}); name a folder that can be written to"
         ) from None
     if not os.access(path, os.W_OK | os.X_OK):
-        raise OutputError(f"{path} is not a folder one can write to; choose another")
+        raise OutputError(f"{path} is not a folder that can be written to; choose another")
     try:
         return Lock(path / TRIALS)
     except InUseError:

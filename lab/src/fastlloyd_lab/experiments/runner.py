@@ -197,8 +197,7 @@ def _earlier_trials(earlier: Mapping[str, Any], source: Path, out: Path) -> list
         contents = [one["content"] for one in asked]
     except (TypeError, KeyError):
         raise OutputError(
-            f"the provenance of {out} holds no specification of an experiment; choose another"
-            " folder"
+            f"the provenance of {out} has no specification of an experiment; choose another folder"
         ) from None
     try:
         return [
@@ -208,7 +207,7 @@ def _earlier_trials(earlier: Mapping[str, Any], source: Path, out: Path) -> list
         ]
     except FastLloydError as error:
         raise OutputError(
-            f"what {out} was made with is no longer there ({error}); choose another folder"
+            f"code that made {out} is no longer there ({error}); choose another folder"
         ) from None
 
 

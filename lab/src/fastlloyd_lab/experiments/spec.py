@@ -101,7 +101,7 @@ def read(path: Path, *, quick: bool = False) -> Spec:
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{path} is not valid TOML: {error}") from None
     except (RecursionError, ValueError):  # endless brackets, endless digits
-        raise PlanError(f"{path} holds what no specification holds") from None
+        raise PlanError(f"{path} has content that no specification has") from None
     try:
         spec = from_content(content)
         return _checked(_quickened(spec) if quick else spec)
@@ -140,11 +140,11 @@ def trials(spec: Spec, folder: Path) -> list[Trial]:
             if found.setdefault(trial.key, trial) != trial:
                 raise PlanError(
                     f"two grids ask for {trial.method} on {trial.dataset} with different delta,"
-                    " preset or measures; make it two specifications"
+                    " preset or measures; split the specification in two"
                 )
             if len(found) > MAX_TRIALS:
                 raise PlanError(
-                    f"the specification asks for more than {MAX_TRIALS:,} trials; make it several"
+                    f"the specification asks for more than {MAX_TRIALS:,} trials; split it"
                 )
     return list(found.values())
 
@@ -210,7 +210,7 @@ def _check_number(settings: Spec, grid: Grid, n_sets: int, methods: Sequence[Met
     if (n := n_sets * settings.runs * sum(kinds)) > MAX_TRIALS:
         raise PlanError(
             f"a grid of the specification asks for {n:,} trials; expected at most {MAX_TRIALS:,}:"
-            " make it several"
+            " split it"
         )
 
 

@@ -208,8 +208,8 @@ def _centroids(given: Any, method: str, shape: tuple[int, int]) -> FloatArray:
         what = "NaN" if np.isnan(centroids).any() else "an infinite coordinate"
         raise DataError(
             f"method {method!r} returned centroids with {what} in {n_wrong} of {shape[0]} rows;"
-            " expected finite ones: where a cluster has no record, keep its centroid or draw it"
-            " anew"
+            " expected finite ones: if a cluster has no record, keep its centroid or draw a new"
+            " one"
         )
     return centroids
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ACROSS, PER_SHEET = 5, 20  # panels
 PANEL_HEIGHT = 1.65  # inches
-LOGARITHMIC = f"Axes are logarithmic where means span more than a factor of {axes.SPREAD:g}."
+LOGARITHMIC = f"Axes are logarithmic if means span more than a factor of {axes.SPREAD:g}."
 CUT = "Intervals that reach beyond an axis are cut off there."
 _NUMBERS = 0.4  # inches of the numbers beside a panel
 _NAMED = 6  # names in a sentence at the foot

@@ -223,7 +223,7 @@ def _draw_maps(
     samples = [*theirs.values(), *own.values()]
     foot = [
         runs(samples).replace(", 95% intervals shaded", ""),
-        "Brackets: the 95% interval of an improvement holds 0.",
+        "Brackets: the 95% interval of an improvement contains 0.",
         *left_out(samples),
     ]
     upwards = _AXES["n_features"]

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 ADVICE, PICTURE = FILES = ("advise.json", "advise.png")
 NOT_IN_IT = (
-    "Not in the error: that k-means itself may end in a poor local optimum or with a number of"
-    " clusters that does not fit; records clipped to the bounds or left out beyond the radius;"
-    " clusters smaller than most, whose error is larger."
+    "The error does not include a poor local optimum of k-means, a number of clusters that does"
+    " not fit, or records that are clipped to the bounds or left out beyond the radius. Clusters"
+    " smaller than most have a larger error."
 )
 HOSTED = (
-    "If a client is to run the server (plan new --host), say --max-colluding 2: the host is one of"
-    " those who may pool what they see."
+    "If a client is to run the server (plan new --host), pass --max-colluding 2, because the host"
+    " is one of the clients that may pool what they see."
 )
 SIMULATED = (
     "The error comes from simulations of many kinds of records: the middle one, and the range that"
@@ -118,7 +118,7 @@ def advise(
     if out is not None:
         check_destination(out, force=force, files=FILES)
     elif force:
-        raise OutputError("--force is about the output folder; name it with --out DIR")
+        raise OutputError("--force needs an output folder; name it with --out DIR")
     question = advising.PlannedRun(
         n_records=records,
         n_features=features,
@@ -169,8 +169,8 @@ def _federation(clients: int | None, options: FederationOptions) -> "Federation 
     if clients is None:
         if options != FederationOptions():
             raise PlanError(
-                "trust, masks, dropouts, colluding clients and ring are those of a federated run:"
-                " say --clients M"
+                "--trust, --masks, --max-dropouts, --max-colluding and --ring-bits are for a"
+                " federated run; add --clients M"
             )
         return None
     return Federation(n_clients=clients, **asdict(protocol))
@@ -310,8 +310,8 @@ def _traffic_notes(outlooks: "Sequence[Outlook]", federation: "Federation") -> l
     return [
         note,
         (
-            "Where the ring needs 32 bits or fewer, --ring-bits 32 is safe and makes rounds about"
-            " half as large."
+            "If the ring needs at most 32 bits, --ring-bits 32 makes rounds about half as large"
+            " and cannot overflow."
         ),
     ]
 

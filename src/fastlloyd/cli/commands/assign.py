@@ -72,7 +72,7 @@ def assign(
     if out is not None:
         check_file(out, heading=HEADING, force=force)
     elif force:
-        raise OutputError("--force is about the file of labels; name it with --out FILE")
+        raise OutputError("--force needs a file of labels; name it with --out FILE")
     tally = _Tally()
     fitted = FittedClustering.read(result)
     blocks = record_blocks(data, fitted.domain.features, choose(Missing, missing, "missing"))

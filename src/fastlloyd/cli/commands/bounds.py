@@ -149,11 +149,11 @@ def _check_out(out: Path | None, *, heading: str, force: bool) -> None:
     """
     if out is None:
         if force:
-            raise OutputError("--force is about the file to make; name it with --out FILE")
+            raise OutputError("--force needs a file to make; name it with --out FILE")
         return
     if out.suffix.lower() != ".toml":
         raise OutputError(
-            f"{out} does not end in .toml, by which --bounds knows such a file; choose another name"
+            f"{out} does not end in .toml, as a file for --bounds must; choose another name"
         )
     check_file(out, heading=heading, force=force)
 

@@ -115,9 +115,9 @@ def keygen(
             or (request and issued is not None)
         ):
             raise IdentityError(
-                f"{private} keeps its keys, its passphrase and, until a certificate is issued, its"
-                " last day; of --request and --issued give one, without --passphrase, --expires"
-                " and --replace-identity"
+                "--request and --issued do not change the keys, the passphrase and the last day of"
+                f" {private}; pass one of the two, without --passphrase, --expires and"
+                " --replace-identity"
             )
         identity, secret = _load(private, passphrase_file)
         if identity.name != name:
@@ -167,7 +167,7 @@ def _check_identity(path: Path, *, force: bool, replace: bool) -> None:
         hint = ", which --force does not touch" if force else ""
         raise OutputError(
             f"{path} exists already{hint}: it may be the only copy of its keys. Choose another"
-            " folder with --out, or, if nobody needs it any more, --replace-identity"
+            " folder with --out, or replace it with --replace-identity if it is no longer needed"
         )
 
 
@@ -217,21 +217,19 @@ def _report(
         )
         print_json(said | certified)
         return
-    how = "under the passphrase" if protected else "not under a passphrase"
+    how = "encrypted with the passphrase" if protected else "not encrypted"
     typer.echo(
-        f"Keep: {private}. Private keys, {how}; whoever has them can take the place of"
+        f"Keep: {private}. It contains the private keys, {how}. Anyone who has them can act as"
         f" {known.name}."
     )
     if request:
-        typer.echo(
-            f"Send: {made} to your authority, to be signed as it is. It holds nothing secret."
-        )
+        typer.echo(f"Send: {made} to your authority, to be signed as it is. It contains no secret.")
         typer.echo(
             f"Then: fastlloyd keygen --name {known.name} --issued FILE, up to {known.expires},"
             " makes the public file."
         )
         return
-    typer.echo(f"Send: {made} to the person who makes the plan. It holds nothing secret.")
+    typer.echo(f"Send: {made} to the person who makes the plan. It contains no secret.")
     typer.echo(f"Fingerprint: {in_groups(known.fingerprint)}")
     typer.echo(
         "Tell the others the fingerprint over a different channel, such as the telephone: it must"
@@ -260,8 +258,8 @@ def pem(*, key: Key, out: PemFolder = Path(), passphrase_file: PassphraseFile = 
             )
     save = partial(write_private, secret, identity.tls_key_pem().decode())
     _write_pair(secret, save, certificate, identity.certificate_pem.decode())
-    typer.echo(f"Certificate: {certificate}. It holds nothing secret.")
+    typer.echo(f"Certificate: {certificate}. It contains no secret.")
     typer.echo(
-        f"Key: {secret}, not encrypted; whoever has it can speak to the others as {identity.name},"
-        " but signs nothing."
+        f"Key: {secret}, not encrypted. Anyone who has it can connect as {identity.name}, but"
+        " cannot sign."
     )

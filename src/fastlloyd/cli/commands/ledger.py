@@ -221,7 +221,7 @@ def log(file: LedgerFile = None, json: Json = False) -> None:
             f"{row['number']:>6}  {utc(seconds)}  {row['says']}{f' (run {run})' if run else ''}"
         )
     if not rows:
-        typer.echo(f"{path} holds no event.")
+        typer.echo(f"{path} has no events.")
 
 
 def limit(
@@ -254,7 +254,7 @@ def limit(
         dataset, epsilon, delta, unit, neighboring_relation, max_clients_per_person
     )
     if new_unit and unit is None:
-        raise BudgetError("--new-unit is about persons; say how they are called with --unit NAME")
+        raise BudgetError("--new-unit needs --unit NAME, the name of the persons")
     if not ledgers.is_there(file):
         check_known(History(Role.HOLDER), dataset, new=new)  # before a ledger is made
     with ledgers.opened(file, new=new) as store:
@@ -287,7 +287,9 @@ def release(file: StoreFile, run: RunId, ledger: OwnLedger = None, json: Json = 
     run_id, held = bytes.fromhex(run), HoldersLedger(place(ledger))
     with Store.open(store_path(file)) as store:
         if store.role is Role.HOLDER:
-            raise StateError(f"{store.path} is {store.role.store}; a run is given up by its client")
+            raise StateError(
+                f"{store.path} is {store.role.store}; give the run up in the store of its client"
+            )
         is_client = store.role is Role.CLIENT
         if is_client and held.release_unbegun(store, run_id):
             if json:

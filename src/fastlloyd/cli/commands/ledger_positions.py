@@ -58,7 +58,7 @@ def positions(file: ServerStore, out: Out = None, force: Force = False, json: Js
     if out is not None:
         check_file(out, heading=HEADING, force=force)
     elif force:
-        raise OutputError("--force is about the file to write; name it with --out FILE")
+        raise OutputError("--force needs a file to make; name it with --out FILE")
     contents, _ = read(path)
     if contents.role is not Role.SERVER:
         raise StateError(
@@ -113,8 +113,7 @@ def forget(file: ServerStore, client: ClientOfStore, json: Json = False) -> None
         if known:
             raise StateError(
                 f"run {known[0].run_id.hex()} is open in this store; let fastlloyd serve end it"
-                " first: in the midst of a run a store that is not known is one that could answer"
-                " twice"
+                " first: during a run, a store that is not known could answer twice"
             )
         length = store.history.peers[key].length
         store.append([PeerForgotten(name=key)])

@@ -232,7 +232,7 @@ def digest(
         typer.echo(f"Written to {page}: to be printed, compared and signed.", err=True)
     elif force or store or dataset:
         raise OutputError(
-            "--force, --store and --dataset are about the page to make; name it with --page FILE"
+            "--force, --store and --dataset need a page to make; name it with --page FILE"
         )
     typer.echo(plan.digest.hex())
 
@@ -277,7 +277,7 @@ def renew(
         host=host,
     )
     _write(plan, out)
-    typer.echo("A run of it spends its epsilon again, on the same records too.")
+    typer.echo("A run of this plan spends its epsilon again, even on the same records.")
 
 
 def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str | None:
@@ -289,7 +289,7 @@ def _spent_before(plan: "Plan", store: Path | None, dataset: str | None) -> str 
 
     if dataset is None:
         if store is not None:
-            raise StateError("--store needs --dataset NAME: which of its data sets")
+            raise StateError("--store needs --dataset NAME, one of its data sets")
         return None
     check_dataset(dataset)
     if store is None:
@@ -324,8 +324,8 @@ def _write(plan: "Plan", out: Path) -> None:
         typer.echo(f"For simulations only: {error}.")
     else:
         typer.echo(
-            "Send it to all who take part, and tell them the digest over a different channel:"
-            " nobody joins a plan of another digest."
+            "Send it to all parties, and tell them the digest over a different channel. No client"
+            " joins a plan with another digest."
         )
 
 

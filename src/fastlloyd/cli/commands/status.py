@@ -12,13 +12,15 @@ from fastlloyd.errors import StateError
 JOINING = "joining"
 SHOWN_CLIENTS = 12
 _USED = {
-    True: "a process works with it",
-    False: "no process works with it",
-    None: "whether a process works with it cannot be told here",
+    True: "a process uses it",
+    False: "no process uses it",
+    None: "it is unknown whether a process uses it",
 }
 _WAITS = {
     "this client": "this client, which makes the next answer",
-    "the others": "the others and the server; who they are, only the server's operator knows",
+    "the others": (
+        "the other clients and the server; only the server's operator can see which clients"
+    ),
 }
 # kinds of messages that clients send
 _ANSWERS = ("Hello", "SealedKeys", "Ready", "BadKeys", "Upload", "Proposal", "Confirmation")
@@ -40,8 +42,7 @@ def status(store: StoreFile, json: Json = False) -> None:
     contents, events = read(path)
     if contents.role is Role.HOLDER:
         raise StateError(
-            f"{path} is a ledger, which takes no part in runs; `fastlloyd ledger show` says what is"
-            " in it"
+            f"{path} is a ledger, which takes no part in runs; see it with `fastlloyd ledger show`"
         )
     is_held, runs = lock.is_held(path), _runs(contents.history, events)
     if json:

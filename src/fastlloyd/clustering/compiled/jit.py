@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fastlloyd.base.notes import note
 
 if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # numba sets it from the environment
-    raise ImportError("numba is told by NUMBA_DISABLE_JIT not to compile")
+    raise ImportError("NUMBA_DISABLE_JIT tells numba not to compile")
 
 Points = NDArray[np.int32]
 Labels = NDArray[np.int32]
@@ -31,7 +31,8 @@ Labels = NDArray[np.int32]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _LOG = logging.getLogger(__name__)
 COMPILING = (
-    "fastlloyd compiles its inner loops for this machine: some seconds, once per installation"
+    "fastlloyd compiles its inner loops for this machine. This takes some seconds, once per"
+    " installation"
 )
 _EXACT = {"reassoc", "contract", "nsz", "nnan"}
 # steps that other code makes in about the time that kernels take to compile

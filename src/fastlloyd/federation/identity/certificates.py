@@ -102,8 +102,8 @@ class Authority:
             issuer = certificate.issuer.rfc4514_string()
             raise IdentityError(
                 f"the certificate of {name!r} was not issued by the plan's authority"
-                f" {self.name!r:.200} but by {issuer!r:.200}; everyone in this plan needs one that"
-                " this authority issued directly"
+                f" {self.name!r:.200} but by {issuer!r:.200}; every party of this plan needs one"
+                " that this authority issued directly"
             ) from None
 
 
@@ -157,8 +157,8 @@ def parse_certificate(text: str, name: str) -> Certificate:
         found = None
     if found is None:
         raise IdentityError(
-            f"the certificate of {name!r} is not one that `fastlloyd keygen` makes or an authority"
-            " issued for its request, or was changed; use the public file its owner sent"
+            f"the certificate of {name!r} was changed, or was neither made by `fastlloyd keygen`"
+            " nor issued for its request; use the public file that its owner sent"
         )
     if found.name != name:
         raise IdentityError(

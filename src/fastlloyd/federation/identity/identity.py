@@ -45,7 +45,7 @@ _PUBLIC_LABEL = b"fastlloyd/v1/public-identity"
 _SEAL_LABEL = b"fastlloyd/v1/private-identity"
 _NONCE = bytes(12)  # a key under a passphrase is used once: every file has a salt of its own
 
-_PRIVATE_TEXT = "PRIVATE: whoever has this file can take its owner's place. It is sent to nobody."
+_PRIVATE_TEXT = "PRIVATE: anyone who has this file can act as its owner. Never send it."
 _PUBLIC_TEXT = (
     "Send it to the person who makes the plan. Nothing in it is secret. Compare its fingerprint"
     " over a different channel."
@@ -201,8 +201,8 @@ class PrivateIdentity(Secret):
         found = parse_certificate(text, self.name)
         if (found.signing_key, found.tls_key) != (own.signing_key, own.tls_key):
             raise IdentityError(
-                f"the certificate for {self.name!r} holds another signing key than its private"
-                " identity; have it issued anew from its own request"
+                f"the certificate for {self.name!r} contains another signing key than its private"
+                " identity; have a new one issued from its own request"
             )
         found.check_valid(datetime.now(UTC))
         return type(self)(
@@ -268,8 +268,8 @@ class PrivateIdentity(Secret):
         if stored.under_passphrase:
             if ask_passphrase is None:
                 raise IdentityError(
-                    f"{path} is under a passphrase; pass --passphrase-file FILE, or run where one"
-                    " can be typed"
+                    f"{path} is encrypted; pass --passphrase-file FILE, or run the command in a"
+                    " terminal, which asks for the passphrase"
                 )
             secret = _open(stored, ask_passphrase(), path)
         if len(secret) != 2 * _KEY_BYTES:

@@ -131,8 +131,8 @@ def check_clients(clients: Sequence[Client]) -> None:
         if client.store is not None:
             if not client.signing_key:
                 raise PlanError(
-                    f"client {client.name!r} has no signing_key, so its store cannot be known; add"
-                    " its public file"
+                    f"client {client.name!r} has no signing_key, so its store cannot be"
+                    " recognised; add its public file"
                 )
             client.store.check(client.signing_key, client.name)
     for field in ("name", "signing_key"):
@@ -152,7 +152,7 @@ def check_network(clients: Sequence[Client], server: Server, timeouts: Timeouts)
         raise PlanError(f"server name {server.name!r:.80} is not usable; expected {NAME_RULE}")
     if server.certificate and server.name in {client.name for client in clients}:
         raise PlanError(
-            f"server and client are both called {server.name!r}; everyone needs a name of their own"
+            f"server and client are both called {server.name!r}; every party needs its own name"
         )
     if server.address:
         check_address(server.address)
@@ -168,8 +168,8 @@ def check_network(clients: Sequence[Client], server: Server, timeouts: Timeouts)
             other = owners.setdefault(key, certificate.name)
             if other != certificate.name:
                 raise PlanError(
-                    f"{other!r} and {certificate.name!r} have the same key or certificate; everyone"
-                    " needs their own"
+                    f"{other!r} and {certificate.name!r} have the same key or certificate; every"
+                    " party needs its own"
                 )
 
 

@@ -84,8 +84,12 @@ def design_plan(
     persons = settings.persons
     if persons is not None and persons.max_clients > len(clients):
         raise PlanError(
-            f"{persons.unit.a} is to be at up to {persons.max_clients} clients, and there are"
-            f" {len(clients)}; say at how many one {persons.name} can be at most"
+            (
+                f"max_clients_per_person is {persons.max_clients}, but the plan has {len(clients)}"
+                " clients; state the largest number of clients that may have rows of the same"
+                f" {persons.name}"
+            ),
+            field="max_clients_per_person",
         )
     max_colluding = 0 if trust is TrustMode.SERVER_NOISE else chosen.max_colluding
     mechanism = design(settings)
@@ -171,8 +175,8 @@ def renew(
     M, D, t = len(clients), plan.max_dropouts, plan.max_colluding
     if plan.trust is TrustMode.CLIENT_NOISE and kind.quorum(M, M, D, t).shares > plan.n_shares:
         raise PlanError(
-            f"max_dropouts is {D}: with {kind.value} masks there would be more shares of noise than"
-            f" the plan was made for; make one with `plan new --masks {kind.value}`"
+            f"max_dropouts is {D}: with {kind.value} masks there would be more shares of noise"
+            f" than the plan was made for; make a new plan with `plan new --masks {kind.value}`"
         )
     renewed = msgspec.structs.replace(
         plan,

@@ -57,8 +57,8 @@ __all__ = [
 
 PROTOCOL_VERSION = 5
 SIMULATED = (
-    "the plan is that of a simulation, whose clients' caps may add up to more than n_records; make"
-    " another one with `fastlloyd plan new`"
+    "the plan is for a simulation, whose clients' caps may add up to more than n_records; make"
+    " another plan with `fastlloyd plan new`"
 )
 
 
@@ -187,10 +187,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Raise PlanError if the plan `is_divisible`."""
         if self.is_divisible:
             raise PlanError(
-                f"max_dropouts is {self.max_dropouts} of {self.n_clients} clients; expected at most"
-                f" {self.most_dropouts} where {self.max_colluding} may pool what they see"
-                " (max_colluding): else these and a server that breaks the protocol lead two groups"
-                " of the others to two results, and both are confirmed"
+                f"max_dropouts is {self.max_dropouts} of {self.n_clients} clients; expected at"
+                f" most {self.most_dropouts} where {self.max_colluding} may pool what they see"
+                " (max_colluding): otherwise these and a server that breaks the protocol could"
+                " lead two groups of the others to two confirmed results"
             )
 
     @property
@@ -276,9 +276,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Raises PlanError in server-noise, which has no shares.
         """
         if self.trust is TrustMode.SERVER_NOISE:
-            raise PlanError(
-                "in server-noise nobody has a share of the noise: the server draws all of it"
-            )
+            raise PlanError("server-noise has no shares of noise: the server draws all of it")
         return _share_scales(round.scales, self.quorum(n_present).shares)
 
     def total_scales(self, round: Round) -> tuple[Fraction, ...]:
@@ -424,7 +422,11 @@ _share_scales = lru_cache(maxsize=64)(share_scales)  # asked for in every round,
 def _check_run(plan: Plan) -> None:
     if plan.protocol_version != PROTOCOL_VERSION:
         is_newer = plan.protocol_version > PROTOCOL_VERSION
-        remedy = "install the fastlloyd that the others have" if is_newer else "make the plan anew"
+        remedy = (
+            "install the version of fastlloyd that the others have"
+            if is_newer
+            else "make the plan anew"
+        )
         raise PlanError(
             f"protocol_version is {plan.protocol_version}; this program reads plans of version"
             f" {PROTOCOL_VERSION}: {remedy}"
@@ -500,8 +502,8 @@ def _check_masks(plan: Plan) -> None:
     if plan.n_clients > most:
         raise PlanError(
             f"the plan names {plan.n_clients} clients; expected at most {most} with"
-            f" {plan.masks.value} masks, for what they send each other grows with the square"
-            " of their number: name fewer, or use group masks"
+            f" {plan.masks.value} masks, because the bytes that they send each other grow with the"
+            " square of their number: name fewer, or use group masks"
         )
     if plan.host is None:
         return
@@ -512,12 +514,12 @@ def _check_masks(plan: Plan) -> None:
         )
     if plan.masks is not Masks.PAIRWISE:
         raise PlanError(
-            f"client {plan.host!r} is to host the server, and with group masks whoever has the key"
-            " and the uploads opens them all; use pairwise masks, or a server on a machine of"
-            " its own"
+            f"client {plan.host!r} is to host the server, and with group masks a party that has"
+            " the key and the uploads opens them all; use pairwise masks, or a server on a machine"
+            " of its own"
         )
     if plan.trust is TrustMode.SERVER_NOISE:
         raise PlanError(
-            f"client {plan.host!r} is to host the server, and in server-noise it would hold the"
+            f"client {plan.host!r} is to host the server, and in server-noise it would know the"
             " noise and the result; use client-noise, or a server on a machine of its own"
         )

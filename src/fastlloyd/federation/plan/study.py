@@ -26,7 +26,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         texts = self.texts
         if not texts:
             raise PlanError(
-                "a study says nothing; expected a name, a purpose, a controller or a contact, or no"
+                "the study is empty; expected a name, a purpose, a controller or a contact, or no"
                 " study at all"
             )
         for what, text in texts.items():

@@ -212,7 +212,7 @@ class Joining(Secret):
                 )
         elif not key_set.follows(before):
             raise RemoteProtocolError(
-                "a further Deal does not name fewer of the clients of the one before, with the same"
+                "a further Deal must name fewer of the clients of the one before, with the same"
                 " keys, in a later attempt"
             )
         self._late.add(before.digest)
@@ -291,7 +291,7 @@ class Joining(Secret):
         agreed, dealer = self._agreed, self._agreed.names[0]
         if self._shared is not None or self.bad:
             raise RemoteProtocolError(
-                "other keys came for the same Deal; an honest server sends one"
+                "different keys came for the same Deal; a correct server sends one set"
             )
         at = agreed.names.index(self._name)
         earlier = set(agreed.names[:at])

@@ -401,7 +401,8 @@ def decode(data: bytes, limits: Limits) -> Message:
             limits.check_box(message)
     if encode(message) != data:
         raise RemoteProtocolError(
-            f"a {type(message).__name__} is not in its shortest encoding; nobody honest sends such"
+            f"a {type(message).__name__} is not in its shortest encoding; a correct party never"
+            " sends this"
         )
     return message
 
@@ -417,8 +418,8 @@ def decode_records(recorded: Sequence[bytes], plan: Plan) -> list[Message]:
             messages.append(decode(data, limits))
         except RemoteProtocolError as error:
             raise LocalProtocolError(
-                f"record {position} of this run cannot be read: {error}. Nothing was sent; the run"
-                " cannot be taken up again with this version, a new one can"
+                f"record {position} of this run cannot be read: {error}. Nothing was sent. This"
+                " version cannot continue the run; begin a new one"
             ) from error
     return messages
 
@@ -434,7 +435,7 @@ def fits(position: int, message: Message) -> Iterator[None]:
         yield
     except (LocalProtocolError, RemoteProtocolError) as error:
         raise LocalProtocolError(
-            f"record {position} of this run, {type(message).__name__}, does not fit this plan, this"
-            f" party and the records before it: {error}. Nothing was sent; the run cannot be taken"
-            " up again, a new one can"
+            f"record {position} of this run, {type(message).__name__}, does not fit this plan,"
+            f" this party and the records before it: {error}. Nothing was sent. The run cannot be"
+            " continued; begin a new one"
         ) from error

@@ -90,7 +90,7 @@ class Roster:
             )
         if hello.run_id != self.run_id:
             raise RemoteProtocolError(
-                f"client {hello.name!r} speaks of another run, {hello.run_id.hex()}"
+                f"client {hello.name!r} is in another run, {hello.run_id.hex()}"
             )
         if hello.name not in self.signing_keys:
             raise RemoteProtocolError(f"there is no client {hello.name!r} in the plan")
@@ -258,7 +258,7 @@ class KeySet:
         except RemoteProtocolError:
             raise RemoteProtocolError(
                 f"client {client!r} did not sign that it is ready for round {round} with these"
-                " keys: it was shown others, or its word was changed on the way"
+                " keys: it was shown other keys, or its message was changed on the way"
             ) from None
 
     def check_all_ready(self, ready: AllReady, transcript_hash: bytes) -> None:

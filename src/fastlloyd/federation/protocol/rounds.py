@@ -270,12 +270,10 @@ class ClientRounds:
         """Continue from the parameters that the server stored; they are never replaced."""
         if parameters.round != self.number or self._awaiting is None:
             raise RemoteProtocolError(
-                f"parameters for round {parameters.round} came when none were awaited for it; what"
-                " was settled stays settled"
+                f"parameters for round {parameters.round} were not expected; the parameters"
+                " accepted earlier are kept"
             )
-        self.roster.check_members(
-            "who worked out the parameters", [parameters.client], self._caps, 0
-        )
+        self.roster.check_members("the maker of the parameters", [parameters.client], self._caps, 0)
         self._keys.key_set.check_parameters(parameters)
         client, salt, box = parameters.client, parameters.salt, parameters.box
         plain = open_parameters(self._keys.group_key, self._context(), client, salt, box)
@@ -285,7 +283,7 @@ class ClientRounds:
             )
         except OverflowRisk as error:
             raise RemoteProtocolError(
-                f"the parameters that client {parameters.client!r} worked out are refused: {error}"
+                f"the parameters of client {parameters.client!r} are refused: {error}"
             ) from None
         self._transcript_hash = extend_transcript(self._transcript_hash, parameters)
         self._proposed, self._awaiting = False, None

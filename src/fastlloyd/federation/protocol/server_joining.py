@@ -78,6 +78,6 @@ def share_keys(
     n, least = len(present), plan.min_present
     if n < least:
         missing = missing_of(plan.names, present)
-        what = f"{why}{n} of {plan.n_clients} clients were there in time{missing}"
+        what = f"{why}{n} of {plan.n_clients} clients joined in time{missing}"
         return attendance.too_few(event, what, least)
     return [Decide(event, (Deal(deal.beginning, deal.attempt, hellos),), present)]

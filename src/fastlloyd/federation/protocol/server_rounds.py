@@ -224,8 +224,8 @@ class ServerRounds:
             return [Send(sender, self.parameters[proposal.round])]
         if not self.is_settling or proposal.round != self.n_closed + 1:
             raise RemoteProtocolError(
-                f"client {sender!r} sent parameters for round {proposal.round}, which nobody"
-                " waits for"
+                f"client {sender!r} sent parameters for round {proposal.round}, which are not"
+                " expected"
             )
         if sender not in self.included[-1][: self.turn + 1]:
             return []
@@ -239,7 +239,7 @@ class ServerRounds:
         """Ask the next client of the last sum, if another may be asked."""
         asked, number = self.included[-1], self.n_closed + 1
         if not self.may_ask_another:
-            what = f"nobody worked out the parameters of round {number}"
+            what = f"no client computed the parameters of round {number}"
             reason = f"{what} in time, after {self.turn + 1} clients were asked"
             return [Decide(Deadline, (Abort(reason),), self.plan.names)]
         self.attendance.late.add(asked[self.turn])

@@ -99,7 +99,7 @@ class ServerSharing:
         n_later = len(self.present) - 1 - len(message.ciphertexts)
         maker = self.present[n_later] if 0 <= n_later < len(self.present) else ""
         if maker not in self._speakers or maker in self.sealed:
-            raise LocalProtocolError("nobody who was asked made these keys")
+            raise LocalProtocolError("no client that was asked made these keys")
         return self.key_set.check_sealed(maker, message)
 
     def apply(self, message: SealedKeys | AllReady) -> None:
@@ -154,7 +154,7 @@ class ServerSharing:
             raise RemoteProtocolError(f"client {sender!r} sealed keys, but was not asked to")
         if (known := self.sealed.get(sender)) is not None:
             if known != sealed:
-                raise RemoteProtocolError(f"client {sender!r} sealed keys twice, and others")
+                raise RemoteProtocolError(f"client {sender!r} sent two different sets of keys")
             return self._say_again(sender) if self.is_dealt else []
         self.key_set.check_sealed(sender, sealed)
         made = {**self.sealed, sender: sealed}
@@ -170,11 +170,11 @@ class ServerSharing:
             return self._say_again(sender)
         if (known := self.ready.get(sender)) is not None:
             if known != ready:
-                raise RemoteProtocolError(f"client {sender!r} is ready twice, and otherwise")
+                raise RemoteProtocolError(f"client {sender!r} sent two different Ready messages")
             return []
         if ready.round != 1:
             raise RemoteProtocolError(
-                f"client {sender!r} is ready for round {ready.round}; nobody asked for it"
+                f"client {sender!r} is ready for round {ready.round}, which is not expected"
             )
         self.key_set.check_ready(sender, 1, self._transcript_hash, ready.signature)
         self.ready[sender] = ready

@@ -180,8 +180,9 @@ class DurableClient(DurableParty[ClientSession]):
         if log.length < answered:
             raise OldServerError(
                 f"the server's store is an old copy: it remembers {log.length} events of this"
-                f" client's, and a sum that it had closed holds an answer made at {answered}; the"
-                " server must go on with its newest, or the run is given up"
+                " client's store, but a sum that it closed contains an answer made at event"
+                f" {answered}; the server must go on with its newest store, or the run must be"
+                " given up"
             )
         self._timer.begin_again(Again.OTHER_SIDE_CAME_BACK)
 

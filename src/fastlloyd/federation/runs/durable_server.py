@@ -240,8 +240,10 @@ class DurableServer(DurableParty[ServerSession]):
             if log.length < position.length or (is_as_long and log.head != position.head):
                 others = "others " if is_as_long else ""
                 raise OldCopyError(
-                    f"the store of client {name!r} is an old copy: it holds {log.length} events,"
-                    f" and {position.length} {others}were seen",
+                    (
+                        f"the store of client {name!r} is an old copy: it has {log.length} events,"
+                        f" and {position.length} {others}were seen"
+                    ),
                     "bring back the newest copy, or go on under a new identity",
                 )
         return known

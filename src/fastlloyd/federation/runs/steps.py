@@ -156,7 +156,8 @@ class DurableParty(Generic[Session]):
         """Raise StateError if the last step is not on disk. Call it before using the session."""
         if self._is_ahead:
             raise StateError(
-                "the last step could not be made durable, so nothing follows from it; start again"
+                "the last step could not be written to disk, so the run stops here; start the same"
+                " command again"
             )
 
     def _append(

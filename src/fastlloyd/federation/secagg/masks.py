@@ -172,7 +172,7 @@ class GroupMasks(Secret):
 
     def __init__(self, group_key: GroupKey, ring: Ring) -> None:
         if not isinstance(group_key, GroupKey):
-            raise LocalProtocolError("a mask is expanded from a GroupKey and from nothing else")
+            raise LocalProtocolError("expected a GroupKey, from which masks are expanded")
         self._group_key, self._ring = group_key, ring
         self._kept: tuple[MaskContext, str, bytes, RingVector] | None = None
 
@@ -321,7 +321,7 @@ def encode_name(name: str) -> bytes:
         raise LocalProtocolError("a client's name is not valid Unicode text") from None
     if not 1 <= len(encoded) <= MAX_NAME_BYTES:
         raise LocalProtocolError(
-            f"a client's name has {len(encoded)} bytes; 1 to {MAX_NAME_BYTES} were expected"
+            f"a client's name has {len(encoded)} bytes; expected 1 to {MAX_NAME_BYTES}"
         )
     return encoded
 

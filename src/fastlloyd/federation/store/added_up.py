@@ -73,7 +73,7 @@ class Adding:
         """Return the ids of the runs in this event. Raises StateError unless its sums are right."""
         ids = self._to_take(runs)
         if event != self._added_up(runs, ids):
-            raise StateError("what is added up is not what the runs before it add up to")
+            raise StateError("the sums in the event differ from the sums of the runs before it")
         self.n_events += 1
         self.sums, self.singly = event.sums, {at: self.singly[at] for at in event.others}
         return set(ids)

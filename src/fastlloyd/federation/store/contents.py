@@ -78,9 +78,8 @@ def verified(
         known = head_file.remembered(path)  # before the store is read: see there
         if known is None:
             raise StateError(
-                f"{head_file.head_path(path)} is missing, so nobody can tell whether {path.name} is"
-                " the newest state; bring it back from where the store came from: the two belong"
-                " together (docs/how-to/ledger.md)"
+                f"{head_file.head_path(path)} is missing, so it is unknown whether {path.name} is"
+                " the newest state; restore both files from the same copy (docs/how-to/ledger.md)"
             )
         connection.execute("BEGIN")
         try:
@@ -127,7 +126,7 @@ def _check_tables(connection: sqlite3.Connection, path: Path) -> None:
         if connection.execute(query).fetchone():
             raise damaged(path, "a table holds what it cannot")
     if connection.execute("PRAGMA foreign_key_check").fetchall():
-        raise damaged(path, "a message belongs to no event")
+        raise damaged(path, "a message has no event")
 
 
 def _owner(connection: sqlite3.Connection, path: Path) -> tuple[Role, bytes, bytes]:
@@ -175,7 +174,7 @@ def _resume(connection: sqlite3.Connection, path: Path) -> Contents | None:
 
     added, *later = events(rows[::-1])
     if not isinstance(added, AddedUp):
-        raise damaged(path, f"event {rows[-1][0]} is not what it says")
+        raise damaged(path, f"event {rows[-1][0]} has another number or kind than expected")
     one = "SELECT number, seconds, body, head FROM events WHERE number = ?"
     others = [connection.execute(one, (number,)).fetchone() for number in added.others]
     if None in others:
@@ -208,7 +207,7 @@ def _chained(
         if [*map(type, row)] != [int, int, bytes, bytes]:
             raise damaged(path, "a table holds what it cannot")
         if not 0 <= seconds <= MAX_SECONDS:
-            raise damaged(path, f"event {number} has no time that can be")
+            raise damaged(path, f"event {number} has an impossible time")
         head = next_head(head, seconds, body)
         if (at, stored) != (number, head):
             raise damaged(path, f"the chain of hashes breaks at event {number}")
@@ -262,8 +261,8 @@ def _check_newest(
         raise StateError(
             f"{path} is damaged, or an old copy: it holds {holds} events, and"
             f" {head_file.head_path(path).name} knows of"
-            f" {known.length if known.length > holds else 'others'}; nothing is done with it: keep"
-            " both files, and see docs/how-to/ledger.md"
+            f" {known.length if known.length > holds else 'others'}; it was not changed: keep both"
+            " files, and see docs/how-to/ledger.md"
         )
 
 

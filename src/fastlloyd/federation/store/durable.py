@@ -156,7 +156,9 @@ class Store:
             remembered.length > holds or self.head_at(remembered.length) != remembered.head
         ):
             is_other = remembered.length <= holds
-            if_other = "if this identity is used on another machine too, go on there only; else "
+            if_other = (
+                "if this identity is used on another machine too, go on only there; otherwise "
+            )
             raise OldStoreError(
                 f"{self.path} is an old copy: {by} remembers {remembered.length} events of it and"
                 f" it holds {'others' if is_other else holds}; {if_other if is_other else ''}bring"
@@ -201,7 +203,7 @@ class Store:
         ):
             return bytes(key)
         raise StateError(
-            f"{self.path} is {self.role.store}, and only a client's knows records again"
+            f"{self.path} is {self.role.store}, and only a client's store recognises records"
         )
 
     def append(
@@ -355,6 +357,6 @@ def _matched(rows: Sequence[Row], events: Sequence[Event], messages: Sequence[by
     for (_, event), data in zip(recorded, messages, strict=True):
         if hashlib.sha256(data).digest() != event.digest:
             raise StateError(
-                f"a {event.kind} is to be recorded whose bytes are not those its event names"
+                f"a {event.kind} cannot be recorded, because its bytes do not match its event"
             )
     return [(number, event, data) for (number, event), data in zip(recorded, messages, strict=True)]

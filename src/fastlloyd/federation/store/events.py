@@ -349,7 +349,7 @@ def decode(data: bytes) -> Event:
     except (msgspec.MsgspecError, ValueError) as error:
         raise StateError(f"an event of {len(data)} bytes cannot be read: {error}") from None
     if encode(event) != data:
-        raise StateError(f"a {type(event).__name__} is not in its one encoding")
+        raise StateError(f"a {type(event).__name__} is not in its only encoding")
     return event
 
 

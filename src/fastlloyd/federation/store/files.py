@@ -111,7 +111,10 @@ def create(path: Path, *, role: Role, identity: bytes) -> None:
         )
     with sentences(path):
         if path.is_symlink() or path.exists():
-            raise StateError(f"{path} exists already; a store is never made anew over an old one")
+            raise StateError(
+                f"{path} exists already, and a new store never replaces an old one; choose another"
+                " name"
+            )
         check_never_was(path)
         unfinished = path.with_name(path.name + "-new")
         for left in files(unfinished):
@@ -247,7 +250,8 @@ def _settle(connection: sqlite3.Connection, path: Path) -> None:
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise StateError(
-            f"{path} lies where SQLite cannot keep a write-ahead log; move it to a local disk"
+            f"{path} is on a drive where SQLite cannot keep a write-ahead log; move it to a local"
+            " disk"
         )
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA fullfsync = ON")  # macOS: through the drive's own cache
@@ -276,8 +280,7 @@ def check_never_was(path: Path) -> None:
 def damaged(path: Path, how: str) -> StateError:
     """Return the error for a store whose parts contradict each other; `how` says which."""
     return StateError(
-        f"{path} is damaged ({how}); nothing is done with it: keep it, and see"
-        " docs/how-to/ledger.md"
+        f"{path} is damaged ({how}) and was not changed; keep it, and see docs/how-to/ledger.md"
     )
 
 
@@ -298,6 +301,6 @@ def _reason(error: sqlite3.Error, path: Path) -> str:
         case "CORRUPT":
             return f"is damaged, or not a store ({name}); keep it, and see docs/how-to/ledger.md"
         case "BUSY" | "LOCKED":
-            return "is held by another program; close whatever else has opened it"
+            return "is in use by another program; close that program"
         case _:
             return DISK_FAILED.format(name)

@@ -51,8 +51,8 @@ def remembered(path: Path) -> LogPosition | None:
         if known:
             return max(known, key=lambda position: position.length)
     raise StateError(
-        f"{head_path(path)} is damaged, so nobody can tell whether {path.name} is the newest state;"
-        " nothing is done with it: keep both, and see docs/how-to/ledger.md"
+        f"{head_path(path)} is damaged, so it is unknown whether {path.name} is the newest state;"
+        " neither was changed: keep both, and see docs/how-to/ledger.md"
     )
 
 

@@ -293,7 +293,7 @@ class History:
         for kind, *roles in _PLACES:
             if isinstance(event, kind) and self.role not in roles:
                 raise StateError(
-                    f"a {type(event).__name__} belongs into {roles[0].store}; this is"
+                    f"a {type(event).__name__} belongs in {roles[0].store}; this is"
                     f" {self.role.store}"
                 )
 

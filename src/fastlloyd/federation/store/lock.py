@@ -11,8 +11,8 @@ from fastlloyd.base.places import whose
 from fastlloyd.errors import StateError
 
 NO_LOCKS: Final = (
-    "lies on a drive that keeps no locks ({}), as network drives may: two processes could spend the"
-    " same budget; move it, with the files beside it, to a local disk"
+    "is on a drive without file locks ({}), such as some network drives, so two processes could"
+    " spend the same budget; move it, with the files next to it, to a local disk"
 )
 # of a lock that another process has: what flock says, and lockf and msvcrt.locking, which stand in
 # for it on some drives and systems; every other error means that there are no locks
@@ -53,7 +53,7 @@ class Lock:
             while not self._is_taken(path):
                 if time.monotonic() >= end:
                     raise InUseError(
-                        f"{path} is in use by another process; one at a time may work with a store:"
+                        f"{path} is in use by another process; only one at a time may use a store:"
                         " wait until it ends"
                     )
                 time.sleep(_PAUSE)

@@ -116,7 +116,7 @@ class Sealed:
             if hashlib.sha256(data).digest() != event.digest:
                 raise StateError(
                     f"{self._path} is damaged: the message of event {number} is not the one that"
-                    " was recorded; nothing is done with it: keep it, and see"
+                    " was recorded. The file was not changed; keep it, and see"
                     " docs/how-to/ledger.md"
                 )
             found.append(data)

@@ -1,7 +1,5 @@
-"""From settings to the rounds that find bounds, and how a budget is divided between finding bounds
-and using them.
-
-All from public numbers, before anything is spent.
+"""Design of the rounds that find bounds, and of the split of a budget between finding bounds and
+using them. All from public numbers, before anything is spent.
 """
 
 import math
@@ -42,8 +40,8 @@ class BoundsSettings(RunSettings, frozen=True, kw_only=True):
 
 
 class Stages(NamedTuple):
-    """A budget divided in two. first : finds bounds with `share` of mu^2; epsilon : of what uses
-    them, at the same delta.
+    """Budget divided in two. first : finds bounds with `share` of mu^2. epsilon : of the stage that
+    uses them, at the same delta.
     """
 
     first: BoundsMechanism
@@ -52,8 +50,9 @@ class Stages(NamedTuple):
 
 
 def outer_range(features: Sequence[str], lower: Sequence[float], upper: Sequence[float]) -> Domain:
-    """The domain in which bounds are looked for: a fine grid, every feature by itself. Raises
-    PlanError as `Domain` does.
+    """Return the domain in which bounds are searched: a fine grid, each feature scaled separately.
+
+    Raises PlanError as `Domain` does.
     """
     bits = FINE if len(features) <= FEW_FEATURES else COARSE
     return Domain(
@@ -66,8 +65,9 @@ def outer_range(features: Sequence[str], lower: Sequence[float], upper: Sequence
 
 
 def design(settings: BoundsSettings) -> BoundsMechanism:
-    """The mechanism that spends the whole budget on bounds. Raises BudgetError, or PlanError if
-    noise would hide them.
+    """Return the mechanism that spends the whole budget on bounds.
+
+    Raises BudgetError, or PlanError if noise would hide the bounds.
     """
     mechanism = _mechanism(settings)
     mechanism.check_noise([round.scales for round in mechanism.rounds])
@@ -75,9 +75,10 @@ def design(settings: BoundsSettings) -> BoundsMechanism:
 
 
 def divide(settings: BoundsSettings) -> Stages:
-    """The least share that shows the bounds, of 5 to 20 percent, to find them, and the rest.
+    """Return the smallest share of 5 to 20 percent that shows the bounds, and the rest of the
+    budget.
 
-    Raises PlanError where it would take more, BudgetError where there is no budget to divide.
+    Raises PlanError if more would be needed, BudgetError if there is no budget to divide.
     """
     needed = _needed(settings)
     if needed > MOST_SHARE:
@@ -112,13 +113,13 @@ def _questions(settings: BoundsSettings) -> tuple[Histograms, ...]:
 
 
 def _dearest(settings: BoundsSettings, question: Histograms) -> int:
-    """The cost of an answer with noise of deviation 1 in all counts."""
+    """Return the largest cost of an answer with noise of deviation 1 in all counts."""
     sensitivity = in_shares(question, settings.persons).sensitivity
     return max(sum(corner) for corner in sensitivity.corners(settings.neighboring_relation))
 
 
 def _needed(settings: BoundsSettings) -> Fraction:
-    """The share of mu^2 with which 3.5 deviations of the noise are a tenth of the expected
+    """Return the share of mu^2 with which 3.5 deviations of the noise are a tenth of the expected
     records.
     """
     dearest = max(_dearest(settings, question) for question in _questions(settings))

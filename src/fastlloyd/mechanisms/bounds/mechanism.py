@@ -1,5 +1,5 @@
-"""Bounds of the features from two rounds of noisy histograms: over a wide public range, and over
-what the first finds in it.
+"""Bounds of the features from two rounds of noisy histograms: over a wide public range, then over
+the intervals that the first round finds in it.
 """
 
 import hashlib
@@ -43,8 +43,9 @@ NARROWEST = 2.0**-11
 class FoundBounds(msgspec.Struct, frozen=True):
     """Bounds of the features, during a run or at its end.
 
-    lower, upper : int64 (d,), grid units of the outer range. found : bool (d,), False where noise
-    hides where the records are: there they are still those of the outer range.
+    lower, upper : int64 (d,), grid units of the outer range.
+    found : bool (d,), False if noise hides where the records are; the bounds are then those of the
+        outer range.
     """
 
     lower: IntArray
@@ -58,8 +59,8 @@ class FoundBounds(msgspec.Struct, frozen=True):
         return hashlib.sha256(b"fastlloyd/v1/bounds" + ends).digest()
 
     def ends(self, outer: Domain) -> tuple[FloatArray, FloatArray]:
-        """Both ends in original units, float64 (d,), within the outer range; at least so wide that
-        they can be bounds.
+        """Return lower and upper bounds in original units, float64 (d,), within the outer range and
+        wide enough to be bounds.
         """
         B, (least, most) = outer.half_widths, np.array([outer.lower, outer.upper])
         low, high = outer.from_grid(np.stack([self.lower, self.upper]))
@@ -71,13 +72,13 @@ class FoundBounds(msgspec.Struct, frozen=True):
         return np.maximum(low, least), np.minimum(high, most)
 
     def domain(self, outer: Domain, *, scaling: Scaling, fraction_bits: int = 16) -> Domain:
-        """The domain of these bounds. Raises PlanError as `Domain` does."""
+        """Return the domain with these bounds. Raises PlanError as `Domain` does."""
         return Domain.of_bounds(
             outer.features, *self.ends(outer), scaling=scaling, fraction_bits=fraction_bits
         )
 
     def missing(self, outer: Domain) -> list[str]:
-        """The features that keep the outer range."""
+        """Return the features that keep the outer range."""
         return [
             name
             for name, found in zip(outer.features, self.found.tolist(), strict=True)
@@ -96,22 +97,22 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def scales(self) -> tuple[Fraction, ...]:
-        """One per level."""
+        """Scales of the noise, one per level."""
         return (self.scale,) * self.n_levels
 
     def question(self, m: Any) -> Histograms:
-        """Counts of all nodes of all features."""
+        """Return the question for the counts of all nodes of all features."""
         return Histograms(domain=m.domain, n_levels=self.n_levels, count_bits=m.count_bits)
 
     def query(self, m: "BoundsMechanism", state: FoundBounds) -> Query:
-        """Divide what is found into equal leaves."""
+        """Return the query that divides the bounds found so far into equal leaves."""
         return ask(m.question(self), start=state.lower, step=self._step(m, state))
 
     def advance(
         self, m: "BoundsMechanism", state: FoundBounds, answer: Answer, noise: AnswerNoise
     ) -> FoundBounds:
-        """Read the histograms, feature by feature; bounds stay as they are where noise hides the
-        records.
+        """Return the bounds read from the histograms, feature by feature; if noise hides the
+        records, they do not change.
         """
         question, B = self.question(m), m.domain.half_widths
         thresholds = Thresholds.of(max(noise.deviations), m.n_features, question.n_leaves)
@@ -130,7 +131,9 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return FoundBounds(lower, upper, found)
 
     def information_on_number(self, m: AnyRun, scales: Sequence[Fraction]) -> Fraction:
-        """Every level of every feature counts all records."""
+        """Return the precision of the number of records, which every level of every feature
+        counts.
+        """
         question = self.question(m)
         each = zip(question.parts, scales, strict=True)
         return question.n_rows * sum((1 / (n * scale**2) for n, scale in each), Fraction(0))
@@ -157,9 +160,7 @@ class HistogramRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class BoundsMechanism(
     PrivateRun[FoundBounds], frozen=True, kw_only=True, tag_field="kind", tag="bounds"
 ):
-    """The `PrivateRun` that finds bounds, made by `bounds/design.py`. domain : the outer range; see
-    `PrivateRun`.
-    """
+    """`PrivateRun` that finds bounds, made by `bounds/design.py`. domain : the outer range."""
 
     rounds: tuple[HistogramRound, ...]
 
@@ -178,8 +179,8 @@ class BoundsMechanism(
             raise PlanError(f"scaling is {self.domain.scaling.value}; bounds are found per-feature")
         if self.n_features > MAX_FEATURES:
             raise PlanError(
-                f"there are {self.n_features} features; expected at most {MAX_FEATURES}, to find"
-                " bounds of"
+                f"there are {self.n_features} features; bounds can be found for at most"
+                f" {MAX_FEATURES}"
             )
         if len(self.rounds) != N_ROUNDS:
             raise PlanError(f"there are {len(self.rounds)} rounds; bounds are found in {N_ROUNDS}")
@@ -196,22 +197,22 @@ class BoundsMechanism(
 
     @property
     def seed(self) -> PublicSeed:
-        """From all that is planned: bounds need no other randomness than the order in which shares
-        are left over.
-        """
+        """Seed made from the whole plan: only the order of left-over shares is random."""
         return PublicSeed(self.digest)
 
     def start(self) -> FoundBounds:
-        """The outer range. A state is what is found so far."""
+        """Return the outer range; a state is the bounds found so far."""
         B = self.domain.half_widths
         return FoundBounds(-B, B.copy(), np.zeros(self.n_features, dtype=np.bool_))
 
     def result(self, state: FoundBounds) -> FoundBounds:
-        """The last state."""
+        """Return the last state."""
         return state
 
     def check_noise(self, totals: Sequence[tuple[Fraction, ...]]) -> None:
-        """Refuse noise whose 3.5 deviations are more than a tenth of the expected records."""
+        """Raise PlanError if 3.5 deviations of the noise are more than a tenth of the expected
+        records.
+        """
         deviation = max(map(max, totals)) / 2**self.number_bits
         needed = math.ceil(SEEN_DEVIATIONS * deviation / SEEN_SHARE)
         if needed > self.n_expected:
@@ -254,14 +255,15 @@ class BoundsMechanism(
         ]
 
     def facts(self) -> dict[str, Any]:
-        """The outer range."""
+        """Return the outer range, for the statement."""
         ends = zip(self.domain.lower, self.domain.upper, strict=True)
         return {"outer_range": dict(zip(self.domain.features, map(list, ends), strict=True))}
 
 
 def too_few(n: int, cap: int, unit: Unit, n_features: int, budget: str, needed: int) -> PlanError:
-    """The refusal to look for bounds among the n records that are expected; needed : how many it
-    takes with that budget.
+    """Return the error that the n expected records are too few to find bounds.
+
+    needed : number of records that suffice with that budget.
     """
     features = "1 feature" if n_features == 1 else f"{n_features} features"
     return PlanError(

@@ -1,11 +1,11 @@
 """Intervals that contain the records of a feature, read from noisy histograms by comparisons of
-integers, the same on every machine.
+integers, with the same result on every machine.
 
-A node whose count is above the reach of noise has records. Such nodes without such children span an
-interval, with one more node of their size on either side. It is accepted if hardly more records lie
-outside than noise could pretend; otherwise the same is tried with one level less, down to the eight
-nodes of the first. It is tried, too, for the sake of the last few records, but a few records far
-away are not worth a much wider interval.
+A node has records if its count is above the reach of noise. The nodes that have records but no
+child with records span an interval, with one more node of their size on either side. The interval
+is accepted if noise can explain the records outside. Otherwise the same is tried with one level
+less, down to the eight nodes of the first level. Fewer levels are tried for the last few records
+too, but a few records far away are not worth a much wider interval.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,8 +31,10 @@ Interval = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Integers in units of the answer. A node counts if it is above `node`; `outside[n]` times
-    `OUTSIDE` allows for n nodes.
+    """Thresholds as integers in units of the answer.
+
+    A node has records if its count is above `node`. `outside[n]` times `OUTSIDE` is the allowance
+    for the noise of n nodes.
     """
 
     node: int
@@ -41,11 +43,11 @@ class Thresholds:
     @classmethod
     @cache
     def of(cls, deviation: float, n_features: int, n_leaves: int) -> Self:
-        """For noise of that total deviation in every node: sigma sqrt(2 ln(2 d leaves / .01)), and
-        sigma sqrt(n + 8).
+        """Return the thresholds for noise of this total deviation sigma in every node: sigma sqrt(2
+        ln(2 d leaves / .01)), and sigma sqrt(n + 8).
 
-        Both rounded up, from 50 digits. Of a prefix of the leaves and a suffix, at most 7 nodes of
-        each level are added up.
+        Both are rounded up, from 50 digits. At most 7 nodes of each level add up to a prefix or a
+        suffix of the leaves.
         """
         with fifty_digits() as mp:
             sigma, n_levels = (
@@ -61,7 +63,7 @@ class Thresholds:
 
 
 def _up(mp: Any, value: Any) -> int:
-    """The least integer that is not below a number of 50 digits."""
+    """Return the smallest integer that is not below a number of 50 digits."""
     return int(mp.ceil(value))
 
 
@@ -71,9 +73,10 @@ def interval(
     """Return the leaves [first, last) with nearly all records of a feature, or None if noise hides
     them.
 
-    levels : noisy counts of 8, 64, 512, ... nodes. open_below, open_above : whether the first and
-    the last leaf are leaves like any other. Otherwise they have the values that were cut there,
-    belong to no interval, and count as outside.
+    levels : noisy counts of 8, 64, 512, ... nodes.
+    open_below, open_above : True if the first or last leaf is an ordinary leaf. False if it
+        contains values that were clipped to it; then it belongs to no interval, and counts as
+        outside.
     """
     n_leaves, n_records = len(levels[-1]), sum(levels[0])
     least, most = int(not open_below), n_leaves - int(not open_above)
@@ -103,8 +106,8 @@ def interval(
 def _spanning(
     levels: Levels, node: int, n_leaves: int, least: int, most: int
 ) -> Iterator[Interval]:
-    """Leaves of the nodes that hold records and have no such children, each with its neighbours on
-    either side.
+    """Return the leaves of nodes that have records but no child with records, and of their
+    neighbours on either side.
     """
     children: Sequence[int] = ()
     for counts in reversed(levels):
@@ -121,9 +124,9 @@ def _spanning(
 
 
 def _outside(levels: Levels, first: int, last: int, thresholds: Thresholds) -> int:
-    """`OUTSIDE` times the noisy number of records outside, less what noise could pretend.
+    """Return `OUTSIDE` times the noisy number of records outside, minus the allowance for noise.
 
-    It is added up there, or is what all have more than the inside: whichever takes fewer noisy
+    The number is added up outside, or is the total minus the inside, whichever needs fewer noisy
     counts.
     """
     (below, n_below), (above, n_above) = (
@@ -138,8 +141,8 @@ def _outside(levels: Levels, first: int, last: int, thresholds: Thresholds) -> i
 
 
 def _total(levels: Levels, first: int, last: int) -> tuple[int, int]:
-    """The noisy count of the leaves [first, last), by the fewest nodes that add up to them, and how
-    many these are.
+    """Return the noisy count of the leaves [first, last), from as few nodes as possible, and the
+    number of these nodes.
     """
     total = n = 0
     for counts in reversed(levels):

@@ -1,5 +1,5 @@
-"""Data frames and arrays of Dask, whose partitions stay where they are: recognised without
-importing Dask.
+"""Data frames and arrays of Dask, whose partitions stay with the workers. They are recognised
+without importing Dask.
 """
 
 import importlib
@@ -23,7 +23,7 @@ _SOURCE = "X"
 
 
 def is_collection(X: Any) -> bool:
-    """Return whether X is one of Dask's collections, or made of some."""
+    """Return whether X is a collection of Dask, or contains some."""
     kind = type(X)
     return hasattr(kind, "__dask_graph__") and (
         hasattr(kind, "to_delayed") or X.__dask_graph__() is not None
@@ -39,13 +39,13 @@ class FramePart:
     features: Sequence[str]
 
     def open(self) -> RecordFile:
-        """Take it as records in memory. Raises DataError."""
+        """Open the partition as records in memory. Raises DataError."""
         where = f"partition {self.number + 1} of {_SOURCE}"
         names = [name for name in getattr(self.records, "columns", ()) if isinstance(name, str)]
         if names and names != list(self.features):  # which only some of Dask's functions compare
             raise DataError(
-                f"{where} has other columns than {_SOURCE}, or in another order; make all"
-                " partitions alike"
+                f"{where} has other columns than {_SOURCE}, or in another order; give all"
+                " partitions the same columns in the same order"
             )
         records = self.records
         if isinstance(records, np.ma.MaskedArray) and records.dtype.kind in "biuf":
@@ -53,7 +53,8 @@ class FramePart:
         values = matrix(records, where)
         if values.ndim != 2 or values.shape[1] != len(self.features):
             raise DataError(
-                f"{where} is no table of {len(self.features)} columns; make all partitions alike"
+                f"{where} is not a table of {len(self.features)} columns; give all partitions the"
+                " same columns"
             )
         if values.dtype not in (np.float32, np.float64):
             values = values.astype(np.float64)
@@ -72,8 +73,10 @@ class FramePart:
 
 
 def sample(X: Any) -> Any:
-    """No records of the collection, with its columns and types: a data frame, or an array. Raises
-    DataError.
+    """Return an empty sample of the collection, with its columns and types: a data frame, or an
+    array.
+
+    Raises DataError.
     """
     if hasattr(type(X), "to_delayed") and getattr(X, "ndim", 0) == 2:
         if math.isnan(X.shape[1]):
@@ -92,11 +95,11 @@ def sample(X: Any) -> Any:
 
 
 def collection_records(X: Any, domain: Domain) -> EngineRecords:
-    """The records of a data frame or an array of Dask, passed over by the cluster that this process
+    """Return the records of a data frame or an array of Dask, read by the cluster that this process
     is connected to.
 
-    As many as fit stay with the workers as grid points; persist X to spare it being made in each
-    pass. Raises EngineError where there is no cluster.
+    As many as fit stay with the workers as grid points. Persist X to avoid computing it in each
+    pass. Raises EngineError if there is no cluster.
     """
     dask, distributed = map(importlib.import_module, ("dask", "distributed"))
     try:

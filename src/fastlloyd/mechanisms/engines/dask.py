@@ -1,5 +1,6 @@
-"""A Dask cluster of the party's own. TLS is as Dask's configuration says; workers that die are
-replaced by it.
+"""Engine on a Dask cluster of one's own.
+
+Dask's configuration decides about TLS, and Dask replaces workers that die.
 """
 
 import asyncio
@@ -45,12 +46,13 @@ class DaskEngine:
     def connected(
         cls, address: str, *, tls: bool = False, holds_keys: bool = False
     ) -> "DaskEngine":
-        """The cluster of the scheduler at HOST:PORT, by TLS where Dask is configured so; tls :
-        refuse anything else.
+        """Connect to the cluster of the scheduler at HOST:PORT, by TLS if Dask is configured so.
 
-        holds_keys : this process has keys of a client. What Dask sends can run code in it, so
-        without TLS the scheduler must be on this machine. Raises EngineError where it is not, where
-        none answers, or none that has workers.
+        tls : refuse a connection without TLS.
+        holds_keys : this process has keys of a client. Data from Dask can run code in it, so
+            without TLS the scheduler must be on this machine.
+
+        Raises EngineError if it is not, if no scheduler answers, or if it has no workers.
         """
         if not extras.is_installed("dask"):
             raise EngineError(f"Dask is not installed: {extras.command('dask')}")
@@ -115,7 +117,9 @@ class DaskEngine:
                 self._client.cancel(futures)
 
     def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
-        """See `Engine`: what a worker that dies has kept is made again by another."""
+        """Keep results at the workers, as `Engine.keep` does. Another worker computes again what a
+        dead one kept.
+        """
         return self._submitted(function, pieces)
 
     def close(self) -> None:
@@ -161,7 +165,7 @@ class DaskEngine:
         )
 
     def _check_workers(self) -> None:
-        """Raise EngineError where the scheduler is gone, or has had no workers for too long."""
+        """Raise EngineError if the scheduler is gone, or has had no workers for too long."""
         now = time.monotonic()
         if self._client.status in ("closing", "closed"):  # it has given up to connect again
             raise self._failed(ConnectionError())
@@ -174,7 +178,7 @@ class DaskEngine:
         elif now - self._alone_since > _ALONE:
             raise EngineError(
                 f"{self.name} has had no workers for {_ALONE} seconds; start some with `dask"
-                " worker`, and the command again"
+                " worker`, and start the command again"
             )
 
 
@@ -194,8 +198,8 @@ def _is_here(address: str) -> bool:
 
 
 async def _greet(distributed: Any, url: str) -> None:
-    """Raise whatever shows that no scheduler answers in time; a client alone would wait for ever
-    for one that says nothing.
+    """Raise an error if no scheduler answers in time; a Dask client alone would wait forever for a
+    silent one.
     """
     arguments = distributed.Security().get_connection_args("client")
     async with asyncio.timeout(_PATIENCE):

@@ -1,4 +1,4 @@
-"""Interface of an engine: it hands pieces of records to workers, which may die and be replaced."""
+"""Interface of an engine, which hands pieces of records to workers that may die and be replaced."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
@@ -8,10 +8,9 @@ PULSE = 0.5  # seconds in which something comes, or None
 
 
 class Engine(Protocol):
-    """Workers that reach the pieces by themselves. Who derives from this class writes `name` and
-    `map`, and keeps nothing.
+    """Workers that can read the pieces themselves. A subclass defines `name` and `map`.
 
-    name : for messages. kept_bytes : what the workers may hold between passes, all together.
+    name : for messages. kept_bytes : bytes that all workers together may keep between passes.
     """
 
     @property
@@ -26,9 +25,9 @@ class Engine(Protocol):
         """Yield the result of the function for each piece, with the number of the piece from 0, in
         any order.
 
-        None means that nothing came for a while, so that the caller may give up. The function is
+        None is yielded if nothing came for a while, so that the caller may give up. The function is
         plain data that can be called, and raises nothing. It may be called again for a piece whose
-        worker died; only what is returned counts. Raises EngineError.
+        worker died; only its result counts. Raises EngineError.
         """
         ...
 
@@ -38,11 +37,11 @@ class Engine(Protocol):
         function: Callable[[Any], Any],  # noqa: ARG002
         pieces: Sequence[Any],
     ) -> list[Any]:
-        """For each piece what stands in `map` for the function's result, which stays where it was
-        made until `close`.
+        """Return for each piece a handle of the function's result, to pass to `map`. The result
+        stays at its worker until `close`.
         """
         return list(pieces)
 
     def close(self) -> None:
-        """Let go of the workers, and of what they keep."""
+        """Stop the workers, and drop the results that they keep."""
         return

@@ -1,4 +1,4 @@
-"""Processes of this machine, which begin with nothing of this one but what they are sent."""
+"""Engine of processes on this machine, which receive nothing from this process but messages."""
 
 import os
 import signal
@@ -40,8 +40,8 @@ class LocalEngine:
     def map(
         self, function: Callable[[Any], Result], pieces: Sequence[Any]
     ) -> Iterator[tuple[int, Result] | None]:
-        """See `Engine`. A process that dies ends the pass: what it died of, such as too little
-        memory, would end the next.
+        """Yield results as `Engine.map` does. A process that dies ends the pass, because its cause,
+        such as too little memory, would end the next one too.
         """
         busy = self._busy
         # with a pass that was given up: who is asked and still answers would wait for us, and we
@@ -76,7 +76,7 @@ class LocalEngine:
                 yield number, found
 
     def keep(self, function: Callable[[Any], Any], pieces: Sequence[Any]) -> list[Any]:
-        """See `Engine`: a process makes what it keeps when it is asked for it first."""
+        """Keep results as `Engine.keep` does; a process computes one when it is first asked for."""
         first, self._n_kept = self._n_kept, self._n_kept + len(pieces)
         return [
             _Kept(i, i % self.n_workers, function, piece) for i, piece in enumerate(pieces, first)
@@ -123,7 +123,7 @@ class _Worker:
             self.process.join(_PATIENCE)
             raise EngineError(
                 f"a process of {name} ended in the middle of its work (exit code"
-                f" {self.process.exitcode}; -9 is often too little memory): take fewer processes,"
+                f" {self.process.exitcode}; -9 is often too little memory): use fewer processes,"
                 " or leave --engine out"
             ) from None
 

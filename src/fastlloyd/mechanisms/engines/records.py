@@ -1,4 +1,4 @@
-"""Records whose parts an engine's workers pass over."""
+"""Records in parts that an engine's workers read."""
 
 import os
 import platform
@@ -89,12 +89,13 @@ class EngineRecords:
         engine: Engine,
         report: Report = silent,
     ) -> "EngineRecords":
-        """The records of a file, folder or pattern, which workers reach by the same path. Raises
-        DataError for a pipe.
+        """Return the records of a file, folder or pattern that workers find under the same path.
+
+        Raises DataError for a pipe.
         """
         if not records.pieces:
             raise DataError(
-                f"{records.source}: workers read files by their paths; write the records to one"
+                f"{records.source}: workers read files by their paths; write the records to a file"
             )
         pieces = [part for piece in records.pieces for part in _anywhere(piece).split()]
         parts = [FilePart(number, piece) for number, piece in enumerate(pieces)]
@@ -112,7 +113,7 @@ class EngineRecords:
         )
 
     def answer(self, query: Query) -> tuple[IntArray, int]:
-        """See `Records`: one pass."""
+        """Return the exact answer and the number of records, in one pass."""
         return self.total(query)
 
     def count(self) -> int:
@@ -120,7 +121,7 @@ class EngineRecords:
         return self.total(NOTHING)[1]
 
     def total(self, asked: Asked) -> tuple[IntArray, int]:
-        """See `AllRecords`: one pass."""
+        """Return the sum over the records and their number, in one pass."""
         return self.look(asked)[:2]
 
     def look(self, asked: Asked, summarize: Summary | None = None) -> tuple[IntArray, int, Words]:
@@ -204,7 +205,7 @@ class EngineRecords:
 
 
 def _anywhere(piece: Piece) -> Piece:
-    """The piece by a path that does not depend on the working directory."""
+    """Return the piece with a path that does not depend on the working directory."""
     # keeps links
     if is_address(piece.path):
         return piece

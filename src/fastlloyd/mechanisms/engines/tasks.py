@@ -1,8 +1,8 @@
 """Tasks of workers on a part of the records: plain data that can be called, without noise and
-without anything of a store.
+without anything from a store.
 
-A worker raises nothing, since its logs would quote the values at hand. It returns the fault, in one
-sentence.
+A worker raises nothing, because its logs would quote the values at hand. It returns the fault, in
+one sentence.
 """
 
 import platform
@@ -35,8 +35,8 @@ one shape for all blocks.
 
 @cache
 def code_digest() -> str:
-    """SHA-256 of the package's source files and their names, hex: two machines with the same
-    compute the same integers.
+    """Return the SHA-256 of the package's source files and their names, hex. Two machines with the
+    same digest compute the same integers.
     """
     package = Path(__file__).parents[2]
     sources = {path.relative_to(package).as_posix(): path for path in package.rglob("*.py")}
@@ -49,7 +49,7 @@ def code_digest() -> str:
 
 
 class Partition(Protocol):
-    """Some of the records, which a worker opens. number : of the partition, from 0."""
+    """Part of the records, which a worker opens. number : of the partition, from 0."""
 
     @property
     def number(self) -> int: ...  # noqa: D102 - see the class
@@ -64,7 +64,7 @@ class FilePart:
     piece: Piece
 
     def open(self) -> RecordFile:
-        """Open it. Raises DataError."""
+        """Open the piece. Raises DataError."""
         return RecordFile.of_piece(self.piece)
 
 
@@ -87,7 +87,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The grid points of a part in blocks."""
+    """Grid points of a part, in blocks."""
 
     number: int
     blocks: tuple[GridArray, ...] = field(repr=False)
@@ -116,9 +116,7 @@ class Fault:
 
 
 class _Reading:
-    """The grid points of a part, which is read when they are asked for; what it is found to be
-    then.
-    """
+    """Grid points of a part, read on demand, and the findings about it after that."""
 
     def __init__(self, task: "_OfPart", part: Partition) -> None:
         self._records, self._summarize = part.open(), task.summarize
@@ -159,10 +157,10 @@ class _OfPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MakeGrid(_OfPart):
-    """Make the grid points of a part, to be kept."""
+    """Task that makes the grid points of a part, to be kept."""
 
     def __call__(self, part: Partition) -> Grid | Fault:
-        """The grid points, or what is wrong with the part."""
+        """Return the grid points, or the fault of the part."""
         try:
             if fault := self._fault():
                 return fault
@@ -174,16 +172,16 @@ class MakeGrid(_OfPart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask(_OfPart):
-    """Answer what is asked, from grid points that were kept or from a part, which is read.
+    """Task that evaluates a request on kept grid points, or on a part that it reads.
 
-    firsts : number of the first record of each part, () before they were counted.
+    firsts : number of the first record of each part, or () before they were counted.
     """
 
     asked: Asked = field(repr=False)
     firsts: tuple[int, ...] = field(default=(), repr=False)
 
     def __call__(self, part: Partition | Grid | Fault) -> Tally | Fault:
-        """The answer, or what is wrong with the part."""
+        """Return the answer, or the fault of the part."""
         try:
             if isinstance(part, Fault):
                 return part

@@ -1,4 +1,4 @@
-"""Lloyd, SuLloyd, GLloyd and FastLloyd: four records of what differs between them."""
+"""Algorithms Lloyd, SuLloyd, GLloyd and FastLloyd, as four values of one class."""
 
 import enum
 from fractions import Fraction
@@ -17,7 +17,7 @@ VARIED = ("noise", "radius", "postprocessing", "clipping", "alpha")  # by the ab
 
 
 class RadiusSchedule(enum.Enum):
-    """Which records count (Section 5.6 of the paper)."""
+    """Schedules of the radius, within which records count (Section 5.6 of the paper)."""
 
     NONE = "none"  # all; sums are absolute, their sensitivity is that of the domain
     CONSTANT = "constant"  # those within the planned radius eta_d of their centroid
@@ -36,7 +36,7 @@ class Algorithm(AnyAlgorithm, frozen=True, kw_only=True, forbid_unknown_fields=T
     fewest_iterations: ClassVar[int] = MIN_ITERATIONS
 
     def check(self) -> None:
-        """Refuse an alpha out of range."""
+        """Raise PlanError if alpha is out of range."""
         if not 0 < self.alpha <= 4:
             raise PlanError(
                 f"alpha is {self.alpha}; expected a number above 0 and at most 4 (the paper uses"
@@ -44,7 +44,9 @@ class Algorithm(AnyAlgorithm, frozen=True, kw_only=True, forbid_unknown_fields=T
             )
 
     def varied(self, **fields: Any) -> "Algorithm":
-        """The algorithm with some fields replaced, given in words and numbers; None keeps its own.
+        """Return the algorithm with some fields replaced, given in words and numbers; None keeps a
+        field.
+
         Raises PlanError.
         """
         kinds = {"noise": Noise, "radius": RadiusSchedule, "postprocessing": Postprocessing}
@@ -56,8 +58,8 @@ class Algorithm(AnyAlgorithm, frozen=True, kw_only=True, forbid_unknown_fields=T
             changed["alpha"] = fraction(changed["alpha"], "alpha")
         if self.noise is not Noise.NONE and changed.get("noise") is Noise.NONE:
             raise PlanError(
-                "noise is 'none'; expected gaussian or laplace: use the algorithm lloyd for a run"
-                " that protects nobody"
+                "noise is 'none'; expected gaussian or laplace: for a run without protection use"
+                " the algorithm lloyd"
             )
         return msgspec.structs.replace(self, **changed)
 

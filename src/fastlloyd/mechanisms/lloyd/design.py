@@ -46,8 +46,9 @@ Real = Any  # a number of 50 digits
 
 
 def design(settings: Settings[Algorithm]) -> LloydMechanism:
-    """The mechanism with the planner's choices for all that the settings leave open. Raises
-    BudgetError or PlanError.
+    """Return the mechanism, with the planner's choices for all that the settings leave open.
+
+    Raises BudgetError or PlanError.
     """
     s, algorithm, domain = settings, settings.algorithm, settings.domain
     for_loss = loss_share(settings)
@@ -122,7 +123,7 @@ def squared_radii(
 
 
 def count_share(digits: Any, algorithm: Algorithm, n_features: int) -> Real:
-    """The share of the budget that goes to the counts: of mu^2 with Gaussian noise, of epsilon with
+    """Return the share of the budget for the counts: of mu^2 with Gaussian noise, of epsilon with
     Laplace noise.
 
     FastLloyd (Eqn 7): 1 / sigma_C^2 = 1 / (sigma^2 (1 + sqrt(4d))). GLloyd (Appendix B.1): 2 rho /
@@ -148,11 +149,11 @@ def n_iterations(
     mu: float | None,
     share: Fraction = Fraction(1),
 ) -> int:
-    """T by the rule of the algorithm, in [2, 7]: how often the tolerated error per iteration fits
-    the budget.
+    """Return T by the rule of the algorithm, in [2, 7]: how often the tolerated error per iteration
+    fits the budget.
 
-    mu : the Gaussian budget (sigma = 1 / mu), None with Laplace noise, where epsilon is the budget.
-    share : what the iterations have of it, of mu^2 or of epsilon.
+    mu : Gaussian budget (sigma = 1 / mu), or None with Laplace noise, where epsilon is the budget.
+    share : part of mu^2, or of epsilon, for the iterations.
     """
     if algorithm.noise is Noise.NONE:
         return LLOYD_ITERATIONS
@@ -203,13 +204,13 @@ def _affordable_by_mu(
 
 
 def default_min_count(noise: Noise, round: LloydRound, number_bits: int) -> Fraction:
-    """The floor under noisy counts: the standard deviation of the last round's count noise, at
-    least 1 record or person.
+    """Return the floor under noisy counts: the standard deviation of the last round's count noise,
+    at least 1 record or person.
 
     Below it not even the sign of a count is reliable, and a division moves the centroid anywhere
-    within the radius. One deviation was picked among 0, 1/2, 1 and 2 by looking at the loss on
-    iris, s1 and wine: results on these sets with this default are not those of an untuned setting
-    (the preset `paper` has no floor).
+    within the radius. One deviation was chosen among 0, 1/2, 1 and 2 by the loss on iris, s1 and
+    wine. So results on these sets with this default come from a tuned setting (the preset `paper`
+    has no floor).
     """
     if noise is Noise.NONE:
         return Fraction(1)
@@ -229,8 +230,8 @@ def _scales(
     budget: Fraction,
     relation: NeighboringRelation,
 ) -> dict[Sensitivity, tuple[Fraction, Fraction]]:
-    """Noise scales of sums and counts, each rounded up, for rounds of these sensitivities, T in
-    all.
+    """Return noise scales of sums and counts, each rounded up, for T rounds with these
+    sensitivities.
 
     budget : of all rounds, epsilon or squared mu.
     """

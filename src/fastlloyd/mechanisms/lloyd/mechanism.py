@@ -1,5 +1,5 @@
-"""The mechanism of Lloyd, SuLloyd, GLloyd and FastLloyd: radii, noise of sums and counts, where
-centroids start.
+"""Mechanism of Lloyd, SuLloyd, GLloyd and FastLloyd: radii, noise of sums and counts, initial
+centroids.
 """
 
 import math
@@ -26,11 +26,10 @@ from fastlloyd.mechanisms.rounds import Answer, AnswerNoise, Round
 
 
 class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One iteration: its squared radius H2 (None: no radius) and the total noise its answer must
-    carry.
+    """One iteration: its squared radius H2 (None: no radius) and the total noise of its answer.
 
-    sum_scale in grid units, count_scale in units of 2**-count_bits records (or both in shares of a
-    person); see `Round.scales`.
+    sum_scale is in grid units, count_scale in units of 2**-count_bits records (or both in shares of
+    a person), as in `Round.scales`.
     """
 
     moves_centroids: ClassVar[bool] = True
@@ -41,11 +40,13 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 
     @property
     def scales(self) -> tuple[Fraction, ...]:
-        """The scales of the sums and of the counts."""
+        """Scales of the sums and of the counts."""
         return self.sum_scale, self.count_scale
 
     def question(self, m: "LloydMechanism") -> Moments:
-        """Sums and counts per cluster: of offsets within the radius, if there is one."""
+        """Return the question for sums and counts per cluster: of offsets within the radius, if
+        there is one.
+        """
         return Moments(
             domain=m.domain,
             n_clusters=m.n_clusters,
@@ -54,7 +55,7 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         )
 
     def query(self, m: "LloydMechanism", state: Clustering) -> Query:
-        """Ask for sums and counts around the centroids of the state."""
+        """Return the query for sums and counts around the centroids of the state."""
         return ask(m.question(self), centroids=state.centroids)
 
     def advance(
@@ -64,10 +65,10 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
         answer: Answer,
         noise: AnswerNoise,  # noqa: ARG002
     ) -> Clustering:
-        """Divide, clip to the radius, shift, bring back into the domain: integers throughout (Eqn
-        10 and Section 5.3.5).
+        """Return the state after dividing, clipping to the radius, shifting and moving back into
+        the domain, all in integers (Eqn 10 and Section 5.3.5).
 
-        A centroid whose noisy count is too small stays. What is known of the noise is not used.
+        A centroid whose noisy count is too small stays. The deviation of the noise is not used.
         """
         centroids, sums, counts = state.centroids, answer[:, :-1], answer[:, -1]
         updated = update.is_large_enough(counts, m.number_bits, m.min_count)
@@ -108,8 +109,8 @@ class LloydRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, o
 class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag="lloyd"):
     """The `Mechanism` of an `Algorithm`, made by `lloyd/design.py`.
 
-    min_count : centroids whose noisy count is below it stay where they are; 0 is the paper's rule
-    (divide by anything but 0).
+    min_count : a centroid with a smaller noisy count stays; 0 is the paper's rule (divide by
+        anything but 0).
     """
 
     algorithm: Algorithm
@@ -144,7 +145,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def name(self) -> str:
-        """The name of the algorithm."""
+        """Name of the algorithm."""
         return self.algorithm.name
 
     @property
@@ -154,12 +155,12 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def radius_share(self) -> Fraction:
-        """alpha, also for the algorithms that use no radius."""
+        """alpha, even for algorithms without a radius."""
         return self.algorithm.alpha
 
     @property
     def may_leave_bounds(self) -> bool:
-        """True where nothing brings centroids back into the domain."""
+        """Return whether centroids may lie outside the domain."""
         return self.algorithm.postprocessing is Postprocessing.NONE
 
     @property
@@ -169,12 +170,12 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
 
     @property
     def last_radius(self) -> float:
-        """The radius of the last round; the planned one where every record counts."""
+        """Radius of the last round, or the planned one if every record counts."""
         squared = self.rounds[-1].squared_radius
         return self.planned_radius if squared is None else math.sqrt(squared)
 
     def start(self) -> Clustering:
-        """The initial centroids. A state is the clustering that the iterations so far led to."""
+        """Return the initial centroids; a state is the clustering so far."""
         centroids = self.initial_centroids()
         answer = np.zeros((self.n_clusters, self.n_features + 1), dtype=np.int64)
         return Clustering(
@@ -186,16 +187,16 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
         )
 
     def result(self, state: Clustering) -> Clustering:
-        """The last state, which is a clustering."""
+        """Return the last state, which is a clustering."""
         return state
 
     def expected_standard_errors(self, noise_factor: float = 1.0) -> FloatArray:
-        """Expected standard error of one centroid per feature, original units, float64
+        """Return the expected standard error of one centroid per feature, original units, float64
         (n_features,).
 
-        For a cluster of n_expected / n_clusters records whose centroid moves by half the radius in
-        the last round (the paper's Section 5.5 assumption): math.sqrt(var(sum noise) + var(count
-        noise) (offset)^2) / size.
+        It is for a cluster of n_expected / n_clusters records whose centroid moves by half the
+        radius in the last round (the paper's assumption, Section 5.5): sqrt(var(sum noise) +
+        var(count noise) offset^2) / size.
         """
         last = self.rounds[-1]
         size = self.n_expected / self.n_clusters
@@ -214,7 +215,7 @@ class LloydMechanism(Mechanism, frozen=True, kw_only=True, tag_field="kind", tag
         return np.asarray(deviations / size * self.domain.units)
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
-        """The length of the expected standard errors, a closed form."""
+        """Return the length of the expected standard errors, a closed form."""
         length = float(
             np.linalg.norm(self.expected_standard_errors(noise_factor) / self.domain.units)
         )

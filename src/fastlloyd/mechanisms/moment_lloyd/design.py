@@ -54,8 +54,8 @@ F = Fraction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row of `TABLE`: for which features and signals it is, the shares of the rounds, their
-    radii, and the directions.
+    """One row of `TABLE`: its features and signals, the shares and radii of the rounds, and the
+    directions.
     """
 
     max_features: int
@@ -74,7 +74,7 @@ class Row:
     n_inner: int
 
     def share(self, weight: Fraction, mean: Fraction) -> Fraction:
-        """A weight as a share of mu^2, where the mean has that weight."""
+        """Return a weight as a share of mu^2, if the mean has weight `mean`."""
         return weight / (COUNT + mean + self.lengths + self.second + self.votes + sum(self.steps))
 
 
@@ -146,7 +146,7 @@ TABLE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """Choice of the table for given public numbers."""
+    """Choice from the table for given public numbers."""
 
     n_directions: int
     edge: Fraction
@@ -155,7 +155,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """The budget of a run, and what the costs of its rounds depend on."""
+    """Budget of a run, and the numbers on which the costs of its rounds depend."""
 
     mu_squared: Fraction
     relation: NeighboringRelation
@@ -166,8 +166,9 @@ class Budget:
     persons: Persons | None
 
     def scales(self, question: Question, shares: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
-        """Deviations of the noise of a question's parts; shares : of mu^2, one per part, or one for
-        the whole answer.
+        """Return the deviations of the noise of a question's parts.
+
+        shares : of mu^2, one per part, or one for the whole answer.
         """
         added = question.sensitivity.added
         if len(shares) == len(question.parts):
@@ -191,8 +192,9 @@ class Budget:
 
 
 def design(settings: Settings[MomentAlgorithm]) -> MomentMechanism:
-    """The mechanism, which checks rounds and noise again when it is made. Raises BudgetError or
-    PlanError.
+    """Return the mechanism, which checks rounds and noise again when it is made.
+
+    Raises BudgetError or PlanError.
     """
     for_loss = loss_share(settings)
     planned = plan_rounds(settings, (1 - for_loss) * settings.budget)
@@ -206,8 +208,8 @@ def design(settings: Settings[MomentAlgorithm]) -> MomentMechanism:
 
 
 def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Planned:
-    """Rounds with their noise, from public numbers alone; together they cost mu_squared, but for
-    rounding up.
+    """Return rounds with their noise, from public numbers alone. Together they cost mu_squared,
+    except for rounding up.
 
     Raises PlanError for more than 1024 features.
     """
@@ -267,12 +269,12 @@ def plan_rounds(settings: Settings[MomentAlgorithm], mu_squared: Fraction) -> Pl
 def _in_square_units(
     settings: Settings[MomentAlgorithm], in_units: Callable[[int], Rounds]
 ) -> Rounds:
-    """The round of squares in the finest units, up to `SQUARE_UNITS`, in which its sum is small
-    enough, and its noise.
+    """Return the round of squares in the finest units, up to `SQUARE_UNITS`, with which its sum is
+    small enough, and its noise.
 
     Persons have larger sums and noise, so their units are often half as fine. Lengths z, in units,
-    are rounded towards zero: the trace is smaller by at most 2 sqrt(d) / |z| of itself, with 4096
-    units in the radius by 1 % at 100 features.
+    are rounded towards zero. So the trace is smaller by at most a share of 2 sqrt(d) / |z|: with
+    4096 units in the radius, 1 % at 100 features.
     """
     bits = SQUARED_SUM_BITS - share_bits(settings.persons) - settings.n_records.bit_length()
     units = min(SQUARE_UNITS, 1 << bits // 2)
@@ -300,8 +302,8 @@ def _n_directions(row: Row, domain: Domain) -> int:
 
 
 def _mean_weight(row: Row, d: int, signal: float) -> Fraction:
-    """With many features the mean takes part of the whole that grows with d / (N mu)^2: 6 to 45
-    percent.
+    """Return the weight of the mean; with many features its share grows with d / (N mu)^2, from 6
+    to 45 percent.
     """
     W = F(
         round(1000 * float(np.clip(60 * d * float(row.mean_radius) ** 2 / signal**2, 0.06, 0.45))),
@@ -311,10 +313,10 @@ def _mean_weight(row: Row, d: int, signal: float) -> Fraction:
 
 
 def _n_candidates(wanted: float, n_clusters: int, d: int) -> int:
-    """Return the number of candidates: as many as have votes above the noise, on a regular grid of
-    a few features a power.
+    """Return the number of candidates with votes above the noise.
 
-    With more features some are far away, and added to these.
+    On a regular grid of a few features it is a power. With more features, some far candidates are
+    added.
     """
     most = max(MAX_CANDIDATES, 4 * n_clusters)
     m = int(np.clip(wanted, max(4 * n_clusters, 8), most))

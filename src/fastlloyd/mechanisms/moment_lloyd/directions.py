@@ -1,4 +1,4 @@
-"""In which directions the records spread, and how far: from their noisy second moment (step 2 of
+"""Directions and extent of the records' spread, from their noisy second moment (step 2 of
 docs/momentlloyd.md).
 """
 
@@ -19,10 +19,10 @@ SURE = 0.05  # of the squared typical length: below such noise in the trace it i
 def directions(
     m: MomentFields, state: State, radius: Fraction, diagonal: Noisy, above: Noisy
 ) -> State:
-    """The leading eigenvectors of the noisy second moment whose eigenvalues stand out of the noise,
+    """Return the leading eigenvectors of the noisy second moment with eigenvalues above the noise,
     at least one.
 
-    radius : of the round, typical lengths.
+    radius : of the round, in typical lengths.
     """
     d, n, R2 = m.n_features, divisor(m, state), squared_length(state)
     M = np.zeros((d, d))
@@ -51,8 +51,8 @@ def directions(
 
 
 def _variances(values: FloatArray, d: int, R2: float, full: float, cut: float) -> FloatArray:
-    """Variances along eigenvectors whose noisy eigenvalues these are: noise makes large eigenvalues
-    larger.
+    """Return variances along eigenvectors with these noisy eigenvalues, corrected because noise
+    enlarges large eigenvalues.
     """
     if d <= MANY_FEATURES:
         return np.where(values > cut, _without_noise(values, cut), R2 / d)
@@ -62,8 +62,8 @@ def _variances(values: FloatArray, d: int, R2: float, full: float, cut: float) -
 
 
 def _without_noise(values: FloatArray, edge: float) -> FloatArray:
-    """t with t + edge^2 / (4 t) = value: what an eigenvalue was before noise whose own reach up to
-    `edge`.
+    """Return t with t + edge^2 / (4 t) = value: an eigenvalue without the noise, which alone
+    reaches `edge`.
     """
     inner: FloatArray = np.sqrt(np.maximum(values**2 - edge**2, 0.0))
     return (values + inner) / 2

@@ -1,15 +1,15 @@
-"""Evidence of all rounds together: the places of each cluster's records, and records beyond the
+"""Evidence of all rounds together: positions of each cluster's records, and records beyond the
 radius of the last round.
 
-Every step gives the noisy mean of the records nearest to its centroids. As long as the steps agree
-their mean has less noise than the last one alone; where they do not, the earlier ones were asked
-too far away.
+Every step gives the noisy mean of the records nearest to its centroids. As long as the steps agree,
+their mean has less noise than the last one alone. If they do not, the earlier steps asked about
+centroids too far away.
 
-Offsets are clipped to a radius that follows from what is typical of all clusters. Where a cluster
-is wide, skewed, or made of several groups, its mean is then somewhere else than the mean of the
-clipped offsets. No step asks for that, but the votes (step 3 of docs/momentlloyd.md) are a noisy
-picture of where records are, and the first sum clips nothing where features are few (`means.py`).
-All of this is for what is told of the centroids only.
+Offsets are clipped to a radius that is typical of all clusters. If a cluster is wide, skewed, or
+made of several groups, its mean differs from the mean of the clipped offsets. No step asks about
+that. But the votes (step 3 of docs/momentlloyd.md) are a noisy picture of the records, and with few
+features the first sum is not clipped (`means.py`). All of this is used only for what is reported
+about the centroids.
 """
 
 from typing import NamedTuple
@@ -75,7 +75,9 @@ def evidence(m: MomentFields, state: State, radius: int, seen: Seen) -> Evidence
 
 
 def noisy_votes(m: MomentFields, state: State, histogram: Histogram) -> NoisyVotes:
-    """The votes and their places, among the features or along the directions of the state."""
+    """Return the votes and their positions, among the features or along the directions of the
+    state.
+    """
     votes = histogram.votes
     return NoisyVotes(
         places=_places(m, state, histogram), votes=votes.values.ravel(), deviation=votes.deviation
@@ -83,17 +85,17 @@ def noisy_votes(m: MomentFields, state: State, histogram: Histogram) -> NoisyVot
 
 
 def _places(m: MomentFields, state: State, histogram: Histogram) -> FloatArray:
-    """Return the places of the candidates, without the directions that were not found."""
+    """Return the positions of the candidates, without the directions that were not found."""
     places = histogram.candidates.astype(np.float64)
     return places[:, : used(state)] if m.n_directions else places
 
 
 def _together(steps: tuple[Step, ...], n: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Means (k, d) that the steps show, weighted by their precision, and deviations of their noise
-    (k, d).
+    """Return the means (k, d) of all steps, weighted by their precision, and the deviations of
+    their noise (k, d).
 
     If the steps of a cluster differ by more than their noise, only the last one counts. n : (k,),
-    how many records each cluster is taken to have.
+    assumed number of records of each cluster.
     """
     each = np.stack([step.centroids + step.sums.values / n[:, None] for step in steps])
     precisions = (
@@ -158,7 +160,7 @@ def _beyond(
     m: MomentFields, state: State, radius: float, counts: Noisy, histogram: Histogram
 ) -> tuple[Estimate, NDArray[np.bool_]]:
     """Return the evidence of the votes beyond the radius: how far the cut moves each mean, (k, r),
-    and whether a cluster is crowded (see `Evidence`).
+    and whether a cluster is crowded (`Evidence`).
     """
     candidates, places = _places(m, state, histogram), state.centroids.astype(np.float64)
     if m.n_directions:
@@ -175,7 +177,7 @@ def _beyond(
 
 
 def _of_clusters(votes: Noisy, values: FloatArray, owners: IntArray, n: FloatArray) -> Estimate:
-    """Means per cluster of values (m, .) of the candidates, which count by their votes, and the
+    """Return means per cluster of values (m, .) of the candidates, weighted by their votes, and the
     deviations of their noise.
     """
     k, h = len(n), votes.values.ravel()

@@ -70,25 +70,26 @@ TABLE: tuple[tuple[tuple[float, ...], ...], ...] = (
 
 
 def expected_error(m: MomentFields, noise_factor: float) -> ExpectedError:
-    """The error of a typical centroid, and between which values four of five fits lie. Raises
-    PlanError beyond 256 features.
+    """Return the error of a typical centroid, and the values between which four of five fits lie.
+
+    Raises PlanError for more than 256 features.
     """
     row = next((at for at, (_, most) in enumerate(FEATURES) if m.n_features <= most), None)
     if row is None:
         raise PlanError(
-            f"there are {m.n_features} features; how far noise moves centroids of {m.name} is known"
-            f" for at most {FEATURES[-1][1]}: ask for fastlloyd, which usually does worse"
+            f"there are {m.n_features} features; the error of {m.name} is known for at most"
+            f" {FEATURES[-1][1]}: ask for fastlloyd, whose error is usually larger"
         )
     low, typical, high = (between(line, signal(m) / noise_factor) for line in TABLE[row])
     return ExpectedError(typical=typical, low=low, high=high)
 
 
 def signal(m: MomentFields) -> float:
-    """Records of a typical cluster times mu, where mu is what the clustering tells of one record
-    added or removed.
+    """Return the records of a typical cluster times mu of one record added or removed, in the
+    clustering.
 
-    Or persons times the mu of one at one client, which is what the noise compares with: for c
-    clients it is c times as large.
+    For persons it is their number times the mu of one person at one client, which the noise
+    compares with; for c clients mu is c times as large.
     """
     costs = [
         m.accountant_of(round, NeighboringRelation.ADD_OR_REMOVE_ONE).mu_squared
@@ -98,8 +99,9 @@ def signal(m: MomentFields) -> float:
 
 
 def between(line: tuple[float, ...], signal: float) -> float:
-    """On straight lines through the table, both axes logarithmic: infinite before its first value,
-    its last one behind that.
+    """Return the value on straight lines through the table, both axes logarithmic.
+
+    It is infinite before the first value of the table, and the last value after its end.
     """
     if signal < SIGNALS[0]:
         return inf

@@ -27,8 +27,8 @@ LEAST_VARIANCE = 1e-6  # squared half widths
 
 
 def mean(m: MomentFields, state: State, sums: Noisy, count: Noisy) -> State:
-    """Number and mean. With many features the mean is shrunk towards the middle of the box (James
-    and Stein).
+    """Return number and mean of the records. With many features the mean is shrunk towards the
+    middle of the box (James and Stein).
     """
     state = known(m, state, number=round(number(m, count) * 2**NUMBER_BITS))
     n = divisor(m, state)
@@ -50,7 +50,7 @@ def number(m: MomentFields, count: Noisy) -> float:
 
 
 def scaled(m: MomentFields, state: State, share: float) -> State:
-    """The state with that share of its number of records: 1 to the cap."""
+    """Return the state with this share of its number of records, from 1 to the cap."""
     return known(
         m,
         state,
@@ -74,13 +74,15 @@ def divisor(m: MomentFields, state: State) -> float:
 
 
 def _precisions(m: MomentFields, deviation: float) -> tuple[float, float]:
-    """The precision of a count with noise of that deviation, and that of the expected number."""
+    """Return the precision of a count with noise of that deviation, and that of the expected
+    number.
+    """
     return 1 / max(deviation, 1e-9) ** 2, 4 / m.n_expected**2
 
 
 def length(m: MomentFields, state: State, lengths: Noisy) -> State:
-    """The typical distance from the mean: the noisy mean distance and a guess, each weighted by its
-    precision.
+    """Return the typical distance from the mean: the noisy mean distance and a guess, each weighted
+    by its precision.
     """
     # half the diagonal of the box
     n, B = divisor(m, state), math.sqrt(m.domain.squared_half_diagonal)
@@ -116,5 +118,5 @@ def records(state: State) -> float:
 
 
 def squared_length(state: State) -> float:
-    """The typical squared distance from the mean, with some slack."""
+    """Return the typical squared distance from the mean, with some slack."""
     return SLACK * float(state.length) ** 2

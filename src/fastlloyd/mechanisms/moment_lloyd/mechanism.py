@@ -1,6 +1,4 @@
-"""The mechanism of MomentLloyd: its rounds with their noise, and what the accountant is told of
-them.
-"""
+"""Mechanism of MomentLloyd: its rounds with their noise, and their releases for the accountant."""
 
 import math
 from fractions import Fraction
@@ -80,16 +78,16 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
         return float(self.rounds[0].scales[0]) * unit
 
     def expected_error(self, noise_factor: float = 1.0) -> ExpectedError:
-        """The error that a table made by simulation gives."""
+        """Return the error from a table made by simulation."""
         return expected_error(self, noise_factor)
 
     def start(self) -> State:
-        """The state in which no answer is known."""
+        """Return the state before any answer."""
         return State.start(self)
 
     def result(self, state: State) -> Clustering:
-        """The centroids after the last step, and what all answers show of how far they may be
-        off.
+        """Return the centroids after the last step, with the evidence of all answers about their
+        errors.
         """
         last, before, answer = self.rounds[-1], state.seen.asked_in, state.seen.answer
         if before is None or answer is None:
@@ -117,7 +115,7 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
         return state.centroids if number and "centroids" in self._travelling(number - 1) else None
 
     def travelling_bytes(self, number: int) -> int:
-        """The length of the fields that a later round needs; 0 after the loss."""
+        """Return the number of bytes of the fields that a later round needs, 0 after the loss."""
         return self._travelling_bytes[number] if number < len(self.rounds) else 0
 
     @cached_property
@@ -125,19 +123,19 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
         return tuple(n_bytes(self, self._travelling(number)) for number in range(len(self.rounds)))
 
     def write_state(self, number: int, state: State) -> bytes:
-        """The fields that a later round needs, as bytes."""
+        """Return the fields that a later round needs, as bytes."""
         return encode(self, self._travelling(number), state)
 
     def read_state(
         self, number: int, state: State, answer: Answer, noise: AnswerNoise, data: bytes
     ) -> State:
-        """The state made of the fields in `data`, and of what every client has seen."""
+        """Return the state with the fields in `data`, and with what every client has seen."""
         seen = self.rounds[number].seen(self, state, answer, noise)
         return msgspec.structs.replace(decode(self, self._travelling(number), data), seen=seen)
 
     def _travelling(self, number: int) -> set[str]:
-        """Names of the fields of the state after that round that the others need, for later rounds
-        or for the result.
+        """Return the names of the fields of the state after that round that other clients need, for
+        later rounds or for the result.
         """
         return (
             self.rounds[number + 1].needs(self)
@@ -161,8 +159,8 @@ class MomentMechanism(MomentFields, frozen=True, kw_only=True, tag_field="kind",
 
 
 def _check_order(m: MomentMechanism) -> None:
-    """Refuse rounds in another order than that of MomentLloyd, where each goes on from those before
-    it.
+    """Raise PlanError for rounds in another order than that of MomentLloyd, whose rounds depend on
+    earlier ones.
     """
     kinds = [type(round) for round in m.rounds]
     steps = [round for round in m.rounds if isinstance(round, StepRound)]

@@ -5,7 +5,7 @@ Their fields in a plan are public and known before the first record is read: sha
 and scales of the noise (standard deviations in units of the answer, multiples of 1/65536). Centres,
 radii, candidates and centroids follow from earlier noisy answers, in the state. A query follows
 from the state by arithmetic on integers alone, so all parties with the state ask the same. The next
-state may take floating point. One party works it out and hands it on as integers.
+state may need floating point, so one client computes it and sends it to the others as integers.
 """
 
 import math
@@ -36,22 +36,22 @@ MAX_FEATURES = 1024  # above, a second moment would be too large
 
 
 class MomentAlgorithm(AnyAlgorithm, frozen=True, kw_only=True):
-    """MomentLloyd, which has no options: its planner, `design.py`, chooses."""
+    """MomentLloyd, which has no options: its planner, `design.py`, chooses everything."""
 
     name: str = "momentlloyd"
     noise: Noise = Noise.GAUSSIAN
 
     @property
     def alpha(self) -> Fraction:
-        """FastLloyd's, so that errors can be compared."""
+        """alpha of FastLloyd, so that errors can be compared."""
         return Fraction(4, 5)
 
     @property
     def fewest_iterations(self) -> None:
-        """None: the error does not depend on the number of iterations."""
+        """None, because the error does not depend on the number of iterations."""
 
     def check_use(self, settings: Mapping[str, object]) -> None:
-        """Refuse all that are given: none has an effect here, so another algorithm was meant."""
+        """Raise PlanError for any of these settings that is given: none has an effect here."""
         for name, value in settings.items():
             if value is not None:
                 raise PlanError(
@@ -60,7 +60,7 @@ class MomentAlgorithm(AnyAlgorithm, frozen=True, kw_only=True):
                 )
 
     def varied(self, **fields: object) -> Self:
-        """Itself, or PlanError for a field: it has none."""
+        """Return the algorithm itself. Raises PlanError for a field, because it has none."""
         self.check_use(fields)
         return self
 
@@ -69,7 +69,7 @@ MOMENTLLOYD = MomentAlgorithm()
 
 
 class Shape(Protocol):
-    """The fields of a mechanism that a question depends on."""
+    """Fields of a mechanism that a question depends on."""
 
     @property
     def domain(self) -> Domain:
@@ -81,20 +81,18 @@ class Shape(Protocol):
 
     @property
     def n_directions(self) -> int:
-        """r: how many directions a subspace has; 0 where MomentLloyd works among the features
-        alone.
-        """
+        """r, the number of directions of a subspace, or 0 if MomentLloyd uses only the features."""
 
     @property
     def count_bits(self) -> int:
-        """Counts are in units of 2**-count_bits records."""
+        """Fraction bits of counts, whose unit is 2**-count_bits records."""
 
 
 class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="asks"):
-    """scales : deviations of the noise, one per part of the answer. Subclasses say what they ask,
-    and what follows from it.
+    """Base of MomentLloyd's rounds; subclasses define the question and the state that follows.
 
-    powers : of lengths that its parts are in, 0 for records.
+    scales : deviations of the noise, one per part of the answer. powers : powers of lengths in the
+        units of the parts, 0 for records.
     """
 
     n_candidates: ClassVar[int] = 0
@@ -107,9 +105,7 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         raise NotImplementedError
 
     def check(self, m: MomentFields, number: int) -> None:
-        """Raise PlanError if the round of that number, from 1, is none that this mechanism may
-        have.
-        """
+        """Raise PlanError if this mechanism cannot have this round at that number, from 1."""
         # refuses units, candidates and directions out of range
         n_parts = len(self.question(m).parts)
         if len(self.scales) != n_parts:
@@ -118,45 +114,48 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
             )
 
     def query(self, m: MomentFields, state: State) -> Query:
-        """Ask around the mean; kinds that ask elsewhere override this."""
+        """Return the query around the mean; subclasses with other centres override this."""
         return ask(m.question(self), centre=state.centre, radius=self.clips_at(m, state))
 
     # some kinds need more where there are directions
     def needs(self, m: MomentFields) -> set[str]:  # noqa: ARG002
-        """The fields of a state that this round or a later one uses."""
+        """Return the fields of a state that this round or a later one uses."""
         return {"number", "centre"}
 
     def clips_at(self, m: MomentFields, state: State) -> int:
-        """The length at which it clips, grid units, exact: at least 1 and at most the diameter,
-        whatever plan and state say.
+        """Return the length at which the round clips, grid units, exact.
+
+        For any plan and state it is at least 1 and at most the diameter.
         """
         return min(max(1, self._length(m, state)), 2 * math.isqrt(m.domain.squared_half_diagonal))
 
     def noisy_parts(
         self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise
     ) -> list[Noisy]:
-        """The parts of an answer in grid units, squared grid units, or records."""
+        """Return the parts of an answer in grid units, squared grid units, or records."""
         ends = np.cumsum(m.question(self).parts)[:-1]
         columns = np.split(answer.astype(np.float64), ends, axis=1)
         each = zip(columns, noise.deviations, self.units_of_parts(m, state), strict=True)
         return [Noisy(values, deviation).scaled(unit) for values, deviation, unit in each]
 
     def units_of_parts(self, m: MomentFields, state: State) -> tuple[float, ...]:
-        """The unit of each part of an answer, in grid units, squared grid units or records."""
+        """Return the unit of each part of an answer, in grid units, squared grid units or
+        records.
+        """
         unit = self.clips_at(m, state) / self.norm
         share = 2.0**-m.share_bits
         return tuple(unit**power * share if power else 2.0**-m.number_bits for power in self.powers)
 
     @property
     def norm(self) -> int:
-        """The integer that stands in the answer for the length at which it clips."""
+        """Integer in the answer that means the length at which the round clips."""
         return 1
 
     def advance(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> State:
-        """The state after its noisy answer.
+        """Return the state after the noisy answer.
 
-        Where clients are missing, so are their records: the number of records is scaled by the caps
-        of those that are there.
+        If clients are missing, their records are missing too: the number of records is scaled by
+        the caps of the clients that are present.
         """
         there = location.scaled(m, state, noise.share)
         after = self.follow(m, there, *self.noisy_parts(m, there, answer, noise))
@@ -167,8 +166,8 @@ class MomentRound(Round, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
     @property
     def follow(self) -> Callable[..., State]:
-        """The state that follows from another one, with the number of records that the answer is
-        of, and the noisy parts.
+        """Return the next state, from a state with the number of records in the answer, and the
+        noisy parts.
         """
         raise NotImplementedError
 
@@ -216,7 +215,7 @@ class ClippingRound(MomentRound, frozen=True, kw_only=True):
     units: int
 
     def check(self, m: MomentFields, number: int) -> None:
-        """See `MomentRound`; the radius is bounded too."""
+        """Raise PlanError as `MomentRound.check` does, and if the radius is out of range."""
         super().check(m, number)
         if not 0 < self.radius <= 16:
             raise PlanError(
@@ -226,7 +225,7 @@ class ClippingRound(MomentRound, frozen=True, kw_only=True):
 
     @property
     def norm(self) -> int:
-        """The units of the answer that stand for the radius."""
+        """Integer in the answer that means the radius."""
         return self.units
 
     # of the plan alone, where a kind does not say otherwise
@@ -244,18 +243,18 @@ class MeanRound(ClippingRound, frozen=True, kw_only=True, tag="mean"):
     finds_number: ClassVar[bool] = True
 
     def question(self, m: Shape) -> ClippedOffsets:
-        """Offsets and number of records of a single cluster."""
+        """Return the question for offsets and number of records of a single cluster."""
         return ClippedOffsets(
             space=Features(domain=m.domain), n_clusters=1, units=self.units, count_bits=m.count_bits
         )
 
     def query(self, m: MomentFields, state: State) -> Query:
-        """Ask around the middle of the box."""
+        """Return the query around the middle of the box."""
         middle = np.zeros((1, m.n_features), dtype=np.int64)
         return ask(m.question(self), centroids=middle, radius=self.clips_at(m, state))
 
     def follow(self, m: MomentFields, state: State, sums: Noisy, count: Noisy) -> State:
-        """The state with the number of records and their mean."""
+        """Return the state with the number of records and their mean."""
         return location.mean(m, state, sums, count)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
@@ -274,11 +273,11 @@ class SquaresRound(ClippingRound, frozen=True, kw_only=True, tag="squares"):
     powers: ClassVar[tuple[int, ...]] = (2,)
 
     def question(self, m: Shape) -> ClippedSquares:
-        """The sum of squares, coordinate by coordinate."""
+        """Return the question for the sum of squares, coordinate by coordinate."""
         return ClippedSquares(domain=m.domain, units=self.units)
 
     def follow(self, m: MomentFields, state: State, squares: Noisy) -> State:
-        """The state with candidates in a box around most records."""
+        """Return the state with candidates in a box around most records."""
         low, high = location.box(m, state, squares, m.sum_deviation / location.divisor(m, state))
         return start.box_candidates(m, state, low, high)
 
@@ -291,15 +290,15 @@ class LengthsRound(MomentRound, frozen=True, kw_only=True, tag="lengths"):
 
     @property
     def norm(self) -> int:
-        """The units of the answer that stand for half the diagonal of the box."""
+        """Integer in the answer that means half the diagonal of the box."""
         return self.units
 
     def question(self, m: Shape) -> ClippedLengths:
-        """The sum of lengths."""
+        """Return the question for the sum of lengths."""
         return ClippedLengths(domain=m.domain, units=self.units)
 
     def follow(self, m: MomentFields, state: State, lengths: Noisy) -> State:
-        """The state with the typical distance from the mean."""
+        """Return the state with the typical distance from the mean."""
         return location.length(m, state, lengths)
 
     def _length(self, m: MomentFields, state: State) -> int:  # noqa: ARG002 - as planned
@@ -312,15 +311,17 @@ class SecondMomentRound(ClippingRound, frozen=True, kw_only=True, tag="second-mo
     powers: ClassVar[tuple[int, ...]] = (2, 2)
 
     def question(self, m: Shape) -> SecondMoment:
-        """The sum of products of every pair of features."""
+        """Return the question for the sum of products of every pair of features."""
         return SecondMoment(domain=m.domain, units=self.units)
 
     def needs(self, m: MomentFields) -> set[str]:  # noqa: ARG002 - always the same
-        """Number and mean of the records, and how far they reach."""
+        """Return the fields of number, mean and typical distance of the records."""
         return {"number", "centre", "length"}
 
     def follow(self, m: MomentFields, state: State, diagonal: Noisy, above: Noisy) -> State:
-        """The state with directions, and candidates along them or, without a vote, centroids."""
+        """Return the state with directions, and candidates along them or, without a vote,
+        centroids.
+        """
         state = directions(m, state, self.radius, diagonal, above)
         return (
             start.gaussian_candidates(m, state) if m.n_candidates else start.from_gaussian(m, state)
@@ -338,7 +339,7 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, tag="votes"):
     n_candidates: int  # type: ignore[misc]  # of other rounds 0
 
     def question(self, m: Shape) -> Votes:
-        """A histogram over the candidates."""
+        """Return the question for a histogram over the candidates."""
         return Votes(
             space=space(m, in_directions=m.n_directions > 0),
             n_candidates=self.n_candidates,
@@ -346,8 +347,8 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, tag="votes"):
         )
 
     def check(self, m: MomentFields, number: int) -> None:
-        """See `MomentRound`; also refuses more candidates than are ever planned, or a number that
-        makes no grid.
+        """Raise PlanError as `MomentRound.check` does, and for a number of candidates that is never
+        planned.
         """
         super().check(m, number)
         n, most, d = self.n_candidates, max(MAX_CANDIDATES, 4 * m.n_clusters), m.n_features
@@ -360,18 +361,18 @@ class VotesRound(MomentRound, frozen=True, kw_only=True, tag="votes"):
             )
 
     def query(self, m: MomentFields, state: State) -> Query:
-        """Ask about the candidates, along the directions if there are any."""
+        """Return the query about the candidates, along the directions if there are any."""
         frame = {"origin": state.centre, "directions": state.directions} if m.n_directions else {}
         return ask(m.question(self), candidates=state.candidates, **frame)
 
     def needs(self, m: MomentFields) -> set[str]:
-        """The candidates and, with directions, the fitted Gaussian."""
+        """Return the fields of the candidates and, with directions, of the fitted Gaussian."""
         return {"number", "candidates"} | (
             {"centre", "directions", "variances", "length"} if m.n_directions else set()
         )
 
     def follow(self, m: MomentFields, state: State, votes: Noisy) -> State:
-        """The state with the centroids that the votes lead to."""
+        """Return the state with the centroids that follow from the votes."""
         return start.from_votes(m, state, votes)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
@@ -391,14 +392,14 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, tag="step"):
     in_directions: bool = False
 
     def question(self, m: Shape) -> ClippedOffsets:
-        """Sums of offsets, and counts."""
+        """Return the question for sums of offsets, and counts."""
         where = space(m, in_directions=self.in_directions)
         return ClippedOffsets(
             space=where, n_clusters=m.n_clusters, units=self.units, count_bits=m.count_bits
         )
 
     def query(self, m: MomentFields, state: State) -> Query:
-        """Ask around the centroids, seen in the directions or among all features."""
+        """Return the query around the centroids, in the directions or among all features."""
         question, R = m.question(self), self.clips_at(m, state)
         if self.in_directions:
             return ask(
@@ -411,7 +412,9 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, tag="step"):
         return ask(question, centroids=state.centroids, radius=R)
 
     def needs(self, m: MomentFields) -> set[str]:
-        """The centroids, how far records are from them, and the directions."""
+        """Return the fields of the centroids, of the records' distances from them, and of the
+        directions.
+        """
         frame = {"centre", "directions"} if m.n_directions else set()
         return (
             {"number", "spread"}
@@ -420,7 +423,7 @@ class StepRound(ClippingRound, frozen=True, kw_only=True, tag="step"):
         )
 
     def follow(self, m: MomentFields, state: State, sums: Noisy, counts: Noisy) -> State:
-        """The state with moved centroids, and how many records each has."""
+        """Return the state with moved centroids, and the number of records of each."""
         return steps.step(m, state, sums, counts, in_directions=self.in_directions)
 
     def seen(self, m: MomentFields, state: State, answer: Answer, noise: AnswerNoise) -> Seen:
@@ -442,7 +445,7 @@ Rounds = MeanRound | SquaresRound | LengthsRound | SecondMomentRound | VotesRoun
 
 
 def space(m: Shape, *, in_directions: bool) -> Space:
-    """The space that a query is about: the directions found, or the features."""
+    """Return the space of a query: the directions found, or the features."""
     return (
         Subspace(domain=m.domain, n_directions=m.n_directions)
         if in_directions
@@ -451,5 +454,5 @@ def space(m: Shape, *, in_directions: bool) -> Space:
 
 
 def _times(factor: Fraction, square: int) -> int:
-    """floor(factor sqrt(square))."""
+    """Return floor(factor sqrt(square))."""
     return math.isqrt(math.floor(factor**2 * square))

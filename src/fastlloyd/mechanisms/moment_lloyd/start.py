@@ -1,4 +1,4 @@
-"""Start of the clustering: k means of the fitted Gaussian, or of a noisy histogram (step 3 of
+"""Start of the clustering: k-means of the fitted Gaussian, or of a noisy histogram (step 3 of
 docs/momentlloyd.md).
 """
 
@@ -40,7 +40,9 @@ SURE = 4.0  # deviations of the noise: one candidate in 30,000 has as much of no
 
 
 def box_candidates(m: MomentFields, state: State, low: FloatArray, high: FloatArray) -> State:
-    """Candidates in a box: spread by k-means where they are few, else a regular grid."""
+    """Return candidates in a box: spread by k-means if they are few, otherwise on a regular
+    grid.
+    """
     if m.n_candidates <= FEW_CANDIDATES:
         draws = _draws(m, b"candidates")
         n = max(DRAWS, DRAWS_PER_CANDIDATE * m.n_candidates)
@@ -57,8 +59,8 @@ def box_candidates(m: MomentFields, state: State, low: FloatArray, high: FloatAr
 
 
 def gaussian_candidates(m: MomentFields, state: State) -> State:
-    """Candidates from the fitted Gaussian, a little wider, in the directions found, and some far
-    away from all of these.
+    """Return candidates from the fitted Gaussian, a little wider, in the directions found, and some
+    far from all of these.
     """
     draws, n_far = _draws(m, b"candidates"), number_far(m)
     near = m.n_candidates - n_far
@@ -78,7 +80,7 @@ def gaussian_candidates(m: MomentFields, state: State) -> State:
 
 
 def from_gaussian(m: MomentFields, state: State) -> State:
-    """k means of the fitted Gaussian: nothing more is asked of the records."""
+    """Return the k-means of the fitted Gaussian, without a further query."""
     draws = _draws(m, b"start")
     points = draws.normal((DRAWS, used(state))) * deviations(state)
     found = k_means(
@@ -94,7 +96,7 @@ def from_gaussian(m: MomentFields, state: State) -> State:
 
 
 def from_votes(m: MomentFields, state: State, votes: Noisy) -> State:
-    """k means of the density that denoised votes give."""
+    """Return the k-means of the density that denoised votes give."""
     n, n_far, points, sample = (
         divisor(m, state),
         number_far(m),
@@ -126,7 +128,7 @@ def from_votes(m: MomentFields, state: State, votes: Noisy) -> State:
 
 
 def with_far(near: int) -> int:
-    """Return the number of candidates if `near` of them are near."""
+    """Return the number of candidates, far ones included, if `near` of them are near."""
     return near + near // (FAR_PART - 1)
 
 
@@ -138,8 +140,8 @@ def number_far(m: MomentFields) -> int:
 
 
 def far_candidates(state: State, draws: Draws, n: int) -> FloatArray:
-    """n points (n, found) at these distances in turn, in directions from the mean that the fitted
-    Gaussian has.
+    """Return n points (n, found) at these distances in turn, in directions from the mean that the
+    fitted Gaussian has.
     """
     y = draws.normal((n, used(state))) * deviations(state)
     radii = state.length * np.resize(FAR_LENGTHS, n)
@@ -147,8 +149,10 @@ def far_candidates(state: State, draws: Draws, n: int) -> FloatArray:
 
 
 def weighed(votes: Noisy, expected: FloatArray, n: float, n_far: int) -> FloatArray:
-    """Weights of candidates, float64 (m,), which sum up to n, the last n_far of them far away;
-    expected : for all m.
+    """Return weights of candidates, float64 (m,), with sum n; the last n_far candidates are far
+    away.
+
+    expected : votes expected for all m.
     """
     near = len(expected) - n_far
     far = outstanding(Noisy(votes.values[near:], votes.deviation), n)
@@ -158,18 +162,18 @@ def weighed(votes: Noisy, expected: FloatArray, n: float, n_far: int) -> FloatAr
 
 
 def weights(votes: Noisy, expected: FloatArray, n: float) -> FloatArray:
-    """Weights of candidates, float64 (m,), which sum up to n.
+    """Return weights of candidates, float64 (m,), with sum n.
 
-    Where most of the histogram is signal, the largest entries up to n records are kept as they are;
-    elsewhere the histogram is brought to the nearest one that is possible.
+    If most of the histogram is signal, the largest entries, up to n records, stay as they are.
+    Otherwise the result is the nearest possible histogram.
     """
     h, factor = shrunk(votes, expected)
     return largest(h, n) if factor > 0.5 else projection(h, n)
 
 
 def shrunk(votes: Noisy, expected: FloatArray) -> tuple[FloatArray, float]:
-    """Votes shrunk towards the expected ones by James and Stein's factor, and that factor, 0 to
-    1.
+    """Return votes shrunk towards the expected ones by James and Stein's factor, and that factor, 0
+    to 1.
     """
     h = votes.values.ravel()
     excess = h - expected
@@ -178,7 +182,7 @@ def shrunk(votes: Noisy, expected: FloatArray) -> tuple[FloatArray, float]:
 
 
 def largest(h: FloatArray, n: float) -> FloatArray:
-    """The largest entries, until they sum up to n; the last one is cut."""
+    """Return the largest entries until they sum up to n; the last one is cut."""
     order = np.argsort(-h, kind="stable")
     positive = np.maximum(h[order], 0.0)
     before = np.concatenate([[0.0], np.cumsum(positive)[:-1]])
@@ -188,15 +192,15 @@ def largest(h: FloatArray, n: float) -> FloatArray:
 
 
 def projection(h: FloatArray, n: float) -> FloatArray:
-    """The nearest point of {w >= 0, sum w = n}."""
+    """Return the nearest point of {w >= 0, sum w = n}."""
     descending = np.sort(h)[::-1]
     excess = (np.cumsum(descending) - n) / np.arange(1, len(h) + 1)
     return np.asarray(np.maximum(h - excess[np.flatnonzero(descending >= excess)[-1]], 0.0))
 
 
 def outstanding(votes: Noisy, n: float) -> FloatArray:
-    """Votes of more than four deviations of their noise, the others 0; together at most half of
-    n.
+    """Return votes of more than four deviations of their noise, and 0 for the others; together at
+    most half of n.
     """
     h = votes.values.ravel()
     w = np.where(h > SURE * votes.deviation, h, 0.0)
@@ -204,7 +208,7 @@ def outstanding(votes: Noisy, n: float) -> FloatArray:
 
 
 def _candidates(m: MomentFields, state: State) -> FloatArray:
-    """Along the directions found, or among the features."""
+    """Return the candidates along the directions found, or among the features."""
     points = state.candidates[:, : used(state)] if m.n_directions else state.candidates
     return points.astype(np.float64)
 
@@ -212,11 +216,11 @@ def _candidates(m: MomentFields, state: State) -> FloatArray:
 def _spread(
     points: FloatArray, w: FloatArray, sample: FloatArray, owners: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Each candidate's weight shared out over those of the sample that it is the nearest of; kept
-    where there are none.
+    """Divide each candidate's weight among the sample points nearest to it; without any, it keeps
+    its weight.
 
-    What is in one cell then has an extent: without, a histogram of few cells would pretend to be of
-    few points.
+    So each cell gets an extent. Without this, a histogram of few cells would look like a few
+    points.
     """
     drawn = np.bincount(owners, minlength=len(points))
     shares = w / np.maximum(drawn, 1)
@@ -243,8 +247,8 @@ def _sample(m: MomentFields, state: State) -> FloatArray:
 def _in_directions(
     m: MomentFields, state: State, points: FloatArray, sizes: FloatArray, loss: float
 ) -> State:
-    """Centroids in the directions found, and what is left of the squared length once they are taken
-    away.
+    """Return centroids in the directions found, and the squared length left without these
+    directions.
     """
     between = float(sizes @ (points**2).sum(axis=1) / sizes.sum())
     whole, inner = squared_length(state), float(state.variances.sum())
@@ -266,7 +270,7 @@ def _draws(m: MomentFields, purpose: bytes) -> Draws:
 
 
 def _padded(points: FloatArray, n_directions: int) -> FloatArray:
-    """Zeros along the directions that were not found."""
+    """Add zeros along the directions that were not found."""
     return np.pad(points, ((0, 0), (0, n_directions - points.shape[1])))
 
 

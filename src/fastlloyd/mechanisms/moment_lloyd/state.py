@@ -1,9 +1,9 @@
 """State of MomentLloyd between two rounds: functions of noisy answers and of the plan.
 
-Later rounds go on from integers alone. The client that works the next ones out uses floating point,
-whose last digits are not the same on every machine; it rounds them to integers, and in a federated
-run these travel to the others, as bytes. Beside them all parties keep the findings of the answers,
-from which the errors of the result's centroids follow.
+Later rounds continue from integers alone. The client that computes them uses floating point, whose
+last digits differ between machines. It rounds the results to integers, which in a federated run are
+sent to the others as bytes. In addition all parties keep the findings of the answers, from which
+the errors of the final centroids follow.
 """
 
 import math
@@ -38,7 +38,7 @@ class MomentFields(Mechanism, frozen=True, kw_only=True):
 
     @cached_property
     def fields_of_state(self) -> dict[str, Parameter]:
-        """See `fields`; by name."""
+        """Fields of a state, by name (`fields`)."""
         return {field.name: field for field in _fields(self)}
 
     @property
@@ -62,19 +62,19 @@ class Noisy:
     deviation: float
 
     def scaled(self, unit: float) -> "Noisy":
-        """Values and deviation times `unit`, the present unit in terms of the new one."""
+        """Return values and deviation times `unit`, the present unit in terms of the new one."""
         return Noisy(self.values * unit, self.deviation * unit)
 
 
 def rounded(values: FloatArray, most: object) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """The nearest integers within [-most, most]; half towards even."""
+    """Return the nearest integers within [-most, most]; halves are rounded to even."""
     return np.clip(np.rint(values), -np.asarray(most), np.asarray(most)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Noisy sum of all records, grid units (1, d), none of them clipped, and their noisy number
-    (1, 1).
+    """Noisy sum of all records without clipping, grid units (1, d), and their noisy number (1,
+    1).
     """
 
     sums: Noisy
@@ -83,7 +83,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Candidates, int64 (m, r), as the votes were asked for, and the noisy votes (m, 1)."""
+    """Candidates of the vote, int64 (m, r), and the noisy votes (m, 1)."""
 
     candidates: IntArray
     votes: Noisy
@@ -91,8 +91,8 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step among all features: centroids, int64 (k, d), as it was asked; noisy sums of offsets
-    (k, d) and counts (k, 1).
+    """One step among all features: its centroids, int64 (k, d), and its noisy sums of offsets (k,
+    d) and counts (k, 1).
     """
 
     centroids: IntArray
@@ -104,9 +104,11 @@ class Step:
 class Seen:
     """Findings of the answers so far.
 
-    total : None if the first sum was clipped. histogram : None without votes. steps : those among
-    all features, in order. asked_in : state at the query of the last round. answer : its noisy
-    answer, or None before there is one.
+    total : first sum, or None if it was clipped.
+    histogram : votes, or None without a vote.
+    steps : steps among all features, in order.
+    asked_in : state at the query of the last round.
+    answer : noisy answer of the last round, or None before there is one.
     """
 
     total: Total | None = None
@@ -116,31 +118,38 @@ class Seen:
     answer: IntArray | None = None
 
     def with_total(self, sums: Noisy, count: Noisy) -> Self:
-        """A copy with this sum of all records."""
+        """Return a copy with this sum of all records."""
         return replace(self, total=Total(sums, count))
 
     def with_votes(self, candidates: IntArray, votes: Noisy) -> Self:
-        """A copy with these votes."""
+        """Return a copy with these votes."""
         return replace(self, histogram=Histogram(candidates, votes))
 
     def with_step(self, centroids: IntArray, sums: Noisy, counts: Noisy) -> Self:
-        """A copy with this step added."""
+        """Return a copy with this step added."""
         return replace(self, steps=(*self.steps, Step(centroids, sums, counts)))
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """Zeros stand for what is not known yet. Lengths in grid units, squared lengths in squared grid
-    units.
+    """State of a run, with zeros for what is not known yet. Lengths are in grid units, squared
+    lengths in squared grid units.
 
-    number : number of records, in units of 2**-16. centre : int64 (d,), their mean. length : their
-    typical distance from it. directions : int64 (d, r) in units of 2**-20, the directions of their
-    spread, zeros if fewer were found. variances : int64 (r,), along these. candidates : int64 (m, r
-    or d). points : int64 (k, r), centroids seen in the directions. centroids : int64 (k, d). sizes
-    : int64 (k,), records per cluster, in units of 2**-16. spread : expected mean squared distance
-    from the nearest centroid. inner_spread : the same along the directions.
+    number : number of records, in units of 2**-16.
+    centre : int64 (d,), their mean.
+    length : their typical distance from it.
+    directions : int64 (d, r) in units of 2**-20, directions of their spread, zeros if fewer were
+        found.
+    variances : int64 (r,), along these.
+    candidates : int64 (m, r or d).
+    points : int64 (k, r), centroids in the directions.
+    centroids : int64 (k, d).
+    sizes : int64 (k,), records per cluster, in units of 2**-16.
+    spread : expected mean squared distance from the nearest centroid.
+    inner_spread : the same along the directions.
+    seen : findings of the answers.
+    loss : noisy loss, in the units of `LossRound`.
 
-    seen and loss do not travel: every party has them from the answers. loss : noisy, in the units
-    of `LossRound`.
+    seen and loss are not sent, because every party has them from the answers.
     """
 
     number: int
@@ -159,7 +168,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def start(cls, m: MomentFields) -> Self:
-        """The state before the first round: all zeros."""
+        """Return the state before the first round: all zeros."""
         zeros: dict[str, Any] = {
             field.name: np.zeros(field.shape, dtype=np.int64) if field.shape else 0
             for field in fields(m)
@@ -168,8 +177,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fields(m: MomentFields) -> tuple[Parameter, ...]:
-    """The fields of a state of this mechanism in order, each with its shape and the range of its
-    entries.
+    """Return the fields of a state of this mechanism in order, each with its shape and the range of
+    its entries.
     """
     return tuple(m.fields_of_state.values())
 
@@ -198,7 +207,7 @@ def _fields(m: MomentFields) -> tuple[Parameter, ...]:
 
 
 def known(m: MomentFields, state: State, **changes: Value) -> State:
-    """The state with some fields replaced, each checked against its range."""
+    """Return the state with some fields replaced, each checked against its range."""
     ranges = m.fields_of_state
     return msgspec.structs.replace(
         state, **{name: ranges[name].check(value) for name, value in changes.items()}
@@ -211,9 +220,9 @@ def limit(m: MomentFields, name: str) -> Any:
 
 
 def encode(m: MomentFields, names: Container[str], state: State) -> bytes:
-    """The fields of these names as bytes, in the order of `fields`.
+    """Return the fields of these names as bytes, in the order of `fields`.
 
-    Every number takes 4 bytes, or 8 where its range is wider, little-endian; so the length is known
+    Every number takes 4 bytes, or 8 if its range is wider, little-endian, so the length is known
     beforehand.
     """
     return b"".join(

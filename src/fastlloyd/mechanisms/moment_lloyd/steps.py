@@ -31,11 +31,11 @@ LIKELY_WEIGHT = 8.0  # as if seen in so many coordinates
 def step(
     m: MomentFields, state: State, sums: Noisy, counts: Noisy, *, in_directions: bool
 ) -> State:
-    """Divide sums of offsets by sizes, shrink the moves, move.
+    """Divide sums of offsets by sizes, shrink the moves, and move the centroids.
 
-    The sizes that are told add up to the number of records as it was found, not to what sums are
-    divided by. Among the features a move is split into its part along the directions and the rest,
-    which are shrunk each on its own.
+    The reported sizes add up to the number of records found, not to the divisors. Among the
+    features a move is split into its part along the directions and the rest, and each part is
+    shrunk separately.
     """
     n, told = sizes(counts, divisor(m, state)), sizes(counts, records(state))
     told *= records(state) / told.sum()
@@ -67,18 +67,19 @@ def step(
 
 
 def _most(m: MomentFields, spread: int, dimensions: int) -> float:
-    """Return a coordinate's part of the expected squared offset, over `dimensions` dimensions.
+    """Return the part of one coordinate in the expected squared offset, over `dimensions`
+    dimensions.
 
-    Among the features the same along the directions and across: offsets reach farther along them,
-    and noise is believed less.
+    Among the features it is the same along and across the directions. Offsets are longer along
+    them, so noise is trusted less there.
     """
     least = math.ldexp(float(LEAST_RADIUS), m.domain.fraction_bits)
     return max(float(spread), least**2) / max(dimensions, 1)
 
 
 def sizes(counts: Noisy, n: float) -> FloatArray:
-    """Records per cluster: noisy counts moved to sum up to n, shrunk towards n / k (James and
-    Stein), with a floor.
+    """Return records per cluster: noisy counts adjusted to sum up to n, shrunk towards n / k (James
+    and Stein), with a floor.
     """
     noisy, sigma = counts.values.ravel(), counts.deviation
     k = len(noisy)

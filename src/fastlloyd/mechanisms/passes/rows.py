@@ -127,6 +127,7 @@ class SealedRows:
     def changed(self) -> DataError:
         """Say that a pass saw other rows than the first."""
         return DataError(
-            f"{self._source}: the records, or their order, are not those of the first pass, and"
-            " every pass must see the same; copy the file to where nobody writes, and start again"
+            f"{self._source}: the records or their order changed after the first pass, and every"
+            " pass must see the same; copy the file to a folder where no program changes it, and"
+            " start again"
         )

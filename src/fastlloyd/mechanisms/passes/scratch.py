@@ -194,6 +194,6 @@ def _on_disk() -> Iterator[None]:
             else f"cannot be used ({error.strerror})"
         )
         raise DataError(
-            f"{folder} {reason}, where the shares of persons wait, about 45 bytes for each record;"
-            " make room, or name another folder in TMPDIR, and start again"
+            f"{folder} {reason}, and the shares of persons need about 45 bytes there for each"
+            " record; make room, or name another folder in TMPDIR, and start again"
         ) from None

@@ -67,13 +67,13 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         own = np.array(value, dtype=np.int64, order="C")
         if not ((own >= self.least) & (own <= self.most)).all():
             raise OverflowRisk(
-                f"an entry of the parameter {self.name} is out of its range; whoever sent it is at"
-                " fault"
+                f"an entry of the parameter {self.name} is out of its range; the client that sent"
+                " it is at fault"
             )
         if self.column_square is not None and _longest_column(own) > self.column_square:
             raise OverflowRisk(
-                f"a column of the parameter {self.name} is longer than 1; whoever sent it is at"
-                " fault"
+                f"a column of the parameter {self.name} is longer than 1; the client that sent it"
+                " is at fault"
             )
         return own
 

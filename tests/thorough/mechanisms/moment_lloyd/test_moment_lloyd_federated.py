@@ -162,7 +162,7 @@ def test_with_no_dropouts_allowed_a_leader_that_is_late_ends_the_run_with_the_re
     outcome = run_in_process(federation.server(), federation.clients(), link=link)
     assert (
         outcome.server.reason
-        == "nobody worked out the parameters of round 2 in time, after 1 clients were asked"
+        == "no client computed the parameters of round 2 in time, after 1 clients were asked"
     )
     assert results(outcome.clients.values()) == []
 

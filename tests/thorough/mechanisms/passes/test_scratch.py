@@ -126,7 +126,7 @@ def test_a_full_disk_is_one_sentence_that_names_the_folder(
     monkeypatch.setattr(tempfile, "TemporaryFile", on_full_disk)
     with small_parts(10, 2, 10), pytest.raises(DataError) as refused:
         count_persons([TextIds.of([b"SECRET", b"b", b"c"])])
-    assert str(refused.value).startswith(f"{folder} is full, where the shares of persons wait")
+    assert str(refused.value).startswith(f"{folder} is full, and")
     assert "\n" not in str(refused.value)
     assert "SECRET" not in str(refused.value)
 

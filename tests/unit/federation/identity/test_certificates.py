@@ -177,7 +177,7 @@ def test_no_bit_of_it_can_change() -> None:
         for bit in range(8):
             changed = bytearray(whole)
             changed[position] ^= 1 << bit
-            with pytest.raises(IdentityError, match="the certificate of 'clinic-a' is"):
+            with pytest.raises(IdentityError, match="the certificate of 'clinic-a'"):
                 parse_certificate(base64.b64encode(changed).decode(), "clinic-a")
 
 
@@ -242,7 +242,7 @@ FORGED: dict[str, Callable[[], str]] = {
 def test_whatever_is_not_of_the_one_form_is_refused(case: str) -> None:
     with pytest.raises(
         IdentityError,
-        match="the certificate of 'clinic-a' is not one that `fastlloyd keygen` makes",
+        match="the certificate of 'clinic-a' was changed",
     ):
         parse_certificate(FORGED[case](), "clinic-a")
 
@@ -251,7 +251,7 @@ def test_whatever_is_not_of_the_one_form_is_refused(case: str) -> None:
 def test_a_serial_number_below_zero_is_refused_without_a_warning(
     recwarn: pytest.WarningsRecorder,
 ) -> None:
-    with pytest.raises(IdentityError, match="is not one that"):
+    with pytest.raises(IdentityError, match="was changed"):
         parse_certificate(with_a_serial_below_zero(), "clinic-a")
     assert not recwarn.list
 

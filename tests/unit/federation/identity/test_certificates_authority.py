@@ -247,7 +247,7 @@ def test_a_certificate_that_is_far_too_long_is_not_looked_into() -> None:
     long = issued(
         (x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), bytes(MAX_BYTES)), False)
     )
-    with pytest.raises(IdentityError, match="the certificate of 'clinic-a' is not one that"):
+    with pytest.raises(IdentityError, match="'clinic-a' was changed"):
         parse_certificate(long, "clinic-a")
 
 
@@ -289,11 +289,11 @@ NOT_MINE: dict[str, tuple[Callable[[], bytes], str]] = {
             (x509.SubjectAlternativeName(
                 [HOST, x509.UniformResourceIdentifier(f"fastlloyd:ed25519:{B.public.signing_key}")]), False),
             *CA.added()])),
-        "the certificate for 'clinic-a' holds another signing key than its private identity"),
+        "'clinic-a' contains another"),
     "expired": (
         lambda: pem(CA.issue(A.request(), begins=NOW - timedelta(days=9), ends=NOW - timedelta(days=2))), "expired on"),
     "not begun": (lambda: pem(CA.issue(A.request(), begins=NOW + timedelta(days=2))), "is not valid before"),
-    "cut off": (lambda: CA.issue(A.request()).public_bytes(Encoding.DER)[:-9], "the certificate of 'clinic-a' is not one that"),
+    "cut off": (lambda: CA.issue(A.request()).public_bytes(Encoding.DER)[:-9], "'clinic-a' was changed"),
 }  # fmt: skip
 
 
@@ -376,7 +376,7 @@ FOREIGN: dict[str, tuple[Callable[[], Plan], str]] = {
     "the server's": (lambda: plan(everyone(), CA.text, SUMS.public), "the certificate of 'sums' was not issued by"),
     "under an intermediate authority": (
         lambda: plan((certified(A, INTERMEDIATE), certified(B), certified(C)), CA.text),
-        "'clinic-a' was not issued by the plan's authority 'CN=Clinic CA' but by 'CN=Clinic Issuing CA'; everyone"),
+        "'clinic-a' was not issued by the plan's authority 'CN=Clinic CA' but by 'CN=Clinic Issuing CA'; every party"),
     "no authority": (
         lambda: plan(everyone(), certified(A).certificate), "the certificate of 'CN=clinic-a' is not an authority's (CA:TRUE"),
     "an authority that may not sign": (

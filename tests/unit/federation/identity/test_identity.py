@@ -161,7 +161,7 @@ def test_a_wrong_or_missing_passphrase_is_a_sentence_that_does_not_repeat_it(
     ) as caught:
         PrivateIdentity.load(path, ask_passphrase=lambda: "my other passphrase")
     assert "my other" not in str(caught.value)
-    with pytest.raises(IdentityError, match="is under a passphrase; pass --passphrase-file"):
+    with pytest.raises(IdentityError, match="is encrypted; pass"):
         PrivateIdentity.load(path)
 
 

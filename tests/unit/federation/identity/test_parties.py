@@ -180,11 +180,11 @@ WRONG: dict[str, tuple[Callable[[], Plan], str]] = {
     ),
     "no certificate but some text": (
         lambda: changed(clients=with_client(0, certificate="AAAA")),
-        "the certificate of 'clinic-a' is not one that `fastlloyd keygen` makes",
+        "the certificate of 'clinic-a' was changed",
     ),
     "no base64": (
         lambda: changed(server=with_server(certificate="?")),
-        "the certificate of 'sums' is not one that",
+        "'sums' was changed",
     ),
     "a server without a name": (
         lambda: changed(server=Server(name="")),
@@ -228,9 +228,7 @@ def test_nobody_has_the_keys_of_another_under_a_name_of_their_own() -> None:
     twin = make_certificate("clinic-b", signing, key, EXPIRES)
     with pytest.raises(
         PlanError,
-        match=(
-            "'clinic-a' and 'clinic-b' have the same key or certificate; everyone needs their own"
-        ),
+        match=("'clinic-a' and 'clinic-b' have the same"),
     ):
         changed(clients=with_client(1, certificate=twin))
     same_signing = make_certificate(

@@ -479,7 +479,7 @@ def more_counts(content: dict[str, Any]) -> None:
 
 TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "the protocol before": (setting("protocol_version", value=1), r"protocol_version is 1; .* make the plan anew"),
-    "a newer protocol": (setting("protocol_version", value=99), r"protocol_version is 99; .* install the fastlloyd that the others have"),
+    "a newer protocol": (setting("protocol_version", value=99), r"protocol_version is 99; .* install the version"),
     "a short run id": (setting("run_id", value="00"), r"run_id is not 32 hex digits"),
     "an upper-case run id": (setting("run_id", value="A" * 32), r"run_id is not 32 hex digits"),
     "a ring of 48 bits": (setting("ring_bits", value=48), r"ring_bits is 48; expected 32 or 64"),

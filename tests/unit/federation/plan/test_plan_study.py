@@ -64,5 +64,5 @@ def test_text_that_does_not_print_as_it_is_is_refused(text: str) -> None:
 
 
 def test_a_study_of_no_words_is_refused() -> None:
-    with pytest.raises(PlanError, match="a study says nothing"):
+    with pytest.raises(PlanError, match="study is empty"):
         Study()

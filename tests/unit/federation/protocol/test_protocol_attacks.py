@@ -522,7 +522,7 @@ def test_w16_what_clients_sent_in_another_run_spoils_no_result(kind: type, masks
 def test_public_seeds_never_stand_in_for_keys() -> None:
     """The seed of the initial centroids is no mask key: there is no oracle that ties them (W7)."""
     plan = make_plan(3)
-    with pytest.raises(LocalProtocolError, match="expanded from a GroupKey"):
+    with pytest.raises(LocalProtocolError, match="expected a GroupKey"):
         # the point
         GroupMasks(PublicSeed.from_hex(plan.clustering.public_seed), plan.ring)  # type: ignore[arg-type]
 

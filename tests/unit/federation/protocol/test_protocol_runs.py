@@ -185,7 +185,7 @@ def test_a_client_that_is_gone_for_good_is_left_out_from_then_on(gone: str, sinc
 def test_too_few_clients_end_the_run_for_everybody_with_the_reason() -> None:
     federation = make_federation(make_plan(4, max_dropouts=1))
     for since, reason in [
-        (0, "2 of 4 clients were there in time"),
+        (0, "2 of 4 clients joined in time"),
         (2, "2 clients answered in round 2"),
         (4, "2 clients of the last round confirmed the result"),
     ]:

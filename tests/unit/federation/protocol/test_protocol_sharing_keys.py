@@ -176,7 +176,7 @@ FALSE_DEALS: dict[str, Lie] = {
     "client 'c3' holds another plan": lambda run: with_hello(
         run.deal, 3, forged_hello(run.plan, "c3", "c3", plan_digest=bytes(32))
     ),
-    "client 'c3' speaks of another run": lambda run: with_hello(
+    "client 'c3' in another run": lambda run: with_hello(
         run.deal, 3, forged_hello(run.plan, "c3", "c3", run_id=bytes(16))
     ),
     # signed by its owner, and of no use to anybody
@@ -240,7 +240,7 @@ def test_a_further_deal_names_no_other_clients_and_no_other_keys(name: str, mask
     run = JOINED[masks]
     smaller, match = (
         run.named("c0", "c1", "c2"),
-        "does not name fewer of the clients of the one before",
+        "must name fewer",
     )
     second = Roster.of(run.plan).hello("c3", run_keys("another life"), identity("c3"))
     run.refuses(name, [run.deal], changed(with_hello(run.deal, 3, second), attempt=2), match)
@@ -588,7 +588,7 @@ def test_a_client_adopts_one_group_key_per_run(masks: Masks) -> None:
     assert isinstance(word_on(run, "c1", second), Ready)
     match = "client 'c0' did not sign that it is ready for round 1 with these keys"
     run.refuses("c1", [run.deal, second], run.all_ready, match)
-    match = "other keys came for the same Deal"
+    match = "different keys came"
     run.refuses("c1", [run.deal, run.key_boxes["c1"]], second, match)
     changes_nothing(client_after(run.federation, "c1", run.inbox("c1")), second)
 

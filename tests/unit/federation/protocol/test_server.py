@@ -263,7 +263,7 @@ def test_at_its_deadline_the_server_goes_on_with_enough_clients_and_aborts_with_
                 (abort,) = recorded(actions)
                 assert isinstance(abort, Abort)
                 said = (
-                    f"{n} of 4 clients were there in time"
+                    f"{n} of 4 clients joined in time"
                     if state is ServerState.JOINING
                     else f"{n} clients "
                 )
@@ -288,7 +288,7 @@ def test_a_dealer_that_does_not_deal_is_turned_away_and_the_next_one_asked() -> 
     assert sends(server.receive("c0", SEALED)) == {"c0": Abort("the run began without client c0")}
     assert server.state is ServerState.DEALING
     # with one client less than can be missed, there is nobody left to ask
-    reason = "2 of 4 clients were there in time (missing: c0, c1), and at least 3 are needed"
+    reason = "2 of 4 clients joined in time (missing: c0, c1), and at least 3 are needed"
     assert recorded(server.deadline()) == [Abort(reason)]
 
 
@@ -304,7 +304,7 @@ def test_pairwise_whoever_makes_no_keys_is_left_out_if_the_others_are_enough(
     actions = server.deadline()
     if len(late) == 2:
         assert recorded(actions) == [
-            Abort("2 of 4 clients were there in time (missing: c1, c3), and at least 3 are needed")
+            Abort("2 of 4 clients joined in time (missing: c1, c3), and at least 3 are needed")
         ]
         return
     others = [name for name in NAMES if name not in late]
@@ -474,9 +474,7 @@ def test_a_false_hello_is_refused_and_the_true_one_still_taken() -> None:
         hello_of("c1", "c1", plan_digest=bytes(32)),
         "client 'c1' holds another plan, with digest 0000000000000000",
     )
-    refuses(
-        server, "c1", hello_of("c1", "c1", run_id=bytes(16)), "client 'c1' speaks of another run"
-    )
+    refuses(server, "c1", hello_of("c1", "c1", run_id=bytes(16)), "client 'c1' in another run")
     server.receive("c1", HELLO["c1"])
     refuses(server, "c1", hello_of("c1", "c2"), "Hello of client 'c1' is not signed with its key")
     assert server.hello_of("c1") == HELLO["c1"]
@@ -663,7 +661,7 @@ def test_pairwise_false_keys_are_refused_and_the_true_ones_still_taken() -> None
         refuses(server, name, lie, f"client '{name}' did not make keys for exactly the clients")
     server.receive("c1", sealed["c1"])
     second = changed(sealed["c1"], ciphertexts=(bytes(1184), bytes(1184)))
-    refuses(server, "c1", second, "client 'c1' sealed keys twice, and others")
+    refuses(server, "c1", second, "two different sets")
     for name in ("c0", "c2", "c3"):
         server.receive(name, sealed[name])
     assert server.state is ServerState.AGREEING

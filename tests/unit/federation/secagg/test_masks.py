@@ -320,10 +320,10 @@ def test_group_keys_are_equal_when_their_bytes_are() -> None:
 
 def test_a_public_seed_is_no_group_key_and_a_group_key_no_public_seed() -> None:
     for wrong in (PublicSeed(KEY.secret), KEY.secret, 7):
-        with pytest.raises(LocalProtocolError, match="from a GroupKey"):
+        with pytest.raises(LocalProtocolError, match="a GroupKey"):
             # that the types differ is the point
             GroupMasks(wrong, Ring.Z64)  # type: ignore[arg-type]
-    with pytest.raises(LocalProtocolError, match="from a PublicSeed"):
+    with pytest.raises(LocalProtocolError, match="a PublicSeed"):
         PublicStream(KEY, b"label").words(1)  # type: ignore[arg-type]  # the same
 
 

@@ -154,7 +154,7 @@ def test_a_sum_that_is_not_that_of_its_runs_is_refused_by_whoever_reads_all() ->
         msgspec.structs.replace(event, others=()),
     ]
     for each in wrong:
-        with pytest.raises(StateError, match="is not what the runs before it add up to"):
+        with pytest.raises(StateError, match="sums in the event"):
             history.followed_by([each])
     history.add(event)
     with pytest.raises(StateError, match="is added up with others"):

@@ -25,20 +25,20 @@ _SENTENCES: Final = {
     StopCode.OTHER: "it met an error of its own, which its own screen shows",
     StopCode.STOPPED: "it was stopped on its own machine, and may go on",
     StopCode.OLD_SERVER: (
-        "it holds this server's store for an old copy, which has forgotten a sum that this client"
-        " has opened; stop this server and go on with the newest copy of its store, or end the run"
-        " and renew the plan"
+        "it found that this server's store is an old copy, without a sum that the client has"
+        " opened; stop this server and go on with the newest copy of its store, or end the run and"
+        " renew the plan"
     ),
     StopCode.OLD_STORE: (
         "its own store is an old copy, or not the store that this server saw under its identity"
     ),
     StopCode.STORE_FAILED: "its own store cannot be used or written, as where a disk is full",
-    StopCode.RECORDS_FAILED: "it cannot read its records, or pass over them",
+    StopCode.RECORDS_FAILED: "it cannot read its records",
     StopCode.SERVER_REFUSED: (
-        "it refuses what this server sent as against the protocol; its own screen says what"
+        "it refused a message of this server that breaks the protocol; its own screen says which"
     ),
 }
-GAVE_UP: Final = "it waited for this server as long as the plan lets it"
+GAVE_UP: Final = "it waited for this server as long as the plan allows"
 """Why a client leaves for good that says nothing else."""
 
 _KINDS: Final = (

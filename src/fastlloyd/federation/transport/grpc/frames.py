@@ -136,8 +136,8 @@ def _decode(decoder: "msgspec.msgpack.Decoder[Frame]", data: bytes, limits: Limi
         raise RemoteProtocolError(f"a frame of {len(data)} bytes cannot be read: {error}") from None
     if encode_frame(frame) != data:
         raise RemoteProtocolError(
-            f"a frame {type(frame).__name__} is not in its shortest encoding; nobody honest sends"
-            " such"
+            f"a frame {type(frame).__name__} is not in its shortest encoding; a correct party"
+            " never sends this"
         )
     return frame
 
